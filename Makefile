@@ -1,0 +1,80 @@
+# One command for each thing a user does. Every target installs what it lacks first; a second run starts in seconds.
+# Pass options on with ARGS, as in: make demo ARGS="--hosts 8 --planes 4"
+
+SHELL := /bin/bash
+VENV  := .venv
+PY    := $(VENV)/bin/python
+ARGS  ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo run test unit lint format p4 proto bench bench-host bench-switch bench-sim bench-fabric soak paper clean
+
+help: ## Show this list
+	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## (.*)/\1\t\2/' \
+	  | awk -F '\t' '{ printf "  %-13s %s\n", $$1, $$2 }'
+
+install: ## * Install Debian packages and the virtual environment, if missing
+	@scripts/install runtime
+
+demo: ## * Train over MRC and over RoCE while links are cut; ends with a summary and results/demo/latest
+	@scripts/install runtime
+	@$(VENV)/bin/mrc demo $(ARGS)
+
+run: ## * Bring up the same fabric and open the Mininet prompt
+	@scripts/install runtime
+	@$(VENV)/bin/mrc shell $(ARGS)
+
+test: ## * Run every test: units, devices, and real fabrics in network namespaces
+	@scripts/install dev
+	@$(PY) -m pytest $(ARGS)
+
+unit: ## Run the tests that need no root
+	@scripts/install dev
+	@$(PY) -m pytest -m "not root" $(ARGS)
+
+soak: ## Run random fabrics, workloads and faults in the simulated world (ARGS="--seconds 3600 --jobs 2")
+	@scripts/install runtime
+	@$(PY) -m simulation.swarm $(ARGS)
+
+paper: ## Reproduce the published figures in the simulated world; ends with results/paper/latest
+	@scripts/install runtime
+	@$(VENV)/bin/mrc paper $(ARGS)
+
+lint: ## Check style and types
+	@scripts/install dev
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
+
+format: ## Rewrite the sources in the project's style
+	@scripts/install dev
+	@$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
+
+p4: ## Compile p4src/ with p4c (only needed after changing it)
+	@scripts/install dev
+	@$(PY) -m scripts.compile_p4
+
+proto: ## Generate the controller's gRPC code (only needed after changing its .proto)
+	@scripts/install dev
+	@$(PY) -m grpc_tools.protoc -I . --python_out=. --grpc_python_out=. --pyi_out=. controller/proto/*.proto
+
+bench: bench-host bench-switch bench-sim bench-fabric ## * Run all benchmarks
+
+bench-host: ## * Measure the MRC NIC
+	@scripts/install runtime
+	@$(PY) -m benchmarks host $(ARGS)
+
+bench-switch: ## * Measure the embedded switch
+	@scripts/install runtime
+	@$(PY) -m benchmarks switch $(ARGS)
+
+bench-sim: ## Measure the simulated world
+	@scripts/install runtime
+	@$(PY) -m benchmarks sim $(ARGS)
+
+bench-fabric: ## * Measure the bring-up of a fabric
+	@scripts/install runtime
+	@$(PY) -m benchmarks fabric $(ARGS)
+
+clean: ## * Remove whatever a crashed run left: interfaces, namespaces, processes
+	@scripts/install runtime
+	@$(VENV)/bin/mrc clean $(ARGS)

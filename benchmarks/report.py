@@ -1,0 +1,44 @@
+"""How a benchmark reports: a table for people on a terminal, one JSON object a line for everything else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured value; `ratio` compares it with `ratio_to`, measured in the same run."""
+
+    name: str
+    value: float
+    unit: str
+    ratio: float | None = None
+    ratio_to: str | None = None
+
+    def as_json(self) -> str:
+        """The figure as one line of JSON, without the fields it does not have."""
+        fields = {"name": self.name, "value": self.value, "unit": self.unit}
+        if self.ratio is not None:
+            fields |= {"ratio": self.ratio, "ratio_to": self.ratio_to or ""}
+        return json.dumps(fields)
+
+
+def report(figures: Iterable[Figure], out: TextIO | None = None) -> None:
+    """Print figures as they come (JSON lines), with a table before them when `out` is a terminal."""
+    stream = out or sys.stdout
+    if stream.isatty():
+        figures = list(figures)
+        table = Table("figure", "value", "unit", "ratio", "compared with")
+        for figure in figures:
+            ratio = "" if figure.ratio is None else f"{figure.ratio:.3g}"
+            table.add_row(figure.name, f"{figure.value:,.4g}", figure.unit, ratio, figure.ratio_to or "")
+        Console(file=stream).print(table)
+    for figure in figures:
+        print(figure.as_json(), file=stream, flush=True)

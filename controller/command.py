@@ -1,0 +1,28 @@
+"""How to start the controller: the command line that ``python -m controller`` takes, for whoever brings a fabric up.
+
+:func:`companion` is what ``topologies.emulation.build.emulated`` wants among its companions; it needs no gRPC.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from topologies.emulation.processes import READY_FD, Command
+from topologies.emulation.rundir import RunDirectory
+
+
+def arguments(fabric_file: Path, switches: str, socket: Path) -> tuple[str, ...]:
+    """Command line of a controller that reports on a descriptor when every switch is verified."""
+    return (
+        *(sys.executable, "-m", "controller"),
+        *("--fabric", str(fabric_file)),
+        *("--switches", switches),
+        *("--socket", str(socket)),
+        *("--ready-fd", READY_FD),
+    )
+
+
+def companion(run: RunDirectory, switches: str) -> Command:
+    """The controller of a fabric that is being brought up."""
+    return Command("controller", arguments(run.fabric_file, switches, run.controller_socket))

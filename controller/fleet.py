@@ -1,0 +1,268 @@
+"""All switches of a fabric: connected, programmed and verified, concurrently and for as long as the controller lives.
+
+Each switch has a task of its own that goes from session to session: wait until something listens at the switch's
+address, connect with finsy, reconcile the entries (read, compare, repair, read again), and stay until the
+connection is lost. So a switch that has been restarted is programmed again as soon as it is back. What cannot be
+put right is kept as sentences with the switch's state.
+
+A switch is only dialled once something accepts connections there: gRPC waits a second and more before it tries an
+address again that nobody listened on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import finsy
+
+from controller import reconcile, translate
+from controller.errors import ControllerError
+from controller.reconcile import Difference
+from controller.values import FleetStatus, SwitchState, SwitchStatus
+from topologies.entries import SwitchEntries, TableEntry, switch_entries
+from topologies.fabric import Fabric
+
+_DIAL_INTERVAL_S = 0.02
+_SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
+_MAX_PROBLEMS = 20  # per switch, so that an empty switch does not fill the screen
+_FINSY_LOG = logging.getLogger("finsy")
+
+
+class ManagedSwitch:
+    """One switch of the fabric: what it should hold, and the finsy client while there is a connection.
+
+    `wanted` is the static entries and those of faults, which are thus there again when the switch has been restarted.
+    """
+
+    def __init__(self, wanted: SwitchEntries, address: str, options: finsy.SwitchOptions) -> None:
+        self.wanted = self._static = wanted
+        self.address = address
+        self.status = SwitchStatus(wanted.switch, SwitchState.CONNECTING, reconcile.count(wanted))
+        self.changed = asyncio.Event()
+        self._options = options
+        self._client: finsy.Switch | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Keep the switch connected; does not return."""
+        while True:
+            await _wait_until_listening(self.address)
+            began = time.monotonic()
+            # finsy cancels the task it is used from when it fails, so that must not be this one.
+            session = asyncio.create_task(self._session(), name=self.wanted.switch)
+            try:
+                await asyncio.wait((session,))
+            finally:
+                session.cancel()
+            if not session.cancelled() and session.exception() is not None:
+                self.failed(f"could not be set up: {_reason(session.exception())}")
+            await asyncio.sleep(max(0.0, _SESSION_INTERVAL_S - (time.monotonic() - began)))
+
+    async def _session(self) -> None:
+        client = finsy.Switch(self.wanted.switch, self.address, self._options)
+        lost = asyncio.Event()
+        client.ee.on(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: lost.set())
+        async with client:
+            self._client = client
+            try:
+                await self.reconcile()
+                await lost.wait()
+            finally:
+                self._client = None
+        if self.status.state is not SwitchState.FAILED:  # else the reason for closing it is known
+            self._set(SwitchState.CONNECTING, problems=(f"{self.wanted.switch}: connection lost",))
+
+    async def reconcile(self) -> SwitchStatus:
+        """Read, compare, repair and read again; returns and remembers the outcome."""
+        async with self._lock:
+            client = self._client
+            if client is None:
+                self.failed("is not reachable")
+                return self.status
+            self._set(SwitchState.PROGRAMMING)
+            try:
+                found = await self._compare(client)
+                await self._repair(client, found)
+                left = await self._compare(client) if found else found
+            except finsy.P4ClientError as error:
+                self.failed(f"refused {_reason(error)}")
+            except (ValueError, KeyError) as error:
+                self.failed(f"does not run the fabric's P4 program: {error}")
+            else:
+                problems = tuple(left.problems())[:_MAX_PROBLEMS]
+                self._set(SwitchState.FAILED if left else SwitchState.VERIFIED, len(found) - len(left), problems)
+            return self.status
+
+    async def set_faults(self, entries: Iterable[TableEntry]) -> None:
+        """Hold these entries of faults and no others; ControllerError if that cannot be done now.
+
+        What only takes faults away is put off until the switch is reachable again.
+        """
+        async with self._lock:
+            before = self.wanted
+            after = dataclasses.replace(self._static, entries=(*self._static.entries, *entries))
+            difference = reconcile.compare(after, before)
+            if not difference:
+                return
+            name, client = self.wanted.switch, self._client
+            if client is None and (difference.missing or difference.wrong):
+                raise ControllerError(f"Switch {name} is not reachable, so it can make no fault.")
+            self.wanted = after
+            try:
+                if client is not None:
+                    await self._repair(client, difference)
+            except (finsy.P4ClientError, ValueError) as error:
+                self.wanted = before
+                raise ControllerError(f"Switch {name} refused a fault: {_reason(error)}") from None
+            self.status = dataclasses.replace(self.status, entries=reconcile.count(after))
+
+    def failed(self, problem: str) -> None:
+        """Note why the switch is not as it should be."""
+        self._set(SwitchState.FAILED, problems=(f"{self.wanted.switch}: {problem}",))
+
+    async def _compare(self, client: finsy.Switch) -> Difference:
+        request = translate.wildcards(client.p4info)
+        answers: Any = client.read(request)  # finsy's annotations call this a coroutine
+        entities = [entity async for entity in answers]
+        return reconcile.compare(self.wanted, translate.decode_all(self.wanted.switch, entities, client.p4info))
+
+    @staticmethod
+    async def _repair(client: finsy.Switch, difference: Difference) -> None:
+        schema = client.p4info
+        for missing, wrong, superfluous in difference.stages():
+            updates = [
+                *(+translate.encode(entry, schema) for entry in missing),
+                *(~translate.encode(entry, schema) for entry in wrong),
+                *(-translate.encode(entry, schema) for entry in superfluous),
+            ]
+            if updates:
+                await client.write(updates)
+
+    def _set(self, state: SwitchState, repaired: int = 0, problems: tuple[str, ...] = ()) -> None:
+        self.status = SwitchStatus(self.wanted.switch, state, self.status.entries, repaired, problems)
+        self.changed.set()
+
+
+class Fleet:
+    """Every switch of a fabric.
+
+    `address` is the switches' gRPC address; ``{name}`` in it stands for the name of a switch that has an address of its
+    own. `p4info` and `p4blob` are the P4 program, which is installed on switches that run another or none.
+    """
+
+    def __init__(self, fabric: Fabric, address: str, *, p4info: Path, p4blob: Path) -> None:
+        for file in (p4info, p4blob):
+            if not file.is_file():
+                raise ControllerError(f"{file} is missing: run 'make p4', or take it from the repository.")
+        self._fabric_name = fabric.name
+        options = finsy.SwitchOptions(p4info=p4info, p4blob=p4blob)
+        self.switches = {
+            switch.name: ManagedSwitch(
+                switch_entries(fabric, switch),
+                address.format(name=switch.name),
+                options(device_id=switch.device_id),
+            )
+            for switch in fabric.switches
+        }
+        self._tasks: list[asyncio.Task[None]] = []
+        self._log = _ProblemCollector(self.switches)
+
+    def start(self) -> None:
+        """Begin to connect to all switches."""
+        _FINSY_LOG.addHandler(self._log)
+        _FINSY_LOG.propagate = False
+        self._tasks = [asyncio.create_task(switch.run(), name=name) for name, switch in self.switches.items()]
+
+    async def stop(self) -> None:
+        """Let go of all switches; their tables stay as they are."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        _FINSY_LOG.removeHandler(self._log)
+
+    async def wait_verified(self, timeout_s: float) -> bool:
+        """Wait until every switch is verified or has failed, or time is up; True if all are verified."""
+        waiting = [self._settled(switch) for switch in self.switches.values()]
+        try:
+            await asyncio.wait_for(asyncio.gather(*waiting), timeout_s)
+        except asyncio.TimeoutError:
+            for switch in self.switches.values():
+                if switch.status.state in (SwitchState.CONNECTING, SwitchState.PROGRAMMING):
+                    switch.failed(f"is still {switch.status.state.value} at {switch.address} after {timeout_s:g} s")
+        return self.status.ready
+
+    async def reconcile(self) -> None:
+        """Reconcile every switch, concurrently."""
+        await asyncio.gather(*(switch.reconcile() for switch in self.switches.values()))
+
+    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
+        """Have each switch hold the entries of faults given for it, concurrently; ControllerError if one cannot."""
+        wanted = [switch.set_faults(tuple(entries.get(name, ()))) for name, switch in self.switches.items()]
+        outcomes = await asyncio.gather(*wanted, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    @property
+    def status(self) -> FleetStatus:
+        """State of every switch."""
+        statuses = tuple(switch.status for switch in self.switches.values())
+        ready = all(status.state is SwitchState.VERIFIED for status in statuses)
+        return FleetStatus(self._fabric_name, ready, statuses)
+
+    @staticmethod
+    async def _settled(switch: ManagedSwitch) -> None:
+        while switch.status.state not in (SwitchState.VERIFIED, SwitchState.FAILED):
+            switch.changed.clear()
+            await switch.changed.wait()
+
+
+class _ProblemCollector(logging.Handler):
+    """Takes finsy's critical messages, its way to tell that a pipeline was refused, as that switch's problem."""
+
+    def __init__(self, switches: dict[str, ManagedSwitch]) -> None:
+        super().__init__(logging.ERROR)
+        self._switches = switches
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the problem with the switch that finsy's task name speaks of (``fy:NAME|task``)."""
+        error = record.exc_info[1] if record.exc_info else None
+        text = " ".join(str(argument) for argument in record.args or ())
+        name = text.removeprefix("fy:").partition("|")[0]
+        # A switch that is slow to compile its program is tried again, by which time it has it.
+        slow = isinstance(error, finsy.P4ClientError) and error.code is finsy.GRPCStatusCode.DEADLINE_EXCEEDED
+        if name in self._switches and not slow:
+            self._switches[name].failed(f"could not be set up: {_reason(error or record.getMessage())}")
+
+
+async def _wait_until_listening(address: str) -> None:
+    """Return when something accepts connections at a gRPC address (unix:PATH or host:port)."""
+    while not await _listens(address):
+        await asyncio.sleep(_DIAL_INTERVAL_S)
+
+
+async def _listens(address: str) -> bool:
+    try:
+        if address.startswith("unix:"):
+            _, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
+        else:
+            host, _, port = address.rpartition(":")
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _reason(error: object) -> str:
+    """What went wrong, without the message's surroundings."""
+    if not isinstance(error, finsy.P4ClientError):
+        return str(error) or type(error).__name__
+    details = "".join(f" ({detail.message})" for detail in list(error.details.values())[:1])
+    return f"{error.message or error.code.name}{details}"

@@ -1,0 +1,118 @@
+"""Links of an emulated fabric as the kernel sees them: state, traffic, and taking them down and up.
+
+A link is cut at the T0's end, an interface of the root namespace. When it goes down, the other end of the veth link
+loses its carrier: a NIC sees its port fail, and a T1's port is dead. A link is mended at every end that is in the root
+namespace, in case somebody else took the T1's end down. Traffic is counted by the kernel at the T0's interface, which
+sent what goes down to the NIC (or up to the T1) and received the rest.
+
+Netlink calls take a fraction of a millisecond, but block; they run in one thread of their own, which owns the
+socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from controller.errors import ControllerError
+from controller.values import LinkEnd, LinkStatus, Traffic
+from topologies import addressing
+from topologies.fabric import Endpoint, Fabric, Link, LinkKind
+
+T = TypeVar("T")
+_IFF_UP_AND_CARRIER = 0x1 | 0x10000  # IFF_UP and IFF_LOWER_UP, netdevice(7)
+
+
+class FabricLinks:
+    """The links of a fabric on this machine."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="netlink")
+        self._netlink: IPRoute | None = None
+
+    async def read(self, links: Iterable[Link]) -> list[LinkStatus]:
+        """State and traffic of links; one that does not exist on this machine is down and has carried nothing."""
+        wanted = list(links)
+        return await self._call(lambda netlink: self._read(netlink, wanted))
+
+    async def set_up(self, links: Iterable[Link], *, up: bool) -> None:
+        """Take links down or up, one after the other; ControllerError names one that this machine does not have."""
+        ends = [end for link in links for end in (_switch_ends(link) if up else (link.t0_end,))]
+        names = [addressing.interface_name(self._fabric, end) for end in ends]
+        await self._call(lambda netlink: _set_up(netlink, names, up))
+
+    async def close(self) -> None:
+        """End the thread and its socket."""
+        if self._netlink is not None:
+            await self._call(lambda netlink: netlink.close())
+            self._netlink = None
+        self._thread.shutdown()
+
+    async def _call(self, function: Callable[[IPRoute], T]) -> T:
+        def work() -> T:
+            if self._netlink is None:
+                self._netlink = IPRoute()
+            return function(self._netlink)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _read(self, netlink: IPRoute, links: list[Link]) -> list[LinkStatus]:
+        messages = {message.get("ifname"): message for message in netlink.get_links()}
+        now = time.monotonic_ns()
+        return [
+            self._status(link, messages.get(addressing.interface_name(self._fabric, link.t0_end)), now)
+            for link in links
+        ]
+
+    def _status(self, link: Link, message: Any | None, now: int) -> LinkStatus:
+        sent = received = Traffic()
+        if message is not None:
+            statistics = message.get("stats64")
+            sent = Traffic(statistics["tx_packets"], statistics["tx_bytes"])
+            received = Traffic(statistics["rx_packets"], statistics["rx_bytes"])
+        upward, downward = (received, sent) if link.kind is LinkKind.NIC_T0 else (sent, received)
+        return LinkStatus(
+            name=link.name,
+            kind=link.kind,
+            plane=link.plane,
+            lower=self._end(link.lower),
+            upper=self._end(link.upper),
+            rate_bps=link.rate_bps,
+            up=message is not None and message["flags"] & _IFF_UP_AND_CARRIER == _IFF_UP_AND_CARRIER,
+            upward=upward,
+            downward=downward,
+            fault_ids=(),
+            read_at_ns=now,
+        )
+
+    def _end(self, end: Endpoint) -> LinkEnd:
+        return LinkEnd(end.node, end.port, addressing.interface_name(self._fabric, end))
+
+
+def _switch_ends(link: Link) -> tuple[Endpoint, ...]:
+    return (link.upper,) if link.kind is LinkKind.NIC_T0 else (link.lower, link.upper)
+
+
+def _set_up(netlink: IPRoute, names: list[str], up: bool) -> None:
+    indexes = []
+    for name in names:
+        found = netlink.link_lookup(ifname=name)
+        if not found:
+            raise ControllerError(f"Interface {name} does not exist on this machine: is the fabric still up?")
+        indexes.append(found[0])
+    for name, index in zip(names, indexes, strict=True):
+        _set_one(netlink, name, index, up)
+
+
+def _set_one(netlink: IPRoute, name: str, index: int, up: bool) -> None:
+    try:
+        netlink.link("set", index=index, state="up" if up else "down")
+    except NetlinkError as error:
+        raise ControllerError(f"Interface {name} cannot be changed: {error.args[-1]}.") from None

@@ -1,0 +1,103 @@
+"""What a switch should hold against what it holds: the difference, and how to say it.
+
+Static entries are written once, but a switch may have been restarted, or somebody may have changed its tables by
+hand. So the controller never assumes: it reads, takes the difference to what the fabric demands, writes just that,
+and reads again. An empty switch is the case where everything is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+
+from topologies.entries import Group, Lpm, Match, Member, SwitchEntries, TableEntry, Ternary
+
+Neutral = TableEntry | Member | Group
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Entries of one switch that are to be inserted, modified and deleted to make it what it should be."""
+
+    switch: str
+    missing: tuple[Neutral, ...]
+    wrong: tuple[Neutral, ...]
+    superfluous: tuple[Neutral, ...]
+
+    def __len__(self) -> int:
+        return len(self.missing) + len(self.wrong) + len(self.superfluous)
+
+    def problems(self) -> Iterator[str]:
+        """A sentence for each entry."""
+        for entries, what in (
+            (self.missing, "is missing"),
+            (self.wrong, "is not as it should be"),
+            (self.superfluous, "should not be there"),
+        ):
+            for entry in entries:
+                yield f"{self.switch}: {describe(entry)} {what}"
+
+    def stages(self) -> Iterator[tuple[tuple[Neutral, ...], tuple[Neutral, ...], tuple[Neutral, ...]]]:
+        """Insertions, modifications and deletions in an order that never leaves a reference dangling.
+
+        Updates of one P4Runtime write may be carried out in any order (P4Runtime specification, batching), so each
+        stage is to be a write of its own: new members, then groups, then entries; then entries go before groups and
+        members.
+        """
+        for kind in (Member, Group, TableEntry):
+            yield _of(kind, self.missing), _of(kind, self.wrong), ()
+        for kind in (TableEntry, Group, Member):
+            yield (), (), _of(kind, self.superfluous)
+
+
+def compare(wanted: SwitchEntries, found: SwitchEntries) -> Difference:
+    """The difference between what a switch should hold and what it holds."""
+    target, actual = _by_key(wanted), _by_key(found)
+    return Difference(
+        wanted.switch,
+        missing=tuple(entry for key, entry in target.items() if key not in actual),
+        wrong=tuple(entry for key, entry in target.items() if key in actual and actual[key] != entry),
+        superfluous=tuple(entry for key, entry in actual.items() if key not in target),
+    )
+
+
+def count(entries: SwitchEntries) -> int:
+    """Number of members, groups and table entries."""
+    return len(entries.members) + len(entries.groups) + len(entries.entries)
+
+
+def describe(entry: Neutral) -> str:
+    """Name an entry as an operator would: table and key, or profile and id."""
+    if isinstance(entry, TableEntry):
+        return f"entry {', '.join(_describe_match(match) for match in entry.match)} of table {entry.table}"
+    if isinstance(entry, Member):
+        return f"member {entry.member_id} of {entry.profile}"
+    return f"group {entry.group_id} of {entry.profile}"
+
+
+def _describe_match(match: Match) -> str:
+    if isinstance(match, Lpm):
+        return f"{IPv6Address(match.value)}/{match.prefix_len}"
+    if isinstance(match, Ternary):
+        return f"{match.value:#x} under {match.mask:#x}"
+    if match.value >> 32:  # a locator: the first 48 bits of an address
+        return f"{IPv6Address(match.value << 80)}/48"
+    return str(match.value)
+
+
+def _key(entry: Neutral) -> Hashable:
+    if isinstance(entry, TableEntry):
+        return entry.table, entry.match, entry.priority
+    if isinstance(entry, Member):
+        return Member, entry.profile, entry.member_id
+    return Group, entry.profile, entry.group_id
+
+
+def _by_key(entries: SwitchEntries) -> dict[Hashable, Neutral]:
+    every: Iterable[Neutral] = (*entries.members, *entries.groups, *entries.entries)
+    return {_key(entry): entry for entry in every}
+
+
+def _of(kind: type[Neutral], entries: tuple[Neutral, ...]) -> tuple[Neutral, ...]:
+    return tuple(entry for entry in entries if isinstance(entry, kind))

@@ -1,0 +1,150 @@
+"""Neutral table entries to finsy's P4Runtime entities, and back.
+
+P4Info decides the names: keys are given by position and take the table's field names; an action is found among
+those of its table or action profile by the last part of its name, since p4c qualifies names that occur twice. What
+comes back is normalised, so that an entry read from a switch equals the entry that was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import finsy
+from finsy.p4schema import P4Action, P4ActionRef, P4MatchType
+
+from topologies.entries import (
+    Action,
+    Exact,
+    Group,
+    GroupRef,
+    Lpm,
+    Match,
+    Member,
+    MemberRef,
+    SwitchEntries,
+    TableEntry,
+    Ternary,
+)
+
+Neutral = TableEntry | Member | Group
+Entity = finsy.P4TableEntry | finsy.P4ActionProfileMember | finsy.P4ActionProfileGroup
+
+
+def encode(entry: Neutral, schema: finsy.P4Schema) -> Entity:
+    """The P4Runtime entity of a neutral entry. ValueError names what P4Info does not have."""
+    if isinstance(entry, TableEntry):
+        return _encode_table_entry(entry, schema)
+    if isinstance(entry, Member):
+        actions = schema.action_profiles[entry.profile].actions
+        return finsy.P4ActionProfileMember(
+            entry.profile, member_id=entry.member_id, action=_encode_action(entry.action, actions)
+        )
+    return finsy.P4ActionProfileGroup(
+        entry.profile,
+        group_id=entry.group_id,
+        max_size=sum(weight for _, weight in entry.members),  # counts weights (P4Runtime specification, 9.2.2)
+        members=[finsy.P4Member(member_id, weight=weight) for member_id, weight in entry.members],
+    )
+
+
+def wildcards(schema: finsy.P4Schema) -> list[Entity]:
+    """Read requests that return everything of all tables and action profiles of the program.
+
+    Tables are named one by one, which every server understands, instead of by one request for all.
+    """
+    profiles = [profile.alias for profile in schema.action_profiles]
+    return [
+        *(finsy.P4TableEntry(table.alias) for table in schema.tables),
+        *(finsy.P4ActionProfileMember(profile) for profile in profiles),
+        *(finsy.P4ActionProfileGroup(profile) for profile in profiles),
+    ]
+
+
+def decode_all(switch: str, entities: Iterable[Entity], schema: finsy.P4Schema) -> SwitchEntries:
+    """What a switch holds, from what it answered; default entries and constant entries are left out."""
+    members: list[Member] = []
+    groups: list[Group] = []
+    entries: list[TableEntry] = []
+    for entity in entities:
+        if isinstance(entity, finsy.P4ActionProfileMember):
+            assert entity.action is not None
+            members.append(Member(entity.action_profile_id, entity.member_id, _decode_action(entity.action)))
+        elif isinstance(entity, finsy.P4ActionProfileGroup):
+            weights = sorted((member.member_id, _weight(member)) for member in entity.members or ())
+            groups.append(Group(entity.action_profile_id, entity.group_id, tuple(weights)))
+        elif isinstance(entity, finsy.P4TableEntry) and not (entity.is_default_action or entity.is_const):
+            entries.append(_decode_table_entry(entity, schema))
+    return SwitchEntries(switch, tuple(members), tuple(groups), tuple(entries))
+
+
+def _encode_table_entry(entry: TableEntry, schema: finsy.P4Schema) -> finsy.P4TableEntry:
+    table = schema.tables[entry.table]
+    fields = [field.alias for field in table.match_fields]
+    if len(fields) != len(entry.match):
+        raise ValueError(f"table {entry.table} has {len(fields)} key fields, not {len(entry.match)}")
+    values = {field: _encode_match(match) for field, match in zip(fields, entry.match, strict=True)}
+    target = entry.target
+    action: finsy.P4TableAction | finsy.P4IndirectAction
+    if isinstance(target, Action):
+        action = _encode_action(target, table.actions)
+    elif isinstance(target, MemberRef):
+        action = finsy.P4IndirectAction(member_id=target.member_id)
+    else:
+        action = finsy.P4IndirectAction(group_id=target.group_id)
+    return finsy.P4TableEntry(entry.table, match=finsy.P4TableMatch(values), action=action, priority=entry.priority)
+
+
+def _decode_table_entry(entity: finsy.P4TableEntry, schema: finsy.P4Schema) -> TableEntry:
+    table = schema.tables[entity.table_id]
+    given = entity.match or finsy.P4TableMatch()
+    match = tuple(_decode_match(field.match_type, given.get(field.alias)) for field in table.match_fields)
+    target: Action | MemberRef | GroupRef
+    if isinstance(entity.action, finsy.P4IndirectAction):
+        if entity.action.member_id is not None:
+            target = MemberRef(entity.action.member_id)
+        else:
+            target = GroupRef(entity.action.group_id or 0)
+    else:
+        assert entity.action is not None
+        target = _decode_action(entity.action)
+    return TableEntry(_last(entity.table_id), match, target, entity.priority)
+
+
+def _encode_match(match: Match) -> object:
+    if isinstance(match, Ternary):
+        return match.value, match.mask
+    return match.value if isinstance(match, Exact) else (match.value, match.prefix_len)
+
+
+def _decode_match(match_type: object, value: object) -> Match:
+    if match_type is P4MatchType.LPM:
+        if value is None:  # a prefix of length 0 is left out on the wire
+            return Lpm(0, 0)
+        assert isinstance(value, tuple)
+        return Lpm(int(value[0]), value[1])
+    if match_type is P4MatchType.TERNARY:
+        if value is None:  # a mask of 0 likewise
+            return Ternary(0, 0)
+        assert isinstance(value, tuple)
+        return Ternary(int(value[0]), int(value[1]))
+    assert isinstance(value, int)
+    return Exact(value)
+
+
+def _encode_action(action: Action, known: Iterable[P4Action | P4ActionRef]) -> finsy.P4TableAction:
+    for candidate in known:
+        if action.name in (candidate.alias, _last(candidate.alias)):
+            return finsy.P4TableAction(candidate.alias, **dict(action.args))
+    raise ValueError(f"the P4 program has no action {action.name} there: is p4src/build/ of the same version?")
+
+
+def _decode_action(action: finsy.P4TableAction) -> Action:
+    return Action(_last(action.name), tuple((name, int(value)) for name, value in action.args.items()))
+
+
+def _weight(member: finsy.P4Member) -> int:
+    return member.weight if isinstance(member.weight, int) else member.weight[0]
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]

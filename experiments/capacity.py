@@ -1,0 +1,20 @@
+"""How fast a fabric may be here: the rate of its links when the user does not choose one."""
+
+from __future__ import annotations
+
+import os
+
+_TOTAL_PER_CORE_BPS = 100_000_000  # of all NIC ports together; leaves about half of a core of 2020 idle
+_MOST_BPS, _LEAST_BPS = 100_000_000, 1_000_000
+_STEP_BPS = 100_000
+
+
+def carried_rate(hosts: int, planes: int, *, cores: int | None = None) -> int:
+    """Rate (bit/s) for each link of a fabric that this machine carries with room to spare when all hosts send.
+
+    `cores` is how many processors there are to use; by default those that this process may use.
+    """
+    if cores is None:
+        cores = len(os.sched_getaffinity(0))
+    rate = _TOTAL_PER_CORE_BPS * cores // max(hosts * planes, 1)
+    return max(_LEAST_BPS, min(_MOST_BPS, rate // _STEP_BPS * _STEP_BPS))

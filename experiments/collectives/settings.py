@@ -1,0 +1,55 @@
+"""How data moves between two ranks of a collective."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from mrc_host.values import QpAttributes, QpType
+
+WIDEST_ITEM = 16  # bytes of the largest array element (complex128)
+_ALIGN = 64  # slots start on cache lines
+
+
+class Peers(enum.Enum):
+    """To whom a rank has streams: its neighbours in the ring (enough for all but all-to-all), or every other rank."""
+
+    RING = "ring"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """What every stream of a communicator is made with; all ranks need the same.
+
+    `chunk_bytes` is the unit of pipelining, `slots` the number of chunks that a sender may be ahead of its receiver,
+    `tail_bytes` the part of a chunk that goes as WRITE_WITH_IMM (one path MTU costs no extra packet). Half of all slots
+    should hold what a rank sends in a round-trip time, or the fabric idles while slots are given back.
+    """
+
+    chunk_bytes: int = 32768
+    slots: int = 32
+    tail_bytes: int = 4096
+    qp_type: QpType = QpType.MRC
+    attributes: QpAttributes = field(default_factory=QpAttributes)
+
+    def __post_init__(self) -> None:
+        if self.chunk_bytes < WIDEST_ITEM:
+            raise ValueError(f"a chunk has at least {WIDEST_ITEM} bytes, not {self.chunk_bytes}")
+        if self.slots < 1 or self.tail_bytes < 1:
+            raise ValueError("slots and tail_bytes must be at least 1")
+
+    @property
+    def window(self) -> int:
+        """Chunks that may be under way: no more than WRITE_WITH_IMMs may be."""
+        return max(1, min(self.slots, self.immediates))
+
+    @property
+    def immediates(self) -> int:
+        """WRITE_WITH_IMMs that one queue pair may have in flight."""
+        return min(self.attributes.max_wimm, self.attributes.max_wimm_dest)
+
+    @property
+    def slot_bytes(self) -> int:
+        """Room for one chunk."""
+        return -(-self.chunk_bytes // _ALIGN) * _ALIGN

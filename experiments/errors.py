@@ -1,0 +1,22 @@
+"""The error a user of an experiment can meet: one sentence that says what is wrong, and a hint at what to do."""
+
+from __future__ import annotations
+
+
+class ExperimentError(Exception):
+    """Base of every error of this package that is the user's or the environment's to mend.
+
+    `hint` is one further sentence on what to do, empty where the message already says it.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class RendezvousError(ExperimentError):
+    """The out-of-band exchange between ranks failed: a rank is missing, doubled, or left."""
+
+
+class TransferError(ExperimentError):
+    """A work request of a collective completed with an error; the ring cannot be used any more."""

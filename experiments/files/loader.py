@@ -1,0 +1,85 @@
+"""An experiment file into an :class:`~experiments.files.model.Experiment`, or one sentence that says what is wrong.
+
+Everything is checked before anything starts: keys, kinds and units while reading, then names against the fabric and
+times against the run. With `variants`, every variant is laid over the file and checked as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from experiments.files import checks
+from experiments.files.document import MAX_BYTES, Value, overlay, parse, without
+from experiments.files.errors import FileError
+from experiments.files.kinds import Section
+from experiments.files.model import Case, CasePart, Experiment, FilePart
+
+ONLY = "only"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def load_file(path: Path | str) -> Experiment:
+    """Read an experiment file; FileError with one sentence for anything wrong with it."""
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise FileError(f"{path}: an experiment file has at most {MAX_BYTES} bytes")
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{path}: is not a text file in UTF-8") from None
+    return load_text(text, source=str(path), name=path.stem)
+
+
+def load_text(text: str, *, source: str = "experiment", name: str = "experiment") -> Experiment:
+    """The experiment in YAML `text`; `source` begins every error message, `name` is its name unless it has one."""
+    document = parse(text, source)
+    file: FilePart = Section(FilePart).read(document)
+    name = file.name or name
+    if not _NAME.fullmatch(name):
+        raise document.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
+    cases = tuple(_cases(file, document))
+    known = document.items()
+    expect = tuple(
+        checks.resolve(expectation, cases, place)
+        for expectation, place in zip(file.expect, known["expect"].elements() if file.expect else (), strict=True)
+    )
+    return Experiment(name, file.title or name, file.figure, file.about, file.scaled, cases, expect, text, source)
+
+
+def _cases(file: FilePart, document: Value) -> list[Case]:
+    base = without(document.node, *(set(FilePart.__dataclass_fields__) - set(CasePart.__dataclass_fields__)))
+    if not file.variants:
+        return [_case(ONLY, Value(base, document.source))]
+    cases: list[Case] = []
+    for variant in file.variants:
+        name = variant.items()["name"].text().strip()
+        if not _NAME.fullmatch(name):
+            raise variant.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
+        if name in (case.name for case in cases):
+            raise variant.error(f"there are two variants {name}")
+        unknown = {key: None for key in variant.items() if key not in CasePart.__dataclass_fields__ and key != "name"}
+        for key in unknown:
+            raise variant.items()[key].error(
+                f"unknown key; a variant may change {', '.join(CasePart.__dataclass_fields__)}"
+            )
+        cases.append(_case(name, _moved(overlay(base, without(variant.node, "name")), document.source)))
+    return cases
+
+
+def _case(name: str, document: Value) -> Case:
+    part: CasePart = Section(CasePart).read(document)
+    case = Case(name, part.fabric, part.workload, part.duration, part.transport, part.faults, part.measure)
+    checks.check_case(case, document)
+    if case.measure.bin > case.duration:
+        raise document.error("a time bin (measure.bin) is longer than the run")
+    return replace(case)
+
+
+def _moved(node: yaml.Node, source: str) -> Value:
+    return Value(node, source)

@@ -1,0 +1,85 @@
+"""Numbers with units, as people write them: ``100G``, ``64K``, ``2.5us``, ``20%``; and back into words.
+
+Rates are bits per second with powers of 1000, sizes bytes with powers of 1024, times need a unit and become integer
+nanoseconds, shares are plain numbers or percent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*([A-Za-zµ%/]*)\s*", re.IGNORECASE)
+
+RATES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+SHARES = {"": Decimal(1), "%": Decimal("0.01")}
+
+
+def parse_rate(text: str) -> int:
+    """Bits per second of ``100G``, ``2.5Gb/s``, ``40Mbit/s``; ValueError says what is wrong."""
+    number, unit = _split(text, "a rate such as 100G or 40Mb/s")
+    unit = re.sub(r"(bit/s|b/s|bps|bit)$", "", unit)
+    return _whole(number, _factor(unit, {**RATES, "K": 10**3}, text, "a rate such as 100G or 40Mb/s"))
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``64K``, ``1MiB``, ``4096``; K, M and G are powers of 1024."""
+    number, unit = _split(text, "a size such as 64K or 1M")
+    unit = re.sub(r"(iB|i?b|B)$", "", unit, flags=re.IGNORECASE)
+    return _whole(number, _factor(unit, {**SIZES, "k": 2**10}, text, "a size such as 64K or 1M"))
+
+
+def parse_time(text: str) -> int:
+    """Nanoseconds of ``10us``, ``1.5ms``, ``2s``; a time without unit is refused."""
+    number, unit = _split(text, "a time such as 10us or 1.5ms")
+    if not unit and number:
+        raise ValueError(f"{text!r} has no unit: write {text}us, {text}ms or {text}s")
+    return _whole(number, _factor(unit or "ns", TIMES, text, "a time such as 10us or 1.5ms"))
+
+
+def parse_share(text: str) -> float:
+    """A plain number of ``0.2`` or ``20%``."""
+    number, unit = _split(text, "a share such as 20% or 0.2")
+    return float(number * _factor(unit, SHARES, text, "a share such as 20% or 0.2"))
+
+
+def show_rate(bits_per_second: float) -> str:
+    """As ``1.53 Tb/s`` or ``383 Gb/s``."""
+    return _show(bits_per_second, ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s")))
+
+
+def show_size(size: float) -> str:
+    """As ``64 KiB``."""
+    return _show(size, ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")))
+
+
+def show_time(ns: float) -> str:
+    """As ``1.5 ms``."""
+    return _show(ns, ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns")))
+
+
+def _show(value: float, units: tuple[tuple[float, str], ...]) -> str:
+    factor, unit = next(((f, u) for f, u in units if abs(value) >= f), units[-1])
+    return f"{value / factor:.4g} {unit}" if abs(value / factor) < 1000 else f"{value / factor:.0f} {unit}"
+
+
+def _split(text: str, example: str) -> tuple[Decimal, str]:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise ValueError(f"must be {example}, not {text!r}")
+    return Decimal(match[1]), match[2]
+
+
+def _factor(unit: str, known: Mapping[str, int | Decimal], text: str, example: str) -> int | Decimal:
+    if unit not in known:
+        raise ValueError(
+            f"must be {example}, but {text!r} has the unit {unit!r}; known are {', '.join(filter(None, known))}"
+        )
+    return known[unit]
+
+
+def _whole(number: Decimal, factor: int | Decimal) -> int:
+    return round(number * factor)

@@ -1,0 +1,90 @@
+"""``write_bw`` and ``write_lat`` by hosts' names instead of sockets.
+
+    h3 write_bw             the server, on host h3
+    h1 write_bw h3          the client, on host h1
+
+The tools themselves (`mrc_host.tools`) take the agent's socket and a meeting point. Here a host's name stands for both:
+for the agent's socket after -d, which inside a host may be left out, and anywhere else for the point at which that
+host's server waits, a socket in the fabric's run directory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.errors import ExperimentError
+from experiments.perf.hosts import find_fabric, this_host
+from mrc_host.tools import write_bw as bandwidth
+from mrc_host.tools import write_lat as latency
+from topologies.emulation.rundir import RunDirectory
+from topologies.errors import FabricError
+from topologies.loader import load_file
+
+TOOLS = {"write_bw": bandwidth.main, "write_lat": latency.main}
+_DEVICE = ("-d", "--ib-dev")
+_PORT = ("-p", "--port")
+_HELP = ("-h", "--help")
+CANNOT = 3
+_LISTENS = 0x10000  # __SO_ACCEPTCON among the flags in /proc/net/unix
+
+
+def meeting_point(tool: str, run: RunDirectory, host: str) -> str:
+    """Where the server of `tool` on `host` waits."""
+    return f"unix:{run.path / f'{host}.{tool}'}"
+
+
+def listening(path: str) -> bool:
+    """Tell whether a process accepts clients at the UNIX socket `path`, without becoming one."""
+    lines = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
+    return any(len(words) > 7 and words[7] == path and int(words[3], 16) & _LISTENS for words in lines)
+
+
+def translate(tool: str, words: Sequence[str], run: RunDirectory, here: str | None) -> list[str]:
+    """Arguments of the tool itself for arguments with hosts' names; `here` is the host we are on, if any."""
+    hosts = load_file(run.fabric_file).nic_names
+    words = list(words)
+    if not set(words).intersection(_DEVICE):
+        if here is None:
+            raise ExperimentError("Say whose NIC to use: -d and a host's name, as this does not run inside a host.")
+        words = [_DEVICE[0], here, *words]
+    result, device, meets = [], "", bool(set(words).intersection(_PORT))
+    for before, word in itertools.pairwise(["", *words]):
+        if before in _DEVICE:
+            device = word
+            result.append(str(run.host_socket(word)) if word in hosts else word)
+        else:
+            result.append(meeting_point(tool, run, word) if word in hosts else word)
+            meets |= result[-1].startswith("unix:")
+    if device in hosts and not meets:
+        result += [_PORT[0], meeting_point(tool, run, device)]
+    return result
+
+
+def run_tool(tool: str, words: Sequence[str]) -> int:
+    """One command line; the tool's exit status, or 3 if it could not be started."""
+    if set(words).intersection(_HELP):
+        return TOOLS[tool](words)
+    try:
+        here = this_host()
+        run, host = here if here is not None else (find_fabric(None), None)
+        arguments = translate(tool, words, run, host)
+    except ExperimentError as error:
+        print(f"{tool}: {error}", *filter(None, [error.hint]), sep="\n", file=sys.stderr)
+        return CANNOT
+    except (FabricError, OSError) as error:
+        print(f"{tool}: {error}", file=sys.stderr)
+        return CANNOT
+    return TOOLS[tool](arguments)
+
+
+def write_bw() -> int:
+    """Console script."""
+    return run_tool("write_bw", sys.argv[1:])
+
+
+def write_lat() -> int:
+    """Console script."""
+    return run_tool("write_lat", sys.argv[1:])

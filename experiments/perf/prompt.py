@@ -1,0 +1,123 @@
+"""The performance tools at the Mininet prompt.
+
+`PerfCommands` is mixed into the prompt's class, before Mininet's. Its commands run the tools as processes and pass on
+what they print, so that Ctrl-C stops a tool and not the prompt. Hosts also find the tools by name (``h1 write_bw h3``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.emulation import EmulatedWorld
+from experiments.errors import ExperimentError
+from experiments.perf.perftest import listening, meeting_point
+
+_PATIENCE_S = 20.0  # for a server to wait for its client
+
+
+class PerfCommands:
+    """What the prompt gains. It has to have `_world` before its constructor calls ours, `_say` and `failed`."""
+
+    _world: EmulatedWorld
+    _say: Callable[[str], None]
+    failed: bool
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        for host in self._world.emulation.net.hosts:
+            host.cmd(f'export PATH="{Path(sys.executable).parent}:$PATH"')
+        super().__init__(*arguments, **keywords)
+
+    def do_all_reduce_perf(self, line: str) -> None:
+        """All_reduce_perf [FLAGS]: measure and verify all-reduce over all hosts; flags as in nccl-tests (-h)."""
+        self._among_all("all_reduce_perf", line)
+
+    def do_all_gather_perf(self, line: str) -> None:
+        """All_gather_perf [FLAGS]: measure and verify all-gather over all hosts; flags as in nccl-tests (-h)."""
+        self._among_all("all_gather_perf", line)
+
+    def do_reduce_scatter_perf(self, line: str) -> None:
+        """Reduce_scatter_perf [FLAGS]: measure and verify reduce-scatter over all hosts; as in nccl-tests (-h)."""
+        self._among_all("reduce_scatter_perf", line)
+
+    def do_alltoall_perf(self, line: str) -> None:
+        """Alltoall_perf [FLAGS]: measure and verify all-to-all over all hosts; flags as in nccl-tests (-h)."""
+        self._among_all("alltoall_perf", line)
+
+    def do_sendrecv_perf(self, line: str) -> None:
+        """Sendrecv_perf [FLAGS]: measure and verify a ring of sends over all hosts; flags as in nccl-tests (-h)."""
+        self._among_all("sendrecv_perf", line)
+
+    def do_broadcast_perf(self, line: str) -> None:
+        """Broadcast_perf [FLAGS]: measure and verify a broadcast to all hosts; flags as in nccl-tests (-h)."""
+        self._among_all("broadcast_perf", line)
+
+    def do_write_bw(self, line: str) -> None:
+        """Write_bw SOURCE DESTINATION [FLAGS]: bandwidth of RDMA WRITE; flags as in perftest (-h)."""
+        self._between_two("write_bw", line)
+
+    def do_write_lat(self, line: str) -> None:
+        """Write_lat SOURCE DESTINATION [FLAGS]: latency of RDMA WRITE; flags as in perftest (-h)."""
+        self._between_two("write_lat", line)
+
+    def _among_all(self, test: str, line: str) -> None:
+        with self._one_sentence():
+            words = shlex.split(line)
+            fabric = self._world.fabric.name
+            self._run_tool([sys.executable, "-m", "experiments.perf", test, "--fabric", fabric, *words])
+
+    def _between_two(self, tool: str, line: str) -> None:
+        with self._one_sentence():
+            words = shlex.split(line)
+            command = [sys.executable, "-m", f"mrc_host.tools.{tool}"]
+            if "-h" in words or "--help" in words:
+                self._run_tool([*command, "-h"])
+                return
+            if len(words) < 2 or words[0] == words[1]:
+                raise ExperimentError(f"use it like this: {tool} h1 h3 -s 64K")
+            source, destination = (self._world.fabric.nic(word).name for word in words[:2])
+            run = self._world.emulation.run
+            meeting = meeting_point(tool, run, destination)
+            server = subprocess.Popen([*command, "-d", str(run.host_socket(destination)), "-p", meeting])
+            try:
+                _wait_for(server, meeting.removeprefix("unix:"))
+                self._run_tool([*command, "-d", str(run.host_socket(source)), *words[2:], meeting])
+            finally:
+                server.terminate()
+                server.wait()
+
+    def _run_tool(self, command: Sequence[str]) -> None:
+        """Run a process and print its lines as they come."""
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    self._say(line.rstrip("\n"))
+            except KeyboardInterrupt:  # the process has got it too
+                for line in process.stdout:
+                    self._say(line.rstrip("\n"))
+        self.failed |= process.returncode != 0
+
+    @contextlib.contextmanager
+    def _one_sentence(self) -> Iterator[None]:
+        """Whatever goes wrong is one sentence."""
+        try:
+            yield
+        except (ExperimentError, OSError, ValueError) as error:
+            self.failed = True
+            self._say(str(error))
+
+
+def _wait_for(server: subprocess.Popen[bytes], path: str) -> None:
+    """Return when `server` accepts clients at the UNIX socket `path`."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not listening(path):
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise ExperimentError("the server did not start")
+        time.sleep(0.01)

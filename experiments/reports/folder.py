@@ -1,0 +1,89 @@
+"""The result folder of a run.
+
+    experiment.yaml   the file as run
+    summary.json      figures and verdicts; the same for the same file and seed
+    run.json          when, where, versions, how fast
+    report.html       all of it for people, in one file
+    <case>/*.csv      raw series
+    <case>/*.svg      plots
+
+`latest` beside the folders of an experiment points to the newest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from experiments.errors import ExperimentError
+from experiments.files.model import Experiment
+from experiments.reports.tables import write_tables
+from experiments.running.recording import Recording
+
+
+def make_folder(results: Path, name: str, moment: datetime | None = None) -> Path:
+    """A new folder for a run of experiment `name` below `results`, named after the time."""
+    stamp = (moment or datetime.now(timezone.utc)).strftime("%Y%m%d-%H%M%S")
+    base = results / name
+    for number in range(1000):
+        folder = base / (stamp if not number else f"{stamp}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ExperimentError(
+                f"{folder} cannot be made: {error.strerror}", "Choose another place with --results."
+            ) from None
+        return folder
+    raise ExperimentError(f"{base} has a thousand results of this second", "Choose another place with --results.")
+
+
+def write_result(
+    folder: Path,
+    experiment: Experiment,
+    recordings: Mapping[str, Recording],
+    summary: Mapping[str, Any],
+    run: Mapping[str, Any],
+) -> None:
+    """Write everything but the plots and the report."""
+    (folder / "experiment.yaml").write_text(experiment.text, "utf-8")
+    write_json(folder / "summary.json", summary)
+    write_json(folder / "run.json", run)
+    for name, recording in recordings.items():
+        write_tables(recording, folder / name)
+
+
+def point_latest(folder: Path) -> None:
+    """Let ``latest`` beside `folder` point to it."""
+    link = folder.parent / "latest"
+    with contextlib.suppress(OSError):  # a file system without links: the folder is there all the same
+        fresh = folder.parent / f".latest-{os.getpid()}"
+        fresh.symlink_to(folder.name)
+        fresh.replace(link)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """A JSON file that people can read."""
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary in a result folder; ExperimentError when there is none."""
+    path = folder / "summary.json"
+    try:
+        summary = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ExperimentError(
+            f"{path} cannot be read: {error.strerror}", "Give the folder that 'mrc run' has named."
+        ) from None
+    except ValueError:
+        raise ExperimentError(f"{path} is not JSON", "Give the folder that 'mrc run' has named.") from None
+    if not isinstance(summary, dict) or "cases" not in summary:
+        raise ExperimentError(f"{path} is not the summary of an experiment")
+    return summary

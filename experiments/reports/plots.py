@@ -1,0 +1,237 @@
+"""The plots of a report, each an SVG text. Faults are shaded wherever there is an axis of time."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from experiments.files.model import Case, Expectation
+from experiments.files.quantities import show_time
+from experiments.running.recording import Recording
+
+_BLUE, _RED, _GREY, _GREEN = "#1f5fa8", "#c62828", "#8a8f98", "#2e7d32"
+_MOST_FLOWS, _MOST_LINES, _MOST_BARS = 16, 160, 24
+_STYLE: Any = {
+    "svg.hashsalt": "mrc-testbed",  # the same plot gives the same file
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.axisbelow": True,
+}
+
+
+def throughput(case: Case, recording: Recording, expectations: Iterable[Expectation]) -> str:
+    """Payload delivered over time: the total, single flows if they are few, and published levels dashed."""
+    figure, axes = _time_axes(recording, "Gb/s" if recording.line_bps >= 10**9 else "Mb/s")
+    unit = 1e9 if recording.line_bps >= 10**9 else 1e6
+    edges, rates = recording.times / 1000, recording.rates() / unit
+    if 1 < len(recording.flows) <= _MOST_FLOWS:
+        for column, flow in enumerate(recording.flows):
+            axes.stairs(rates[:, column], edges, linewidth=0.8, label=flow.name, baseline=None)
+    axes.stairs(rates.sum(axis=1), edges, color="black", linewidth=1.3, label="total", baseline=None)
+    labelled = False
+    for expectation in expectations:
+        published, of = expectation.published, expectation.of
+        if expectation.metric != "throughput" or expectation.against or published is None or published.number is None:
+            continue
+        start = (case.measure.warmup if of.start is None else of.start) * recording.time_scale / 1000
+        end = (case.duration if of.end is None else of.end) * recording.time_scale / 1000
+        level = published.number * recording.rate_scale / unit
+        label = "_" if labelled else "published"
+        axes.hlines(level, start, end, color=_RED, linestyle="--", linewidth=1.2, label=label)
+        labelled = True
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    return _svg(figure)
+
+
+def compare_throughput(recordings: Mapping[str, Recording]) -> str:
+    """Totals of several cases over time in one plot."""
+    first = next(iter(recordings.values()))
+    unit, name = (1e9, "Gb/s") if first.line_bps >= 10**9 else (1e6, "Mb/s")
+    figure, axes = _time_axes(max(recordings.values(), key=lambda recording: recording.end), name)
+    for label, recording in recordings.items():
+        axes.stairs(recording.rates().sum(axis=1) / unit, recording.times / 1000, label=label, baseline=None)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    return _svg(figure)
+
+
+def totals(series: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
+    """Some totals over time, each with its edges in us and its values in bits/s."""
+    largest = max((max(values, default=0) for _, values in series.values()), default=0)
+    unit, name = (1e9, "Gb/s") if largest >= 1e9 else (1e6, "Mb/s")
+    figure = _figure(2.8)
+    axes = figure.add_subplot()
+    for label, (edges, values) in series.items():
+        axes.stairs(np.array(values) / unit, edges, label=label, baseline=None)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(name)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: show_time(value * 1000) if value else "0"))
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    return _svg(figure)
+
+
+def flow_bars(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) -> str:
+    """Mean rate of every flow, sorted, one group a case."""
+    figure = _figure(3.2)
+    axes = figure.add_subplot()
+    left = 0
+    for name, recording in recordings.items():
+        first = int(np.searchsorted(recording.times, cases[name].measure.warmup * recording.time_scale))
+        means = np.sort(recording.rates()[first:].mean(axis=0))[::-1] / 1e9
+        axes.bar(range(left, left + len(means)), means, label=name, width=0.9)
+        left += len(means) + 1
+    axes.set_ylabel("Gb/s, mean of each flow")
+    axes.set_xticks([])
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    return _svg(figure)
+
+
+def activity(recording: Recording) -> str:
+    """Which upward lines carried how much when, and when queue pairs gave paths up or took them back.
+
+    The line that a T0 sends up to a T1 is the path of one entropy value, so this is EV activity.
+    """
+    steps = np.diff(recording.link_samples[:, :, 1], axis=0)
+    widths = np.diff(recording.times)[:, None]
+    rates = steps * 8 / np.where(widths > 0, widths, 1)  # Gb/s
+    paths = any(":" in line and rates[:, n].any() for n, line in enumerate(recording.lines))
+    chosen = [
+        n
+        for n, line in enumerate(recording.lines)
+        if line.endswith(">") and (":" in line) == paths and rates[:, n].max(initial=0) > 0
+    ]
+    busy = np.percentile(rates[:, chosen].max(axis=0), 90) / 50 if chosen else 0  # not those that carry only ACKs
+    chosen = [n for n in chosen if rates[:, n].max() >= busy][:_MOST_LINES]
+    chosen.sort(key=lambda n: (recording.lines[n].split("@")[1], recording.lines[n]))
+    figure = _figure(min(9.0, 1.6 + 0.12 * max(len(chosen), 4)))
+    axes = figure.add_subplot()
+    if chosen:
+        edges = recording.times / 1000
+        mesh = axes.pcolormesh(edges, np.arange(len(chosen) + 1), rates[:, chosen].T, cmap="viridis", rasterized=True)
+        figure.colorbar(mesh, ax=axes, label="Gb/s", pad=0.01)
+        every = max(1, len(chosen) // 24)
+        shown = range(0, len(chosen), every)
+        axes.set_yticks([n + 0.5 for n in shown], [recording.lines[chosen[n]][:-1] for n in shown], fontsize=7)
+    for fault in recording.faults:
+        axes.axvline(fault.at / 1000, color=_RED, linewidth=0.8)
+        if fault.until is not None:
+            axes.axvline(fault.until / 1000, color="white", linewidth=0.8, linestyle="--")
+    axes.grid(visible=False)
+    _time_ticks(axes, recording)
+    return _svg(figure)
+
+
+def path_states(recording: Recording) -> str:
+    """How many paths were out of use over time, by plane, and why they left."""
+    figure, axes = _time_axes(recording, "paths out of use, all QPs")
+    planes = sorted({record.plane for record in recording.paths})
+    for plane in planes:
+        times, counts, now = [0.0], [0], 0
+        bad: dict[tuple[str, int, int], bool] = {}
+        for record in sorted(recording.paths, key=lambda record: record.time):
+            if record.plane != plane:
+                continue
+            key = (record.host, record.qpn, record.ev)
+            now += (record.new == "assumed_bad") - bad.get(key, False)
+            bad[key] = record.new == "assumed_bad"
+            times.append(record.time / 1000)
+            counts.append(now)
+        axes.step([*times, recording.end / 1000], [*counts, now], where="post", label=f"plane {plane}", linewidth=1)
+    if planes:
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    reasons = Counter(f"{record.old} to {record.new}: {record.reason}" for record in recording.paths)
+    text = ", ".join(f"{name} ({count})" for name, count in reasons.most_common(5))
+    axes.set_title(text or "no path changed its state", fontsize=8, loc="left")
+    return _svg(figure)
+
+
+def losses(recording: Recording) -> str:
+    """Frames lost on links, packets trimmed by switches and frames dropped by switches, the largest first."""
+    lost = recording.link_samples[-1, :, 2] - recording.link_samples[0, :, 2]
+    rows = [(f"lost on {line[:-1]} {'up' if line[-1] == '>' else 'down'}", int(count)) for line, count in
+            zip(recording.lines, lost, strict=True) if count]  # fmt: skip
+    rows += [(f"trimmed by {name}", count) for name, count in recording.trimmed.items()]
+    rows += [(f"dropped: {reason}", count) for reason, count in recording.drops.items()]
+    rows = sorted(rows, key=lambda row: -row[1])[:_MOST_BARS]
+    figure = _figure(1.0 + 0.2 * max(len(rows), 1))
+    axes = figure.add_subplot()
+    if rows:
+        axes.barh([name for name, _ in rows][::-1], [count for _, count in rows][::-1], color=_BLUE)
+        axes.set_xlabel("frames")
+    else:
+        axes.text(0.5, 0.5, "nothing was lost, trimmed or dropped", ha="center", va="center", transform=axes.transAxes)
+        axes.set_axis_off()
+    return _svg(figure)
+
+
+def completions(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) -> str:
+    """Distribution of completion times of writes, or of operations, after the warm-up."""
+    figure = _figure(2.8)
+    axes = figure.add_subplot()
+    for name, recording in recordings.items():
+        if recording.operations:
+            times = [record.ended - record.began for record in recording.operations if record.counted]
+        else:
+            begin = cases[name].measure.warmup * recording.time_scale
+            times = [m.time - m.began for m in recording.messages if m.ok and m.time >= begin]
+        if times:
+            values = np.sort(np.array(times)) / 1000
+            axes.step(
+                values, np.arange(1, len(values) + 1) / len(values), where="post", label=f"{name} ({len(values)})"
+            )
+    if axes.lines:
+        axes.legend(loc="lower right", frameon=False, fontsize=8)
+        if axes.get_xlim()[0] > 0 and axes.get_xlim()[1] > 20 * axes.get_xlim()[0]:
+            axes.set_xscale("log")
+    axes.set_xlabel("completion time, us")
+    axes.set_ylabel("share of completions")
+    axes.set_ylim(0, 1)
+    return _svg(figure)
+
+
+def _time_axes(recording: Recording, label: str) -> tuple[Figure, Axes]:
+    figure = _figure(2.8)
+    axes = figure.add_subplot()
+    for fault in recording.faults:
+        end = recording.end if fault.until is None else fault.until
+        axes.axvspan(fault.at / 1000, end / 1000, color=_RED, alpha=0.25 / max(1, len(recording.faults) ** 0.5), lw=0)
+    axes.set_ylabel(label)
+    _time_ticks(axes, recording)
+    return figure, axes
+
+
+def _time_ticks(axes: Axes, recording: Recording) -> None:
+    axes.set_xlim(0, recording.end / 1000)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: show_time(value * 1000) if value else "0"))
+
+
+def _figure(height: float) -> Figure:
+    with mpl.rc_context(_STYLE):
+        return Figure(figsize=(9.0, height), layout="constrained")
+
+
+def _svg(figure: Figure) -> str:
+    out = io.StringIO()
+    with mpl.rc_context(_STYLE):
+        for axes in figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(out, format="svg", dpi=110, metadata={"Date": None, "Creator": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def colours() -> Sequence[str]:
+    """Blue, red, grey, green: for parts of a report that are not plots."""
+    return (_BLUE, _RED, _GREY, _GREEN)

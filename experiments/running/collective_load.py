@@ -1,0 +1,213 @@
+"""A collective operation as a load: one rank a host, all in this process, every result compared with the right one.
+
+`transport.qps` is the number of channels: communicators that each do an equal part of the operation at the same time,
+as collective libraries do with several connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.collectives import Communicator, LocalMeeting, Peers, StreamSettings
+from experiments.errors import ExperimentError
+from experiments.files.checks import select_hosts
+from experiments.files.model import Case
+from experiments.files.workloads import Collective
+from experiments.running.flows import queue_pair_attributes
+from experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
+from experiments.running.stage import Stage
+from mrc_host.errors import MrcError
+from mrc_host.values import QpType
+from mrc_host.verbs.context import Context
+from mrc_host.verbs.queue_pair import QueuePair
+from topologies.fabric import Fabric
+
+Array = NDArray[np.float32]
+_ITEM = 4  # bytes of an element
+
+# bus bandwidth over algorithm bandwidth, by operation, for n ranks; as nccl-tests define it
+BUS_FACTOR: dict[str, Callable[[int], float]] = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "all_gather": lambda n: (n - 1) / n,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n,
+    "send_receive": lambda n: 1.0,
+    "broadcast": lambda n: 1.0,
+}
+
+
+@dataclass(slots=True)
+class _Rank:
+    """One rank's part of one channel."""
+
+    communicator: Communicator
+    send: Array
+    receive: Array
+    expected: Array
+
+    async def operate(self, operation: str) -> None:
+        comm = self.communicator
+        if operation == "send_receive":
+            n = comm.world
+            await comm.send_receive(self.send, (comm.rank + 1) % n, self.receive, (comm.rank - 1) % n)
+        else:
+            await getattr(comm, operation)(self.send, self.receive)
+
+
+class CollectiveLoad:
+    """The ranks of a collective."""
+
+    def __init__(self, case: Case, stage: Stage, seed: int, open_context: Callable[[str], Context]) -> None:
+        load = case.workload
+        assert isinstance(load, Collective)
+        self._load = load
+        self._stage = stage
+        self._hosts = ordered_hosts(load, stage.fabric)
+        self._contexts = [open_context(host) for host in self._hosts]
+        attributes = queue_pair_attributes(case, stage)
+        self._settings = StreamSettings(
+            chunk_bytes=load.chunk, slots=load.slots, qp_type=QpType(case.transport.type), attributes=attributes
+        )
+        self._channels = case.transport.qps
+        self._seed = seed
+        self._ranks: list[_Rank] = []
+        self._task: asyncio.Future[None] | None = None
+        self._flows: dict[tuple[str, str], list[tuple[QueuePair, QueuePair]]] = {}
+        self.operations: list[OperationRecord] = []
+        self.errors: list[str] = []
+        self._wrong = self._checked = 0
+
+    async def prepare(self) -> None:
+        """Join all communicators."""
+        load, world = self._load, len(self._hosts)
+        elements = max(world, load.bytes // _ITEM // self._channels // world * world)
+        for channel in range(self._channels):
+            meeting = LocalMeeting(world)
+            peers = Peers.ALL if load.operation == "all_to_all" else Peers.RING
+            joined = await asyncio.gather(
+                *(
+                    Communicator.join(context, meeting.rank(rank), self._settings, peers=peers, name=f"c{channel}")
+                    for rank, context in enumerate(self._contexts)
+                )
+            )
+            self._ranks += [
+                _Rank(member, *arrays(load.operation, member.rank, world, elements, self._seed)) for member in joined
+            ]
+            for member in joined:
+                for peer, sender in member.senders.items():
+                    ends = (self._hosts[member.rank], self._hosts[peer])
+                    far = joined[peer].receivers[member.rank]
+                    self._flows.setdefault(ends, []).append((sender.pair, far.pair))
+
+    def infos(self) -> list[FlowInfo]:
+        """A flow for each pair of ranks with a stream."""
+        chunk, mtu = self._load.chunk, self._settings.attributes.path_mtu
+        payload = chunk / -(-chunk // mtu)
+        return [FlowInfo(f"{a}>{b}", a, b, len(pairs), payload) for (a, b), pairs in self._flows.items()]
+
+    def queue_pairs(self) -> list[tuple[int, str, QueuePair]]:
+        """Every sending queue pair: flow number, host, pair."""
+        flows = enumerate(self._flows.items())
+        return [(number, ends[0], near) for number, (ends, pairs) in flows for near, _ in pairs]
+
+    def sample(self) -> list[list[int]]:
+        """Counters of every flow."""
+        rows = []
+        for pairs in self._flows.values():
+            near = [pair.counters() for pair, _ in pairs]
+            rows.append(
+                [
+                    sum(pair.counters().data_received for _, pair in pairs),
+                    sum(c.data_sent for c in near),
+                    sum(c.retransmitted for c in near),
+                    sum(c.spurious_retransmitted for c in near),
+                    sum(c.lost for c in near),
+                    sum(c.timeouts for c in near),
+                ]
+            )
+        return rows
+
+    async def begin(self) -> None:
+        """Do all iterations; returns when they are done."""
+        self._task = asyncio.ensure_future(self._iterate())
+        await self._task
+
+    async def end(self, patience_s: float) -> None:
+        """Give up what is not done."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            done = sum(operation.counted for operation in self.operations)
+            self.errors.append(f"only {done} of {self._load.iterations} operations were done when the time was over")
+            await asyncio.wait([self._task])
+        for rank in self._ranks:
+            await rank.communicator.leave()
+
+    def messages(self) -> list[MessageRecord]:
+        """Operations are recorded, not the writes they are made of."""
+        return []
+
+    def wrong_bytes(self) -> tuple[int, int]:
+        """Bytes of results that were wrong, and bytes compared."""
+        return self._wrong, self._checked
+
+    async def _iterate(self) -> None:
+        load = self._load
+        for number in range(load.warmup + load.iterations):
+            for rank in self._ranks:
+                rank.receive[:] = 0
+            began = self._stage.now()
+            try:
+                await asyncio.gather(*(rank.operate(load.operation) for rank in self._ranks))
+            except (MrcError, ExperimentError) as error:
+                self.errors.append(str(error))
+                return
+            record = OperationRecord(began, self._stage.now(), load.bytes, number >= load.warmup)
+            self.operations.append(record)
+            for rank in self._ranks:
+                self._wrong += _ITEM * int(np.count_nonzero(rank.receive != rank.expected))
+                self._checked += rank.expected.nbytes
+
+
+def ordered_hosts(load: Collective, fabric: Fabric) -> list[str]:
+    """Hosts in rank order; interleaved, neighbours in the ring are below different T0s."""
+    hosts = select_hosts(load.hosts, fabric)
+    if load.interleave:
+        hosts.sort(key=lambda name: (fabric.nic(name).downlink, fabric.nic(name).t0))
+    return hosts
+
+
+def arrays(operation: str, rank: int, world: int, elements: int, seed: int) -> tuple[Array, Array, Array]:
+    """What `rank` sends, where it receives, and what shall be there at the end.
+
+    `elements` is the size of the operation as nccl-tests count it, a multiple of `world`. Values are small whole
+    numbers, so that their sums are exact in any order.
+    """
+    everyone = [_values(seed, other, elements) for other in range(world)] if operation != "send_receive" else []
+    part = elements // world
+    own = slice(rank * part, (rank + 1) * part)
+    send: Any
+    expected: Any
+    if operation == "all_reduce":
+        send, expected = everyone[rank], sum(everyone[1:], everyone[0].copy())
+    elif operation == "reduce_scatter":
+        send, expected = everyone[rank], sum(values[own] for values in everyone)
+    elif operation == "all_gather":
+        send, expected = everyone[rank][:part], np.concatenate([values[:part] for values in everyone])
+    elif operation == "all_to_all":
+        send, expected = everyone[rank], np.concatenate([values[own] for values in everyone])
+    elif operation == "broadcast":
+        send, expected = everyone[rank], everyone[0]
+    else:
+        send, expected = _values(seed, rank, elements), _values(seed, (rank - 1) % world, elements)
+    expected = np.ascontiguousarray(expected, dtype=np.float32)
+    return np.ascontiguousarray(send), np.zeros_like(expected), expected
+
+
+def _values(seed: int, rank: int, elements: int) -> Array:
+    return np.random.default_rng((seed, rank)).integers(-1000, 1000, elements).astype(np.float32)

@@ -1,0 +1,48 @@
+"""Conduct a whole experiment: every case in a world of its own, recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from experiments.errors import ExperimentError
+from experiments.files.model import Case, Experiment
+from experiments.running.play import play
+from experiments.running.recording import Recording
+from experiments.running.stage import Stage
+from simulation.errors import SimulationError
+
+WORLDS = ("sim", "emulation")
+Opener = Callable[[Case, int], AbstractContextManager[Stage]]
+
+
+def conduct(
+    experiment: Experiment,
+    world: str,
+    seed: int,
+    *,
+    switch: str = "shim",
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict[str, Recording]:
+    """Run every case and return the recordings by case. `tell` is called with one line as each begins."""
+    opener = _opener(world, switch)
+    recordings: dict[str, Recording] = {}
+    for number, case in enumerate(experiment.cases, 1):
+        tell(f"{experiment.name}: {case.name} ({number} of {len(experiment.cases)})")
+        try:
+            with opener(case, seed) as stage:
+                recordings[case.name] = play(case, stage, seed)
+        except SimulationError as error:
+            raise ExperimentError(f"{experiment.name}, {case.name}: {error}") from error
+    return recordings
+
+
+def _opener(world: str, switch: str) -> Opener:
+    """Only the world that is asked for is imported: simulation needs no Mininet."""
+    if world == "sim":
+        from experiments.running.simulated import simulated
+
+        return simulated
+    from experiments.running.emulated import emulated_stage
+
+    return lambda case, seed: emulated_stage(case, switch)

@@ -1,0 +1,144 @@
+"""What a run leaves behind: series in time bins, events and totals. Everything in reports is computed from this.
+
+Times are nanoseconds from the beginning of the run. Counters are cumulative samples at the edges of the time bins, so
+that any window between two edges is a difference of two rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Samples = NDArray[np.int64]
+
+FLOW_COUNTERS: Final = ("received", "sent", "retransmitted", "spurious", "lost", "timeouts")  # packets
+LINK_COUNTERS: Final = ("frames", "bytes", "lost")  # one direction of a link
+
+
+@dataclass(frozen=True, slots=True)
+class FlowInfo:
+    """One flow. `payload` is how many bytes a data packet carries on average."""
+
+    name: str
+    source: str
+    destination: str
+    qps: int
+    payload: float
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecord:
+    """A write that completed at `time` on a flow (by number); it was posted at `began`."""
+
+    flow: int
+    began: int
+    time: int
+    size: int
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PathRecord:
+    """A path of a flow's queue pair changed its state."""
+
+    time: int
+    flow: int
+    host: str
+    qpn: int
+    ev: int
+    plane: int
+    old: str
+    new: str
+    reason: str
+    first_loss: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PortRecord:
+    """A NIC learned that a port, its own or a peer's, lost or regained its link."""
+
+    time: int
+    host: str
+    port: int
+    up: bool
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSpan:
+    """A fault as it was: what, on which links, from when to when (`until` None: to the end of the run)."""
+
+    kind: str
+    label: str
+    at: int
+    until: int | None
+    links: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRecord:
+    """One collective operation of `size` bytes; `counted` is False for those that warm up."""
+
+    began: int
+    ended: int
+    size: int
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """Whether the timing of the run can be trusted, with the reasons why not, and the figures behind that."""
+
+    trusted: bool = True
+    reasons: tuple[str, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One case, recorded.
+
+    `times` has the bins' edges; `flow_samples` is indexed [edge, flow, counter of FLOW_COUNTERS], `link_samples`
+    [edge, line, counter of LINK_COUNTERS], where a line is one direction of a link (`lines`: the link's name with
+    ``>`` upwards or ``<`` downwards). `line_bps` is what a NIC's ports carry together, after scaling. `rate_scale` is
+    the rate here over that in the file, `time_scale` the same of times.
+    """
+
+    case: str
+    times: Samples
+    flows: tuple[FlowInfo, ...]
+    flow_samples: Samples
+    lines: tuple[str, ...]
+    link_samples: Samples
+    messages: tuple[MessageRecord, ...]
+    paths: tuple[PathRecord, ...]
+    ports: tuple[PortRecord, ...]
+    operations: tuple[OperationRecord, ...]
+    faults: tuple[FaultSpan, ...]
+    bad_paths: int
+    trimmed: Mapping[str, int]
+    drops: Mapping[str, int]
+    errors: tuple[str, ...]
+    wrong_bytes: int
+    checked_bytes: int
+    line_bps: int
+    rate_scale: float = 1.0
+    time_scale: float = 1.0
+    fidelity: Fidelity = field(default_factory=Fidelity)
+
+    @property
+    def end(self) -> int:
+        """When the run was over."""
+        return int(self.times[-1])
+
+    def rates(self) -> NDArray[np.float64]:
+        """Payload delivered per bin and flow, in bits/s: [bin, flow]."""
+        received = np.diff(self.flow_samples[:, :, 0], axis=0)
+        payload = np.array([flow.payload for flow in self.flows])
+        seconds = np.diff(self.times)[:, None] / 1e9
+        rates: NDArray[np.float64] = received * payload * 8 / np.where(seconds > 0, seconds, 1)
+        return rates

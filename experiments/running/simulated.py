@@ -1,0 +1,110 @@
+"""The stage of the simulated world: virtual time, no root, the file's own rates and times."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from experiments.files.checks import build_fabric
+from experiments.files.faults import PlannedFault
+from experiments.files.model import Case
+from experiments.running.recording import Fidelity, Samples
+from mrc_host.config import TransportSettings
+from mrc_host.values import QpAttributes
+from mrc_host.verbs.context import Context
+from simulation.timing import timing
+from simulation.world import SimulatedWorld, default_queues, switch_drops
+from topologies.fabric import Fabric
+
+T = TypeVar("T")
+
+
+class SimulatedStage:
+    """One simulated world; see `experiments.running.stage.Stage`."""
+
+    rate_scale = 1.0
+    time_scale = 1.0
+
+    def __init__(self, world: SimulatedWorld) -> None:
+        self._world = world
+        self._contexts: list[Context] = []
+        ends = [(link.lower, link.upper, link.name) for link in world.fabric.links]
+        self._sources = [end for lower, upper, _ in ends for end in (lower, upper)]
+        self.lines = tuple(f"{name}{mark}" for *_, name in ends for mark in "><")
+        self._watched = [world.line(end) for end in self._sources]
+
+    @property
+    def fabric(self) -> Fabric:
+        """What is up."""
+        return self._world.fabric
+
+    def now(self) -> int:
+        """Virtual time in ns."""
+        return self._world.now
+
+    def open(self, host: str) -> Context:
+        """Verbs on a host's NIC."""
+        context = self._world.open(host)
+        self._contexts.append(context)
+        return context
+
+    def attributes(self, base: QpAttributes) -> QpAttributes:
+        """With the ACK timeout fitted."""
+        return self._world.attributes(base)
+
+    async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
+        """Hand them to the world, which makes them happen by itself."""
+        for fault in faults:
+            until = None if fault.until is None else begin + fault.until
+            self._world.faults.add(fault.build(), at=begin + fault.at, until=until)
+
+    def sample_lines(self) -> Samples:
+        """Frames, bytes and losses of every line so far."""
+        return np.array([(line.frames, line.bytes, line.lost) for line in self._watched], dtype=np.int64)
+
+    def trimmed(self) -> Mapping[str, int]:
+        """Packets trimmed, by switch; only switches that trimmed any."""
+        found: dict[str, int] = {}
+        for description in self.fabric.switches:
+            switch = self._world.switch(description.name)
+            assert switch.pipeline is not None
+            for counter in switch.pipeline.program.counters:
+                if counter.name.endswith("trimmed_packets"):
+                    count = sum(cell.packets for cell in switch.counter_read_all(counter.name))
+                    if count:
+                        found[description.name] = count
+        return found
+
+    def drops(self) -> Mapping[str, int]:
+        """Frames dropped, by reason; only reasons that occurred."""
+        return {reason: count for reason, count in switch_drops(self._world).items() if count}
+
+    def fidelity(self) -> Fidelity:
+        """Virtual time is exact."""
+        return Fidelity()
+
+    def run(self, job: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end."""
+        return self._world.run(job)  # type: ignore[return-value]
+
+
+@contextmanager
+def simulated(case: Case, seed: int) -> Iterator[SimulatedStage]:
+    """Build the case's world, and free it on leaving. Raises SimulationError or MrcError with one sentence."""
+    fabric = build_fabric(case.fabric)
+    with SimulatedWorld(fabric, seed=seed, delay=case.fabric.delay, transport=_transport(case, fabric)) as world:
+        yield SimulatedStage(world)
+
+
+def _transport(case: Case, fabric: Fabric) -> TransportSettings:
+    """The settings that the world would fit to the fabric, with the file's own laid over them."""
+    queues = default_queues(fabric)
+    fitted = timing(fabric, case.fabric.delay, queues.max_packets or queues.buffer_packets)
+    given: dict[str, Any] = dict(case.transport.settings)
+    if case.transport.congestion is not None:
+        given["congestion"] = case.transport.congestion
+    return replace(fitted.transport(fabric.settings.transport), **given)

@@ -1,0 +1,61 @@
+"""What a run needs of a world: the same four things in simulation and in emulation."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from experiments.files.faults import PlannedFault
+from experiments.running.recording import Fidelity, Samples
+from mrc_host.values import QpAttributes
+from mrc_host.verbs.context import Context
+from topologies.fabric import Fabric
+
+T = TypeVar("T")
+
+
+class Stage(Protocol):
+    """A world that is up, with an asyncio loop in which everything of a run happens."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """What is up; its rates are the real ones."""
+
+    @property
+    def rate_scale(self) -> float:
+        """Rates here over those in the file."""
+
+    @property
+    def time_scale(self) -> float:
+        """Times here over those in the file."""
+
+    def now(self) -> int:
+        """The time in ns, from any beginning."""
+
+    def open(self, host: str) -> Context:
+        """Verbs on a host's NIC; the stage closes it."""
+
+    def attributes(self, base: QpAttributes) -> QpAttributes:
+        """Queue pair attributes with timers that fit this world."""
+
+    async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
+        """Let the faults happen, their times counted from `begin`."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Directions of links, as in `Recording.lines`."""
+
+    def sample_lines(self) -> Samples:
+        """Cumulative counters of every line: [line, counter]."""
+
+    def trimmed(self) -> Mapping[str, int]:
+        """Packets that each switch has trimmed."""
+
+    def drops(self) -> Mapping[str, int]:
+        """Frames that switches have dropped, by reason."""
+
+    def fidelity(self) -> Fidelity:
+        """Whether the timing so far can be trusted."""
+
+    def run(self, job: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end in the world's loop."""

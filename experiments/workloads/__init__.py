@@ -1,0 +1,1 @@
+"""Workloads that need no coordinator: transfers between hosts of a fabric that is up."""

@@ -1,0 +1,298 @@
+"""The provider that verbs use on an agent's NIC: each verb is a request, a post or a look at what has arrived.
+
+Completions are kept in a deque for each queue until the application takes them; the agent is told how many were taken,
+so that it never sends more than the queue's capacity.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic_ns
+from typing import Any
+
+from mrc_host.agent import protocol
+from mrc_host.agent.codec import from_json, parse_bytes, to_json
+from mrc_host.agent.connection import AgentConnection
+from mrc_host.errors import MrcError, NotFoundError, ResourceExhaustedError, StateError
+from mrc_host.values import (
+    Access,
+    AsyncEvent,
+    Completion,
+    CompletionOpcode,
+    DeniedPath,
+    DestinationInfo,
+    EvProfile,
+    MemoryRegionInfo,
+    PathInfo,
+    PortState,
+    QpAddress,
+    QpAttributes,
+    QpCounters,
+    QpState,
+    QpType,
+    WorkRequest,
+)
+from mrc_host.verbs.provider import EventSink
+
+
+class AgentProvider:
+    """Verbs on the NIC of the agent at `path` (see :class:`mrc_host.verbs.provider.Provider`)."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._connection = connection = AgentConnection(path)
+        connection.on_completion = self._on_completion
+        connection.on_event = self._on_event
+        connection.on_failure = self._on_failure
+        self._name = str(connection.greeting.get("name"))
+        self._address = parse_bytes(str(connection.greeting.get("address")))
+        self._queues: dict[int, _Queue] = {}
+        self._pairs: dict[int, _Pair] = {}
+        self._sinks: dict[EventSink, bool] = {}  # whether it wants events of everybody's queue pairs
+        self._attributes: dict[QpAttributes, Any] = {}
+        self.now = monotonic_ns
+        self.refresh = connection.refresh
+        self.wait = connection.wait
+        self.attach = connection.attach
+        self.close = connection.close
+
+    @property
+    def name(self) -> str:
+        """Name of the NIC."""
+        return self._name
+
+    @property
+    def address(self) -> bytes:
+        """The NIC's IPv6 address (16 bytes)."""
+        return self._address
+
+    def alloc_pd(self) -> int:
+        """A new protection domain's number."""
+        return int(self._connection.request("create_pd"))
+
+    def dealloc_pd(self, pd: int) -> None:
+        """Forget a protection domain."""
+        self._connection.request("destroy_pd", pd=pd)
+
+    def register_memory(self, pd: int, length: int, access: Access) -> tuple[MemoryRegionInfo, memoryview]:
+        """Make a memfd, map it here, and have the agent map and register it too."""
+        fd = os.memfd_create("mrc-mr", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(fd, length)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+            memory = mmap.mmap(fd, length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+            result = self._connection.request("register_memory", fd=fd, pd=pd, length=length, access=int(access))
+        except OSError as error:
+            raise ResourceExhaustedError(f"No memory for a region of {length} bytes: {error.strerror}.") from None
+        finally:
+            os.close(fd)
+        return from_json(MemoryRegionInfo, result), memoryview(memory)
+
+    def deregister_memory(self, lkey: int) -> None:
+        """End a registration."""
+        self._connection.request("deregister_memory", lkey=lkey)
+
+    def create_cq(self, capacity: int, on_ready: Callable[[], None]) -> int:
+        """A completion queue."""
+        cq = int(self._connection.request("create_cq", capacity=capacity))
+        self._queues[cq] = _Queue(capacity, on_ready)
+        return cq
+
+    def destroy_cq(self, cq: int) -> None:
+        """End a completion queue."""
+        self._connection.request("destroy_cq", cq=cq)
+        self._queues.pop(cq, None)
+
+    def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
+        """Take up to `max_entries` completions."""
+        queue = self._queues.get(cq)
+        if queue is None:
+            raise NotFoundError(f"There is no completion queue {cq}.")
+        entries = queue.entries
+        if not entries:
+            self._connection.refresh()
+            if not entries:
+                return []
+        taken = [entries.popleft() for _ in range(min(max_entries, len(entries)))]
+        queue.taken += len(taken)
+        if queue.taken >= queue.credit_step:
+            # What is already here can still be taken when the agent is gone, so a lost connection is not told now.
+            with contextlib.suppress(MrcError):
+                self._connection.send(protocol.pack_credit(cq, queue.taken))
+            queue.taken = 0
+        return taken
+
+    def create_qp(self, pd: int, qp_type: QpType, send_cq: int, recv_cq: int, attributes: QpAttributes) -> int:
+        """A queue pair."""
+        qpn = int(
+            self._connection.request(
+                "create_qp",
+                pd=pd,
+                type=qp_type.value,
+                send_cq=send_cq,
+                recv_cq=recv_cq,
+                attributes=to_json(attributes),
+            )
+        )
+        self._pairs[qpn] = _Pair(self._queues[send_cq])
+        return qpn
+
+    def connect_qp(self, qpn: int, remote: QpAddress) -> None:
+        """Bring a queue pair to RTS."""
+        self._connection.request("connect_qp", qpn=qpn, remote=to_json(remote))
+        self._pairs[qpn].connected = True
+
+    def modify_qp(self, qpn: int, state: QpState, changes: Mapping[str, Any], remote: QpAddress | None = None) -> None:
+        """One step in a queue pair's life."""
+        step = {"state": state.value, "changes": dict(changes), "remote": to_json(remote)}
+        self._connection.request("modify_qp", qpn=qpn, **step)
+        self._pairs[qpn].connected = state in (QpState.RTS, QpState.ERROR)
+
+    def destroy_qp(self, qpn: int) -> None:
+        """End a queue pair."""
+        self._connection.request("destroy_qp", qpn=qpn)
+        self._pairs.pop(qpn, None)
+
+    def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
+        """Send work requests to the agent.
+
+        What can be known here is refused here, as the NIC itself would: a queue pair that is not connected
+        (StateError) and more signaled requests than the completion queue has room for (ResourceExhaustedError).
+        """
+        pair = self._pairs.get(qpn)
+        if pair is None:
+            raise NotFoundError(f"There is no queue pair {qpn}.")
+        if not pair.connected:
+            raise StateError(f"QP {qpn} is not connected: connect it before posting.")
+        queue = pair.send_queue
+        signaled = sum(request.signaled for request in requests)
+        if queue.promised + len(queue.entries) + signaled > queue.capacity:
+            raise ResourceExhaustedError(
+                f"The completion queue has room for {queue.capacity} entries: take completions, then post again."
+            )
+        for i in range(0, len(requests), protocol.MAX_POSTS):
+            self._connection.send(protocol.pack_posts(qpn, requests[i : i + protocol.MAX_POSTS]))
+        queue.promised += signaled
+
+    def qp_state(self, qpn: int) -> QpState:
+        """State of a queue pair."""
+        return from_json(QpState, self._connection.request("qp_state", qpn=qpn))
+
+    def qp_counters(self, qpn: int) -> QpCounters:
+        """Counters of a queue pair."""
+        return from_json(QpCounters, self._connection.request("qp_counters", qpn=qpn))
+
+    def qp_paths(self, qpn: int) -> tuple[PathInfo, ...]:
+        """Paths of a queue pair."""
+        result: tuple[PathInfo, ...] = _decode_tuple(PathInfo, self._connection.request("qp_paths", qpn=qpn))
+        return result
+
+    def nic_counters(self) -> Mapping[str, int]:
+        """Counters of the NIC."""
+        return {str(key): int(value) for key, value in self._connection.request("nic_counters").items()}
+
+    def create_ev_profile(self, profile: EvProfile) -> int:
+        """Number of a new EV profile."""
+        return int(self._connection.request("create_ev_profile", profile=to_json(profile)))
+
+    def destroy_ev_profile(self, number: int) -> None:
+        """Forget an EV profile."""
+        self._connection.request("destroy_ev_profile", number=number)
+
+    def ev_profiles(self) -> dict[int, EvProfile]:
+        """All EV profiles by number."""
+        pairs = self._connection.request("ev_profiles")
+        return {int(number): from_json(EvProfile, profile) for number, profile in pairs}
+
+    def set_path_denied(self, peer: bytes, ev: int, denied: bool) -> None:
+        """Forbid a path, or allow it again."""
+        self._connection.request("deny_path", peer=to_json(peer), ev=ev, denied=denied)
+
+    def denied_paths(self) -> tuple[DeniedPath, ...]:
+        """All forbidden paths."""
+        return _decode_tuple(DeniedPath, self._connection.request("denied_paths"))
+
+    def probe(self, peer: bytes, ev: int, timeout_ns: int) -> int:
+        """Send an endpoint probe."""
+        return int(self._connection.request("probe", peer=to_json(peer), ev=ev, timeout=timeout_ns))
+
+    def port_states(self, peer: bytes | None) -> tuple[PortState, ...]:
+        """The NIC's ports, or a peer's as it told us."""
+        return _decode_tuple(PortState, self._connection.request("port_states", peer=to_json(peer)))
+
+    def destinations(self) -> tuple[DestinationInfo, ...]:
+        """The NICs to which there are paths."""
+        return _decode_tuple(DestinationInfo, self._connection.request("destinations"))
+
+    def trace(self, path: str) -> None:
+        """Have the agent write the event trace to `path`."""
+        self._connection.request("trace", path=path)
+
+    def events_dropped(self) -> int:
+        """Events that the NIC could not keep, or the agent not send to us."""
+        return self._connection.events_dropped + self.nic_counters().get("events_lost", 0)
+
+    def add_event_sink(self, sink: EventSink, *, whole_nic: bool = False) -> None:
+        """Call `sink` with events of the NIC's ports and of this client's queue pairs, or of everybody's."""
+        if whole_nic and not any(self._sinks.values()):
+            self._connection.request("subscribe", scope="all")
+        elif not self._sinks:
+            self._connection.request("subscribe", scope="own")
+        self._sinks[sink] = whole_nic
+
+    def remove_event_sink(self, sink: EventSink) -> None:
+        """Undo :meth:`add_event_sink`."""
+        self._sinks.pop(sink, None)
+
+    def _on_completion(self, cq: int, entry: Completion) -> None:
+        queue = self._queues.get(cq)
+        if queue is None:  # destroyed meanwhile
+            return
+        if entry.opcode is CompletionOpcode.WRITE and queue.promised:
+            queue.promised -= 1
+        queue.entries.append(entry)
+        queue.on_ready()
+
+    def _on_event(self, event: AsyncEvent | None) -> None:
+        qpn = getattr(event, "qpn", None)
+        own = qpn is None or qpn in self._pairs
+        for sink, whole_nic in tuple(self._sinks.items()):
+            if own or whole_nic:
+                sink(event)
+
+    def _on_failure(self) -> None:
+        for queue in tuple(self._queues.values()):
+            queue.on_ready()
+        self._on_event(None)
+
+
+class _Queue:
+    """A completion queue on the client's side."""
+
+    __slots__ = ("capacity", "credit_step", "entries", "on_ready", "promised", "taken")
+
+    def __init__(self, capacity: int, on_ready: Callable[[], None]) -> None:
+        self.capacity = capacity
+        self.on_ready = on_ready
+        self.entries: deque[Completion] = deque()
+        self.promised = 0  # signaled requests posted whose completion has not arrived
+        self.taken = 0  # entries taken for which the agent has no credit back yet
+        self.credit_step = max(1, capacity // 4)
+
+
+class _Pair:
+    """A queue pair on the client's side."""
+
+    __slots__ = ("connected", "send_queue")
+
+    def __init__(self, send_queue: _Queue) -> None:
+        self.send_queue = send_queue
+        self.connected = False
+
+
+def _decode_tuple(kind: type, data: Any) -> tuple[Any, ...]:
+    return tuple(from_json(kind, item) for item in data)

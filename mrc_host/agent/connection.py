@@ -1,0 +1,259 @@
+"""A connection to the agent: requests out, and whatever comes in.
+
+There is no thread. Messages are taken in when somebody waits, asks or posts, or when the asyncio loop to which the
+connection is attached finds the socket readable. When the agent dies or closes the connection every pending and later
+call raises AgentLostError, every waiting coroutine is woken to find that out, and nothing is left to clean up: the
+agent (or its death) has given everything back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import socket
+import sys
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any
+
+from mrc_host import errors
+from mrc_host.agent import protocol
+from mrc_host.agent.codec import from_json
+from mrc_host.agent.protocol import Kind
+from mrc_host.errors import MrcError, ResourceExhaustedError
+from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent
+from mrc_host.verbs.errors import AgentLostError, ClosedError, ProtocolError, RefusedError
+from mrc_host.verbs.provider import EventSink
+
+ANSWER_TIMEOUT_S = 30.0  # an agent that does not answer a request for so long is taken for dead
+POST_PATIENCE_S = 1.0  # how long a post waits for room in the socket
+EVENT_TYPES: dict[str, type] = {"path": PathEvent, "port": PortEvent, "qp": QpEvent, "probe": ProbeEvent}
+
+CompletionSink = Callable[[int, Completion], None]
+
+
+class AgentConnection:
+    """A greeted connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none."""
+
+    def __init__(self, path: str | os.PathLike[str], *, client: str | None = None) -> None:
+        self.path = os.fspath(path)
+        self.on_completion: CompletionSink = _ignore
+        self.on_event: EventSink = _ignore
+        self.on_failure: Callable[[], None] = _ignore
+        self.events_dropped = 0  # by the agent, because we did not read
+        self._error: MrcError | None = None
+        self._replies: dict[int, dict[str, Any]] = {}
+        self._parts: dict[int, bytearray] = {}
+        self._requests = 0
+        self._buffer = memoryview(bytearray(protocol.MAX_MESSAGE))
+        self._socket = _connect(self.path)
+        self._poller = select.poll()
+        self._poller.register(self._socket, select.POLLIN)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        name = client or f"{os.path.basename(sys.argv[0]) or 'python'} {os.getpid()}"
+        try:
+            self.greeting = self._ask(Kind.HELLO, {"version": protocol.VERSION, "client": name}, None)
+        except BaseException:
+            self.close()
+            raise
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def request(self, op: str, *, fd: int | None = None, **arguments: Any) -> Any:
+        """Ask for an operation (see :mod:`mrc_host.agent.operations`) and return its result.
+
+        Raises what the agent answers, under the same class of error where this process knows it.
+        """
+        answer = self._ask(Kind.REQUEST, {"op": op, **arguments}, fd)
+        if "error" in answer:
+            raise _error_named(answer.get("error"), str(answer.get("message")))
+        return answer.get("result")
+
+    def _ask(self, kind: Kind, data: dict[str, Any], fd: int | None) -> dict[str, Any]:
+        self._requests = self._requests % 0xFFFFFFFF + 1
+        number = self._requests
+        (message,) = protocol.pack_json(kind, number, data)
+        self.send(message, fd)
+        deadline = monotonic_ns() + int(ANSWER_TIMEOUT_S * 1e9)
+        while number not in self._replies:
+            if monotonic_ns() >= deadline:
+                self._fail(
+                    AgentLostError(f"The agent at {self.path} does not answer; it may be stopped or overloaded.")
+                )
+            self.wait(deadline)
+        return self._replies.pop(number)
+
+    def send(self, message: bytes, fd: int | None = None) -> None:
+        """Send one message. Raises ResourceExhaustedError when the agent takes nothing for a second."""
+        self.check()
+        if self._try_send(message, fd):
+            return
+        deadline = monotonic_ns() + int(POST_PATIENCE_S * 1e9)
+        while not self._try_send(message, fd):
+            left = deadline - monotonic_ns()
+            if left <= 0:
+                raise ResourceExhaustedError("The agent takes no more now: take completions, then try again.")
+            self._wait_writable(left)
+
+    def _try_send(self, message: bytes, fd: int | None) -> bool:
+        try:
+            if fd is None:
+                self._socket.send(message)
+            else:
+                socket.send_fds(self._socket, [message], [fd])
+        except BlockingIOError:
+            return False
+        except OSError:
+            self.refresh()  # the agent's last words may say why
+            self._lose()
+        return True
+
+    def _wait_writable(self, wait_ns: int) -> None:
+        self._poller.modify(self._socket, select.POLLIN | select.POLLOUT)
+        try:
+            self._poller.poll(max(1, wait_ns // 1_000_000))
+        finally:
+            self._poller.modify(self._socket, select.POLLIN)
+        self.refresh()
+
+    # -- taking in -------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Take in every message that is there; never blocks. Raises the error if the connection is lost."""
+        self.check()
+        buffer, receive = self._buffer, self._socket.recv_into
+        while True:
+            try:
+                length = receive(buffer)
+            except BlockingIOError:
+                return
+            except ConnectionResetError:  # told once, before what the agent said last
+                continue
+            except OSError:
+                length = 0
+            if not length:
+                self._lose()
+            try:
+                self._handle(buffer[:length])
+            except ProtocolError as error:
+                self._fail(error)
+
+    def wait(self, deadline: int | None) -> None:
+        """Block until a message arrives or `deadline` (monotonic ns) has come; take in what is there."""
+        self.check()
+        if deadline is None:
+            self._poller.poll()
+        else:
+            self._poller.poll(max(0, deadline - monotonic_ns() + 999_999) // 1_000_000)
+        self.refresh()
+
+    def _handle(self, message: memoryview) -> None:
+        kind, flags, request = protocol.unpack_header(message)
+        body = message[protocol.HEADER.size :]
+        if kind == Kind.COMPLETIONS:
+            take = self.on_completion
+            for cq, entry in protocol.unpack_completions(body):
+                take(cq, entry)
+            return
+        if flags & protocol.MORE or request in self._parts:
+            collected = self._parts.setdefault(request, bytearray())
+            collected += body
+            if flags & protocol.MORE:
+                return
+            body = memoryview(self._parts.pop(request))
+        self._handle_json(kind, request, protocol.unpack_json(body))
+
+    def _handle_json(self, kind: int, request: int, data: dict[str, Any]) -> None:
+        if kind == Kind.ERROR and not request:  # last words before it cuts us off
+            raise ProtocolError(str(data.get("message")))
+        if kind in (Kind.HELLO, Kind.REPLY, Kind.ERROR):
+            self._replies[request] = data
+        elif kind == Kind.COMPLETION:
+            self.on_completion(int(data["cq"]), from_json(Completion, data["completion"]))
+        elif kind == Kind.EVENT:
+            dropped = data.get("dropped", 0)
+            self.events_dropped = dropped if isinstance(dropped, int) else 0
+            self.on_event(event_from_json(data))
+
+    # -- asyncio ---------------------------------------------------------------------------------------------------
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take messages in whenever `loop` finds the socket readable."""
+        if loop is not self._loop:
+            self.check()
+            self._detach()
+            loop.add_reader(self._socket.fileno(), self._on_readable)
+            self._loop = loop
+
+    def _detach(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            with contextlib.suppress(Exception):  # another thread's loop, or one without readers
+                self._loop.remove_reader(self._socket.fileno())
+        self._loop = None
+
+    def _on_readable(self) -> None:
+        with contextlib.suppress(MrcError):  # the woken coroutines meet it at their next call
+            self.refresh()
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise the error if the connection is lost or closed."""
+        if self._error is not None:
+            raise type(self._error)(*self._error.args)
+
+    def close(self) -> None:
+        """Close the connection; the agent gives back everything of this client."""
+        self._end(ClosedError("The connection to the agent is closed."))
+
+    def _lose(self) -> None:
+        self._fail(AgentLostError(f"The agent at {self.path} is gone, and everything this program had there with it."))
+
+    def _fail(self, error: MrcError) -> None:
+        if self._end(error):
+            self.on_failure()
+        self.check()
+
+    def _end(self, error: MrcError) -> bool:
+        if self._error is not None:
+            return False
+        self._error = error
+        self._detach()
+        self._socket.close()
+        return True
+
+
+def event_from_json(data: dict[str, Any]) -> AsyncEvent:
+    """The asynchronous event of an EVENT message or of the `events` operation; raises ProtocolError."""
+    kind = EVENT_TYPES.get(data.get("type", ""))
+    if kind is None:
+        raise ProtocolError(f"The agent sent an event of unknown type {data.get('type')!r}.")
+    event: AsyncEvent = from_json(kind, data.get("event"))
+    return event
+
+
+def _connect(path: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, protocol.SOCKET_BUFFER)
+        sock.settimeout(ANSWER_TIMEOUT_S)
+        sock.connect(path)
+    except OSError as error:
+        sock.close()
+        reason = error.strerror or str(error)
+        raise AgentLostError(f"No agent answers at {path} ({reason}): is the fabric up?") from None
+    sock.setblocking(False)
+    return sock
+
+
+def _error_named(name: Any, message: str) -> MrcError:
+    kind = getattr(errors, str(name), None)
+    if isinstance(kind, type) and issubclass(kind, MrcError):
+        return kind(message)
+    return RefusedError(message)
+
+
+def _ignore(*_: Any) -> None:
+    """Default of the callbacks."""

@@ -1,0 +1,360 @@
+"""What a client may ask for in a REQUEST, one function an operation.
+
+Each function is given the server, the client's session, the request's arguments and the descriptors that came with it,
+and returns a value for the reply. It raises MrcError for anything the client did wrong, which becomes an ERROR reply. A
+client names protection domains, queues, queue pairs and regions by number; only its own are accepted, except where an
+operation just looks (see :data:`OPERATIONS` and the docstrings).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mrc_host.agent.codec import format_bytes, from_json
+from mrc_host.agent.session import Pair, Queue, Region, Session
+from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
+from mrc_host.values import Access, EvProfile, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.verbs.errors import RefusedError
+
+if TYPE_CHECKING:
+    from mrc_host.agent.server import AgentServer
+
+MAX_OBJECTS = 65536  # of each kind and client, so that a runaway client does not exhaust the agent
+MAX_REGION = 1 << 40
+
+Arguments = dict[str, Any]
+Operation = Callable[["AgentServer", Session, Arguments, "list[int]"], Any]
+
+
+def execute(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """Carry out one request."""
+    name = arguments.get("op")
+    operation = OPERATIONS.get(name) if isinstance(name, str) else None
+    if operation is None:
+        raise RefusedError(f"The agent knows no operation {name!r}.")
+    return operation(server, session, arguments, fds)
+
+
+# -- protection domains and memory ---------------------------------------------------------------------------------
+
+
+def create_pd(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+    """Number of a new protection domain, unique on this NIC."""
+    _limit(session.holdings.pds, "protection domains")
+    pd = server.next_pd()
+    session.holdings.pds.add(pd)
+    return pd
+
+
+def destroy_pd(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """Forget a protection domain that nothing uses any more."""
+    pd = _own(arguments, "pd", session.holdings.pds, "protection domain")
+    holdings = session.holdings
+    if any(pair.pd == pd for pair in holdings.pairs.values()) or pd in holdings.region_pds.values():
+        raise StateError(f"Protection domain {pd} still has queue pairs or memory regions.")
+    holdings.pds.discard(pd)
+
+
+def register_memory(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> MemoryRegionInfo:
+    """Map the memfd that came along and register it with the NIC."""
+    pd = _own(arguments, "pd", session.holdings.pds, "protection domain")
+    length = _integer(arguments, "length", 1, MAX_REGION)
+    access = from_json(Access, arguments.get("access"), "access")
+    _limit(session.holdings.regions, "memory regions")
+    if len(fds) != 1:
+        raise InvalidArgumentError("Registering memory needs exactly one descriptor.")
+    memory = _map(fds[0], length)
+    view = memoryview(memory)
+    region = Region(memory, view)
+    try:
+        info = server.nic.register_memory(pd, view, access)
+    except BaseException:
+        region.close()
+        raise
+    session.holdings.regions[info.lkey] = region
+    session.holdings.region_pds[info.lkey] = pd
+    return info
+
+
+def deregister_memory(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """End a registration and unmap the memory."""
+    lkey = _own(arguments, "lkey", session.holdings.regions, "memory region")
+    server.nic.deregister_memory(lkey)
+    session.holdings.regions.pop(lkey).close()
+    session.holdings.region_pds.pop(lkey, None)
+
+
+def _map(fd: int, length: int) -> mmap.mmap:
+    """Map a memfd that nobody can shrink under us (touching the lost pages would kill the agent with SIGBUS)."""
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        raise InvalidArgumentError("The descriptor is not a memfd that allows sealing.") from None
+    if not seals & fcntl.F_SEAL_SHRINK:
+        raise InvalidArgumentError("The memfd is not sealed against shrinking (F_SEAL_SHRINK).")
+    if os.fstat(fd).st_size < length:
+        raise InvalidArgumentError(f"The memfd has {os.fstat(fd).st_size} bytes, less than the region's {length}.")
+    try:
+        return mmap.mmap(fd, length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    except (OSError, ValueError) as error:
+        raise ResourceExhaustedError(f"The agent cannot map {length} bytes: {error}.") from None
+
+
+# -- completion queues ---------------------------------------------------------------------------------------------
+
+
+def create_cq(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+    """Number of a new completion queue."""
+    _limit(session.holdings.queues, "completion queues")
+    capacity = _integer(arguments, "capacity", 1, 1 << 31)
+    cq = server.nic.create_cq(capacity)
+    session.holdings.queues[cq] = Queue(cq, capacity, capacity)
+    server.owners[cq] = session
+    return cq
+
+
+def destroy_cq(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """End a completion queue."""
+    cq = _own(arguments, "cq", session.holdings.queues, "completion queue")
+    server.nic.destroy_cq(cq)
+    del session.holdings.queues[cq]
+    server.owners.pop(cq, None)
+
+
+# -- queue pairs ---------------------------------------------------------------------------------------------------
+
+
+def create_qp(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+    """QPN of a new queue pair."""
+    holdings = session.holdings
+    _limit(holdings.pairs, "queue pairs")
+    pd = _own(arguments, "pd", holdings.pds, "protection domain")
+    send_cq = _own(arguments, "send_cq", holdings.queues, "completion queue")
+    recv_cq = _own(arguments, "recv_cq", holdings.queues, "completion queue")
+    kind = from_json(QpType, arguments.get("type"), "type")
+    attributes = from_json(QpAttributes, arguments.get("attributes"), "attributes")
+    qpn = server.nic.create_qp(pd, kind, send_cq, recv_cq, attributes)
+    holdings.pairs[qpn] = Pair(qpn, kind.value, send_cq, recv_cq, pd)
+    return qpn
+
+
+def connect_qp(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """Bring a queue pair to RTS."""
+    qpn = _own(arguments, "qpn", session.holdings.pairs, "queue pair")
+    remote = from_json(QpAddress, arguments.get("remote"), "remote")
+    server.nic.connect_qp(qpn, remote, server.clock())
+    session.holdings.pairs[qpn].remote = f"{server.destination_name(remote.address)}:{remote.qpn}"
+
+
+def modify_qp(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """One step in a queue pair's life."""
+    qpn = _own(arguments, "qpn", session.holdings.pairs, "queue pair")
+    state = from_json(QpState, arguments.get("state"), "state")
+    given = arguments.get("remote")
+    remote = None if given is None else from_json(QpAddress, given, "remote")
+    changes = arguments.get("changes", {})
+    if not isinstance(changes, dict):
+        raise InvalidArgumentError("changes are an object of attributes by name.")
+    decoded = from_json(QpAttributes, changes, "changes")
+    server.nic.modify_qp(qpn, state, server.clock(), {name: getattr(decoded, name) for name in changes}, remote=remote)
+    pair = session.holdings.pairs[qpn]
+    if remote is not None:
+        pair.remote = f"{server.destination_name(remote.address)}:{remote.qpn}"
+    elif state is QpState.RESET:
+        pair.remote = ""
+
+
+def destroy_qp(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """End a queue pair."""
+    qpn = _own(arguments, "qpn", session.holdings.pairs, "queue pair")
+    session.forget_posts(qpn)
+    server.nic.destroy_qp(qpn, server.clock())
+    del session.holdings.pairs[qpn]
+
+
+# -- looking -------------------------------------------------------------------------------------------------------
+
+
+def qp_state(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """State of a queue pair, anybody's."""
+    return server.nic.qp_state(_known_qp(server, arguments))
+
+
+def qp_counters(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """Counters of a queue pair, anybody's."""
+    return server.nic.qp_counters(_known_qp(server, arguments))
+
+
+def qp_paths(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """Paths of a queue pair, anybody's."""
+    return server.nic.qp_paths(_known_qp(server, arguments))
+
+
+def nic_counters(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """Counters of the NIC."""
+    return dict(server.nic.nic_counters())
+
+
+def info(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """The NIC's name and address, its destinations, and the agent's process id."""
+    config = server.nic.config
+    destinations = [{"name": d.name, "address": format_bytes(d.address)} for d in config.destinations]
+    return {"name": config.name, "address": config.address, "pid": os.getpid(), "destinations": destinations}
+
+
+def ports(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """State and counters of the NIC's ports."""
+    return server.ports()
+
+
+def qps(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """All queue pairs of all clients: who has them, where they lead, state and counters."""
+    return [
+        {
+            "qpn": pair.qpn,
+            "client": other.name,
+            "type": pair.kind,
+            "remote": pair.remote,
+            "state": server.nic.qp_state(pair.qpn).value,
+            "counters": server.nic.qp_counters(pair.qpn),
+        }
+        for other in server.sessions
+        for pair in other.holdings.pairs.values()
+    ]
+
+
+def events(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """Recent asynchronous events numbered above `since` (0: all that are kept)."""
+    since = _integer(arguments, "since", 0, 1 << 62)
+    return [event for event in server.recent_events if event["number"] > since]
+
+
+def subscribe(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """Have events sent: "own" (the NIC's ports, and this client's queue pairs), "all", or "" for none."""
+    scope = arguments.get("scope")
+    if scope not in ("own", "all", ""):
+        raise InvalidArgumentError(f"Events are subscribed as 'own', 'all' or '', not {scope!r}.")
+    session.events = scope
+
+
+def deny_path(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """Controller's denylist: take one path to a peer out of use for every queue pair, or allow it again."""
+    peer = from_json(bytes, arguments.get("peer"), "peer")
+    denied = from_json(bool, arguments.get("denied"), "denied")
+    server.nic.control.set_path_denied(peer, _integer(arguments, "ev", 0, (1 << 32) - 1), denied, server.clock())
+
+
+def denied_paths(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """The denylist."""
+    return server.nic.control.denied_paths()
+
+
+def create_ev_profile(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+    """Number of a new EV profile. It belongs to the NIC and outlives the client."""
+    return server.nic.control.create_ev_profile(from_json(EvProfile, arguments.get("profile"), "profile"))
+
+
+def destroy_ev_profile(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """Forget an EV profile that no queue pair has."""
+    server.nic.control.destroy_ev_profile(_integer(arguments, "number", 0, 1 << 62))
+
+
+def ev_profiles(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """All EV profiles, each with its number."""
+    return list(server.nic.control.ev_profiles().items())
+
+
+def probe(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+    """Send an endpoint probe; the result is an event of type "probe" with the number returned."""
+    peer = from_json(bytes, arguments.get("peer"), "peer")
+    ev, timeout = _integer(arguments, "ev", 0, (1 << 32) - 1), _integer(arguments, "timeout", 1, 1 << 62)
+    return server.nic.control.probe(peer, ev, server.clock(), timeout)
+
+
+def port_states(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """State of the NIC's ports, or of those of `peer` as it last told."""
+    given = arguments.get("peer")
+    return server.nic.control.port_states(None if given is None else from_json(bytes, given, "peer"))
+
+
+def destinations(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """Every NIC to which there are paths, with their entropy values."""
+    return server.nic.control.destinations()
+
+
+def trace(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> str:
+    """Write the event trace to the file `path` from now on; "" ends it. Without `path` nothing changes.
+
+    The reply is where the trace goes then, "" for nowhere.
+    """
+    if "path" in arguments:
+        server.trace_to(from_json(str, arguments["path"], "path"))
+    return server.trace_path
+
+
+OPERATIONS: dict[str, Operation] = {
+    operation.__name__: operation
+    for operation in (
+        create_pd,
+        destroy_pd,
+        register_memory,
+        deregister_memory,
+        create_cq,
+        destroy_cq,
+        create_qp,
+        connect_qp,
+        modify_qp,
+        destroy_qp,
+        qp_state,
+        qp_counters,
+        qp_paths,
+        nic_counters,
+        info,
+        ports,
+        qps,
+        events,
+        subscribe,
+        deny_path,
+        denied_paths,
+        create_ev_profile,
+        destroy_ev_profile,
+        ev_profiles,
+        probe,
+        port_states,
+        destinations,
+        trace,
+    )
+}
+
+
+# -- arguments -----------------------------------------------------------------------------------------------------
+
+
+def _integer(arguments: Arguments, key: str, low: int, high: int) -> int:
+    value = arguments.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise InvalidArgumentError(f"{key} is an integer from {low} to {high}, not {value!r}.")
+    return value
+
+
+def _own(arguments: Arguments, key: str, own: Any, what: str) -> int:
+    number = arguments.get(key)
+    if not isinstance(number, int) or isinstance(number, bool) or number not in own:
+        raise NotFoundError(f"This client has no {what} {number!r}.")
+    return number
+
+
+def _known_qp(server: AgentServer, arguments: Arguments) -> int:
+    qpn = arguments.get("qpn")
+    if isinstance(qpn, int) and any(qpn in session.holdings.pairs for session in server.sessions):
+        return qpn
+    raise NotFoundError(f"There is no queue pair {qpn!r}.")
+
+
+def _limit(collection: Any, what: str) -> None:
+    if len(collection) >= MAX_OBJECTS:
+        raise ResourceExhaustedError(f"A client has at most {MAX_OBJECTS} {what}.")

@@ -1,0 +1,230 @@
+"""The agent: lets the applications of a host use its NIC.
+
+It stands in the same loop as the NIC's driver, so NIC, ports and clients share one thread and need no locks. It accepts
+clients on a UNIX socket that only its own user may open, gives each a :class:`~mrc_host.agent.session.Session`, and
+once a turn carries what the NIC has to tell (completions, asynchronous events) to the sessions concerned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import socket
+import stat
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic_ns
+from typing import Any, Protocol
+
+from mrc_host.agent import protocol
+from mrc_host.agent.codec import format_bytes, to_json
+from mrc_host.agent.operations import execute
+from mrc_host.agent.session import Session
+from mrc_host.agent.trace_file import TraceFile
+from mrc_host.driver.loop import READABLE, Loop
+from mrc_host.driver.nic_driver import PortStatus
+from mrc_host.errors import MrcError
+from mrc_host.transport.trace import TraceSink
+from mrc_host.values import AsyncEvent, PathEvent, PortEvent, ProbeEvent, QpEvent
+from mrc_host.verbs.local import NicCommands
+
+RECENT_EVENTS = 4096
+_MAX_PATH = 107  # bytes in sun_path
+_EVENT_TYPES: dict[type, str] = {PathEvent: "path", PortEvent: "port", QpEvent: "qp", ProbeEvent: "probe"}
+
+log = logging.getLogger("mrc.agent")
+
+
+class AgentNic(NicCommands, Protocol):
+    """The commands of the NIC that the agent uses."""
+
+    def set_trace(self, sink: TraceSink | None) -> None:
+        """Send the event trace to `sink`, or end it."""
+
+
+class SocketError(MrcError):
+    """The agent's socket cannot be made; the sentence says why and what to do."""
+
+
+class AgentServer:
+    """Serves `nic` to clients at the UNIX socket `path`, in `loop`. `ports` tells the driver's view of the ports."""
+
+    def __init__(
+        self,
+        nic: AgentNic,
+        loop: Loop,
+        path: str | Path,
+        *,
+        ports: Callable[[], tuple[PortStatus, ...]] = tuple,
+        clock: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self.nic = nic
+        self.clock = clock
+        self.ports = ports
+        self.owners: dict[int, Session] = {}  # of completion queues
+        self.recent_events: deque[dict[str, Any]] = deque(maxlen=RECENT_EVENTS)
+        self._sessions: dict[Session, None] = {}
+        self._waiting: set[Session] = set()  # those with posts that the NIC had no room for
+        self._loop = loop
+        self._path = Path(path)
+        self._listener: socket.socket | None = None
+        self._accepting = True
+        self._accepted = 0
+        self._pds = 0
+        self._event_count = 0
+        self._trace: TraceFile | None = None
+        self._names = {destination.address: destination.name for destination in nic.config.destinations}
+
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """All connected clients."""
+        return tuple(self._sessions)
+
+    def next_pd(self) -> int:
+        """A protection domain number never used before."""
+        self._pds += 1
+        return self._pds
+
+    def destination_name(self, address: bytes) -> str:
+        """Name of a peer NIC, its address if it has none here."""
+        return self._names.get(address) or format_bytes(address)
+
+    @property
+    def trace_path(self) -> str:
+        """Where the event trace is being written; empty when it is off."""
+        return "" if self._trace is None else str(self._trace.path)
+
+    def trace_to(self, path: str | Path) -> None:
+        """Write the NIC's event trace (docs/trace.md) to `path` from now on; an empty one ends it.
+
+        Raises TraceError, and then goes on as before, when the file cannot be made.
+        """
+        new = TraceFile(path) if str(path) else None
+        self.nic.set_trace(new)
+        if self._trace is not None:
+            self._trace.close()
+        self._trace = new
+
+    def start(self) -> None:
+        """Listen. Raises SocketError when the path is in use or cannot be made."""
+        self._listener = listen(self._path)
+        self._loop.add(self._listener.fileno(), READABLE, self._on_connect)
+        self._loop.add_turn(self._turn)
+
+    def close(self) -> None:
+        """Close all clients, the listening socket, and remove its file. Closing twice does nothing."""
+        if self._listener is None:
+            return
+        self._loop.remove_turn(self._turn)
+        for session in self.sessions:
+            session.close("the agent ends")
+        self.trace_to("")
+        self._loop.remove(self._listener.fileno())
+        self._listener.close()
+        self._listener = None
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+
+    def _on_connect(self, _mask: int) -> None:
+        assert self._listener is not None
+        try:
+            sock, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                log.warning("no more clients for now: %s", error.strerror)
+                self._accept_more(False)
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, protocol.SOCKET_BUFFER)
+        self._accepted += 1
+        config = self.nic.config
+        session = Session(
+            sock,
+            self._accepted,
+            nic=self.nic,
+            loop=self._loop,
+            clock=self.clock,
+            execute=lambda session, arguments, fds: execute(self, session, arguments, fds),
+            greeting={"version": protocol.VERSION, "name": config.name, "address": format_bytes(config.address)},
+            on_closed=self._on_closed,
+            waiting=self._waiting,
+        )
+        self._sessions[session] = None
+
+    def _on_closed(self, session: Session) -> None:
+        self._sessions.pop(session, None)
+        self._waiting.discard(session)
+        self.owners = {cq: owner for cq, owner in self.owners.items() if owner is not session}
+        self._accept_more(True)
+
+    def _accept_more(self, accepting: bool) -> None:
+        if self._listener is not None and accepting != self._accepting:
+            self._accepting = accepting
+            self._loop.modify(self._listener.fileno(), READABLE if accepting else 0)
+
+    def _turn(self, now: int) -> int | None:
+        for cq in self.nic.cq_ready():
+            owner = self.owners.get(cq)
+            if owner is not None:
+                owner.push(cq)
+        events = self.nic.async_events()
+        if events:
+            self._tell(events)
+        progress = False
+        for session in tuple(self._waiting):
+            progress |= session.retry()
+        if progress:
+            return now
+        return None if self._trace is None else self._trace.turn(now)
+
+    def _tell(self, events: list[AsyncEvent]) -> None:
+        for event in events:
+            self._event_count += 1
+            message = {"number": self._event_count, "type": _EVENT_TYPES[type(event)], "event": to_json(event)}
+            self.recent_events.append(message)
+            for session in self.sessions:
+                session.send_event(event, message)
+
+
+def listen(path: Path) -> socket.socket:
+    """A listening SEQPACKET socket at `path`, mode 0600, in place of one that a dead agent left behind."""
+    if len(os.fsencode(path)) > _MAX_PATH:
+        raise SocketError(f"The socket path {path} is longer than {_MAX_PATH} bytes: choose a shorter run directory.")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        _remove_stale(path)
+        mask = os.umask(0o177)
+        try:
+            sock.bind(str(path))
+        finally:
+            os.umask(mask)
+        sock.listen(64)
+    except OSError as error:
+        sock.close()
+        raise SocketError(f"Cannot listen at {path}: {error.strerror}.") from None
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise SocketError(f"{path} exists and is not a socket: remove it or choose another path.")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+        except OSError:
+            pass  # something lives there, if not an agent
+    raise SocketError(f"Another process listens at {path}: stop it or choose another path.")

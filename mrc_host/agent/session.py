@@ -1,0 +1,375 @@
+"""One client of the agent: its socket, and everything on the NIC that exists on its behalf.
+
+Messages in: posts go straight to the NIC; requests go to :mod:`mrc_host.agent.operations`. Messages out: what the
+socket cannot take waits in an outbox, and while it is not empty no more completions are fetched for this client and no
+more of its messages are read, so a client that does not read costs a bounded amount of memory and nobody else anything.
+
+A post that the NIC cannot take yet (queue full) waits here with all posts behind it and is tried again every turn.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import logging
+import mmap
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mrc_host.agent import protocol
+from mrc_host.agent.codec import to_json
+from mrc_host.agent.protocol import Kind
+from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
+from mrc_host.errors import MrcError, ResourceExhaustedError
+from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, WorkRequest
+from mrc_host.verbs.errors import ProtocolError
+from mrc_host.verbs.local import NicCommands
+
+MESSAGES_PER_TURN = 16
+PENDING_LIMIT = 4 * protocol.MAX_POSTS
+EVENT_BACKLOG = 64  # outbox length beyond which events are dropped, and counted
+_FETCH = 256
+_MAX_FDS = 4
+
+log = logging.getLogger("mrc.agent")
+
+
+@dataclass(slots=True)
+class Region:
+    """A client's memory mapped here."""
+
+    memory: mmap.mmap
+    view: memoryview
+
+    def close(self) -> None:
+        """Unmap. While the NIC still holds a slice, the mapping goes with the last slice instead."""
+        with contextlib.suppress(BufferError):
+            self.view.release()
+            self.memory.close()
+
+
+@dataclass(slots=True)
+class Queue:
+    """A completion queue of a client: `credit` entries may still be sent before it has taken some."""
+
+    number: int
+    credit: int
+    capacity: int
+
+
+@dataclass(slots=True)
+class Pair:
+    """A queue pair of a client, as far as the agent needs to know it."""
+
+    qpn: int
+    kind: str
+    send_cq: int
+    recv_cq: int
+    pd: int
+    remote: str = ""
+
+
+@dataclass(slots=True)
+class Holdings:
+    """Everything on the NIC that belongs to one client."""
+
+    pds: set[int] = field(default_factory=set)
+    queues: dict[int, Queue] = field(default_factory=dict)
+    pairs: dict[int, Pair] = field(default_factory=dict)
+    regions: dict[int, Region] = field(default_factory=dict)
+    region_pds: dict[int, int] = field(default_factory=dict)
+
+
+Execute = Callable[["Session", "dict[str, Any]", "list[int]"], Any]
+
+
+class Session:
+    """Serves one connected socket until it closes or breaks the protocol; then gives back all it held."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        number: int,
+        *,
+        nic: NicCommands,
+        loop: Loop,
+        clock: Callable[[], int],
+        execute: Execute,
+        greeting: dict[str, Any],
+        on_closed: Callable[[Session], None],
+        waiting: set[Session],
+    ) -> None:
+        self.number = number
+        self.name = f"client {number}"
+        self.holdings = Holdings()
+        self.events = ""  # subscription: "own", "all" or none
+        self.events_dropped = 0
+        self.nic = nic
+        self.clock = clock
+        self._socket = sock
+        self._loop = loop
+        self._execute = execute
+        self._greeting = greeting
+        self._on_closed = on_closed
+        self._waiting = waiting  # sessions whose `retry` is called every turn
+        self._greeted = False
+        self._outbox: deque[bytes] = deque()
+        self._stalled: set[int] = set()  # queues with entries left in the NIC
+        self._pending: deque[tuple[int, WorkRequest]] = deque()
+        self._buffer = bytearray(protocol.MAX_MESSAGE)
+        self._mask = READABLE
+        self.closed = False
+        loop.add(sock.fileno(), READABLE, self._on_ready)
+
+    # -- socket ----------------------------------------------------------------------------------------------------
+
+    def _on_ready(self, mask: int) -> None:
+        try:
+            if mask & HUNG_UP:
+                self.close("gone")
+                return
+            if mask & WRITABLE:
+                self._flush()
+                for cq in tuple(self._stalled):
+                    self.push(cq)
+            if mask & READABLE:
+                self._read()
+        except ProtocolError as error:
+            self._cut_off(error)
+        except OSError as error:  # reset by the client
+            self.close(f"socket error: {error.strerror}")
+
+    def _read(self) -> None:
+        for _ in range(MESSAGES_PER_TURN):
+            if self.closed or self._outbox or len(self._pending) > PENDING_LIMIT:
+                return
+            try:
+                length, ancillary, flags, _ = self._socket.recvmsg_into(
+                    (self._buffer,), socket.CMSG_SPACE(4 * _MAX_FDS), socket.MSG_CMSG_CLOEXEC
+                )
+            except BlockingIOError:
+                return
+            fds = _descriptors(ancillary)
+            try:
+                if not length:
+                    self.close("closed by the client")
+                    return
+                if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                    raise ProtocolError(f"A message is longer than {protocol.MAX_MESSAGE} bytes.")
+                self._handle(memoryview(self._buffer)[:length], fds)
+            finally:
+                for fd in fds:
+                    os.close(fd)
+
+    def send(self, messages: Iterable[bytes]) -> None:
+        """Send messages in order, keeping what the socket cannot take now."""
+        if not self.closed:
+            self._outbox.extend(messages)
+            self._flush()
+
+    def _flush(self) -> None:
+        outbox = self._outbox
+        try:
+            while outbox:
+                self._socket.send(outbox[0])
+                outbox.popleft()
+        except BlockingIOError:
+            pass
+        except OSError:  # gone: the hang-up is about to be reported, and closing happens there
+            outbox.clear()
+        self._watch()
+
+    def _watch(self) -> None:
+        if self.closed:
+            return
+        mask = WRITABLE if self._outbox else READABLE
+        if len(self._pending) > PENDING_LIMIT:
+            mask &= ~READABLE
+        if mask != self._mask:
+            self._mask = mask
+            self._loop.modify(self._socket.fileno(), mask)
+
+    def _cut_off(self, error: ProtocolError) -> None:
+        with contextlib.suppress(OSError):
+            for message in protocol.pack_json(Kind.ERROR, 0, {"error": "ProtocolError", "message": str(error)}):
+                self._socket.send(message)
+        self.close(f"cut off: {error}")
+
+    def close(self, reason: str) -> None:
+        """Close the socket and give back everything the client had. Closing twice does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        self._loop.remove(self._socket.fileno())
+        self._socket.close()
+        release(self.holdings, self.nic, self.clock())
+        log.info("%s: %s", self.name, reason)
+        self._on_closed(self)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def _handle(self, message: memoryview, fds: list[int]) -> None:
+        kind, flags, request = protocol.unpack_header(message)
+        body = message[protocol.HEADER.size :]
+        if not self._greeted:
+            self._greet(kind, request, body)
+        elif kind == Kind.POST:
+            self._post_all(protocol.unpack_posts(body))
+        elif kind == Kind.CREDIT:
+            self._credit(body)
+        elif kind == Kind.REQUEST and not flags:
+            self._request(request, body, fds)
+        else:
+            raise ProtocolError(f"No client sends messages of kind {kind} with flags {flags}.")
+
+    def _greet(self, kind: int, request: int, body: memoryview) -> None:
+        if kind != Kind.HELLO:
+            raise ProtocolError("The first message is not a greeting.")
+        hello = protocol.unpack_json(body)
+        if hello.get("version") != protocol.VERSION:
+            raise ProtocolError(
+                f"The agent speaks version {protocol.VERSION} of the protocol, the client {hello.get('version')!r}: "
+                "use the same release on both sides."
+            )
+        self.name = f"client {self.number} ({str(hello.get('client', ''))[:64]})"
+        self._greeted = True
+        self.send(protocol.pack_json(Kind.HELLO, request, self._greeting))
+        log.info("%s: connected", self.name)
+
+    def _request(self, request: int, body: memoryview, fds: list[int]) -> None:
+        arguments = protocol.unpack_json(body)
+        try:
+            result = self._execute(self, arguments, fds)
+        except MrcError as error:
+            answer = {"error": type(error).__name__, "message": str(error)}
+            self.send(protocol.pack_json(Kind.ERROR, request, answer))
+        else:
+            self.send(protocol.pack_json(Kind.REPLY, request, {"result": to_json(result)}))
+
+    # -- posts -----------------------------------------------------------------------------------------------------
+
+    def _post_all(self, posts: Sequence[tuple[int, WorkRequest]]) -> None:
+        pairs = self.holdings.pairs
+        for qpn, _ in posts:
+            if qpn not in pairs:
+                raise ProtocolError(f"QP {qpn} is not the client's own.")
+        if self._pending:
+            self._pending.extend(posts)
+        else:
+            now = self.clock()
+            for i, (qpn, request) in enumerate(posts):
+                if not self._post(qpn, request, now):
+                    self._pending.extend(posts[i:])
+                    break
+        if self._pending:
+            self._waiting.add(self)
+            self._watch()
+
+    def _post(self, qpn: int, request: WorkRequest, now: int) -> bool:
+        """Post one request; False if the NIC has no room for it now."""
+        try:
+            self.nic.post_send(qpn, request, now)
+        except ResourceExhaustedError:
+            return False
+        except MrcError as error:
+            self._refuse(qpn, request, str(error))
+        return True
+
+    def retry(self) -> bool:
+        """Try again the posts that the NIC had no room for; True if it took some."""
+        pending, now = self._pending, self.clock()
+        before = len(pending)
+        while pending and self._post(*pending[0], now):
+            pending.popleft()
+        if before > PENDING_LIMIT >= len(pending):
+            self._watch()
+        if not pending:
+            self._waiting.discard(self)
+        return len(pending) < before
+
+    def forget_posts(self, qpn: int) -> None:
+        """Drop waiting posts of a queue pair that is being destroyed."""
+        self._pending = deque(post for post in self._pending if post[0] != qpn)
+
+    def _refuse(self, qpn: int, request: WorkRequest, reason: str) -> None:
+        entry = Completion(
+            request.wr_id, qpn, CompletionOpcode.WRITE, CompletionStatus.FLUSHED, request.length, None, reason
+        )
+        self._send_failure(self.holdings.pairs[qpn].send_cq, entry)
+
+    # -- completions and events ------------------------------------------------------------------------------------
+
+    def push(self, cq: int) -> None:
+        """Send the completions of a queue, as far as credit and socket allow."""
+        queue = self.holdings.queues.get(cq)
+        if queue is None:
+            return
+        while queue.credit > 0 and not self._outbox:
+            entries = self.nic.poll_cq(cq, min(queue.credit, _FETCH))
+            if not entries:
+                self._stalled.discard(cq)
+                return
+            queue.credit -= len(entries)
+            self._send_completions(cq, entries)
+        self._stalled.add(cq)
+
+    def _send_completions(self, cq: int, entries: list[Completion]) -> None:
+        success = CompletionStatus.SUCCESS
+        if all(entry.status is success for entry in entries):
+            self.send((protocol.pack_completions(cq, entries),))
+            return
+        for entry in entries:
+            if entry.status is success:
+                self.send((protocol.pack_completions(cq, (entry,)),))
+            else:
+                self._send_failure(cq, entry)
+
+    def _send_failure(self, cq: int, entry: Completion) -> None:
+        self.send(protocol.pack_json(Kind.COMPLETION, 0, {"cq": cq, "completion": to_json(entry)}))
+
+    def _credit(self, body: memoryview) -> None:
+        for cq, taken in protocol.unpack_credits(body):
+            queue = self.holdings.queues.get(cq)
+            if queue is not None:  # it may have been destroyed meanwhile
+                queue.credit = min(queue.credit + taken, queue.capacity)
+                if cq in self._stalled:
+                    self.push(cq)
+
+    def send_event(self, event: AsyncEvent, message: dict[str, Any]) -> None:
+        """Send an asynchronous event if the client subscribed to it; dropped and counted if it does not read."""
+        qpn = getattr(event, "qpn", None)
+        if not self.events or (self.events == "own" and qpn is not None and qpn not in self.holdings.pairs):
+            return
+        if len(self._outbox) >= EVENT_BACKLOG:
+            self.events_dropped += 1
+            return
+        self.send(protocol.pack_json(Kind.EVENT, 0, {**message, "dropped": self.events_dropped}))
+
+
+def release(holdings: Holdings, nic: NicCommands, now: int) -> None:
+    """Give back to the NIC everything a client had, in the order that dependencies ask for."""
+    for qpn in holdings.pairs:
+        with contextlib.suppress(MrcError):
+            nic.destroy_qp(qpn, now)
+    for cq in holdings.queues:
+        with contextlib.suppress(MrcError):
+            nic.destroy_cq(cq)
+    for lkey, region in holdings.regions.items():
+        with contextlib.suppress(MrcError):
+            nic.deregister_memory(lkey)
+        region.close()
+    holdings.pairs.clear()
+    holdings.queues.clear()
+    holdings.regions.clear()
+
+
+def _descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
+    fds = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    return list(fds)

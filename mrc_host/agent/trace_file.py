@@ -1,0 +1,77 @@
+"""Where an agent writes its NIC's event trace: JSON lines, gathered in memory and written a few times a second.
+
+A disk that is full or gone ends the trace and says so in the log; it never disturbs the NIC.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mrc_host.errors import MrcError
+
+FLUSH_NS = 200_000_000
+_CHUNK = 4096  # lines written at once at the latest
+
+log = logging.getLogger("mrc.agent")
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class TraceError(MrcError):
+    """The trace cannot be written; the sentence says why."""
+
+
+class TraceFile:
+    """A sink for :meth:`mrc_host.nic.Nic.set_trace` that writes to `path`, replacing what was there."""
+
+    def __init__(self, path: str | Path) -> None:
+        try:
+            self._file = open(path, "w", encoding="ascii")  # noqa: SIM115 - closed by close()
+        except (OSError, ValueError) as error:
+            raise TraceError(f"Cannot write the trace to {path}: {getattr(error, 'strerror', error)}.") from None
+        self.path = Path(path)
+        self._lines: list[str] = []
+        self._due: int | None = None
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Take one event."""
+        self._lines.append(_encode(event))
+        if len(self._lines) >= _CHUNK:
+            self.flush()
+
+    def turn(self, now: int) -> int | None:
+        """Write when it is time; the time of the next writing, None when nothing waits."""
+        if not self._lines:
+            self._due = None
+        elif self._due is None:
+            self._due = now + FLUSH_NS
+        elif now >= self._due:
+            self.flush()
+            self._due = None
+        return self._due
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        lines, self._lines = self._lines, []
+        if not lines or self._file.closed:
+            return
+        try:
+            self._file.write("\n".join(lines) + "\n")
+            self._file.flush()
+        except OSError as error:
+            log.error("the trace %s ends here: %s", self.path, error.strerror)
+            self._abandon()
+
+    def close(self) -> None:
+        """Write the rest and close. Closing twice does nothing."""
+        self.flush()
+        self._abandon()
+
+    def _abandon(self) -> None:
+        try:
+            self._file.close()
+        except OSError:  # what could not be written is lost, as the log says
+            log.error("the trace %s is not complete", self.path)

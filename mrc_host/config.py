@@ -1,0 +1,217 @@
+"""What a NIC is told when it is built: its addresses and ports, how paths are addressed, and the protocol's settings.
+
+The NIC knows nothing of topology. It is given, for each destination, the entropy values it may use and a
+:class:`UsidTemplate` that turns an entropy value into the outer IPv6 destination address (docs/protocol.md §5): most of
+the address is constant, the plane number is copied into each uSID and the T0 uplink number into the T1's uSID.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from mrc_host.transport.nscc import NsccProfile
+
+
+class EvOrder(enum.Enum):
+    """Which half of the entropy value rides in the UDP source port (docs/protocol.md §1.3; sources disagree)."""
+
+    LOW_IN_SOURCE_PORT = "low_in_source_port"
+    HIGH_IN_SOURCE_PORT = "high_in_source_port"
+
+
+class EvFormat(enum.Enum):
+    """How MRC packets carry their entropy value, and with it their path (docs/protocol.md §1.3).
+
+    In the SRv6 formats the value also chooses the outer address; in the other two switches hash (or parse) what
+    carries it, there is no outer header, and the bits of the value that do not travel must be zero.
+    """
+
+    SRV6 = "srv6"  # outer IPv6 with a uSID list; the value in inner flow label and UDP source port
+    SRV6_SRH = "srv6_srh"  # the same with a Segment Routing Header of one segment
+    STRUCTURED = "structured"  # IPv6 flow label and UDP source port: 32 bits
+    UDP = "udp"  # UDP source port alone, over IPv4 or IPv6: 16 bits
+
+    @property
+    def routed(self) -> bool:
+        """Whether there is an outer header."""
+        return self in (EvFormat.SRV6, EvFormat.SRV6_SRH)
+
+
+class BthOrder(enum.Enum):
+    """Which of the flags SE (solicited event) and M (migration) is bit 7 of BTH byte 1; sources disagree."""
+
+    SE_FIRST = "se_first"  # as in InfiniBand
+    M_FIRST = "m_first"
+
+
+class OutOfWindow(enum.Enum):
+    """What a responder does with a PSN outside of its window (docs/protocol.md §2; readers report both)."""
+
+    ANSWER = "answer"  # NACK PSN_OOR_WINDOW when ahead, SACK again when behind
+    DROP = "drop"  # nothing
+
+
+class ProbeMark(enum.Enum):
+    """What a path becomes whose reliability probe is answered with SKIP_ONCE (docs/protocol.md §3; disputed)."""
+
+    SKIP = "skip"  # as after a marked data packet
+    GOOD = "good"  # the probe came through, and that is all that counts
+
+
+@dataclass(frozen=True, slots=True)
+class Dscp:
+    """DSCP values of the traffic roles, 0..63 each (docs/protocol.md §1.10; the numbers are a deployment's choice)."""
+
+    trimmable: int = 0
+    no_trim: int = 4
+    retransmit: int = 8
+    trimmed: int = 12
+    trimmed_lasthop: int = 16
+    control: int = 46
+
+
+@dataclass(frozen=True, slots=True)
+class TransportSettings:
+    """Figures that the specification leaves to the implementation. Times are nanoseconds, sizes bytes.
+
+    Acknowledging: a SACK is due once `sack_threshold` bytes (each packet counts at least 1024) have arrived.
+    Congestion control (docs/congestion.md): `congestion` names that of MRC (nscc, fixed, none), one controller for all
+    queue pairs towards a destination, `rc_congestion` that of RC (dcqcn, fixed, none). `default_window` is the fixed
+    window. `base_rtt` is the unloaded round trip of a full packet on the longest path, `trimming` whether switches
+    trim, `nscc` replaces constants of NSCC, `assumed_rate` (bit/s) stands for a port whose rate is not given.
+    Balance: on one queue pair no plane may be more than `plane_burst` data packets ahead of the slowest usable plane.
+    Loss: a packet is lost once one sent later on the same path has arrived, or one sent a reorder window later on the
+    same plane, which is at least `reorder_fraction` (percent) of a smoothed RTT (docs/protocol.md §10.1); never by what
+    other planes deliver. `tail_probe_min` is the shortest
+    wait for an acknowledgement before a reliability probe asks for one. The ACK timeout is repeated `linear_retries`
+    times, then doubles up to 2**`max_backoff` times its value.
+    Paths: with `oblivious` they are used in turn whatever happens on them: no rest after a mark or trim, none taken out
+    of use. Otherwise one in `backup_share` paths of a plane is a backup; at least `ev_min_active` paths of the queue
+    pair stay in the active set. A bad path returns after `probe_successes` background probes in a row came back,
+    `probe_interval` apart. A probe counts as lost after `probe_timeout`; then the next is sent, with up to four times
+    that patience.
+    `reverse_interval` is how often a receiver that sends nothing looks for a working way back. `port_status_retry` is
+    the wait before a port status update that was not answered is repeated.
+    """
+
+    sack_threshold: int = 32768
+    congestion: str = "fixed"
+    rc_congestion: str = "fixed"
+    base_rtt: int = 12_000
+    trimming: bool = True
+    nscc: NsccProfile = field(default_factory=NsccProfile)
+    assumed_rate: int = 1_000_000_000
+    default_window: int = 262144
+    plane_burst: int = 8
+    reorder_fraction: int = 50
+    tail_probe_min: int = 100_000
+    linear_retries: int = 7
+    max_backoff: int = 6
+    send_queue_depth: int = 1024
+    oblivious: bool = False
+    backup_share: int = 8
+    ev_min_active: int = 1
+    probe_interval: int = 20_000_000
+    probe_successes: int = 3
+    probe_timeout: int = 50_000_000
+    reverse_interval: int = 10_000_000
+    port_status_retry: int = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolSettings:
+    """Choices that the published material leaves open or disputes (docs/protocol.md §10).
+
+    `endpoint_op_shift` is where an endpoint response carries its operation: 2 (bits 3:2) or 4 (bits 5:4). The others
+    are described with their types.
+    """
+
+    udp_port: int = 4791
+    ev_order: EvOrder = EvOrder.LOW_IN_SOURCE_PORT
+    dscp: Dscp = field(default_factory=Dscp)
+    hop_limit: int = 64
+    endpoint_op_shift: int = 2
+    ev_format: EvFormat = EvFormat.SRV6
+    bth_order: BthOrder = BthOrder.SE_FIRST
+    out_of_window: OutOfWindow = OutOfWindow.ANSWER
+    probe_mark: ProbeMark = ProbeMark.SKIP
+    transport: TransportSettings = field(default_factory=TransportSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class UsidTemplate:
+    """Outer destination address of every path to one destination (docs/protocol.md §5).
+
+    `base` is the 128-bit address with plane 0 and uplink 0. `plane_shifts` are the bit positions (0 = least
+    significant) where the plane number is added in, `uplink_shift` that of the uplink number, None when the
+    destination hangs off the same T0. `ev_plane_shift`, `ev_plane_bits` and `ev_uplink_bits` say where both live in
+    the entropy value (uplink in the lowest bits).
+
+    `segment` is the address in the Segment Routing Header, where there is one: None repeats the outer destination, with
+    no segment left, so that the receiver sees the path that the packet took; an address is where the last switch of
+    the outer list sends the packet on, one segment left (RFC 8754).
+    """
+
+    base: int
+    plane_shifts: tuple[int, ...]
+    uplink_shift: int | None
+    ev_plane_shift: int = 10
+    ev_plane_bits: int = 3
+    ev_uplink_bits: int = 10
+    segment: bytes | None = None
+
+    def plane(self, ev: int) -> int:
+        """Plane of an entropy value."""
+        return (ev >> self.ev_plane_shift) & ((1 << self.ev_plane_bits) - 1)
+
+    def uplink(self, ev: int) -> int:
+        """T0 uplink number of an entropy value."""
+        return ev & ((1 << self.ev_uplink_bits) - 1)
+
+    def address(self, ev: int) -> bytes:
+        """Outer IPv6 destination (16 bytes) of the path that `ev` names."""
+        value = self.base
+        for shift in self.plane_shifts:
+            value |= self.plane(ev) << shift
+        if self.uplink_shift is not None:
+            value |= self.uplink(ev) << self.uplink_shift
+        return value.to_bytes(16, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A peer NIC: its address (16 bytes), the universe of entropy values towards it, and how they become addresses."""
+
+    name: str
+    address: bytes
+    template: UsidTemplate
+    evs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PortConfig:
+    """One NIC port: index = plane, its MAC and its T0's MAC (6 bytes), its own uSID, line rate in bit/s, interface."""
+
+    plane: int
+    mac: bytes
+    gateway_mac: bytes
+    usid: int
+    rate_bps: int
+    interface: str
+
+
+@dataclass(frozen=True, slots=True)
+class NicConfig:
+    """Everything a NIC is told. `ports[i].plane == i`; `block` is the 32-bit uSID locator block.
+
+    `address` is the NIC's IPv6 address, or its IPv4 address in IPv6 form (::ffff:a.b.c.d), which takes the format UDP.
+    """
+
+    name: str
+    address: bytes
+    block: int
+    ports: tuple[PortConfig, ...]
+    destinations: tuple[Destination, ...]
+    mtu: int = 4500
+    settings: ProtocolSettings = field(default_factory=ProtocolSettings)

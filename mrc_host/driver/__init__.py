@@ -1,0 +1,21 @@
+"""The real-time world of one NIC: its ports are network interfaces, its clock is CLOCK_MONOTONIC.
+
+:class:`Loop` waits and dispatches, :class:`PacketPort` is a raw socket, :class:`LinkMonitor` hears of carrier changes,
+and :class:`NicDriver` joins them to a NIC device. Nothing here knows the protocol.
+"""
+
+from mrc_host.driver.links import LinkMonitor, LinkState
+from mrc_host.driver.loop import Loop
+from mrc_host.driver.nic_driver import DEFAULT_BURST_NS, NicDriver, PortStatus
+from mrc_host.driver.packet import DriverError, PacketPort
+
+__all__ = [
+    "DEFAULT_BURST_NS",
+    "DriverError",
+    "LinkMonitor",
+    "LinkState",
+    "Loop",
+    "NicDriver",
+    "PacketPort",
+    "PortStatus",
+]

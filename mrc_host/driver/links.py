@@ -1,0 +1,161 @@
+"""Carrier and existence of interfaces, as the kernel's routing netlink tells them.
+
+A raw NETLINK_ROUTE socket joins the link group and stands in the driver's own loop; pyroute2 encodes the requests and
+decodes the messages. One full dump at the start (and after the kernel had to drop messages for us) gives the state,
+each later message a change. The kernel may hold back a carrier message for a while (its link watch is rate limited),
+so the driver asks at once with :meth:`LinkMonitor.query` when a frame could not be sent.
+"""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.marshal import MarshalRtnl
+
+from mrc_host.driver.packet import DriverError
+
+_RTMGRP_LINK = 1
+_RTM_NEWLINK = 16
+_RTM_DELLINK = 17
+_RTM_GETLINK = 18
+_NLM_F_REQUEST = 0x1
+_NLM_F_MULTI = 0x2
+_NLM_F_DUMP = 0x300
+_NLMSG_DONE = 3
+_IFF_UP = 0x1
+_IFF_LOWER_UP = 0x10000
+_RECEIVE_SIZE = 1 << 17
+_DUMP_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """An interface of this namespace: kernel index (0: it does not exist), usable (admin up and carrier), MTU."""
+
+    name: str
+    index: int
+    up: bool
+    mtu: int = 0
+
+
+class LinkMonitor:
+    """Knows the state of all interfaces of the namespace in which it was made, and reports changes.
+
+    `on_change` is called from :meth:`on_readable` with the new state of an interface whose index, usability or MTU
+    changed; a vanished or renamed one is reported under its old name with index 0.
+    """
+
+    def __init__(self, on_change: Callable[[LinkState], None], *, receive_buffer: int = 1 << 20) -> None:
+        self._on_change = on_change
+        self._marshal = MarshalRtnl()
+        self._links: dict[int, LinkState] = {}
+        self._dumping = False
+        self._dump_seen: set[int] | None = None  # indices met since the first answer of the dump under way
+        self._dump_again = False  # messages were lost during the dump
+        self._socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
+        )
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self._socket.bind((0, _RTMGRP_LINK))
+        self._first_dump()
+
+    def fileno(self) -> int:
+        """Descriptor to wait on."""
+        return self._socket.fileno()
+
+    def links(self) -> Mapping[str, LinkState]:
+        """State of every interface by name."""
+        return {link.name: link for link in self._links.values()}
+
+    def query(self, index: int) -> None:
+        """Ask the kernel for the state of one interface now; the answer comes as a change, if it is one."""
+        self._request(index, _NLM_F_REQUEST)
+
+    def on_readable(self, _mask: int = 0) -> None:
+        """Read and apply what the kernel sent."""
+        while True:
+            try:
+                data = self._socket.recv(_RECEIVE_SIZE)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                self._start_dump()  # messages were lost: read everything again
+                continue
+            for message in self._marshal.parse(data):
+                self._apply(message)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def _first_dump(self) -> None:
+        self._start_dump()
+        while self._dumping:
+            if not select.select([self._socket], [], [], _DUMP_TIMEOUT_S)[0]:
+                raise DriverError("The kernel did not list the network interfaces (rtnetlink dump timed out).")
+            self.on_readable()
+
+    def _start_dump(self) -> None:
+        if self._dumping:
+            self._dump_again = True  # the kernel runs one dump at a time for a socket
+            return
+        self._dumping, self._dump_seen = True, None
+        self._request(0, _NLM_F_REQUEST | _NLM_F_DUMP)
+
+    def _request(self, index: int, flags: int) -> None:
+        message = ifinfmsg()
+        message["index"] = index
+        message["header"]["type"] = _RTM_GETLINK
+        message["header"]["flags"] = flags
+        message["header"]["sequence_number"] = 1
+        message.encode()
+        self._socket.send(message.data)
+
+    def _apply(self, message: Any) -> None:
+        header = message["header"]
+        kind = header["type"]
+        if self._dumping and self._dump_seen is None and header["flags"] & _NLM_F_MULTI:
+            self._dump_seen = set()  # what came before may be older than the dump
+        if kind == _NLMSG_DONE:
+            self._finish_dump()
+        elif kind == _RTM_NEWLINK:
+            flags = message["flags"]
+            usable = flags & (_IFF_UP | _IFF_LOWER_UP) == _IFF_UP | _IFF_LOWER_UP
+            name, index = message.get_attr("IFLA_IFNAME"), message["index"]
+            if name is None or message["family"] != 0:  # bridge and other families describe ports, not links
+                return
+            if self._dump_seen is not None:
+                self._dump_seen.add(index)
+            self._set(LinkState(name, index, usable, message.get_attr("IFLA_MTU") or 0))
+        elif kind == _RTM_DELLINK and message["family"] == 0:
+            self._forget(message["index"])
+
+    def _set(self, new: LinkState) -> None:
+        old = self._links.get(new.index)
+        if old == new:
+            return
+        if old is not None and old.name != new.name:
+            self._forget(new.index)
+        self._links[new.index] = new
+        self._on_change(new)
+
+    def _forget(self, index: int) -> None:
+        gone = self._links.pop(index, None)
+        if gone is not None:
+            self._on_change(LinkState(gone.name, 0, False))
+
+    def _finish_dump(self) -> None:
+        seen, self._dump_seen, self._dumping = self._dump_seen or set(), None, False
+        for index in set(self._links) - seen:
+            self._forget(index)
+        if self._dump_again:
+            self._dump_again = False
+            self._start_dump()

@@ -1,0 +1,186 @@
+"""One event loop for a process that owns a NIC: file descriptors, turns, and sleep of microsecond precision.
+
+The loop goes round like this. It asks epoll which descriptors are ready and calls their handlers; then it calls every
+*turn*, a function that does what is due (transmit frames, push completions) and returns when it wants to be called
+again; then it sleeps until the earliest of those times or until a descriptor is ready. Nothing is sorted and nothing is
+allocated for a timer: a NIC already knows its own earliest deadline, so the loop only takes a minimum.
+
+epoll itself can only wait whole milliseconds. For the last millisecond the loop therefore waits in select() on the
+epoll descriptor, whose timeout is in microseconds, and asks the kernel for a timer slack of one nanosecond. Waits
+longer than that use epoll alone, which saves a system call on every wake-up of an idle process.
+
+A loop belongs to the thread that runs it. Other threads (and signal handlers) enter with :meth:`Loop.call_soon`,
+:meth:`Loop.call` and :meth:`Loop.stop`, which write to a wake-up descriptor.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from time import monotonic_ns
+from typing import TypeVar
+
+READABLE = select.EPOLLIN
+WRITABLE = select.EPOLLOUT
+HUNG_UP = select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
+
+_MILLISECOND = 1_000_000
+_SELECT_LIMIT = 1024  # FD_SETSIZE: select() cannot wait for a descriptor at or above it
+
+T = TypeVar("T")
+Handler = Callable[[int], None]
+Turn = Callable[[int], "int | None"]
+
+
+class Loop:
+    """Calls handlers of ready descriptors and turns that are due.
+
+    A handler gets the epoll mask. A turn gets the time (monotonic nanoseconds) and returns the time it wants to be
+    called again: a time not in the future means at once, None means only after the next input.
+    """
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._handlers: dict[int, Handler] = {}
+        self._turns: list[Turn] = []
+        self._calls: deque[Callable[[], None]] = deque()
+        self._stopping = False
+        self._thread: int | None = None
+        self.add(self._wake, READABLE, self._on_wake)
+
+    # -- what the loop watches -------------------------------------------------------------------------------------
+
+    def add(self, fd: int, mask: int, handler: Handler) -> None:
+        """Call `handler` whenever `fd` is ready in the sense of the epoll `mask`."""
+        self._epoll.register(fd, mask)
+        self._handlers[fd] = handler
+
+    def modify(self, fd: int, mask: int) -> None:
+        """Change what `fd` is watched for."""
+        self._epoll.modify(fd, mask)
+
+    def remove(self, fd: int) -> None:
+        """Stop watching `fd`, before it is closed. Unknown descriptors are ignored."""
+        if self._handlers.pop(fd, None) is not None:
+            with contextlib.suppress(OSError):
+                self._epoll.unregister(fd)
+
+    def add_turn(self, turn: Turn) -> None:
+        """Call `turn` every time round, after the handlers, in the order of adding."""
+        self._turns.append(turn)
+
+    def remove_turn(self, turn: Turn) -> None:
+        """Stop calling `turn`; an unknown one is ignored."""
+        with contextlib.suppress(ValueError):
+            self._turns.remove(turn)
+
+    # -- entering from elsewhere -----------------------------------------------------------------------------------
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Run `function` in the loop's thread, soon. May be called from any thread."""
+        self._calls.append(function)
+        self._poke()
+
+    def call(self, function: Callable[[], T], timeout_s: float | None = None) -> T:
+        """Run `function` in the loop's thread and return its result (or raise its exception) here.
+
+        Called from the loop's own thread it runs at once. Raises TimeoutError when the loop does not get to it in time.
+        """
+        if self._thread == threading.get_ident():
+            return function()
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function())
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self.call_soon(run)
+        try:
+            return future.result(timeout_s)
+        except concurrent.futures.TimeoutError:  # a type of its own before Python 3.11
+            raise TimeoutError("The loop did not get to the call in time.") from None
+        finally:
+            future.cancel()
+
+    def stop(self) -> None:
+        """Make :meth:`run` return after the current round. May be called from any thread or signal handler."""
+        self._stopping = True
+        self._poke()
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Go round until :meth:`stop`. An exception from a handler or turn ends the run and is raised."""
+        self._thread = threading.get_ident()
+        set_timer_slack()
+        poll, handlers, turns = self._epoll.poll, self._handlers, self._turns
+        try:
+            while not self._stopping:
+                for fd, mask in poll(0):
+                    handler = handlers.get(fd)  # an earlier handler of this round may have removed it
+                    if handler is not None:
+                        handler(mask)
+                deadline: int | None = None
+                now = monotonic_ns()
+                for turn in turns:
+                    wanted = turn(now)
+                    if wanted is not None and (deadline is None or wanted < deadline):
+                        deadline = wanted
+                if deadline is None or deadline > now:
+                    self._sleep(deadline)
+        finally:
+            self._thread = None
+            self._stopping = False
+
+    def close(self) -> None:
+        """Release the loop's descriptors; watched descriptors stay open."""
+        self._epoll.close()
+        os.close(self._wake)
+
+    def _sleep(self, deadline: int | None) -> None:
+        if deadline is None:
+            self._epoll_wait(-1)
+            return
+        wait = deadline - monotonic_ns()
+        if wait >= 2 * _MILLISECOND:
+            # half a millisecond short of the whole count, because the conversion inside poll() rounds up
+            self._epoll_wait((wait // _MILLISECOND - 0.5) / 1000)
+        elif wait > 0:
+            fd = self._epoll.fileno()
+            if fd < _SELECT_LIMIT:
+                select.select((fd,), (), (), wait / 1e9)
+            else:
+                self._epoll_wait(0.001)
+
+    def _epoll_wait(self, timeout_s: float) -> None:
+        # Only to sleep: level-triggered descriptors are reported again by the poll(0) of the next round.
+        self._epoll.poll(timeout_s, 1)
+
+    def _on_wake(self, _mask: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+        for _ in range(len(self._calls)):
+            self._calls.popleft()()
+
+    def _poke(self) -> None:
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.eventfd_write(self._wake, 1)
+
+
+def set_timer_slack(nanoseconds: int = 1) -> None:
+    """Ask the kernel to wake the calling thread's sleeps within `nanoseconds` (its default is 50 us).
+
+    Where the kernel does not offer it, sleeps stay a little late and nothing else changes.
+    """
+    with contextlib.suppress(OSError), open(f"/proc/{threading.get_native_id()}/timerslack_ns", "w") as file:
+        file.write(str(nanoseconds))

@@ -1,0 +1,315 @@
+"""Drives one NIC device in real time: frames from and to interfaces, the clock, the carrier.
+
+Each port is an :class:`~mrc_host.driver.packet.PacketPort` in the loop. When one is readable, frames are taken in
+bounded batches and given to `nic.receive`. After that the turn runs: it calls `nic.tick` if the NIC's wake-up time has
+come, and pulls `nic.transmit(port)` for every port whose line is free. It then tells the loop when to come again: at
+the earliest of the NIC's wake-up and the times at which busy lines become free.
+
+**Line pacing.** A port's line is busy for (frame length + 24 bytes of Ethernet overhead) / rate after each frame. When
+the process wakes up late although frames were waiting, the line makes up for the time lost, but for no more than
+`burst_ns` of it: this bounds what leaves back to back to `burst_ns` * rate + one frame, and lateness up to `burst_ns`
+costs no rate. A line that had nothing to send gains nothing. Rate 0 means unpaced.
+
+**Links.** A port whose interface has no carrier, is down, or has vanished is reported to the NIC as down; nothing is
+transmitted on it. An interface that returns under its name (even as a new one) is opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from time import monotonic_ns
+from typing import Protocol
+
+from mrc_host.config import NicConfig, PortConfig
+from mrc_host.driver.links import LinkMonitor, LinkState
+from mrc_host.driver.loop import READABLE, Loop
+from mrc_host.driver.packet import (
+    ETHERNET_HEADER,
+    ETHERNET_OVERHEAD,
+    DriverError,
+    PacketPort,
+    is_link_error,
+    is_lost_frame,
+)
+
+DEFAULT_BURST_NS = 1_000_000
+RECEIVE_BATCH = 32  # frames taken from one port before the others, and transmission, have their turn
+TRANSMIT_BATCH = 16  # frames sent on one port before the others, and reception, have their turn
+_QUERY_INTERVAL_NS = 1_000_000  # at most one question about a silent link in this time
+_BITS_NS = 8 * 1_000_000_000
+
+
+class Device(Protocol):
+    """The verbs of a device with ports that the driver needs (a :class:`mrc_host.nic.Nic` has them).
+
+    `receive` may use `frame` only during the call: its memory is used again for the next frame.
+    """
+
+    def receive(self, port: int, frame: memoryview, now: int) -> None:
+        """Take one frame that arrived on `port`."""
+
+    def transmit(self, port: int, now: int) -> bytes | None:
+        """The next frame for `port`, whose line is free; None if there is none."""
+
+    def wakeup(self) -> int | None:
+        """When `tick` or `transmit` may have something to do; None: only after input."""
+
+    def tick(self, now: int) -> None:
+        """Let time pass up to `now`."""
+
+    def port_changed(self, port: int, up: bool, now: int) -> None:
+        """The link of `port` went up or down."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortStatus:
+    """One port as the driver sees it: interface, usable or not, rate in bit/s, frame, byte and drop counters."""
+
+    port: int
+    interface: str
+    up: bool
+    rate_bps: int
+    tx_frames: int
+    tx_bytes: int
+    rx_frames: int
+    rx_bytes: int
+    tx_dropped: int
+    rx_dropped: int
+
+
+class _Line:
+    """One port's socket and the state of its line."""
+
+    __slots__ = (
+        "asked", "backlog", "config", "free_at", "index", "ns_per_byte", "packet", "port", "rx_bytes", "rx_dropped",
+        "rx_frames", "tx_bytes", "tx_dropped", "tx_frames", "up",
+    )  # fmt: skip
+
+    def __init__(self, port: int, config: PortConfig) -> None:
+        self.port = port
+        self.config = config
+        self.packet: PacketPort | None = None
+        self.index = 0
+        self.up = True  # as a NIC begins
+        self.free_at = 0.0
+        self.backlog = False  # when the line became busy there may have been more to send
+        self.ns_per_byte = _BITS_NS / config.rate_bps if config.rate_bps else 0.0
+        self.asked = 0  # when netlink was last asked because a frame could not be sent
+        self.tx_frames = self.tx_bytes = self.tx_dropped = 0
+        self.rx_frames = self.rx_bytes = self.rx_dropped = 0
+
+
+class NicDriver:
+    """Joins `nic` to the interfaces named in `config` on `loop`.
+
+    :meth:`start` opens the ports and raises DriverError when an interface is missing or its MTU too small. All methods
+    belong to the loop's thread; use `loop.call` from elsewhere. `clock`, `open_port` and `open_monitor` are for tests.
+    """
+
+    def __init__(
+        self,
+        nic: Device,
+        config: NicConfig,
+        loop: Loop,
+        *,
+        burst_ns: int = DEFAULT_BURST_NS,
+        clock: Callable[[], int] = monotonic_ns,
+        open_port: Callable[[str, bytes, int], PacketPort] = PacketPort,
+        open_monitor: Callable[[Callable[[LinkState], None]], LinkMonitor] = LinkMonitor,
+    ) -> None:
+        self._clock = clock
+        self._open_packet_port = open_port
+        self._open_monitor = open_monitor
+        self._nic = nic
+        self._config = config
+        self._loop = loop
+        self._burst_ns = burst_ns
+        self._lines = [_Line(i, port) for i, port in enumerate(config.ports)]
+        self._buffer = memoryview(bytearray(1 << 16))
+        self._monitor: LinkMonitor | None = None
+
+    def start(self) -> None:
+        """Open all ports, tell the NIC which are down, and enter the loop."""
+        try:
+            self._monitor = monitor = self._open_monitor(self._on_link)
+            links = monitor.links()
+            for line in self._lines:
+                self._check(line, links.get(line.config.interface))
+                if line.packet is None:
+                    self._link_changed(line, links[line.config.interface])
+            self._loop.add(monitor.fileno(), READABLE, monitor.on_readable)
+        except BaseException:
+            self.close()
+            raise
+        self._loop.add_turn(self._turn)
+
+    def close(self) -> None:
+        """Leave the loop and close every socket. Closing twice, or without start, does nothing."""
+        self._loop.remove_turn(self._turn)
+        for line in self._lines:
+            self._close_port(line)
+        if self._monitor is not None:
+            self._loop.remove(self._monitor.fileno())
+            self._monitor.close()
+            self._monitor = None
+
+    def ports(self) -> tuple[PortStatus, ...]:
+        """State and counters of every port."""
+        return tuple(self._status(line) for line in self._lines)
+
+    # -- frames ----------------------------------------------------------------------------------------------------
+
+    def _on_readable(self, line: _Line, mask: int) -> None:
+        packet = line.packet
+        if packet is None:
+            return
+        if mask != READABLE and packet.take_error() and self._monitor is not None:
+            self._monitor.on_readable()
+            return
+        receive_into, buffer = packet.receive_into, self._buffer
+        receive, port, clock = self._nic.receive, line.port, self._clock
+        frames = total = 0
+        try:
+            for _ in range(RECEIVE_BATCH):
+                length = receive_into(buffer)
+                receive(port, buffer[:length], clock())
+                frames += 1
+                total += length
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if not is_link_error(error):
+                raise
+        line.rx_frames += frames
+        line.rx_bytes += total
+
+    def _turn(self, now: int) -> int | None:
+        nic = self._nic
+        wakeup = nic.wakeup()
+        if wakeup is not None and wakeup <= now:
+            nic.tick(now)
+        again = False
+        busy: float | None = None
+        for line in self._lines:
+            if line.up:
+                if line.free_at <= now and self._transmit(line, now):
+                    again = True
+                if line.free_at > now and (busy is None or line.free_at < busy):
+                    busy = line.free_at
+        if again:
+            return now
+        wakeup = nic.wakeup()
+        if busy is None:
+            return wakeup
+        free = ceil(busy)
+        return free if wakeup is None or wakeup > free else wakeup
+
+    def _transmit(self, line: _Line, now: int) -> bool:
+        """Send what the NIC has for a free line, as far as the line goes; True if the batch ended before either."""
+        packet = line.packet
+        if packet is None:
+            return False
+        transmit, send, port, clock = self._nic.transmit, packet.send, line.port, self._clock
+        ns_per_byte, longest = line.ns_per_byte, packet.max_frame
+        free_at = max(line.free_at, now - self._burst_ns) if line.backlog else float(now)
+        line.backlog = True
+        frames = total = 0
+        for _ in range(TRANSMIT_BATCH):
+            frame = transmit(port, now)
+            if frame is None:
+                line.backlog = False
+                break
+            length = len(frame)
+            if length > longest:
+                line.tx_dropped += 1
+                continue
+            try:
+                send(frame)
+                frames += 1
+                total += length
+            except OSError as error:
+                self._send_failed(line, error, now)
+            now = clock()
+            free_at += (length + ETHERNET_OVERHEAD) * ns_per_byte
+            if free_at > now:
+                break
+        line.free_at = free_at
+        line.tx_frames += frames
+        line.tx_bytes += total
+        return line.backlog and free_at <= now
+
+    def _send_failed(self, line: _Line, error: OSError, now: int) -> None:
+        """Count a frame that was lost on its way to the line; MRC sends it again."""
+        if not is_lost_frame(error):
+            raise error
+        line.tx_dropped += 1
+        # netlink may be withholding a carrier change: have it tell the state now
+        if self._monitor is not None and line.index and now - line.asked >= _QUERY_INTERVAL_NS:
+            line.asked = now
+            self._monitor.query(line.index)
+
+    # -- links -----------------------------------------------------------------------------------------------------
+
+    def _check(self, line: _Line, link: LinkState | None) -> None:
+        name, needed = line.config.interface, self._config.mtu
+        if link is None:
+            raise DriverError(
+                f"Interface {name!r} of port {line.port} does not exist in this network namespace: "
+                "start the agent inside the host's namespace, after its links are made."
+            )
+        if link.mtu < needed:
+            raise DriverError(
+                f"Interface {name!r} has MTU {link.mtu}, the NIC needs {needed}: "
+                f"set it with `ip link set {name} mtu {needed}`, on both ends of the link."
+            )
+
+    def _on_link(self, link: LinkState) -> None:
+        for line in self._lines:
+            if line.config.interface == link.name:
+                self._link_changed(line, link)
+
+    def _link_changed(self, line: _Line, link: LinkState) -> None:
+        if link.index != line.index:
+            self._close_port(line)
+            if link.index:
+                self._open_port(line, link)
+        up = link.up and line.packet is not None
+        if up != line.up:
+            line.up = up
+            line.free_at, line.backlog = 0.0, False
+            self._nic.port_changed(line.port, up, self._clock())
+
+    def _open_port(self, line: _Line, link: LinkState) -> None:
+        max_frame = self._config.mtu + ETHERNET_HEADER
+        try:
+            packet = self._open_packet_port(line.config.interface, line.config.mac, max_frame)
+        except DriverError:  # vanished again meanwhile: netlink is about to say so
+            return
+        line.packet, line.index = packet, link.index
+        self._loop.add(packet.fileno(), READABLE, lambda mask: self._on_readable(line, mask))
+
+    def _close_port(self, line: _Line) -> None:
+        packet = line.packet
+        line.packet, line.index = None, 0
+        if packet is not None:
+            line.rx_dropped += packet.kernel_drops()
+            self._loop.remove(packet.fileno())
+            packet.close()
+
+    def _status(self, line: _Line) -> PortStatus:
+        if line.packet is not None:
+            line.rx_dropped += line.packet.kernel_drops()
+        return PortStatus(
+            port=line.port,
+            interface=line.config.interface,
+            up=line.up and line.packet is not None,
+            rate_bps=line.config.rate_bps,
+            tx_frames=line.tx_frames,
+            tx_bytes=line.tx_bytes,
+            rx_frames=line.rx_frames,
+            rx_bytes=line.rx_bytes,
+            tx_dropped=line.tx_dropped,
+            rx_dropped=line.rx_dropped,
+        )

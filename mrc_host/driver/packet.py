@@ -1,0 +1,130 @@
+"""A network interface as a NIC port: raw Ethernet frames in and out through an AF_PACKET socket.
+
+The socket is bound to one interface of the current network namespace. A classic BPF program in the kernel lets through
+only frames addressed to the port's own MAC, as a NIC's unicast filter does, so that the chatter of the kernel's own
+stack (neighbour and multicast messages) does not wake the process. Outgoing frames are not looped back to the socket
+and bypass the queueing discipline: the line is paced by the driver, not by the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import socket
+import struct
+from collections.abc import Callable
+
+from mrc_host.errors import MrcError
+
+ETH_P_ALL = 0x0003
+ETHERNET_HEADER = 14
+ETHERNET_OVERHEAD = 24  # preamble 8, frame check sequence 4, inter-frame gap 12: on the wire, not in the frame
+
+_SOL_PACKET = 263
+_PACKET_QDISC_BYPASS = 20
+_PACKET_IGNORE_OUTGOING = 23
+_SO_ATTACH_FILTER = 26
+_SO_RCVBUFFORCE = 33
+
+# errno values that say: the interface is down or gone; netlink tells more
+_LINK_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.ENETUNREACH})
+_LOSS_ERRORS = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE})
+
+
+class DriverError(MrcError):
+    """The driver cannot use an interface; the sentence says which and what to do."""
+
+
+class PacketPort:
+    """An open AF_PACKET socket on one interface; `max_frame` is the longest frame in bytes without check sequence.
+
+    `send(frame)` and `receive_into(buffer)` are the socket's own methods, because every packet of the emulated world
+    goes through them. They never block: BlockingIOError says that there is nothing to read or no room to send.
+    """
+
+    def __init__(self, interface: str, mac: bytes, max_frame: int, *, receive_buffer: int = 16 << 20) -> None:
+        self.interface = interface
+        self.max_frame = max_frame
+        self._socket = _open_socket(interface, mac, receive_buffer)
+        self.send: Callable[[bytes], int] = self._socket.send
+        self.receive_into: Callable[[memoryview], int] = self._socket.recv_into
+
+    def fileno(self) -> int:
+        """Descriptor to wait on; -1 once closed."""
+        return self._socket.fileno()
+
+    def take_error(self) -> int:
+        """Pending socket error (ENETDOWN after the interface went down), cleared by reading it; 0 if none."""
+        return self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+    def kernel_drops(self) -> int:
+        """Frames the kernel dropped because the socket's buffer was full, since the last call."""
+        data = self._socket.getsockopt(_SOL_PACKET, 6, 8)  # PACKET_STATISTICS resets on read
+        return int(struct.unpack("II", data)[1])
+
+    def close(self) -> None:
+        """Close the socket; closing twice does nothing."""
+        self._socket.close()
+
+
+def is_lost_frame(error: OSError) -> bool:
+    """Whether a failed send only means that the frame is lost, as on a wire; anything else is a mistake of ours.
+
+    The interface may be down or gone, have no carrier (ENOBUFS), a full queue (EAGAIN), or a smaller MTU than it had.
+    """
+    return error.errno in _LINK_ERRORS or error.errno in _LOSS_ERRORS
+
+
+def is_link_error(error: OSError) -> bool:
+    """Whether an error means that the interface is down or gone."""
+    return error.errno in _LINK_ERRORS
+
+
+def _open_socket(interface: str, mac: bytes, receive_buffer: int) -> socket.socket:
+    try:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, 0)
+    except PermissionError:
+        raise DriverError("Opening a raw socket needs the CAP_NET_RAW capability: run as root.") from None
+    try:
+        _attach_filter(sock, mac)  # before bind, so that no other frame is ever queued
+        sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        with contextlib.suppress(OSError):  # an optimisation only
+            sock.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
+        _set_receive_buffer(sock, receive_buffer)
+        sock.bind((interface, ETH_P_ALL))
+    except OSError as error:
+        sock.close()
+        if error.errno in _LINK_ERRORS:
+            raise DriverError(
+                f"Interface {interface!r} does not exist in this network namespace: "
+                "start the agent inside the host's namespace, after its links are made."
+            ) from None
+        raise
+    return sock
+
+
+def _set_receive_buffer(sock: socket.socket, size: int) -> None:
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
+    except PermissionError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)  # up to net.core.rmem_max
+
+
+def _attach_filter(sock: socket.socket, mac: bytes) -> None:
+    """Accept only frames whose Ethernet destination is `mac` (BPF: two loads, two compares)."""
+    high, low = struct.unpack("!IH", mac)
+    load_word, load_half, jump_equal, ret = 0x20, 0x28, 0x15, 0x06
+    program = b"".join(
+        struct.pack("HBBI", code, jump_true, jump_false, k)
+        for code, jump_true, jump_false, k in (
+            (load_word, 0, 0, 0),
+            (jump_equal, 0, 3, high),
+            (load_half, 0, 0, 4),
+            (jump_equal, 0, 1, low),
+            (ret, 0, 0, 0xFFFFFFFF),
+            (ret, 0, 0, 0),
+        )
+    )
+    code = ctypes.create_string_buffer(program, len(program))
+    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HxxxxxxP", 6, ctypes.addressof(code)))

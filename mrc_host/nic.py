@@ -1,0 +1,473 @@
+"""The MRC NIC as a device: frames on one side, queue pairs on the other, time as an input.
+
+``Nic`` is what a driver (AF_PACKET sockets), a simulated world or a test drives. It reads no clock, opens no socket and
+starts no thread. Its lower edge has the five verbs of every device here: ``receive``, ``transmit``, ``wakeup``,
+``tick`` and ``port_changed``; its upper edge has the commands of a real NIC's command queue and doorbells, with plain
+frozen values as arguments and results, so that an agent can carry them to another process.
+
+Ports are pulled: a driver asks ``transmit(port, now)`` when that port's line is free, and only then is it decided which
+packet leaves and on which path. After every ``receive``, ``tick``, ``port_changed`` and ``post_send`` idle ports
+should be asked again, and before going to sleep the driver reads ``wakeup()``.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+from zlib import crc32
+
+from mrc_host.config import EvFormat, NicConfig
+from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError, StateError, UnknownDestinationError
+from mrc_host.transport import states
+from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.congestion import make_congestion_control
+from mrc_host.transport.control_plane import ControlPlane
+from mrc_host.transport.host import Host
+from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.qp import QueuePair, check_attributes
+from mrc_host.transport.roce.qp import RcQueuePair
+from mrc_host.transport.trace import Tracer, TraceSink
+from mrc_host.values import (
+    Access,
+    AsyncEvent,
+    Completion,
+    CompletionStatus,
+    MemoryRegionInfo,
+    PathInfo,
+    PortEvent,
+    QpAddress,
+    QpAttributes,
+    QpCounters,
+    QpState,
+    QpType,
+    WorkRequest,
+)
+from mrc_host.wire import control, headers, icrc, opcodes
+from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, Drop, Flow, Parser, check_format
+from mrc_host.wire.ip import SRH_LENGTH
+
+_MAX_FLOWS: Final = 16384
+_MAX_CQ: Final = 65536
+_FIRST_QPN: Final = 16  # lower numbers are reserved
+_MRC_OPCODES: Final = frozenset(
+    (*range(opcodes.WRITE_FIRST, opcodes.WRITE_ONLY_IMM + 1), opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.NACK,
+     opcodes.PROBE)
+)  # fmt: skip
+_bth = headers.bth.unpack_from
+_trailer = icrc.unpack_trailer_from
+_RC_OPCODES: Final = frozenset(
+    (*range(opcodes.RC_WRITE_FIRST, opcodes.RC_WRITE_ONLY_IMM + 1), opcodes.RC_ACK, opcodes.RC_CNP)
+)
+_ENDPOINT_OPCODES: Final = frozenset((opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT_RESPONSE))
+
+
+class Nic:
+    """One NIC: ports, memory, completion queues and queue pairs. All times are integer nanoseconds of one clock."""
+
+    def __init__(self, config: NicConfig, *, seed: int) -> None:
+        """All ports start up. `seed` decides QPNs, keys, EV order and probe choices, and nothing else is random."""
+        ports = [p.plane for p in config.ports]
+        if not ports or ports != list(range(len(ports))):
+            raise InvalidArgumentError("The ports of a NIC must be those of planes 0, 1, 2 ... in this order.")
+        check_format(config)
+        self._config = config
+        self._rng = random.Random(seed)
+        self._host = Host(config, self._rng)
+        self._scheduler = self._host.scheduler
+        self._parser = Parser(config)
+        self._flows: list[dict[bytes, Flow]] = [{} for _ in ports]
+        self._peers = {d.address: Peer(self._host, d) for d in config.destinations}
+        self._qps: dict[int, QueuePair] = {}
+        self._cqs: dict[int, CompletionQueue] = {}
+        self._next_cq = 1
+        self._ready: set[int] = set()
+        self._drops = dict.fromkeys(Drop, 0)
+        self._trace: Tracer | None = None
+        self.control = ControlPlane(self._host, self._peers, self._profile_used)
+        self._rx_frames = self._rx_bytes = self._tx_frames = self._tx_bytes = 0
+
+    @property
+    def config(self) -> NicConfig:
+        """What the NIC was built with."""
+        return self._config
+
+    # ---- device verbs -------------------------------------------------------------------------------------------
+
+    def receive(self, port: int, frame: bytes | bytearray | memoryview, now: int) -> None:
+        """Take one Ethernet frame (without FCS) that arrived on `port`.
+
+        Never raises on account of the frame: what is malformed or not for this NIC is dropped and counted.
+        The frame is not kept after the call, so its buffer may be reused.
+        """
+        self._host.now = now
+        scheduler = self._scheduler
+        scheduler.asked = 0  # input_begins, without the call
+        scheduler.kick = False
+        self._rx_frames += 1
+        self._rx_bytes += len(frame)
+        try:
+            drop = self._receive(port, memoryview(frame) if isinstance(frame, bytearray) else frame, now)
+        except (struct.error, IndexError):
+            drop = Drop.MALFORMED
+        except Exception:  # a defect of ours, but nobody on the network may stop the NIC with it
+            drop = Drop.INTERNAL_ERROR
+        if drop is not None:
+            self._drops[drop] += 1
+            if self._trace is not None:
+                self._trace.dropped(port, drop.value, len(frame), now)
+
+    def _receive(self, port: int, frame: bytes | memoryview, now: int) -> Drop | None:
+        if not self._host.local_up >> port & 1:
+            return Drop.PORT_DOWN
+        flows = self._flows[port]
+        key = bytes(frame[: PREFIX_LENGTHS[frame[KIND_BYTE]]])
+        known = flows.get(key)
+        if known is None:
+            parsed = self._parser.parse(port, frame)
+            if isinstance(parsed, Drop):
+                return parsed
+            flow = parsed
+        else:
+            flow = known
+        start = flow.start
+        view = memoryview(frame)
+        opcode, flags, _pkey, word, _psn = _bth(frame, start)
+        if not flow.trimmed:
+            end = flow.end
+            if len(frame) < end + icrc.LENGTH:
+                return Drop.LENGTH
+            if word >> 24:
+                crc = icrc.compute(bytes(frame[flow.inner : start]), bytes(frame[start:end]))
+            else:
+                crc = crc32(view[start:end], flow.seed) ^ flow.mask
+            if _trailer(frame, end)[0] != crc:
+                return Drop.ICRC
+            if known is None:
+                if len(flows) >= _MAX_FLOWS:
+                    flows.clear()
+                flows[key] = flow
+        if flags & 0x0F:
+            return Drop.MALFORMED
+        if self._trace is not None:
+            self._trace.received(port, frame, flow, now)
+        mrc = opcode in _MRC_OPCODES
+        if not mrc and opcode not in _RC_OPCODES:
+            if opcode in _ENDPOINT_OPCODES:
+                return self._receive_endpoint(opcode, frame, flow, port, now)
+            return Drop.OPCODE
+        qp = self._qps.get(word & 0xFFFFFF)
+        if qp is None:
+            return Drop.UNKNOWN_QP
+        peer = qp.peer
+        if peer is None:
+            return Drop.QP_STATE
+        if peer.address != flow.source:
+            return Drop.WRONG_SOURCE
+        if mrc != qp.mrc or flow.srv6 != (mrc and self._host.srv6):
+            return Drop.WRONG_TRANSPORT
+        return qp.receive(opcode, view, flow, port, now)
+
+    def _receive_endpoint(self, opcode: int, frame: bytes | memoryview, flow: Flow, port: int, now: int) -> Drop | None:
+        peer = self._peers.get(flow.source)
+        if peer is None:
+            return Drop.UNKNOWN_PEER
+        start = flow.start
+        _opcode, _flags, _pkey, qpn, word = headers.bth.unpack_from(frame, start)
+        if flow.trimmed or flow.srv6 != self._host.srv6 or qpn & 0xFFFFFF != opcodes.ENDPOINT_QPN:
+            return Drop.MALFORMED
+        at = start + headers.BTH_LENGTH
+        if opcode == opcodes.ENDPOINT_REQUEST:
+            request = control.parse_endpoint_request(frame, at)
+            if request.op > control.OP_EV_PROBE:
+                return Drop.MALFORMED
+            peer.receive_request(word & 0xFFFF, request, now)
+            return None
+        response = control.parse_endpoint_response(frame, at, self._config.settings.endpoint_op_shift)
+        return None if peer.receive_response(word & 0xFFFF, response, port, now) else Drop.STALE_RESPONSE
+
+    def transmit(self, port: int, now: int) -> bytes | None:
+        """Next frame for `port`, or None when there is none now (or the port is down)."""
+        if not self._host.local_up >> port & 1:
+            return None
+        if self._trace is not None:
+            self._host.now = now
+        frame = self._scheduler.transmit(port, now)
+        if frame is not None:
+            if self._trace is not None:
+                self._trace.sent(port, frame, now)
+            self._tx_frames += 1
+            self._tx_bytes += len(frame)
+        return frame
+
+    def wakeup(self) -> int | None:
+        """Earliest time when ``tick`` is due; a time in the past means at once; None means on input only."""
+        return self._scheduler.wakeup()
+
+    def tick(self, now: int) -> None:
+        """Run everything that is due at `now`; then ports may have frames. Early calls are harmless."""
+        self._host.now = now
+        self._scheduler.input_begins()
+        self._scheduler.tick(now)
+
+    def port_changed(self, port: int, up: bool, now: int) -> None:
+        """The link of `port` went down or came up. Traffic leaves the port at once and peers are told."""
+        host = self._host
+        host.now = now
+        self._scheduler.input_begins()
+        bit = 1 << port
+        if bool(host.local_up & bit) == up:
+            return
+        host.local_up ^= bit
+        host.emit(PortEvent(now, port, up, True))
+        for peer in self._peers.values():
+            peer.local_ports_changed(now)
+
+    # ---- memory -------------------------------------------------------------------------------------------------
+
+    def register_memory(self, pd: int, buffer: memoryview, access: Access) -> MemoryRegionInfo:
+        """Register a writable, contiguous buffer of 1 byte or more in protection domain `pd` (any number >= 0).
+
+        The address is chosen by the NIC (page aligned, never reused). A region without LOCAL_WRITE may not have
+        REMOTE_WRITE (InvalidArgumentError), as in verbs.
+        """
+        return self._host.memory.register(pd, buffer, access)
+
+    def deregister_memory(self, lkey: int) -> None:
+        """Forget a region at once: later packets naming its rkey are refused. NotFoundError if unknown."""
+        self._host.memory.deregister(lkey)
+
+    # ---- completion queues --------------------------------------------------------------------------------------
+
+    def create_cq(self, capacity: int) -> int:
+        """New completion queue for `capacity` (1..65536) entries; returns its number."""
+        if not 1 <= capacity <= _MAX_CQ:
+            raise InvalidArgumentError(f"A completion queue has 1 to {_MAX_CQ} entries, not {capacity}.")
+        number = self._next_cq
+        self._next_cq += 1
+        self._cqs[number] = CompletionQueue(number, capacity, self._ready)
+        self._cqs[number].trace = self._trace_completion if self._trace is not None else None
+        return number
+
+    def destroy_cq(self, cq: int) -> None:
+        """Remove a completion queue. StateError while a queue pair uses it."""
+        if self._cq(cq).users:
+            raise StateError(f"Completion queue {cq} is still used by a queue pair; destroy that first.")
+        del self._cqs[cq]
+        self._ready.discard(cq)
+
+    def poll_cq(self, cq: int, max_entries: int = 16) -> list[Completion]:
+        """Take up to `max_entries` completions, oldest first.
+
+        A full queue never loses an entry: signaled requests reserve theirs when posted (ResourceExhaustedError there),
+        and a peer's WRITE_WITH_IMM stays unacknowledged until there is room for its completion.
+        """
+        return self._cq(cq).poll(max_entries)
+
+    def cq_ready(self) -> set[int]:
+        """Numbers of the completion queues that got entries since this was last asked."""
+        ready = set(self._ready)
+        self._ready.clear()
+        return ready
+
+    # ---- queue pairs --------------------------------------------------------------------------------------------
+
+    def create_qp(self, pd: int, qp_type: QpType, send_cq: int, recv_cq: int, attributes: QpAttributes) -> int:
+        """New queue pair in RESET; returns its QPN (24 bit, not guessable from others).
+
+        `attributes` are what ``modify_qp`` starts from. InvalidArgumentError names the attribute that is out of range;
+        or a congestion control that does not exist; NotFoundError an unknown completion queue or EV profile.
+        """
+        if pd < 0:
+            raise InvalidArgumentError(f"Protection domain {pd} is negative.")
+        self._check_attributes(attributes)
+        sends, receives = self._cq(send_cq), self._cq(recv_cq)
+        qpn = self._rng.randrange(_FIRST_QPN, 1 << 24)
+        while qpn in self._qps:
+            qpn = self._rng.randrange(_FIRST_QPN, 1 << 24)
+        make = MrcQueuePair if qp_type is QpType.MRC else RcQueuePair
+        self._qps[qpn] = make(self._host, qpn, pd, sends, receives, attributes)
+        sends.users += 1
+        receives.users += 1
+        return qpn
+
+    def connect_qp(self, qpn: int, remote: QpAddress, now: int) -> None:
+        """Bring a queue pair in RESET or INIT to RTS towards `remote`, as three steps of ``modify_qp`` do.
+
+        Both ends must connect, in any order, with the same type and path MTU. UnknownDestinationError, StateError.
+        """
+        qp = self._qp(qpn)
+        if qp.state not in (QpState.RESET, QpState.INIT):
+            raise StateError(f"Queue pair {qpn:#x} is in {qp.state.name}; only in RESET or INIT can it be connected.")
+        before = qp.state
+        if before is QpState.RESET:
+            self.modify_qp(qpn, QpState.INIT, now)
+        try:
+            self.modify_qp(qpn, QpState.RTR, now, remote=remote)
+            self.modify_qp(qpn, QpState.RTS, now)
+        except MrcError:
+            self.modify_qp(qpn, QpState.RESET, now)
+            qp.state = before
+            raise
+
+    def modify_qp(
+        self,
+        qpn: int,
+        state: QpState,
+        now: int,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        remote: QpAddress | None = None,
+    ) -> None:
+        """One step in a queue pair's life (docs/protocol.md §11.1).
+
+        RESET -> INIT -> RTR -> RTS, and from anywhere to ERROR (everything posted completes as FLUSHED) or RESET.
+        `changes` sets attributes by name, of those that belong to the step: `ev_profile` and `cc_profile` for INIT;
+        `path_mtu`, `mpr`, `max_wimm`, `receive_psn` and `dynamic_mpr` for RTR; `mpr_dest`, `max_wimm_dest`, `timeout`,
+        `retry_count`, `congestion_window`, `active_paths` and `send_psn` for RTS. The others stay. `remote` is given
+        exactly for RTR. An error (StateError, InvalidArgumentError, NotFoundError, UnknownDestinationError) leaves the
+        queue pair as it was.
+        """
+        qp = self._qp(qpn)
+        attributes = states.changed(qp.attributes, qp.state, state, changes or {}, remote is not None)
+        self._check_attributes(attributes)
+        peer = None if remote is None else self._known_peer(remote.address)
+        self._host.now = now
+        self._scheduler.input_begins()
+        before, qp.attributes = qp.attributes, attributes
+        try:
+            if peer is not None and remote is not None:
+                qp.to_rtr(peer, remote.qpn, now)
+            elif state is QpState.RTS:
+                qp.to_rts(now)
+            elif state is QpState.RESET:
+                qp.reset(now)
+            elif state is QpState.ERROR:
+                qp.enter_error(CompletionStatus.FLUSHED, "The application put the queue pair into ERROR.", now)
+            else:
+                qp.state = state
+        except MrcError:
+            qp.attributes = before
+            raise
+        self._trace_state(qp, now)
+
+    def _profile_used(self, number: int) -> bool:
+        return any(qp.attributes.ev_profile == number for qp in self._qps.values())
+
+    def _check_attributes(self, attributes: QpAttributes) -> None:
+        routing = SRH_LENGTH if self._config.settings.ev_format is EvFormat.SRV6_SRH else 0
+        check_attributes(attributes, self._config.mtu - routing)
+        if attributes.cc_profile:
+            make_congestion_control(attributes.cc_profile, 1)
+        if attributes.ev_profile and attributes.ev_profile not in self._host.ev_profiles:
+            raise NotFoundError(f"NIC {self._config.name} has no EV profile {attributes.ev_profile}.")
+
+    def _known_peer(self, address: bytes) -> Peer:
+        peer = self._peers.get(address)
+        if peer is None or not peer.planes:
+            raise UnknownDestinationError(
+                f"NIC {self._config.name} knows no paths to {address.hex(':', 2)}; add it to its destinations."
+            )
+        return peer
+
+    def destroy_qp(self, qpn: int, now: int) -> None:
+        """Remove a queue pair. Requests that had not completed complete as FLUSHED in its send CQ first."""
+        qp = self._qp(qpn)
+        self._host.now = now
+        del self._qps[qpn]
+        qp.destroy(now)
+        self._trace_state(qp, now, "destroyed")
+        qp.send_cq.users -= 1
+        qp.recv_cq.users -= 1
+
+    def qp_state(self, qpn: int) -> QpState:
+        """State of a queue pair."""
+        return self._qp(qpn).state
+
+    def qp_counters(self, qpn: int) -> QpCounters:
+        """Counters of a queue pair since its creation."""
+        return self._qp(qpn).counters()
+
+    def qp_paths(self, qpn: int) -> tuple[PathInfo, ...]:
+        """Every path of a connected queue pair, in the order of the destination's EVs (one entry for RC)."""
+        return self._qp(qpn).paths_info()
+
+    def post_send(self, qpn: int, request: WorkRequest, now: int) -> None:
+        """Queue one request. Returns at once; the outcome is a completion.
+
+        InvalidArgumentError for a bad length or imm, StateError before RTS, ResourceExhaustedError when the send
+        queue or its completion queue is full. In ERROR the request completes as FLUSHED. A local range that is not
+        registered in the queue pair's protection domain completes with LOCAL_PROTECTION_ERROR and takes the queue
+        pair to ERROR.
+        """
+        qp = self._qp(qpn)
+        if qp.state is not QpState.RTS and qp.state is not QpState.ERROR:
+            raise StateError(f"Queue pair {qpn:#x} is not connected yet: it is in {qp.state.name}, not RTS.")
+        self._host.now = now
+        self._scheduler.input_begins()
+        qp.post(request, now)
+
+    # ---- observation and control --------------------------------------------------------------------------------
+
+    def async_events(self) -> list[AsyncEvent]:
+        """Events since the last call, oldest first.
+
+        At most 4096 are kept; ``nic_counters()['events_lost']`` counts more.
+        """
+        return self._host.take_events()
+
+    def set_trace(self, sink: TraceSink | None) -> None:
+        """Send the event trace (docs/trace.md) to `sink` from now on; None ends it.
+
+        The sink is called from within the NIC's work: it must not raise, call the NIC, or change what it is given.
+        """
+        trace = None
+        if sink is not None:
+            trace = Tracer(sink, self._config.settings, self._connections)
+        self._trace = self._host.trace = trace
+        for cq in self._cqs.values():
+            cq.trace = None if trace is None else self._trace_completion
+
+    def _connections(self) -> list[tuple[bytes, int, int]]:
+        """Peer's address, remote and local QPN of every connected queue pair."""
+        return [(qp.peer.address, qp.remote_qpn, qp.qpn) for qp in self._qps.values() if qp.peer is not None]
+
+    def _trace_completion(self, entry: Completion) -> None:
+        if self._trace is not None:
+            self._trace.completion(entry, self._host.now)
+
+    def _trace_state(self, qp: QueuePair, now: int, state: str = "") -> None:
+        if self._trace is not None:
+            self._trace.connections_changed()
+            peer = "" if qp.peer is None else qp.peer.destination.name
+            self._trace.state(qp.qpn, state or qp.state.value, peer, qp.remote_qpn, now)
+
+    def nic_counters(self) -> Mapping[str, int]:
+        """Frames and bytes sent and received, and frames dropped by reason (``drop_<reason>``)."""
+        counters = {
+            "rx_frames": self._rx_frames,
+            "rx_bytes": self._rx_bytes,
+            "tx_frames": self._tx_frames,
+            "tx_bytes": self._tx_bytes,
+            "events_lost": self._host.events_lost,
+        }
+        counters.update((f"drop_{reason.value}", count) for reason, count in self._drops.items())
+        return counters
+
+    def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
+        """The same as ``control.set_path_denied``."""
+        self.control.set_path_denied(peer, ev, denied, now)
+
+    def _qp(self, qpn: int) -> QueuePair:
+        qp = self._qps.get(qpn)
+        if qp is None:
+            raise NotFoundError(f"NIC {self._config.name} has no queue pair {qpn:#x}.")
+        return qp
+
+    def _cq(self, number: int) -> CompletionQueue:
+        cq = self._cqs.get(number)
+        if cq is None:
+            raise NotFoundError(f"NIC {self._config.name} has no completion queue {number}.")
+        return cq

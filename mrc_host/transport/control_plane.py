@@ -1,0 +1,125 @@
+"""The controller's side of a NIC: profiles, denylist, endpoint probes, ports, destinations (docs/protocol.md §11).
+
+These commands change what queue pairs may do or look at the fabric; none of them belongs to a queue pair. What they
+bring about comes as asynchronous events like any other. Each holds for the whole NIC, whoever gave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
+from mrc_host.transport.host import Host
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.profiles import check_profile
+from mrc_host.values import DeniedPath, DestinationInfo, EvProfile, PortState
+
+PROBE_TIMEOUT: Final = 1_000_000_000
+_MAX_PROFILES: Final = 4096
+_MAX_TIMEOUT: Final = 60_000_000_000
+
+
+class ControlPlane:
+    """Commands of a controller. All times are integer nanoseconds of the NIC's clock."""
+
+    def __init__(self, host: Host, peers: Mapping[bytes, Peer], profile_used: Callable[[int], bool]) -> None:
+        self._host = host
+        self._peers = peers
+        self._profile_used = profile_used
+        self._next_profile = 1
+        self._next_probe = 1
+
+    # ---- EV profiles --------------------------------------------------------------------------------------------
+
+    def create_ev_profile(self, profile: EvProfile) -> int:
+        """Keep a profile; returns its number (1 or more) for ``QpAttributes.ev_profile``.
+
+        InvalidArgumentError says what is wrong with it; ResourceExhaustedError when 4096 exist. Whether it leads
+        anywhere is found out when a queue pair with it goes to RTS.
+        """
+        check_profile(profile)
+        if len(self._host.ev_profiles) >= _MAX_PROFILES:
+            raise ResourceExhaustedError(f"{_MAX_PROFILES} EV profiles exist already; destroy some.")
+        number = self._next_profile
+        self._next_profile += 1
+        self._host.ev_profiles[number] = profile
+        return number
+
+    def destroy_ev_profile(self, number: int) -> None:
+        """Forget a profile. NotFoundError; StateError while a queue pair has it."""
+        if number not in self._host.ev_profiles:
+            raise NotFoundError(f"There is no EV profile {number}.")
+        if self._profile_used(number):
+            raise StateError(f"EV profile {number} is still used by a queue pair; destroy that first.")
+        del self._host.ev_profiles[number]
+
+    def ev_profiles(self) -> dict[int, EvProfile]:
+        """All profiles by number; number 0, which is not among them, is AUTO with everything the NIC was given."""
+        return dict(self._host.ev_profiles)
+
+    # ---- paths --------------------------------------------------------------------------------------------------
+
+    def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
+        """Take a path to the NIC with address `peer` out of use on every queue pair, of today and tomorrow.
+
+        With `denied` False it may be used again. NotFoundError when no path to that peer has this `ev`.
+        """
+        known, index = self._path(peer, ev)
+        self._begin(now)
+        known.deny(index, denied, now)
+
+    def denied_paths(self) -> tuple[DeniedPath, ...]:
+        """The denylist."""
+        return tuple(DeniedPath(p.address, p.evs[index]) for p in self._peers.values() for index in p.denied)
+
+    def probe(self, peer: bytes, ev: int, now: int, timeout: int = PROBE_TIMEOUT) -> int:
+        """Send an endpoint probe (EV_PROBE) on one path; returns the number that its ProbeEvent will carry.
+
+        The event comes when the answer arrives, or after `timeout` (1 ns to 60 s) without one. The path's state does
+        not matter, and a probe given up does not change it. NotFoundError when there is no such path;
+        ResourceExhaustedError while 1024 probes are on the way to this peer.
+        """
+        if not 1 <= timeout <= _MAX_TIMEOUT:
+            raise InvalidArgumentError(f"A probe's timeout is 1 to {_MAX_TIMEOUT} ns, not {timeout}.")
+        known, index = self._path(peer, ev)
+        self._begin(now)
+        number = self._next_probe
+        known.ping(index, number, timeout, now)
+        self._next_probe += 1
+        return number
+
+    # ---- looking ------------------------------------------------------------------------------------------------
+
+    def port_states(self, peer: bytes | None = None) -> tuple[PortState, ...]:
+        """Our ports, or those of `peer` as it last told us (up, where it never did). NotFoundError."""
+        if peer is None:
+            up = self._host.local_up
+            return tuple(PortState(p.plane, bool(up >> p.plane & 1), True, p.rate_bps) for p in self._host.config.ports)
+        known = self._peer(peer)
+        return tuple(
+            PortState(plane, bool(known.ports_up >> plane & 1), False)
+            for plane, members in enumerate(known.members)
+            if members
+        )
+
+    def destinations(self) -> tuple[DestinationInfo, ...]:
+        """Every NIC that this one knows paths to."""
+        return tuple(DestinationInfo(p.destination.name, p.address, p.evs) for p in self._peers.values())
+
+    def _peer(self, address: bytes) -> Peer:
+        known = self._peers.get(address)
+        if known is None:
+            raise NotFoundError(f"This NIC knows no NIC with address {address.hex(':', 2)}.")
+        return known
+
+    def _path(self, address: bytes, ev: int) -> tuple[Peer, int]:
+        known = self._peer(address)
+        index = known.index_of.get(ev, -1)
+        if index < 0:
+            raise NotFoundError(f"There is no path with entropy value {ev:#x} to {known.destination.name}.")
+        return known, index
+
+    def _begin(self, now: int) -> None:
+        self._host.now = now
+        self._host.scheduler.input_begins()

@@ -1,0 +1,203 @@
+"""DCQCN, the rate-based congestion control of RoCEv2 (Zhu et al., SIGCOMM 2015; docs/congestion.md).
+
+Switches mark packets. The receiver (notification point, ``CnpGenerator``) answers marks of one flow with at most one
+congestion notification packet (CNP) an interval. The sender (reaction point, ``Dcqcn``) starts at line rate. A CNP
+makes the rate the target, cuts the rate by alpha/2 and raises alpha; without CNPs alpha decays. Recovery goes in steps,
+one each time a timer runs out and one each time a number of bytes was sent. The first few halve the distance to the
+target, later ones also raise the target: additively, and by ever more once both timer and bytes have taken that many.
+
+A rate is not a window, so the controller also answers *when*: ``earliest_send(now)``. The sender asks before each
+packet, waits until then, and tells ``on_send``. Times are computed, not waited for: alpha's decay and the timer's steps
+up to `now` are caught up whenever the controller is called, so nothing has to wake it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mrc_host.errors import InvalidArgumentError
+from mrc_host.transport.congestion import CongestionControl
+
+REFERENCE_RATE: Final = 40_000_000_000  # bit/s: the network the published constants belong to
+_BYTE_NS: Final = 8_000_000_000  # bits in a byte times nanoseconds in a second
+_MAX_STEPS: Final = 10_000  # additive steps from nothing to line rate: bounds the work of catching up
+
+
+@dataclass(frozen=True, slots=True)
+class DcqcnParameters:
+    """Constants of one flow. Rates bit/s, times ns, sizes bytes.
+
+    The rate moves in `min_rate`..`line_rate`. `gain` (0..1) is g of alpha's average, which decays every
+    `alpha_interval` without a CNP. Recovery steps come each `increase_interval` and each `increase_bytes` sent; the
+    first `fast_steps` of either are fast recovery, then each adds `additive_rate`, and `hyper_rate` times their count
+    once both have passed. `cnp_interval` is the receiver's shortest distance between CNPs. `burst` is how many bytes
+    may be ahead of the rate, so that a late wakeup costs nothing. Raises InvalidArgumentError for a value out of range.
+    """
+
+    line_rate: int
+    min_rate: int
+    additive_rate: int
+    hyper_rate: int
+    increase_bytes: int
+    increase_interval: int = 55_000
+    alpha_interval: int = 55_000
+    cnp_interval: int = 50_000
+    gain: float = 1 / 256
+    fast_steps: int = 5
+    burst: int = 16_384
+
+    def __post_init__(self) -> None:
+        for name in (
+            "min_rate", "additive_rate", "hyper_rate", "increase_bytes", "increase_interval", "alpha_interval",
+            "cnp_interval", "fast_steps",
+        ):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise InvalidArgumentError(f"DCQCN parameter {name} must be at least 1, not {getattr(self, name)}.")
+        if self.line_rate < self.min_rate:
+            raise InvalidArgumentError("DCQCN's line_rate must be at least its min_rate.")
+        if self.line_rate > self.additive_rate * _MAX_STEPS:
+            raise InvalidArgumentError(f"DCQCN's additive_rate must be at least line_rate / {_MAX_STEPS}.")
+        if not 0 < self.gain <= 1:
+            raise InvalidArgumentError(f"DCQCN parameter gain must be above 0 and at most 1, not {self.gain}.")
+        if self.burst < 0:
+            raise InvalidArgumentError(f"DCQCN parameter burst must not be negative, not {self.burst}.")
+
+    @classmethod
+    def for_line(cls, rate_bps: int, dilation: float | None = None) -> DcqcnParameters:
+        """Published constants scaled to a port of `rate_bps`.
+
+        Rates and the byte counter scale with the line. Times are multiplied by `dilation`; None keeps them at and
+        above 40 Gb/s and stretches them below, so that as many packets fit into each as did there.
+        """
+        if rate_bps < 1:
+            raise InvalidArgumentError("DCQCN needs a line rate of at least 1 bit/s.")
+        if dilation is None:
+            dilation = max(1.0, REFERENCE_RATE / rate_bps)
+        if not 0 < dilation < float("inf"):
+            raise InvalidArgumentError(f"DCQCN's dilation must be positive, not {dilation}.")
+        return cls(
+            line_rate=rate_bps,
+            min_rate=max(1, rate_bps // 1000),
+            additive_rate=max(1, rate_bps // 1000),
+            hyper_rate=max(1, rate_bps // 100),
+            increase_bytes=max(1, int(10_000_000 * dilation * rate_bps / REFERENCE_RATE)),
+            increase_interval=max(1, int(55_000 * dilation)),
+            alpha_interval=max(1, int(55_000 * dilation)),
+            cnp_interval=max(1, int(50_000 * dilation)),
+        )
+
+
+class Dcqcn(CongestionControl):
+    """Reaction point of one flow: a rate beside a fixed window.
+
+    `rate` is the current rate and `target` the one recovery aims at, in bit/s; `alpha` (0..1) estimates congestion.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_alpha_at",
+        "_byte_steps",
+        "_bytes",
+        "_drained_at",
+        "_p",
+        "_timer_at",
+        "_timer_steps",
+        "alpha",
+        "rate",
+        "target",
+    )
+
+    def __init__(self, parameters: DcqcnParameters, window: int) -> None:
+        super().__init__(window)
+        self._p = parameters
+        self.rate = parameters.line_rate
+        self.target = parameters.line_rate
+        self.alpha = 1.0
+        self._alpha_at = -1  # when alpha was last brought up to date; negative before the first CNP
+        self._timer_at = 0  # when the step timer last ran out
+        self._timer_steps = 0
+        self._bytes = 0  # sent since the byte counter last ran out
+        self._byte_steps = 0
+        self._ahead = 0.0  # bytes sent ahead of the rate
+        self._drained_at = 0
+
+    def earliest_send(self, now: int) -> int:
+        """When the next packet may leave, in ns; `now` or earlier means at once."""
+        p = self._p
+        if self.rate >= p.line_rate:
+            return 0
+        self._catch_up(now)
+        excess = self._ahead - p.burst
+        if excess <= 0:
+            return 0
+        return now + int(excess * _BYTE_NS / self.rate) + 1
+
+    def on_send(self, size: int, now: int) -> None:
+        """A packet of `size` bytes leaves."""
+        p = self._p
+        if self.rate >= p.line_rate:
+            return
+        self._catch_up(now)
+        self._ahead += size
+        self._bytes += size
+        while self._bytes >= p.increase_bytes and self.rate < p.line_rate:
+            self._bytes -= p.increase_bytes
+            self._byte_steps += 1
+            self._step()
+
+    def on_cnp(self, now: int) -> None:
+        """The receiver notified congestion."""
+        p = self._p
+        if self._alpha_at < 0:
+            self._alpha_at = now
+        self._catch_up(now)
+        self.target = self.rate
+        self.rate = max(p.min_rate, int(self.rate * (1 - self.alpha / 2)))
+        self.alpha = (1 - p.gain) * self.alpha + p.gain
+        self._alpha_at = self._timer_at = now
+        self._timer_steps = self._byte_steps = self._bytes = 0
+
+    def _catch_up(self, now: int) -> None:
+        """What time alone has done since the last call: bytes drained, alpha decayed, timer steps taken."""
+        p = self._p
+        self._ahead = max(0.0, self._ahead - (now - self._drained_at) * self.rate / _BYTE_NS)
+        self._drained_at = now
+        intervals = (now - self._alpha_at) // p.alpha_interval
+        if intervals > 0:
+            self.alpha *= (1 - p.gain) ** intervals
+            self._alpha_at += intervals * p.alpha_interval
+        while self.rate < p.line_rate and now - self._timer_at >= p.increase_interval:
+            self._timer_at += p.increase_interval
+            self._timer_steps += 1
+            self._step()
+
+    def _step(self) -> None:
+        p = self._p
+        both = min(self._timer_steps, self._byte_steps)
+        if both > p.fast_steps:
+            self.target += p.hyper_rate * (both - p.fast_steps)
+        elif max(self._timer_steps, self._byte_steps) > p.fast_steps:
+            self.target += p.additive_rate
+        self.target = min(self.target, p.line_rate)
+        # Rounded up, so that the target is reached.
+        self.rate = (self.rate + self.target + 1) // 2
+
+
+class CnpGenerator:
+    """Notification point of one flow: says which marked packets to answer with a CNP."""
+
+    __slots__ = ("_interval", "_next")
+
+    def __init__(self, interval: int) -> None:
+        if interval < 1:
+            raise InvalidArgumentError("The interval between CNPs must be at least 1 ns.")
+        self._interval = interval
+        self._next = -1
+
+    def on_packet(self, marked: bool, now: int) -> bool:
+        """A data packet arrived, `marked` when it carries ECN-CE. True: send a CNP now."""
+        if not marked or now < self._next:
+            return False
+        self._next = now + self._interval
+        return True

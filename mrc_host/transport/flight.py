@@ -1,0 +1,312 @@
+"""Packets on their way: what was sent, what arrived, what is lost, and whose fault it was.
+
+``Flight`` keeps one record a PSN from the oldest unacknowledged one on, in a ring that grows with the window. Records
+enter the lanes of ``loss`` when they are sent, and leave by acknowledgement (``_free``) or are marked lost and wait
+in a heap, lowest PSN first, to be sent again. The requester builds on this and decides what to send and when to give
+up.
+
+**Needless retransmissions** are found by three signs: a SACK answers an earlier transmission of a packet that was sent
+again (its timestamp tells which); a packet is acknowledged sooner than its latest transmission could have been; and,
+whenever a SACK shows everything that is on the way, the peer's count of received bytes exceeds what was to be received,
+which counts duplicates (docs/protocol.md §10). The first two also tell how far packets overtake each other, widen the
+reorder window, and clear the path that was blamed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from typing import Final
+
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.loss import FREE, LOST, OUT, Lane, Repeat, Sent
+from mrc_host.transport.paths import PathSet
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.qp import QpStats
+from mrc_host.values import PathReason
+from mrc_host.wire import control
+
+_FIRST_RING: Final = 16
+_MAX_REPEATS: Final = 512  # packets sent more than once that are remembered
+_DISORDER: Final = 1_000_000_000  # how long order on a path is not believed after it was found wrong
+_NEVER: Final = 1 << 62
+
+
+class Flight:
+    """Everything between the oldest unacknowledged PSN and the next one to be sent."""
+
+    __slots__ = (
+        "_acked_units",
+        "_answers_lost",
+        "_estimated",
+        "_excess",
+        "_first_arrived",
+        "_fraction",
+        "_lost",
+        "_needless",
+        "_next",
+        "_ordered_from",
+        "_path_sent",
+        "_path_serial",
+        "_peer",
+        "_rcvd_total",
+        "_reordering",
+        "_repeat_units",
+        "_repeats",
+        "_ring",
+        "_ring_mask",
+        "_sacked",
+        "_serial",
+        "_stats",
+        "_suspects",
+        "_una",
+        "cc",
+        "lanes",
+        "paths",
+        "round_trips",
+    )
+
+    def __init__(
+        self, peer: Peer, paths: PathSet, cc: CongestionControl, stats: QpStats, fraction: int, first_psn: int
+    ) -> None:
+        self._peer = peer
+        self.paths = paths
+        self.cc = cc
+        self._stats = stats
+        self._una = first_psn  # oldest PSN not acknowledged cumulatively
+        self._next = first_psn
+        self._sacked = 0  # bit i: PSN una+i acknowledged selectively
+        self._ring = [Sent() for _ in range(_FIRST_RING)]
+        self._ring_mask = _FIRST_RING - 1
+        self._lost: list[int] = []  # heap of PSNs to retransmit
+        self._serial = 0
+        # by path, of first transmissions only: latest serial sent, and latest that arrived
+        self._path_sent = array("q", bytes(8 * len(peer.evs)))
+        self._path_serial = array("q", bytes(8 * len(peer.evs)))
+        self.lanes = [Lane() for _ in range(2 * len(peer.members))]
+        self.round_trips = peer.round_trips
+        self._reordering = peer.reordering
+        self._ordered_from = 0  # order on a path is believed from this time on
+        self._fraction = fraction
+        self._repeats: dict[int, Repeat] = {}
+        self._repeat_units = 0  # of all retransmissions
+        self._acked_units = 0  # of all packets acknowledged, each once
+        self._rcvd_total = 0  # what the peer says it received, duplicates included
+        self._excess = 0  # units known to be duplicates
+        self._needless = 0  # retransmissions proved needless one by one
+        self._estimated = 0  # the same, by the peer's count
+        self._first_arrived = _NEVER  # sending time of the first packet known to have arrived
+        self._suspects: list[tuple[int, int]] = []  # paths and sending times to blame for a timeout
+        self._answers_lost = False
+
+    def _grow(self) -> None:
+        old, mask = self._ring, self._ring_mask
+        size = 2 * len(old)
+        ring = [Sent() for _ in range(size)]
+        for psn in range(self._una, self._next):
+            ring[psn & (size - 1)] = old[psn & mask]
+        self._ring = ring
+        self._ring_mask = size - 1
+
+    def _new_bits(self, base: int, bitmap: int) -> int:
+        """Bits of a bitmap not known yet, aligned to una, without PSNs already acknowledged or never sent."""
+        shift = base - self._una
+        if shift < 0:
+            bitmap >>= -shift
+        else:
+            bitmap <<= shift
+        limit = self._next - self._una
+        if bitmap >> limit:
+            bitmap &= (1 << limit) - 1
+        return bitmap & ~self._sacked
+
+    def _free(self, record: Sent, now: int) -> None:
+        """A packet is acknowledged."""
+        sent = record.sent
+        self._acked_units += (record.size + 255) >> 8
+        if record.state == OUT:
+            self.cc.inflight -= record.size
+            if record.attempts > 1 and not self._after_retransmission(record, now):
+                record.state = FREE
+                record.wqe = None
+                return
+        elif record.state == LOST:
+            self._needless_loss(record, now)
+        record.state = FREE
+        record.wqe = None
+        if self._first_arrived == _NEVER:
+            self._first_arrived = sent
+        number = record.lane
+        lane = self.lanes[number]
+        if sent >= lane.acked:
+            lane.acked = sent
+        else:
+            self._reordering[number].saw(lane.acked - sent, now)
+        if not number & 1 and record.serial > self._path_serial[record.index]:
+            self._path_serial[record.index] = record.serial
+
+    # ---- needless retransmissions -------------------------------------------------------------------------------
+
+    def _repeat(self, record: Sent) -> Repeat:
+        """`record` is about to be sent again: remember the transmission before."""
+        repeat = self._repeats.get(record.psn)
+        if repeat is None:
+            if len(self._repeats) >= _MAX_REPEATS:
+                del self._repeats[next(iter(self._repeats))]
+            repeat = self._repeats[record.psn] = Repeat(record.by_order)
+        repeat.add(record.stamp, record.sent, record.index, record.lane)
+        self._repeat_units += (record.size + 255) >> 8
+        return repeat
+
+    def _answered(self, psn: int, stamp: int, now: int) -> None:
+        """A SACK answers a packet that was sent more than once."""
+        repeat = self._repeats[psn]
+        number = repeat.earlier(stamp, now)
+        if number >= 0:  # an earlier one: all that came after it were needless
+            _stamp, sent, _index, lane = repeat.history[number]
+            self.round_trips[lane >> 1].sample(now - sent)
+            self._proved(repeat, number, now)
+
+    def _proved(self, repeat: Repeat, number: int, now: int) -> None:
+        """Transmission `number` of a repeated packet has arrived, so those after it were needless."""
+        needless = len(repeat.history) - number
+        if needless <= repeat.counted:
+            return
+        self._needless += needless - repeat.counted
+        repeat.counted = needless
+        self._count_needless()
+        _stamp, sent, index, lane = repeat.history[number]
+        self._arrived_after_all(index, lane, sent, repeat.by_order and number == 0, now)
+
+    def _arrived_after_all(self, index: int, lane: int, sent: int, by_order: bool, now: int) -> None:
+        """A transmission judged lost was not: learn from it, and clear its path."""
+        late = self.lanes[lane].acked - sent
+        if late > 0:
+            self._reordering[lane].saw(late, now)
+        if by_order:
+            self._ordered_from = now + _DISORDER
+        self.paths.restore(index, PathReason.PROBE, now)
+
+    def _count_needless(self) -> None:
+        stats = self._stats
+        stats.spurious_retransmitted = min(max(self._needless, self._estimated), stats.retransmitted)
+
+    def _after_retransmission(self, record: Sent, now: int) -> bool:
+        """A packet sent more than once is acknowledged; False when that cannot be the latest transmission's doing."""
+        least = self.round_trips[record.plane].least
+        latest = not least or now - record.sent >= least * 3 // 4
+        if not latest:
+            repeat = self._repeats.get(record.psn)
+            if repeat is not None:
+                self._proved(repeat, len(repeat.history) - 1, now)
+        elif record.suspect >= 0 and self._first_arrived <= record.suspect_sent:
+            self._suspects.append((record.suspect, record.suspect_sent))
+        record.suspect = -1
+        return latest
+
+    def _needless_loss(self, record: Sent, now: int) -> None:
+        """Judged lost, but it arrived: the path works after all. After a timeout, the answers were what was lost."""
+        if record.suspect >= 0:
+            self._answers_lost = True
+            record.suspect = -1
+        self._arrived_after_all(record.index, record.lane, record.sent, record.by_order, now)
+
+    def _compare_counts(self) -> None:
+        """A SACK shows all that is on the way: what the peer received beyond that were duplicates."""
+        excess = self._rcvd_total - self._acked_units
+        if excess <= self._excess:
+            return
+        if excess - self._excess > 1 << 20:
+            return  # not a count of this kind
+        self._excess = excess
+        self._answers_lost = True
+        # In packets, when those that were sent again are of one size, or by their mean.
+        self._estimated = -(-excess * self._stats.retransmitted // max(self._repeat_units, 1))
+        self._count_needless()
+
+    # ---- loss ---------------------------------------------------------------------------------------------------
+
+    def _blame(self, now: int) -> None:
+        """Retire the paths whose timed-out packets only arrived when sent again, unless the answers were lost."""
+        if not self._answers_lost:
+            for index, sent in self._suspects:
+                self.paths.retire(index, PathReason.TIMEOUT, sent, now)
+        self._suspects.clear()
+        self._answers_lost = False
+
+    def _judge(self, touched: int, hole: int, base: int, now: int) -> None:
+        """Look for losses in the lanes of mask `touched`.
+
+        Only a packet that the newest SACK shows as missing can be lost: the one at `hole`, or one in the bitmap that
+        starts at `base`. About others this SACK says nothing, and an earlier one may still be on its way.
+        """
+        end = base + control.SACK_BITS
+        serials, latest = self._path_serial, self._path_sent
+        while touched:
+            low = touched & -touched
+            touched ^= low
+            number = low.bit_length() - 1
+            lane = self.lanes[number]
+            record = lane.head()
+            if record is None:
+                continue
+            acked = lane.acked
+            narrow, wide = self._reordering[number].windows(self.round_trips[number >> 1], self._fraction, now)
+            first = not number & 1
+            in_order = first and now >= self._ordered_from
+            while record is not None and (base <= record.psn < end or record.psn == hole):
+                index, serial = record.index, record.serial
+                late = acked - record.sent
+                by_order = late < (wide if first and latest[index] > serial else narrow)
+                if by_order and not (in_order and serials[index] > serial):
+                    break
+                self._mark_lost(record, "sack")
+                record.by_order = by_order
+                if record.sent >= self._first_arrived:
+                    self.paths.retire(index, PathReason.LOSS, record.sent, now)
+                self.cc.on_loss(record.size, now)
+                record = lane.head()
+
+    def _mark_lost(self, record: Sent, why: str) -> None:
+        record.state = LOST
+        record.by_order = False
+        self.paths.count_lost(record.index, record.psn, record.sent, why)
+        self.cc.inflight -= record.size
+        self._stats.lost += 1
+        heapq.heappush(self._lost, record.psn)
+
+    def flush_plane(self, plane: int) -> None:
+        """The plane is gone: what is still on the way there is sent again on others, and no path is blamed."""
+        for lane in (self.lanes[2 * plane], self.lanes[2 * plane + 1]):
+            record = lane.head()
+            while record is not None:
+                self._mark_lost(record, "port_down")
+                record = lane.head()
+
+    def release(self) -> None:
+        """Nothing more is sent: give back the share of a window that others may use."""
+        for lane in self.lanes:
+            record = lane.head()
+            while record is not None:
+                record.state = FREE
+                record.wqe = None
+                self.cc.inflight -= record.size
+                record = lane.head()
+
+    def expire(self, before: int) -> int:
+        """An ACK timeout: what was sent at or before time `before` and not acknowledged is lost.
+
+        Whether the path, the peer or the way back is to blame shows when the retransmission is acknowledged. Returns
+        how many bytes that is.
+        """
+        size = 0
+        for lane in self.lanes:
+            record = lane.head()
+            while record is not None and record.sent <= before:
+                size += record.size
+                self._mark_lost(record, "timeout")
+                if record.suspect < 0:
+                    record.suspect = record.index
+                    record.suspect_sent = record.sent
+                record = lane.head()
+        return size

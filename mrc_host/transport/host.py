@@ -1,0 +1,78 @@
+"""What queue pairs and peers may use of the NIC they live in: one object instead of seven arguments."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import Final
+
+from mrc_host.config import NicConfig
+from mrc_host.transport.memory import MemoryTable
+from mrc_host.transport.scheduler import Scheduler
+from mrc_host.transport.trace import Tracer
+from mrc_host.values import AsyncEvent, EvProfile
+from mrc_host.wire.encap import Encapsulation
+
+_MAX_EVENTS: Final = 4096
+_PROBE_SPACING: Final = 500_000  # ns between background probes of the whole NIC
+
+
+class Host:
+    """Shared services of one NIC."""
+
+    __slots__ = (
+        "_events",
+        "_next_probe",
+        "config",
+        "encapsulation",
+        "ev_profiles",
+        "events_lost",
+        "local_up",
+        "memory",
+        "now",
+        "rng",
+        "scheduler",
+        "settings",
+        "srv6",
+        "trace",
+        "transport",
+    )
+
+    def __init__(self, config: NicConfig, rng: random.Random) -> None:
+        self.config = config
+        self.settings = config.settings
+        self.transport = config.settings.transport
+        self.srv6 = config.settings.ev_format.routed  # MRC packets have an outer header with a uSID list
+        self.ev_profiles: dict[int, EvProfile] = {}
+        self.rng = rng
+        self.scheduler = Scheduler(len(config.ports))
+        self.memory = MemoryTable(rng)
+        self.encapsulation = Encapsulation(config)
+        self.local_up = (1 << len(config.ports)) - 1  # mask of ports with a link
+        self.events_lost = 0
+        self._events: deque[AsyncEvent] = deque()
+        self._next_probe = 0
+        self.now = 0  # time of the input being handled
+        self.trace: Tracer | None = None
+
+    def emit(self, event: AsyncEvent) -> None:
+        """Keep an event for the application; the oldest goes when too many wait."""
+        if len(self._events) >= _MAX_EVENTS:
+            self._events.popleft()
+            self.events_lost += 1
+        self._events.append(event)
+        if self.trace is not None:
+            self.trace.event(event)
+
+    def take_events(self) -> list[AsyncEvent]:
+        """All events kept so far, oldest first."""
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def probe_slot(self, now: int) -> int:
+        """0 when a background probe may be sent now, otherwise when to ask again."""
+        if now < self._next_probe:
+            return self._next_probe
+        self._next_probe = now + _PROBE_SPACING
+        return 0

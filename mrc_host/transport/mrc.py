@@ -1,0 +1,373 @@
+"""An MRC queue pair: a requester, a responder and a set of paths towards one peer.
+
+Control packets of both halves (NACK, SACK, transport ACK, probes) leave on whichever usable port asks first; data on
+the ports whose turn it is. Path changes become events for the application and, when a path went bad, a watch at the
+peer, which probes it in the background.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.host import Host
+from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
+from mrc_host.transport.profiles import resolve
+from mrc_host.transport.qp import QueuePair
+from mrc_host.transport.requester import Requester
+from mrc_host.transport.responder import Responder
+from mrc_host.values import (
+    CompletionStatus,
+    PathEvent,
+    PathInfo,
+    PathReason,
+    QpAttributes,
+    QpType,
+)
+from mrc_host.wire import control, headers, opcodes
+from mrc_host.wire.encap import Drop, Flow
+from mrc_host.wire.headers import BTH_LENGTH
+from mrc_host.wire.psn import initial_psn
+
+_NAK_STATUS = {
+    headers.NAK_REMOTE_ACCESS: (
+        CompletionStatus.REMOTE_ACCESS_ERROR,
+        "The peer refused the remote range: wrong rkey, outside the region, or no REMOTE_WRITE.",
+    ),
+    headers.NAK_REMOTE_OPERATION: (
+        CompletionStatus.REMOTE_OPERATION_ERROR,
+        "The peer could not carry out the request: too many WRITE_WITH_IMM in flight.",
+    ),
+}
+_TS_FLAG: Final = headers.TS_PRESENT >> 24
+_DATA_SIZE: Final = headers.data_ts.size
+_data = headers.data_ts.unpack_from
+_data_imm = headers.data_ts_imm.unpack_from
+_plain = headers.data_plain.unpack_from
+_plain_imm = headers.data_plain_imm.unpack_from
+
+
+class MrcQueuePair(QueuePair, PathListener):
+    """Queue pair of type MRC."""
+
+    __slots__ = ("_answer_port", "_nak_pending", "requester", "responder")
+
+    def __init__(
+        self,
+        host: Host,
+        qpn: int,
+        pd: int,
+        send_cq: CompletionQueue,
+        recv_cq: CompletionQueue,
+        attributes: QpAttributes,
+    ) -> None:
+        super().__init__(host, QpType.MRC, qpn, pd, send_cq, recv_cq, attributes)
+        self.requester: Requester | None = None
+        self.responder: Responder | None = None
+        self._nak_pending = False
+        self._answer_port = 0  # mask of the port chosen for the next answer
+
+    def start_receiving(self, now: int) -> None:
+        """INIT to RTR: answer what comes."""
+        peer, first = self.joined(), self.attributes.receive_psn
+        first = initial_psn(self.remote_qpn, self.qpn) if first is None else first
+        self.responder = Responder(self, peer, first)
+        peer.join(self, now)
+
+    def start_sending(self, now: int) -> None:
+        """RTR to RTS: settle which paths there are, and send on them."""
+        attributes, settings, host, peer = self.attributes, self.host.transport, self.host, self.joined()
+        profile = host.ev_profiles.get(attributes.ev_profile)
+        universe = None if profile is None else resolve(profile, peer, host.rng)
+        paths = PathSet(
+            peer.plane_of,
+            active_paths=attributes.active_paths,
+            backup_share=settings.backup_share,
+            ev_min_active=settings.ev_min_active if profile is None else profile.ev_min_active,
+            rng=host.rng,
+            listener=self,
+            universe=universe,
+        )
+        paths.oblivious = settings.oblivious
+        first = attributes.send_psn
+        first = initial_psn(self.qpn, self.remote_qpn) if first is None else first
+        self.requester = Requester(self, peer, paths, first)
+        for index in peer.denied:
+            paths.deny(index, True, now)
+
+    def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
+        """Go to ERROR once, and leave the shared window to others."""
+        super().enter_error(status, reason, now)
+        self._release()
+
+    def _release(self) -> None:
+        if self.requester is not None and self.peer is not None:
+            self.requester.release()
+            self.peer.blocked.pop(self, None)
+            self.peer.unblock(self.attributes.path_mtu)
+
+    def stop(self) -> None:
+        """Lines and timers that still name this queue pair find nothing to do."""
+        self._release()
+        self.requester = None
+        self.responder = None
+        self._nak_pending = False
+
+    # ---- receiving ----------------------------------------------------------------------------------------------
+
+    def receive(self, opcode: int, frame: memoryview, flow: Flow, port: int, now: int) -> Drop | None:
+        """Take a packet of the peer."""
+        responder = self.responder
+        if responder is None:
+            return Drop.QP_STATE
+        if opcode > opcodes.WRITE_ONLY_IMM:
+            return self._receive_control(responder, opcode, frame, flow, now)
+        if not self.running:
+            return self._repeat_nak()
+        start = flow.start
+        if flow.trimmed:
+            *_, word, _rqmsn, _msn, stamp, _tick = headers.trimmed.unpack_from(frame, start)
+            responder.trimmed(word, stamp, flow, flow.dscp == self.host.settings.dscp.trimmed_lasthop)
+            return None
+        kind = opcode - opcodes.WRITE_FIRST
+        with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
+        imm = stamp = 0
+        if frame[start + 8] & _TS_FLAG:
+            if with_imm:
+                _o, flags, _k, _q, word, rqmsn, msn, stamp, _t, address, rkey, length, imm = _data_imm(frame, start)
+                body = start + headers.data_ts_imm.size
+            else:
+                _o, flags, _k, _q, word, rqmsn, msn, stamp, _t, address, rkey, length = _data(frame, start)
+                body = start + _DATA_SIZE
+        elif with_imm:
+            _o, flags, _k, _q, word, rqmsn, msn, address, rkey, length, imm = _plain_imm(frame, start)
+            body = start + headers.data_plain_imm.size
+        else:
+            _o, flags, _k, _q, word, rqmsn, msn, address, rkey, length = _plain(frame, start)
+            body = start + headers.data_plain.size
+        end = flow.end - (flags >> 4 & 3)
+        if end <= body:
+            return Drop.MALFORMED
+        responder.receive(kind, word, rqmsn, msn, stamp, address, rkey, length, imm, frame[body:end], flow, port)
+        return None
+
+    def _receive_control(
+        self, responder: Responder, opcode: int, frame: memoryview, flow: Flow, now: int
+    ) -> Drop | None:
+        if flow.trimmed:
+            return Drop.MALFORMED
+        if opcode == opcodes.PROBE:
+            if not self.running:
+                return self._repeat_nak()
+            probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
+            responder.probe(probe.probe_id, probe.timestamp, flow)
+            return None
+        if not self.running:
+            return Drop.QP_STATE
+        return self._receive_answer(opcode, frame, flow, now)
+
+    def _receive_answer(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
+        requester = self.requester
+        if requester is None:
+            return Drop.QP_STATE
+        at = flow.start + BTH_LENGTH
+        valid = True
+        if opcode == opcodes.SACK:
+            valid = requester.on_sack(control.parse_sack(frame, at), now)
+        elif opcode == opcodes.NACK:
+            reason = requester.on_nack(control.parse_nack(frame, at), now)
+            if reason:
+                self.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, reason, now)
+        elif opcode == opcodes.TRANSPORT_ACK:
+            *_, last = headers.aeth.unpack_from(frame, flow.start)
+            valid = requester.on_ack(last & 0xFFFFFF, now)
+            if valid and last >> 24 & 0xE0 == headers.SYNDROME_NAK:
+                known = _NAK_STATUS.get(last >> 24)
+                status, text = known or (CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {last >> 24:#x}.")
+                self.enter_error(status, text, now)
+        else:
+            return Drop.OPCODE
+        if not valid:
+            return Drop.MALFORMED
+        self.check_broken_head(now)
+        self.offer_data()
+        self._pass_on()
+        return None
+
+    def _pass_on(self) -> None:
+        """Others may wait for the window that this queue pair does not need."""
+        peer = self.peer
+        if peer is not None and peer.blocked:
+            peer.unblock(self.attributes.path_mtu)
+
+    def _repeat_nak(self) -> Drop | None:
+        if self.responder is None or not self.responder.nak:
+            return Drop.QP_STATE
+        self._nak_pending = True
+        self.offer_control()
+        return None
+
+    def refuse(self, syndrome: int) -> None:
+        """The responder came to a message that is not allowed: tell the peer, and that is the end."""
+        self._nak_pending = True
+        text = _NAK_STATUS[syndrome][1].replace("The peer refused", "This NIC refused the peer")
+        self.enter_error(CompletionStatus.FLUSHED, text, self.host.now)
+        self.offer_control()
+
+    def fail_responder(self, reason: str) -> None:
+        """The peer broke the protocol."""
+        self.enter_error(CompletionStatus.FLUSHED, reason, self.host.now)
+
+    def room_again(self) -> None:
+        """The receive CQ was polled."""
+        if self.responder is not None and self.running:
+            self.responder.room_again()
+
+    # ---- sending ------------------------------------------------------------------------------------------------
+
+    def kick(self, now: int) -> None:
+        """New work was posted."""
+        self.offer_data()
+        if not self.timer_at and self.requester is not None:
+            self.requester.starving(now)
+
+    def offer_data(self) -> None:
+        """Stand in line on every port where data may leave."""
+        mask = self.data_ports()
+        if mask:
+            self.host.scheduler.activate_data(self, mask)
+
+    def offer_control(self) -> None:
+        """Stand in line on every port where an answer or a probe may leave."""
+        peer = self.peer
+        if peer is None:
+            return
+        mask = self.requester.probe_mask if self.requester is not None else 0
+        if self._nak_pending or (self.responder is not None and self.responder.pending()):
+            if not self._answer_port & peer.usable:
+                self._answer_port = peer.answer_port()
+            mask |= self._answer_port
+        if mask:
+            self.host.scheduler.activate_control(self, mask)
+
+    def data_ports(self) -> int:
+        """Ports where data may leave now."""
+        if not self.running or self.requester is None:
+            return 0
+        return self.requester.ports()
+
+    def transmit_data(self, port: int, now: int) -> bytes | None:
+        """Next data packet for `port`."""
+        if not self.running or self.requester is None:
+            return None
+        frame = self.requester.transmit(port, now)
+        if frame is None:
+            self._pass_on()
+        return frame
+
+    def window_opened(self) -> bool:
+        """The shared window has room."""
+        mask = self.data_ports()
+        if mask:
+            self.host.scheduler.activate_data(self, mask)
+        return mask != 0
+
+    def transmit_control(self, port: int, now: int) -> bytes | None:
+        """Next answer or probe for `port`."""
+        responder, requester = self.responder, self.requester
+        if responder is None:
+            return None
+        if self._answer_port >> port & 1:
+            frame = responder.build_nak(port) if self._nak_pending else responder.transmit(port, now)
+            if frame is not None:
+                self._nak_pending = False
+                self._answer_port = 0
+                self.offer_control()
+                return frame
+        if requester is not None and requester.probe_mask >> port & 1 and self.running:
+            return requester.probe(port, now)
+        return None
+
+    def on_timer(self, now: int) -> int:
+        """Probe or time out where due."""
+        if not self.running or self.requester is None:
+            return 0
+        again = self.requester.on_timer(now)
+        self._pass_on()
+        return again if self.running else 0
+
+    # ---- paths --------------------------------------------------------------------------------------------------
+
+    def path_changed(
+        self, index: int, old: int, new: int, reason: PathReason, first_loss: int | None, now: int
+    ) -> None:
+        """Tell the application, and have the peer probe what is bad."""
+        peer = self.peer
+        if peer is None:
+            return
+        if new == BAD:
+            peer.watch(self, index, now)
+        elif old == BAD:
+            peer.unwatch(self, index)
+        self.host.emit(
+            PathEvent(
+                now, self.qpn, peer.evs[index], peer.plane_of[index], STATES[old], STATES[new], reason, first_loss
+            )
+        )
+
+    def path_rested(self, index: int, old: int, new: int, reason: PathReason) -> None:
+        """Only the trace is told: this happens too often for an event."""
+        trace, peer = self.host.trace, self.peer
+        if trace is not None and peer is not None:
+            ev, plane = peer.evs[index], peer.plane_of[index]
+            trace.path(self.qpn, ev, plane, STATES[old], STATES[new], reason, self.host.now)
+
+    def packet_lost(self, index: int, psn: int, sent: int, why: str) -> None:
+        """Only the trace is told."""
+        trace, peer = self.host.trace, self.peer
+        if trace is not None and peer is not None:
+            trace.lost(self.qpn, psn, peer.evs[index], peer.plane_of[index], sent, why, self.host.now)
+
+    def path_denied(self, index: int, denied: bool, now: int) -> None:
+        """The controller forbids a path or allows it again."""
+        if self.requester is not None:
+            self.requester.paths.deny(index, denied, now)
+            self.offer_data()
+
+    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
+        """A path watched as bad works again."""
+        if self.requester is not None:
+            self.requester.paths.restore(index, reason, now)
+            self.offer_data()
+
+    def planes_changed(self, now: int) -> None:
+        """Take packets off planes that are gone and use those that came back."""
+        requester, peer = self.requester, self.peer
+        if peer is None or not self.running:
+            return
+        if requester is None:
+            self.offer_control()
+            return
+        for plane in range(len(peer.members)):
+            if peer.planes >> plane & 1 and not peer.usable >> plane & 1:
+                requester.flush_plane(plane)
+        requester.planes_changed()
+        requester.starving(now)
+        self.offer_data()
+        self.offer_control()
+
+    def paths_info(self) -> tuple[PathInfo, ...]:
+        """State and counters of every path."""
+        requester, peer = self.requester, self.peer
+        if requester is None or peer is None:
+            return ()
+        planes = [p for p in range(len(peer.members)) if peer.usable >> p & 1]
+        paths = requester.paths
+        active = {index for plane in planes for index in paths.active(plane)}
+        return tuple(
+            PathInfo(
+                ev, peer.plane_of[i], paths.state(i), i in active,
+                paths.sent[i], paths.lost[i], paths.marked[i], paths.trimmed[i],
+            )
+            for i, ev in ((i, peer.evs[i]) for i in paths.universe())
+        )  # fmt: skip

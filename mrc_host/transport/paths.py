@@ -1,0 +1,287 @@
+"""The paths of one queue pair: which entropy values may carry the next packet (docs/protocol.md §3).
+
+Each path is an index into the destination's EVs and has a state. Per plane there is an *active* ring, walked by a
+cursor, and a list of *backups*; all planes start with equally many active paths, chosen at random. The rules:
+
+* ECN or a trim on the way: GOOD -> SKIP. When the cursor meets a SKIP path it makes it GOOD and passes on, at most
+  one per packet, so a skipped path rests for about one rotation.
+* Loss or ALWAYS_SKIP: -> ASSUMED_BAD at once. A backup of the *same plane* takes the place, so planes stay equal.
+  Without a backup the path just leaves, except that the last ones (`ev_min_active`, at least one a plane) stay in the
+  ring although bad. A plane with nothing but bad paths is not in ``good_planes`` and carries data only when every
+  plane is like that.
+* Probes that come back, or the controller: -> GOOD. The path takes the place of a bad one in the ring, or fills a
+  gap, or becomes a backup.
+* Controller: any -> DENIED, DENIED -> GOOD. A denied path is never used.
+
+The ring of a plane is stirred a little each time the cursor has been round, so that queue pairs do not march in step.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+from mrc_host.values import PathReason, PathState
+
+GOOD: Final = 0
+SKIP: Final = 1
+BAD: Final = 2
+DENIED: Final = 3
+_OUTSIDE: Final = 4  # a path of the peer that is not in this queue pair's universe
+
+STATES: Final = (PathState.GOOD, PathState.SKIP, PathState.ASSUMED_BAD, PathState.DENIED)
+_STIR: Final = 2  # exchanges per rotation
+
+
+class PathListener(ABC):
+    """Who is told when a path changes between usable and not (SKIP and back is not reported)."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def path_changed(
+        self, index: int, old: int, new: int, reason: PathReason, first_loss: int | None, now: int
+    ) -> None:
+        """Path `index` went from state `old` to `new`."""
+
+    def path_rested(self, index: int, old: int, new: int, reason: PathReason) -> None:  # noqa: B027 - optional
+        """Path `index` went from GOOD to SKIP or back. Nothing is done by default: it happens often."""
+
+    def packet_lost(self, index: int, psn: int, sent: int, why: str) -> None:  # noqa: B027 - optional
+        """Packet `psn`, sent on path `index` at time `sent`, is counted as lost. Nothing is done by default."""
+
+
+class PathSet:
+    """States, active rings and backups. Planes are bits in masks and indexes in lists."""
+
+    __slots__ = (
+        "_active",
+        "_backups",
+        "_cursor",
+        "_floor",
+        "_good",
+        "_listener",
+        "_plane_of",
+        "_rng",
+        "_state",
+        "_target",
+        "good_planes",
+        "lost",
+        "marked",
+        "oblivious",
+        "planes",
+        "restored_at",
+        "sent",
+        "trimmed",
+    )
+
+    def __init__(
+        self,
+        plane_of: bytes,
+        *,
+        active_paths: int | None,
+        backup_share: int,
+        ev_min_active: int,
+        rng: random.Random,
+        listener: PathListener,
+        universe: Sequence[int] | None = None,
+    ) -> None:
+        """`plane_of[i]` is the plane of path i; `universe` lists the paths to be used (None: all of them).
+
+        The other arguments are those of QpAttributes and TransportSettings.
+        """
+        count = max(plane_of, default=0) + 1
+        members: list[list[int]] = [[] for _ in range(count)]
+        for index in range(len(plane_of)) if universe is None else universe:
+            members[plane_of[index]].append(index)
+        present = [m for m in members if m]
+        target = min(len(m) - len(m) // backup_share for m in present)
+        if active_paths is not None:
+            target = max(1, min(target, active_paths // len(present)))
+        for m in members:
+            rng.shuffle(m)
+        self._plane_of = plane_of
+        self._rng = rng
+        self._listener = listener
+        self._target = target
+        self._floor = max(1, -(-ev_min_active // len(present)))
+        self._state = bytearray([GOOD if universe is None else _OUTSIDE]) * len(plane_of)
+        for index in universe or ():
+            self._state[index] = GOOD
+        self._active = [m[:target] for m in members]
+        self._backups = [m[target:] for m in members]
+        self._cursor = [0] * count
+        self._good = [len(a) for a in self._active]  # usable paths in each ring
+        self.planes = sum(1 << p for p, m in enumerate(members) if m)
+        self.good_planes = self.planes
+        self.restored_at: dict[int, int] = {}
+        self.oblivious = False  # nothing that happens on a path changes its state; a controller still may
+        # counters by path, for PathCounters
+        empty = bytes(8 * len(plane_of))
+        self.sent, self.lost = array("q", empty), array("q", empty)
+        self.marked, self.trimmed = array("q", empty), array("q", empty)
+
+    # ---- choosing ----
+
+    def next(self, plane: int, avoid: int) -> int:
+        """Path for the next packet on `plane`, not `avoid` if there is another; -1 when the plane has none at all."""
+        ring = self._active[plane]
+        state = self._state
+        count = len(ring)
+        at = self._cursor[plane]
+        rested = False
+        spare = -1
+        for _ in range(count):
+            if at >= count:
+                at = 0
+                self._stir(ring)
+            index = ring[at]
+            at += 1
+            now_state = state[index]
+            if now_state == GOOD:
+                if index != avoid:
+                    self._cursor[plane] = at
+                    self.sent[index] += 1
+                    return index
+            elif now_state == SKIP:
+                if not rested:
+                    state[index] = GOOD
+                    rested = True
+                    self._listener.path_rested(index, SKIP, GOOD, PathReason.ROTATION)
+                spare = index
+        self._cursor[plane] = at
+        if spare < 0:
+            spare = self._last_resort(ring, avoid)
+        if spare >= 0:
+            self.sent[spare] += 1
+        return spare
+
+    def _last_resort(self, ring: list[int], avoid: int) -> int:
+        """A ring without a usable path (but perhaps `avoid`): prefer anything else, never a denied one."""
+        state = self._state
+        choice = -1
+        for index in ring:
+            if state[index] != DENIED:
+                if index != avoid and state[index] != BAD:
+                    return index
+                if choice < 0 or choice == avoid:
+                    choice = index
+        return choice
+
+    def _stir(self, ring: list[int]) -> None:
+        count = len(ring)
+        if count > 2:
+            rng = self._rng
+            for _ in range(_STIR):
+                a, b = int(rng.random() * count), int(rng.random() * count)
+                ring[a], ring[b] = ring[b], ring[a]
+
+    # ---- transitions ----
+
+    def skip(self, index: int, reason: PathReason = PathReason.ECN) -> None:
+        """ECN mark or trim: rest the path for about a rotation."""
+        if reason is PathReason.TRIMMED:
+            self.trimmed[index] += 1
+        else:
+            self.marked[index] += 1
+        if self._state[index] == GOOD and not self.oblivious:
+            self._state[index] = SKIP
+            self._listener.path_rested(index, GOOD, SKIP, reason)
+
+    def count_lost(self, index: int, psn: int, sent: int, why: str) -> None:
+        """A packet on path `index` is counted as lost; that alone does not change the path's state."""
+        self.lost[index] += 1
+        self._listener.packet_lost(index, psn, sent, why)
+
+    def retire(self, index: int, reason: PathReason, first_loss: int | None, now: int) -> bool:
+        """Take a path out of use as bad; False when it was already, or is denied.
+
+        A packet sent before the path was last restored says nothing about it now.
+        """
+        old = self._state[index]
+        if old >= BAD or self.oblivious:
+            return False
+        if first_loss is not None and self.restored_at and first_loss < self.restored_at.get(index, 0):
+            return False
+        self._state[index] = BAD
+        self._leave(index)
+        self._listener.path_changed(index, old, BAD, reason, first_loss, now)
+        return True
+
+    def restore(self, index: int, reason: PathReason, now: int) -> bool:
+        """Make a bad path GOOD again; False when it was not bad."""
+        if self._state[index] != BAD:
+            return False
+        self._return(index, now)
+        self._listener.path_changed(index, BAD, GOOD, reason, None, now)
+        return True
+
+    def deny(self, index: int, denied: bool, now: int) -> bool:
+        """Controller's word: never use the path, or use it again. False when nothing changed."""
+        old = self._state[index] if index < len(self._state) else _OUTSIDE
+        if old == _OUTSIDE or denied == (old == DENIED):
+            return False
+        if denied:
+            self._state[index] = DENIED
+            if old != BAD:
+                self._leave(index)
+            self._listener.path_changed(index, old, DENIED, PathReason.CONTROLLER, None, now)
+        else:
+            self._return(index, now)
+            self._listener.path_changed(index, DENIED, GOOD, PathReason.CONTROLLER, None, now)
+        return True
+
+    def _leave(self, index: int) -> None:
+        """A path that was usable no longer is: replace it from its own plane's backups, or let it go."""
+        plane = self._plane_of[index]
+        ring, backups, state = self._active[plane], self._backups[plane], self._state
+        if index not in ring:
+            return
+        at = ring.index(index)
+        for choice, backup in enumerate(backups):
+            if state[backup] < BAD:
+                ring[at] = backup
+                backups[choice] = index
+                return
+        self._good[plane] -= 1
+        if len(ring) > self._floor:
+            del ring[at]
+            backups.append(index)
+        if self._good[plane] == 0:
+            self.good_planes &= ~(1 << plane)
+
+    def _return(self, index: int, now: int) -> None:
+        """A path is usable again: let it replace a bad one that was kept, fill a gap, or wait as a backup."""
+        plane = self._plane_of[index]
+        ring, backups, state = self._active[plane], self._backups[plane], self._state
+        state[index] = GOOD
+        self.restored_at[index] = now
+        if index not in ring:
+            kept = next((at for at, other in enumerate(ring) if state[other] >= BAD), -1)
+            if kept >= 0:
+                backups[backups.index(index)] = ring[kept]
+                ring[kept] = index
+            elif len(ring) < self._target:
+                backups.remove(index)
+                ring.append(index)
+            else:
+                return
+        self._good[plane] += 1
+        self.good_planes |= 1 << plane
+
+    # ---- looking ----
+
+    def universe(self) -> list[int]:
+        """All paths that may ever be used."""
+        return [index for index, state in enumerate(self._state) if state != _OUTSIDE]
+
+    def state(self, index: int) -> PathState:
+        """State of one path."""
+        return STATES[self._state[index]]
+
+    def active(self, plane: int) -> tuple[int, ...]:
+        """Paths in the active ring of `plane`."""
+        return tuple(self._active[plane])

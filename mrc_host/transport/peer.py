@@ -1,0 +1,597 @@
+"""What all queue pairs towards one NIC share: frames' prefixes, usable planes, the way back, and endpoint operations.
+
+* **Prefixes.** All bytes before the BTH depend on path, class and length only; they are made once and kept.
+* **Planes.** A plane is usable when our port and the peer's port in it have a link. Peers tell each other by port
+  status updates, which are repeated until answered (docs/protocol.md §3). When that leaves no plane at all, the peer's
+  word is ignored: it may be out of date.
+* **Way back.** SACKs and other answers change planes at random from one to the next, and each goes on its plane's
+  *reverse path*: one on which own data or a probe came through, as long as it is not found bad and the peer does not
+  repeat packets that were already acknowledged. Without such a path each answer takes a random one. While only
+  receiving, a random path is probed every `reverse_interval`; a plane whose probes are lost carries no answers, as long
+  as there is another.
+* **Background probes.** A path that any queue pair holds for bad is probed once for all of them, by endpoint requests
+  (EV_PROBE), until enough in a row come back.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Final
+from zlib import crc32
+
+from mrc_host.config import Destination, EvFormat
+from mrc_host.errors import ResourceExhaustedError
+from mrc_host.transport.congestion import CongestionControl, Line, make_congestion_control
+from mrc_host.transport.host import Host
+from mrc_host.transport.loss import Reordering, RoundTrip
+from mrc_host.transport.pings import MAX_PINGS, Pings
+from mrc_host.transport.scheduler import Source
+from mrc_host.values import PathReason, PortEvent
+from mrc_host.wire import control, icrc
+from mrc_host.wire.control import OP_EV_PROBE, OP_PORT_STATUS_UPDATE, EndpointRequest, EndpointResponse
+from mrc_host.wire.encap import ECT0
+from mrc_host.wire.headers import timestamp
+
+DATA: Final = 0
+RETRANSMISSION: Final = 1
+CONTROL: Final = 2
+
+_MAX_PREFIXES: Final = 4096
+_MAX_RESPONSES: Final = 256
+_REVERSE_PATIENCE: Final = 4  # intervals after which a probe for a way back counts as lost
+_PATIENCE: Final = 4  # how many times probe_timeout a lost probe may wait at most
+_FLAP_WINDOW: Final = 1_000_000_000  # losses this long before a port went down are the port's fault
+
+
+class PlaneUser(ABC):
+    """A queue pair, as its peer sees it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def planes_changed(self, now: int) -> None:
+        """The set of usable planes changed."""
+
+    def window_opened(self) -> bool:
+        """The shared window may have room: stand in line if there is data; False when there is none to send."""
+        return False
+
+    @abstractmethod
+    def path_denied(self, index: int, denied: bool, now: int) -> None:
+        """The controller forbids a path or allows it again."""
+
+    @abstractmethod
+    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
+        """A path watched as bad works again."""
+
+
+class _Watched:
+    """A bad path under background probing."""
+
+    __slots__ = ("due", "patience", "pending", "sent", "since", "successes", "users")
+
+    def __init__(self, now: int, patience: int) -> None:
+        self.users: dict[PlaneUser, None] = {}
+        self.since = now
+        self.due = 0
+        self.patience = patience
+        self.pending = -1  # request id on the way, -1 for none
+        self.sent = 0
+        self.successes = 0
+
+
+class Peer(Source):
+    """One destination NIC."""
+
+    __slots__ = (
+        "_answer_port",
+        "_distrusted",
+        "_down_since",
+        "_due",
+        "_host",
+        "_next_id",
+        "_pings",
+        "_prefixes",
+        "_probe_queues",
+        "_remote_id",
+        "_remote_up",
+        "_requests",
+        "_responses",
+        "_reverse",
+        "_reverse_at",
+        "_reverse_probes",
+        "_reverse_used",
+        "_rng",
+        "_status_at",
+        "_status_id",
+        "_status_ready",
+        "_status_wait",
+        "_watched",
+        "_watched_in",
+        "address",
+        "blocked",
+        "control",
+        "denied",
+        "destination",
+        "evs",
+        "index_of",
+        "members",
+        "plane_of",
+        "planes",
+        "reordering",
+        "round_trips",
+        "usable",
+        "users",
+    )
+
+    def __init__(self, host: Host, destination: Destination) -> None:
+        super().__init__()
+        self._host = host
+        self._rng = host.rng
+        self.address = destination.address
+        self.destination = destination
+        ports = len(host.config.ports)
+        self.evs = tuple(ev for ev in destination.evs if destination.template.plane(ev) < ports)
+        self.plane_of = bytes(destination.template.plane(ev) for ev in self.evs)
+        self.index_of = {ev: index for index, ev in enumerate(self.evs)}
+        self.members: list[list[int]] = [[] for _ in range(ports)]
+        for index, plane in enumerate(self.plane_of):
+            self.members[plane].append(index)
+        self.planes = sum(1 << p for p, m in enumerate(self.members) if m)
+        self.round_trips = [RoundTrip() for _ in range(ports)]
+        self.reordering = [Reordering() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
+        self._reverse = [-1] * ports  # by plane: a path known to work, -1 when none is
+        self.users: dict[PlaneUser, None] = {}
+        self.control: CongestionControl | None = None  # shared by all MRC queue pairs
+        self.blocked: dict[PlaneUser, None] = {}  # those that found its window shut, in this order
+        self.denied: dict[int, None] = {}  # paths the controller forbids
+        self._prefixes: dict[int, tuple[bytes, int, int]] = {}
+        self._remote_up = -1  # mask of the peer's ports; every bit set until told otherwise
+        self._remote_id = -1
+        self._down_since = [0] * ports
+        self.usable = 0
+        self._answer_port = 0
+        self._responses: deque[tuple[int, int, int]] = deque()
+        self._probe_queues: list[deque[int]] = [deque() for _ in range(ports)]
+        self._requests: dict[int, int] = {}  # EV probe id -> path
+        self._reverse_probes: list[tuple[int, int]] = [(-1, 0)] * ports  # by plane: request id and time sent
+        self._distrusted = 0  # planes whose probes for a way back were lost
+        self._next_id = self._rng.getrandbits(16)
+        self._pings = Pings(host, destination.address)
+        self._watched: dict[int, _Watched] = {}
+        self._watched_in = [0] * ports  # how many of each plane
+        self._due: list[tuple[int, int]] = []
+        self._reverse_at = 0
+        self._reverse_used = False
+        self._status_id = self._rng.getrandbits(16)
+        self._status_at = 0  # next repetition, 0 when the peer has answered
+        self._status_wait = 0
+        self._status_ready = False
+        self._set_usable()
+
+    @property
+    def ports_up(self) -> int:
+        """Mask of the peer's ports as it last told us; all bits set when it has not."""
+        return self._remote_up
+
+    def add(self, ev: int) -> int:
+        """Make a new entropy value a path; -1 where only the given ones exist (SRv6), or in no plane of ours."""
+        plane = self.destination.template.plane(ev)
+        widest = 16 if self._host.settings.ev_format is EvFormat.UDP else 32
+        if self._host.srv6 or plane >= len(self.members) or ev >> widest:
+            return -1
+        index = len(self.evs)
+        self.evs += (ev,)
+        self.plane_of += bytes([plane])
+        self.index_of[ev] = index
+        self.members[plane].append(index)
+        self.planes |= 1 << plane
+        self._set_usable()
+        return index
+
+    # ---- frames ----
+
+    def prefix(self, index: int, kind: int, body: int) -> tuple[bytes, int, int]:
+        """Bytes before the BTH, ICRC seed and mask constant of a frame on path `index` with `body` bytes after them."""
+        key = index << 20 | kind << 16 | body
+        known = self._prefixes.get(key)
+        return known if known is not None else self._make_prefix(key, index, kind, body)
+
+    def _make_prefix(self, key: int, index: int, kind: int, body: int) -> tuple[bytes, int, int]:
+        dscp = self._host.settings.dscp
+        role = (dscp.trimmable, dscp.retransmit, dscp.control)[kind]
+        ev = self.evs[index]
+        ecn = 0 if kind == CONTROL else ECT0
+        template, plane = self.destination.template, self.plane_of[index]
+        head, seed = self._host.encapsulation.path(plane, template, self.address, ev, role, ecn, body)
+        made = (head, seed, icrc.mask_constant(body))
+        if len(self._prefixes) >= _MAX_PREFIXES:
+            self._prefixes.clear()
+        self._prefixes[key] = made
+        return made
+
+    def frame(self, index: int, kind: int, body: bytes) -> bytes:
+        """A whole frame without payload."""
+        head, seed, mask = self.prefix(index, kind, len(body))
+        return b"".join((head, body, icrc.pack_trailer(crc32(body, seed) ^ mask)))
+
+    # ---- planes ----
+
+    def _set_usable(self) -> None:
+        local = self._host.local_up & self.planes
+        self.usable = local & self._remote_up or local
+
+    def local_ports_changed(self, now: int) -> None:
+        """A port of ours went down or came up: stop or start using it and tell the peer."""
+        self._planes_changed(now)
+        if self.users:
+            self.tell_port_status(now)
+
+    def _planes_changed(self, now: int) -> None:
+        before = self.usable
+        self._set_usable()
+        for plane in range(len(self.members)):
+            was, is_ = before >> plane & 1, self.usable >> plane & 1
+            if was and not is_:
+                self._down_since[plane] = now
+            elif is_ and not was:
+                self._plane_up(plane, now)
+        if before != self.usable:
+            for user in self.users:
+                user.planes_changed(now)
+            self._offer()
+
+    def _plane_up(self, plane: int, now: int) -> None:
+        """Losses just before the port went down were the port's, not the path's; other bad paths are probed now."""
+        guilty_until = self._down_since[plane] - _FLAP_WINDOW
+        for index in [i for i in self._watched if self.plane_of[i] == plane]:
+            watched = self._watched[index]
+            if watched.since >= guilty_until:
+                self._works(index, PathReason.PORT_UP, now)
+            else:
+                watched.patience = self._host.transport.probe_timeout
+                self._schedule(index, watched, now)
+
+    def tell_port_status(self, now: int) -> None:
+        """Send the peer a port status update, and again until it answers."""
+        self._status_id = (self._status_id + 1) & 0xFFFF
+        self._status_wait = self._host.transport.port_status_retry
+        self._status_ready = True
+        self._status_at = now + self._status_wait
+        self._offer()
+        self._host.scheduler.arm(self, self._status_at)
+
+    def _port_status(self, request_id: int, mask: int, now: int) -> None:
+        """The peer told us which of its ports are usable. An update older than one already seen is only answered."""
+        age = (self._remote_id - request_id) & 0xFFFF
+        if self._remote_id >= 0 and age < 16:
+            return
+        self._remote_id = request_id
+        changed = (self._remote_up ^ mask) & self.planes
+        self._remote_up = mask
+        for plane in range(len(self.members)):
+            if changed >> plane & 1:
+                self._host.emit(PortEvent(now, plane, bool(mask >> plane & 1), False, self.address))
+        self._planes_changed(now)
+
+    def deny(self, index: int, denied: bool, now: int) -> None:
+        """The controller's word about one path, for the queue pairs of today and tomorrow."""
+        if denied:
+            self.denied[index] = None
+            self._forget_reverse(index)
+        else:
+            self.denied.pop(index, None)
+        for user in self.users:
+            user.path_denied(index, denied, now)
+
+    # ---- users and the way back ----
+
+    def join(self, user: PlaneUser, now: int) -> None:
+        """A queue pair towards this peer was connected."""
+        self.users[user] = None
+        for index in self.denied:
+            user.path_denied(index, True, now)
+        self.tell_port_status(now)
+
+    def leave(self, user: PlaneUser) -> None:
+        """A queue pair is gone."""
+        self.users.pop(user, None)
+        self.blocked.pop(user, None)
+        for index in list(self._watched):
+            watched = self._watched[index]
+            watched.users.pop(user, None)
+            if not watched.users:
+                self._unwatch(index)
+        if not self.users:
+            self._status_at = 0
+            self._status_ready = False
+
+    # ---- the shared window ----
+
+    def line(self, mtu: int) -> Line:
+        """What a congestion controller towards this peer is fitted to: all our ports together."""
+        transport = self._host.transport
+        ports = self._host.config.ports
+        rate = sum(port.rate_bps or transport.assumed_rate for port in ports if self.planes >> port.plane & 1)
+        return Line(rate, transport.base_rtt, mtu, transport.trimming, transport.nscc)
+
+    def shared_control(self, name: str, mtu: int) -> CongestionControl:
+        """The one controller towards this peer; the first queue pair's path MTU fits it."""
+        if self.control is None:
+            self.control = make_congestion_control(name, 0, self.line(mtu))
+        return self.control
+
+    def unblock(self, mtu: int) -> None:
+        """If the shared window has room, let as many of those that wait for it stand in line as it has packets for."""
+        control, blocked = self.control, self.blocked
+        if control is None:
+            return
+        room = control.cwnd - control.inflight
+        while room > 0 and blocked:
+            user = next(iter(blocked))
+            del blocked[user]
+            if user.window_opened():
+                room -= mtu
+
+    # ---- the way back ----
+
+    def works(self, index: int) -> None:
+        """A packet is known to have come through on path `index`: a good way back in its plane."""
+        plane = self.plane_of[index]
+        self._reverse[plane] = index
+        self._distrusted &= ~(1 << plane)
+
+    def answer_port(self) -> int:
+        """Mask of the one port that should carry the next answer; 0 when no plane is usable."""
+        planes = self.usable & ~self._distrusted
+        if self._watched:
+            for plane, members in enumerate(self.members):
+                if self._watched_in[plane] == len(members):
+                    planes &= ~(1 << plane)
+        planes = planes or self.usable
+        if planes & (planes - 1) == 0:
+            return planes
+        choices = [p for p in range(len(self.members)) if planes >> p & 1]
+        return 1 << choices[int(self._rng.random() * len(choices))]
+
+    def acknowledging(self, now: int) -> None:
+        """We send acknowledgements: keep looking for working ways back while this goes on."""
+        self._reverse_used = True
+        if not self._reverse_at:
+            self._reverse_at = now + self._host.transport.reverse_interval
+            self._host.scheduler.arm(self, self._reverse_at)
+
+    def distrust_reverse(self) -> None:
+        """The peer repeats what was acknowledged: perhaps our SACKs are lost, so use other ways back."""
+        for plane in range(len(self._reverse)):
+            self._reverse[plane] = -1
+
+    def _forget_reverse(self, index: int) -> None:
+        plane = self.plane_of[index]
+        if self._reverse[plane] == index:
+            self._reverse[plane] = -1
+
+    def way_back(self, plane: int) -> int:
+        """Path for an answer on `plane`: one known to work, else a random one each time; -1 when there is none."""
+        known = self._reverse[plane]
+        members = self.members[plane]
+        if known >= 0 or not members:
+            return known
+        for _ in range(4):
+            index = members[int(self._rng.random() * len(members))]
+            if index not in self._watched and index not in self.denied:
+                return index
+        allowed = [i for i in members if i not in self.denied]
+        return self._rng.choice(allowed) if allowed else -1
+
+    # ---- background probes ----
+
+    def watch(self, user: PlaneUser, index: int, now: int) -> None:
+        """`user` holds path `index` for bad: probe it until it works."""
+        watched = self._watched.get(index)
+        if watched is None:
+            settings = self._host.transport
+            watched = self._watched[index] = _Watched(now, settings.probe_timeout)
+            self._watched_in[self.plane_of[index]] += 1
+            self._schedule(index, watched, now + settings.probe_interval)
+        watched.users[user] = None
+        self._forget_reverse(index)
+
+    def unwatch(self, user: PlaneUser, index: int) -> None:
+        """`user` no longer wants to know about path `index`."""
+        watched = self._watched.get(index)
+        if watched is not None:
+            watched.users.pop(user, None)
+            if not watched.users:
+                self._unwatch(index)
+
+    def _unwatch(self, index: int) -> None:
+        watched = self._watched.pop(index)
+        self._watched_in[self.plane_of[index]] -= 1
+        self._requests.pop(watched.pending, None)
+
+    def _works(self, index: int, reason: PathReason, now: int) -> None:
+        watched = self._watched[index]
+        self._unwatch(index)
+        self.works(index)
+        for user in watched.users:
+            user.path_probed_good(index, reason, now)
+
+    def _schedule(self, index: int, watched: _Watched, when: int) -> None:
+        watched.due = when
+        heapq.heappush(self._due, (when, index))
+        self._host.scheduler.arm(self, when)
+
+    def _run_probes(self, now: int) -> None:
+        due = self._due
+        while due and due[0][0] <= now:
+            when, index = heapq.heappop(due)
+            watched = self._watched.get(index)
+            if watched is None or watched.due != when:
+                continue
+            if not self.usable >> self.plane_of[index] & 1:
+                watched.due = 0  # probed again when the plane comes up
+                continue
+            later = self._host.probe_slot(now)
+            if later:
+                self._schedule(index, watched, later)
+                continue
+            if watched.pending >= 0:
+                self._requests.pop(watched.pending, None)
+                watched.successes = 0
+                watched.patience = min(watched.patience * 2, self._host.transport.probe_timeout * _PATIENCE)
+            watched.pending = self._send_probe(index)
+            watched.sent = now
+            self._schedule(index, watched, now + watched.patience)
+
+    def _send_probe(self, index: int) -> int:
+        request_id = (self._next_id + 1) & 0xFFFF
+        while request_id in self._requests:
+            request_id = (request_id + 1) & 0xFFFF
+        self._next_id = request_id
+        self._requests[request_id] = index
+        self._probe_queues[self.plane_of[index]].append(request_id)
+        self._offer()
+        return request_id
+
+    def ping(self, index: int, probe_id: int, timeout: int, now: int) -> None:
+        """Send an endpoint probe on path `index`; its outcome, at the latest after `timeout`, is a ProbeEvent."""
+        if len(self._pings) >= MAX_PINGS:
+            raise ResourceExhaustedError(f"{MAX_PINGS} probes are on the way to this NIC already; wait for some.")
+        request_id = self._send_probe(index)
+        self._pings.add(request_id, probe_id, self.evs[index], self.plane_of[index], now + timeout)
+        self._host.scheduler.arm(self, now + timeout)
+
+    def _probe_reverse(self, now: int) -> None:
+        """Once an interval while we acknowledge and have no word from own data: try some path of some plane."""
+        self._reverse_at = 0
+        if not self._reverse_used:
+            return
+        self._reverse_used = False
+        self.acknowledging(now)
+        self._reverse_used = False
+        planes = [p for p in range(len(self.members)) if self.usable >> p & 1]
+        if not planes:
+            return
+        plane = self._rng.choice(planes)
+        pending, sent = self._reverse_probes[plane]
+        lost = self._requests.get(pending, -1) if pending >= 0 else -1
+        if lost >= 0:
+            if now - sent < _REVERSE_PATIENCE * self._host.transport.reverse_interval:
+                return
+            del self._requests[pending]
+            self._distrusted |= 1 << plane
+            self._forget_reverse(lost)
+        index = self._rng.choice(self.members[plane])
+        self._reverse_probes[plane] = (-1, 0)
+        if index not in self._watched:
+            self._reverse_probes[plane] = (self._send_probe(index), now)
+
+    # ---- endpoint operations ----
+
+    def receive_request(self, request_id: int, request: EndpointRequest, now: int) -> None:
+        """Answer an endpoint request of this peer, after acting on it."""
+        if request.op == OP_PORT_STATUS_UPDATE:
+            self._port_status(request_id, request.port_mask, now)
+        if len(self._responses) < _MAX_RESPONSES:
+            self._responses.append((request_id, request.op, request.timestamp))
+            self._offer()
+
+    def receive_response(self, request_id: int, response: EndpointResponse, port: int, now: int) -> bool:
+        """Take an answer that came in at `port`; False when nothing was asked."""
+        if response.op == OP_PORT_STATUS_UPDATE:
+            if request_id != self._status_id or not self._status_at:
+                return False
+            self._status_at = 0
+            self._status_ready = False
+            return True
+        index = self._requests.pop(request_id, -1)
+        if index < 0:
+            return False
+        watched = self._watched.get(index)
+        if self._pings.answered(request_id, port, now) or watched is None:
+            if watched is None:
+                self.works(index)
+            return True
+        if watched.pending == request_id:
+            settings = self._host.transport
+            watched.pending = -1
+            watched.patience = settings.probe_timeout
+            watched.successes += 1
+            if watched.successes >= settings.probe_successes:
+                self._works(index, PathReason.PROBE, now)
+            else:
+                self._schedule(index, watched, max(now, watched.sent + settings.probe_interval))
+        return True
+
+    # ---- source ----
+
+    def _wanted(self) -> int:
+        mask = 0
+        if self._responses or self._status_ready:
+            if not self._answer_port & self.usable:
+                self._answer_port = self.answer_port()
+            mask = self._answer_port
+        for plane, queue in enumerate(self._probe_queues):
+            if queue:
+                mask |= 1 << plane
+        return mask
+
+    def _offer(self) -> None:
+        self._host.scheduler.activate_control(self, self._wanted())
+
+    def data_ports(self) -> int:
+        """Peers send no data."""
+        return 0
+
+    def transmit_data(self, port: int, now: int) -> bytes | None:
+        """Peers send no data."""
+        return None
+
+    def transmit_control(self, port: int, now: int) -> bytes | None:
+        """Answers first, then our port status, then probes."""
+        if self._answer_port >> port & 1:
+            index = self.way_back(port)
+            body = self._answer(now) if index >= 0 else b""
+            if body:
+                self._answer_port = 0
+                self._offer()
+                return self.frame(index, CONTROL, body)
+        queue = self._probe_queues[port]
+        while queue:
+            request_id = queue.popleft()
+            path = self._requests.get(request_id, -1)
+            if path >= 0:
+                self._pings.sent(request_id, now)
+                request = EndpointRequest(OP_EV_PROBE, 0, timestamp(now))
+                return self.frame(path, CONTROL, control.pack_endpoint_request(request_id, request))
+        return None
+
+    def _answer(self, now: int) -> bytes:
+        if self._responses:
+            request_id, op, stamp = self._responses.popleft()
+            shift = self._host.settings.endpoint_op_shift
+            return control.pack_endpoint_response(request_id, EndpointResponse(op, stamp), shift)
+        if self._status_ready:
+            self._status_ready = False
+            request = EndpointRequest(OP_PORT_STATUS_UPDATE, self._host.local_up, timestamp(now))
+            return control.pack_endpoint_request(self._status_id, request)
+        return b""
+
+    def on_timer(self, now: int) -> int:
+        """Repeat the port status, send due probes, look for ways back; next time or 0."""
+        if self._status_at and self._status_at <= now:
+            self._status_wait = min(self._status_wait * 2, 1_000_000_000)
+            self._status_at = now + self._status_wait
+            self._status_ready = True
+            self._offer()
+        if self._reverse_at and self._reverse_at <= now:
+            self._probe_reverse(now)
+        self._run_probes(now)
+        for request_id in self._pings.expire(now):
+            self._requests.pop(request_id, None)
+        due = (self._status_at, self._reverse_at, self._due[0][0] if self._due else 0, self._pings.next_deadline())
+        times = [t for t in due if t]
+        return min(times, default=0)

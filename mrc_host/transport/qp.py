@@ -1,0 +1,238 @@
+"""What every queue pair has, whatever its transport: identity, state, queues, counters and the way into ERROR."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from mrc_host.errors import InvalidArgumentError
+from mrc_host.transport.completion import CompletionQueue, Receiver
+from mrc_host.transport.host import Host
+from mrc_host.transport.peer import Peer, PlaneUser
+from mrc_host.transport.scheduler import Source
+from mrc_host.transport.work import SendQueue
+from mrc_host.values import (
+    CompletionStatus,
+    PathInfo,
+    QpAttributes,
+    QpCounters,
+    QpEvent,
+    QpState,
+    QpType,
+    WorkRequest,
+)
+from mrc_host.wire.encap import Drop, Flow
+
+_HEADERS = 40 + 40 + 8 + 12 + 4 + 4 + 16 + 4 + 4  # two IPv6 headers to ICRC around the largest payload
+
+
+def check_attributes(attributes: QpAttributes, mtu: int) -> None:
+    """InvalidArgumentError naming the attribute that is out of range; `mtu` is the NIC's."""
+    largest = (mtu - _HEADERS) // 4 * 4
+    ranges = (
+        ("path_mtu", attributes.path_mtu, 256, largest),
+        ("mpr", attributes.mpr, 1, 255),
+        ("mpr_dest", attributes.mpr_dest, 1, 255),
+        ("max_wimm", attributes.max_wimm, 1, 32767),
+        ("max_wimm_dest", attributes.max_wimm_dest, 1, 32767),
+        ("timeout", attributes.timeout, 1, 24),
+        ("retry_count", attributes.retry_count, 0, 255),
+        ("congestion_window", attributes.congestion_window, 1, 1 << 40),
+        ("active_paths", attributes.active_paths, 1, 1 << 20),
+        ("send_psn", attributes.send_psn, 0, 0xFFFFFF),
+        ("receive_psn", attributes.receive_psn, 0, 0xFFFFFF),
+        ("ev_profile", attributes.ev_profile, 0, 1 << 31),
+        ("dynamic_mpr", attributes.dynamic_mpr, 0, 255),
+    )
+    for name, value, least, most in ranges:
+        if value is not None and not least <= value <= most:
+            raise InvalidArgumentError(f"{name} must be between {least} and {most}, not {value}.")
+    if attributes.path_mtu % 4:
+        raise InvalidArgumentError(f"path_mtu must be a multiple of 4, not {attributes.path_mtu}.")
+
+
+class QpStats:
+    """Counters that move; ``QpCounters`` is their snapshot."""
+
+    __slots__ = (
+        "acks_received",
+        "acks_sent",
+        "data_received",
+        "data_sent",
+        "duplicates_received",
+        "lost",
+        "out_of_order_received",
+        "probes_sent",
+        "retransmitted",
+        "spurious_retransmitted",
+        "timeouts",
+    )
+
+    def __init__(self) -> None:
+        self.data_sent = 0
+        self.retransmitted = 0
+        self.spurious_retransmitted = 0
+        self.lost = 0
+        self.timeouts = 0
+        self.data_received = 0
+        self.duplicates_received = 0
+        self.out_of_order_received = 0
+        self.acks_sent = 0
+        self.acks_received = 0
+        self.probes_sent = 0
+
+
+class QueuePair(Source, PlaneUser, Receiver):
+    """Base of the transports' queue pairs."""
+
+    __slots__ = (
+        "attributes",
+        "host",
+        "kind",
+        "mrc",
+        "pd",
+        "peer",
+        "qpn",
+        "recv_cq",
+        "remote_qpn",
+        "running",
+        "send_cq",
+        "sends",
+        "state",
+        "stats",
+    )
+
+    def __init__(
+        self,
+        host: Host,
+        kind: QpType,
+        qpn: int,
+        pd: int,
+        send_cq: CompletionQueue,
+        recv_cq: CompletionQueue,
+        attributes: QpAttributes,
+    ) -> None:
+        super().__init__()
+        self.host = host
+        self.kind = kind
+        self.qpn = qpn
+        self.pd = pd
+        self.send_cq = send_cq
+        self.recv_cq = recv_cq
+        self.attributes = attributes
+        self.mrc = kind is QpType.MRC
+        self.state = QpState.RESET
+        self.running = False  # state is RTR or RTS
+        self.stats = QpStats()
+        self.peer: Peer | None = None
+        self.remote_qpn = 0
+        self.sends = SendQueue(qpn, pd, send_cq, host.memory, host.transport.send_queue_depth)
+
+    # ---- states ----
+
+    def to_rtr(self, peer: Peer, remote_qpn: int, now: int) -> None:
+        """INIT to RTR: belong to queue pair `remote_qpn` of `peer`, and receive."""
+        self.peer = peer
+        self.remote_qpn = remote_qpn
+        self.state = QpState.RTR
+        self.running = True
+        self.start_receiving(now)
+
+    def to_rts(self, now: int) -> None:
+        """RTR to RTS; InvalidArgumentError, and still RTR, when the EV profile leads nowhere."""
+        self.start_sending(now)
+        self.state = QpState.RTS
+
+    def reset(self, now: int) -> None:
+        """Back to RESET: forget the peer; what was under way completes as FLUSHED."""
+        self._end("The queue pair was reset.")
+        self.state = QpState.RESET
+        self.peer = None
+        self.remote_qpn = 0
+
+    def joined(self) -> Peer:
+        """The peer, which is known from RTR on."""
+        assert self.peer is not None
+        return self.peer
+
+    @abstractmethod
+    def start_receiving(self, now: int) -> None:
+        """Make the receiving half."""
+
+    @abstractmethod
+    def start_sending(self, now: int) -> None:
+        """Make the sending half."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Drop both halves."""
+
+    @abstractmethod
+    def receive(self, opcode: int, frame: memoryview, flow: Flow, port: int, now: int) -> Drop | None:
+        """Take a packet whose ICRC, source and transport are right; struct.error when it is too short."""
+
+    @abstractmethod
+    def paths_info(self) -> tuple[PathInfo, ...]:
+        """State of every path."""
+
+    @abstractmethod
+    def kick(self, now: int) -> None:
+        """There is something new in the send queue."""
+
+    def post(self, request: WorkRequest, now: int) -> None:
+        """Queue a request; in ERROR it is flushed."""
+        self.sends.post(request)
+        if self.state is QpState.ERROR:
+            self.sends.fail(CompletionStatus.FLUSHED, "The queue pair is in ERROR.")
+            return
+        self.kick(now)
+        self.check_broken_head(now)
+
+    def check_broken_head(self, now: int) -> None:
+        """Fail a request with an invalid local range once its turn has come."""
+        if self.sends.broken_head():
+            self.enter_error(
+                CompletionStatus.LOCAL_PROTECTION_ERROR,
+                "The local range is not inside a memory region of this protection domain.",
+                now,
+            )
+
+    def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
+        """Go to ERROR once: the oldest request fails with `status`, the rest is flushed."""
+        if self.state is QpState.ERROR:
+            return
+        self.state = QpState.ERROR
+        self.running = False
+        self.sends.fail(status, reason)
+        self.host.emit(QpEvent(now, self.qpn, reason))
+
+    def destroy(self, now: int) -> None:
+        """Leave the NIC."""
+        self.state = QpState.ERROR
+        self._end("The queue pair was destroyed.")
+
+    def _end(self, reason: str) -> None:
+        self.running = False
+        self.sends.fail(CompletionStatus.FLUSHED, reason)
+        self.send_cq.forget(self)
+        self.recv_cq.forget(self)
+        if self.peer is not None:
+            self.peer.leave(self)
+        self.stop()
+
+    def counters(self) -> QpCounters:
+        """Snapshot of the counters."""
+        s = self.stats
+        return QpCounters(
+            data_sent=s.data_sent,
+            retransmitted=s.retransmitted,
+            spurious_retransmitted=s.spurious_retransmitted,
+            lost=s.lost,
+            timeouts=s.timeouts,
+            data_received=s.data_received,
+            duplicates_received=s.duplicates_received,
+            out_of_order_received=s.out_of_order_received,
+            acks_sent=s.acks_sent,
+            acks_received=s.acks_received,
+            probes_sent=s.probes_sent,
+            bytes_completed=self.sends.bytes_completed,
+        )

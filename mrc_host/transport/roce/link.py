@@ -1,0 +1,70 @@
+"""The one path of an RC queue pair: a NIC port and a UDP source port, both fixed at connect.
+
+Both come from a hash of the two addresses and QPNs, put in order so that the two ends choose alike: the source port
+lets ECMP switches pick a path, and the connection lives in one plane. When that NIC port loses its link the queue
+pair does not move; it waits and retries, which is what single-path RDMA does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+from mrc_host.transport.host import Host
+from mrc_host.transport.peer import Peer
+from mrc_host.wire import icrc
+from mrc_host.wire.encap import ECT0
+
+_MAX_PREFIXES: Final = 64
+_FIRST_SPORT: Final = 0xC000  # RoCEv2 draws source ports from 49152..65535
+
+
+def path_hash(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int) -> int:
+    """32-bit hash of a connection, the same from either end."""
+    ends = sorted((address_a + qpn_a.to_bytes(3, "big"), address_b + qpn_b.to_bytes(3, "big")))
+    return crc32(ends[0] + ends[1])
+
+
+class Link:
+    """Frames of one RC queue pair."""
+
+    __slots__ = ("_data_dscp", "_host", "_peer", "_prefixes", "_sport", "port")
+
+    def __init__(self, host: Host, peer: Peer, qpn: int, remote_qpn: int) -> None:
+        chosen = path_hash(host.config.address, qpn, peer.address, remote_qpn)
+        planes = [p for p in range(len(peer.members)) if peer.planes >> p & 1]
+        self.port = planes[chosen % len(planes)]
+        self._sport = _FIRST_SPORT | chosen >> 16 & 0x3FFF
+        self._host = host
+        self._peer = peer
+        self._data_dscp = host.settings.dscp.no_trim
+        self._prefixes: dict[int, tuple[bytes, int]] = {}
+
+    @property
+    def rate_bps(self) -> int:
+        """Line rate of the port, in bit/s."""
+        return self._host.config.ports[self.port].rate_bps or self._host.transport.assumed_rate
+
+    @property
+    def entropy(self) -> int:
+        """The UDP source port."""
+        return self._sport
+
+    def prefix(self, body: int, control: bool) -> tuple[bytes, int]:
+        """Bytes before the BTH and ICRC seed of a frame with `body` bytes after them."""
+        key = body << 1 | control
+        known = self._prefixes.get(key)
+        if known is None:
+            if len(self._prefixes) >= _MAX_PREFIXES:
+                self._prefixes.clear()
+            dscp = self._host.settings.dscp.control if control else self._data_dscp
+            known = self._prefixes[key] = self._host.encapsulation.hashed(
+                self.port, self._peer.address, self._sport, dscp, 0 if control else ECT0, body
+            )
+        return known
+
+    def control_frame(self, body: bytes) -> bytes:
+        """A frame without payload in the control class."""
+        prefix, seed = self.prefix(len(body), True)
+        crc = crc32(body, seed) ^ icrc.mask_constant(len(body))
+        return b"".join((prefix, body, icrc.pack_trailer(crc)))

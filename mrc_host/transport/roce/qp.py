@@ -1,0 +1,196 @@
+"""An RC queue pair: requester and responder on one fixed path."""
+
+from __future__ import annotations
+
+from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.dcqcn import CnpGenerator, DcqcnParameters
+from mrc_host.transport.host import Host
+from mrc_host.transport.qp import QueuePair
+from mrc_host.transport.roce.link import Link
+from mrc_host.transport.roce.requester import RcRequester
+from mrc_host.transport.roce.responder import RcResponder
+from mrc_host.values import (
+    CompletionStatus,
+    PathInfo,
+    PathReason,
+    PathState,
+    QpAttributes,
+    QpType,
+)
+from mrc_host.wire import headers, opcodes
+from mrc_host.wire.encap import Drop, Flow
+from mrc_host.wire.psn import initial_psn
+
+
+class RcQueuePair(QueuePair):
+    """Queue pair of type RC."""
+
+    __slots__ = ("_cnp", "_cnp_due", "_link", "_requester", "_responder")
+
+    def __init__(
+        self,
+        host: Host,
+        qpn: int,
+        pd: int,
+        send_cq: CompletionQueue,
+        recv_cq: CompletionQueue,
+        attributes: QpAttributes,
+    ) -> None:
+        super().__init__(host, QpType.RC, qpn, pd, send_cq, recv_cq, attributes)
+        self._link: Link | None = None
+        self._requester: RcRequester | None = None
+        self._responder: RcResponder | None = None
+        self._cnp: CnpGenerator | None = None  # with DCQCN: answers marks
+        self._cnp_due = False
+
+    def start_receiving(self, now: int) -> None:
+        """INIT to RTR: answer what comes."""
+        first = self.attributes.receive_psn
+        first = initial_psn(self.remote_qpn, self.qpn) if first is None else first
+        self._link = Link(self.host, self.joined(), self.qpn, self.remote_qpn)
+        self._responder = RcResponder(self, self._link, first)
+        if (self.attributes.cc_profile or self.host.transport.rc_congestion) == "dcqcn":
+            self._cnp = CnpGenerator(DcqcnParameters.for_line(self._link.rate_bps).cnp_interval)
+
+    def start_sending(self, now: int) -> None:
+        """RTR to RTS."""
+        first = self.attributes.send_psn
+        first = initial_psn(self.qpn, self.remote_qpn) if first is None else first
+        assert self._link is not None
+        self._requester = RcRequester(self, self._link, first)
+
+    def stop(self) -> None:
+        """Lines and timers that still name this queue pair find nothing to do."""
+        self._link = None
+        self._requester = None
+        self._responder = None
+        self._cnp = None
+        self._cnp_due = False
+
+    def receive(self, opcode: int, frame: memoryview, flow: Flow, port: int, now: int) -> Drop | None:
+        """Take a packet of the peer."""
+        requester, responder = self._requester, self._responder
+        if responder is None:
+            return Drop.QP_STATE
+        if flow.trimmed:
+            return Drop.MALFORMED
+        start = flow.start
+        if opcode == opcodes.RC_ACK:
+            if not self.running or requester is None:
+                return Drop.QP_STATE
+            *_, word, last = headers.aeth.unpack_from(frame, start)
+            requester.on_ack(word & 0xFFFFFF, last >> 24, now)
+            self.check_broken_head(now)
+            self.kick(now)
+            return None
+        if opcode == opcodes.RC_CNP:
+            if requester is None:
+                return Drop.QP_STATE
+            requester.cc.on_cnp(now)
+            return None
+        if not self.running:
+            if not responder.fatal:
+                return Drop.QP_STATE
+            responder.repeat()
+            return None
+        if flow.ce and self._cnp is not None and self._cnp.on_packet(True, now):
+            self._cnp_due = True
+            self.offer_control()
+        return self._receive_data(responder, opcode - opcodes.RC_WRITE_FIRST, frame, flow)
+
+    def _receive_data(self, responder: RcResponder, kind: int, frame: memoryview, flow: Flow) -> Drop | None:
+        start = flow.start
+        address = rkey = length = imm = 0
+        if kind == opcodes.ONLY_IMM:
+            layout = headers.rc_only_imm
+            _o, flags, _k, _q, word, address, rkey, length, imm = layout.unpack_from(frame, start)
+        elif kind == 0 or kind == opcodes.ONLY:
+            layout = headers.rc_first
+            _o, flags, _k, _q, word, address, rkey, length = layout.unpack_from(frame, start)
+        elif kind == opcodes.LAST_IMM:
+            layout = headers.rc_last_imm
+            _o, flags, _k, _q, word, imm = layout.unpack_from(frame, start)
+        else:
+            layout = headers.bth
+            _o, flags, _k, _q, word = layout.unpack_from(frame, start)
+        body = start + layout.size
+        end = flow.end - (flags >> 4 & 3)
+        if end <= body:
+            return Drop.MALFORMED
+        responder.receive(kind, word, address, rkey, length, imm, frame[body:end])
+        return None
+
+    def fail_responder(self, reason: str) -> None:
+        """The responder came to something that ends the queue pair."""
+        self.enter_error(CompletionStatus.FLUSHED, reason, self.host.now)
+
+    def room_again(self) -> None:
+        """The receive CQ was polled; the dropped packet comes back by itself."""
+
+    def offer_data(self) -> None:
+        """Stand in line on our port if there is something to send."""
+        mask = self.data_ports()
+        if mask:
+            self.host.scheduler.activate_data(self, mask)
+
+    def kick(self, now: int) -> None:
+        """There may be something to send."""
+        self.offer_data()
+        if self._requester is not None and not self.port_up():
+            self._requester.starving(now)
+
+    def port_up(self) -> bool:
+        """Whether our one port has a link."""
+        return self._link is not None and bool(self.host.local_up >> self._link.port & 1)
+
+    def offer_control(self) -> None:
+        """Stand in line on our port with an answer."""
+        if self._link is not None:
+            self.host.scheduler.activate_control(self, 1 << self._link.port)
+
+    def data_ports(self) -> int:
+        """Our port, when something may be sent."""
+        requester, link = self._requester, self._link
+        if requester is None or link is None or not self.running:
+            return 0
+        if not requester.ready(max(self.host.now, requester.last_sent)):
+            return 0
+        return 1 << link.port
+
+    def transmit_data(self, port: int, now: int) -> bytes | None:
+        """Next data packet."""
+        if self._requester is None or not self.running:
+            return None
+        return self._requester.transmit(now)
+
+    def transmit_control(self, port: int, now: int) -> bytes | None:
+        """Next answer, a notification of congestion first."""
+        if self._cnp_due and self._link is not None:
+            self._cnp_due = False
+            self.offer_control()
+            return self._link.control_frame(
+                headers.bth.pack(opcodes.RC_CNP, 0, headers.PKEY, self.remote_qpn, 0) + bytes(16)
+            )
+        return None if self._responder is None else self._responder.transmit()
+
+    def on_timer(self, now: int) -> int:
+        """Go back where due."""
+        if self._requester is None or not self.running:
+            return 0
+        return self._requester.on_timer(now)
+
+    def planes_changed(self, now: int) -> None:
+        """A single path does not move."""
+
+    def path_denied(self, index: int, denied: bool, now: int) -> None:
+        """ECMP chooses the path, so none can be forbidden."""
+
+    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
+        """Paths of the peer mean nothing here."""
+
+    def paths_info(self) -> tuple[PathInfo, ...]:
+        """The one path: its entropy value is the UDP source port."""
+        link = self._link
+        if link is None:
+            return ()
+        return (PathInfo(link.entropy, link.port, PathState.GOOD, True),)

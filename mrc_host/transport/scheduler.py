@@ -1,0 +1,157 @@
+"""Who sends next on a port that asks, and who wants to be woken when.
+
+Each port has two queues of *sources*: those with control packets and those with data. A source stands in a port's
+queue at most once (its ``control_mask`` and ``data_mask`` say where), is taken from the front, sends one packet and
+goes to the back: round robin, and no work in proportion to the number of queue pairs. A source that turns out to have
+nothing for this port simply leaves the queue and enters again when it is activated.
+
+Sending on one port can make a source ready on another that has already answered "nothing" (planes are kept in balance).
+Then ``wakeup`` says "at once", so that the driver asks again.
+
+Timers are a heap with one valid entry a source: ``timer_at``. Entries that no longer match are skipped, and swept out
+when they are too many. A source that is called early names its next time, so deadlines that only move later cost
+nothing per packet.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Final
+
+_SLACK: Final = 64  # outdated timer entries that may always stay
+
+
+class Source(ABC):
+    """Something that sends packets and has timers: a queue pair, or the endpoint operations towards a peer."""
+
+    __slots__ = ("control_mask", "data_mask", "timer_at")
+
+    def __init__(self) -> None:
+        self.control_mask = 0
+        self.data_mask = 0
+        self.timer_at = 0
+
+    @abstractmethod
+    def transmit_control(self, port: int, now: int) -> bytes | None:
+        """Next control packet for `port`."""
+
+    @abstractmethod
+    def transmit_data(self, port: int, now: int) -> bytes | None:
+        """Next data packet for `port`."""
+
+    @abstractmethod
+    def data_ports(self) -> int:
+        """Bit mask of the ports where data waits to be sent."""
+
+    @abstractmethod
+    def on_timer(self, now: int) -> int:
+        """Do what is due; return the next time to be called, 0 for none."""
+
+
+class Scheduler:
+    """Ready queues and timers of one NIC."""
+
+    def __init__(self, ports: int) -> None:
+        self._control: list[deque[Source]] = [deque() for _ in range(ports)]
+        self._data: list[deque[Source]] = [deque() for _ in range(ports)]
+        self._all = (1 << ports) - 1
+        self.asked = 0  # ports that answered "nothing" since the last input
+        self.kick = False
+        self._heap: list[tuple[int, int, Source]] = []
+        self._serial = 0
+        self._armed = 0  # sources with a valid entry
+
+    # ---- ready queues ----
+
+    def activate_control(self, source: Source, mask: int) -> None:
+        """`source` has a control packet that may leave on any port in `mask`."""
+        missing = mask & ~source.control_mask
+        if missing:
+            source.control_mask |= missing
+            self._enter(self._control, source, missing)
+
+    def activate_data(self, source: Source, mask: int) -> None:
+        """`source` has data that may leave on any port in `mask`."""
+        missing = mask & ~source.data_mask
+        if missing:
+            source.data_mask |= missing
+            self._enter(self._data, source, missing)
+
+    def _enter(self, queues: list[deque[Source]], source: Source, mask: int) -> None:
+        if mask & self.asked:
+            self.kick = True
+        while mask:
+            low = mask & -mask
+            mask ^= low
+            queues[low.bit_length() - 1].append(source)
+
+    def input_begins(self) -> None:
+        """The driver will ask all idle ports after this input, so earlier answers no longer matter."""
+        self.asked = 0
+        self.kick = False
+
+    def transmit(self, port: int, now: int) -> bytes | None:
+        """Next frame for `port`, control first."""
+        bit = 1 << port
+        queue = self._control[port]
+        while queue:
+            source = queue[0]
+            frame = source.transmit_control(port, now)
+            if frame is not None:
+                queue.rotate(-1)
+                return frame
+            queue.popleft()
+            source.control_mask &= ~bit
+        queue = self._data[port]
+        while queue:
+            source = queue[0]
+            frame = source.transmit_data(port, now)
+            if frame is not None:
+                queue.rotate(-1)
+                if source.data_mask != self._all:
+                    self.activate_data(source, source.data_ports())
+                return frame
+            queue.popleft()
+            source.data_mask &= ~bit
+        self.asked |= bit
+        return None
+
+    # ---- timers ----
+
+    def arm(self, source: Source, when: int) -> None:
+        """Call `source.on_timer` at `when` or earlier."""
+        at = source.timer_at
+        if at == 0 or when < at:
+            if at == 0:
+                self._armed += 1
+            source.timer_at = when
+            self._serial += 1
+            heap = self._heap
+            heapq.heappush(heap, (when, self._serial, source))
+            if len(heap) > 4 * self._armed + _SLACK:
+                heap[:] = [entry for entry in heap if entry[2].timer_at == entry[0]]
+                heapq.heapify(heap)
+
+    def wakeup(self) -> int | None:
+        """Earliest time something is due; 0 means at once."""
+        if self.kick:
+            return 0
+        heap = self._heap
+        while heap and heap[0][2].timer_at != heap[0][0]:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def tick(self, now: int) -> None:
+        """Call every source that is due."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            when, _serial, source = heapq.heappop(heap)
+            if source.timer_at != when:
+                continue
+            source.timer_at = 0
+            self._armed -= 1
+            again = source.on_timer(now)
+            if again:
+                self.arm(source, max(again, now + 1))

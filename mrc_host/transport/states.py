@@ -1,0 +1,40 @@
+"""The life of a queue pair as verbs have it, and what each step needs (docs/protocol.md §2, §11.1).
+
+RESET -> INIT says which profiles it uses, INIT -> RTR to whom it belongs and what it accepts, RTR -> RTS how it sends.
+From anywhere it may go to ERROR or back to RESET.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mrc_host.errors import InvalidArgumentError, StateError
+from mrc_host.values import QpAttributes, QpState
+
+NEXT: Final = {QpState.RESET: QpState.INIT, QpState.INIT: QpState.RTR, QpState.RTR: QpState.RTS}
+TAKES: Final[Mapping[QpState, tuple[str, ...]]] = {
+    QpState.INIT: ("ev_profile", "cc_profile"),
+    QpState.RTR: ("path_mtu", "mpr", "max_wimm", "receive_psn", "dynamic_mpr"),
+    QpState.RTS: (
+        "mpr_dest", "max_wimm_dest", "timeout", "retry_count", "congestion_window", "active_paths", "send_psn",
+    ),
+    QpState.RESET: (),
+    QpState.ERROR: (),
+}  # fmt: skip
+
+
+def changed(
+    attributes: QpAttributes, state: QpState, to: QpState, changes: Mapping[str, Any], remote: bool
+) -> QpAttributes:
+    """`attributes` after the step from `state` to `to`; StateError or InvalidArgumentError when it is not one."""
+    if to not in (QpState.RESET, QpState.ERROR) and NEXT.get(state) is not to:
+        raise StateError(f"A queue pair does not go from {state.name} to {to.name}.")
+    for name in changes:
+        if name not in TAKES[to]:
+            takes = ", ".join(TAKES[to]) or "no attributes"
+            raise InvalidArgumentError(f"The step to {to.name} takes {takes}, not {name}.")
+    if remote != (to is QpState.RTR):
+        raise InvalidArgumentError("The remote address belongs to the step to RTR, and that one needs it.")
+    return dataclasses.replace(attributes, **changes)

@@ -1,0 +1,331 @@
+"""The values that cross the NIC's upper edge: what an application asks for and what it is told.
+
+Everything here is a frozen dataclass or an enum, so that it can be passed between the NIC device, the host agent and
+the application's process without anybody changing it on the way. Names follow the verbs API that RDMA programmers
+know; where MRC differs (no receive queue, write-only), the docstring says so. Sizes are bytes, times integer
+nanoseconds.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Access(enum.IntFlag):
+    """Rights of a memory region."""
+
+    LOCAL_WRITE = 1
+    REMOTE_WRITE = 2
+
+
+class QpType(enum.Enum):
+    """Transport service of a queue pair."""
+
+    MRC = "mrc"  # sprays every write over the active set of paths (docs/protocol.md §2, §3)
+    RC = "rc"  # RoCEv2 reliable connection: one path, go-back-N; the baseline
+
+
+class QpState(enum.Enum):
+    """Life of a queue pair: RESET, INIT, RTR (ready to receive), RTS (ready to send), ERROR."""
+
+    RESET = "reset"
+    INIT = "init"
+    RTR = "rtr"
+    RTS = "rts"
+    ERROR = "error"
+
+
+class WrOpcode(enum.Enum):
+    """The two operations of MRC (docs/protocol.md §2): no READ, SEND or ATOMIC exists."""
+
+    WRITE = "write"
+    WRITE_WITH_IMM = "write_with_imm"
+
+
+class CompletionOpcode(enum.Enum):
+    """Which side of an operation a completion speaks of."""
+
+    WRITE = "write"  # the requester's own WRITE or WRITE_WITH_IMM is acknowledged
+    RECV_WRITE_WITH_IMM = "recv_write_with_imm"  # a peer's WRITE_WITH_IMM and all before it are in memory
+
+
+class CompletionStatus(enum.Enum):
+    """Outcome of a work request. Anything but SUCCESS leaves the queue pair in ERROR."""
+
+    SUCCESS = "success"
+    LOCAL_PROTECTION_ERROR = "local_protection_error"  # local range outside a region of this protection domain
+    REMOTE_ACCESS_ERROR = "remote_access_error"  # peer refused: wrong rkey, outside the region, no REMOTE_WRITE
+    REMOTE_OPERATION_ERROR = "remote_operation_error"  # peer could not carry it out (e.g. too many WRITE_WITH_IMM)
+    RETRY_EXCEEDED = "retry_exceeded"  # the retry budget ran out without an acknowledgement
+    FLUSHED = "flushed"  # queued behind a failed request, or the queue pair was destroyed
+
+
+class PathState(enum.Enum):
+    """State of one entropy value (docs/protocol.md §3)."""
+
+    GOOD = "good"
+    SKIP = "skip"
+    ASSUMED_BAD = "assumed_bad"
+    DENIED = "denied"
+
+
+class PathReason(enum.Enum):
+    """Why a path changed state."""
+
+    ECN = "ecn"
+    TRIMMED = "trimmed"
+    LOSS = "loss"  # inferred from SACKs on the same path or plane
+    TIMEOUT = "timeout"
+    PEER_SKIP = "peer_skip"  # responder sent ALWAYS_SKIP
+    PROBE = "probe"  # enough background probes came back
+    ROTATION = "rotation"  # SKIP is over
+    PORT_DOWN = "port_down"
+    PORT_UP = "port_up"
+    CONTROLLER = "controller"
+
+
+class EvMode(enum.Enum):
+    """Where the entropy values of a profile come from (docs/protocol.md §3)."""
+
+    AUTO = "auto"  # the NIC's own: those it was given for the destination
+    EXPLICIT = "explicit"  # a list
+    GENERATED = "generated"  # made from fields
+
+
+@dataclass(frozen=True, slots=True)
+class EvField:
+    """One field of a generated entropy value, `width` bits (1..32). Fields are joined, the first most significant.
+
+    The bits of `mask` vary, the others are those of `init_val`; values outside `minimum`..`maximum` (of the whole
+    field) are left out. All four are numbers of `width` bits.
+    """
+
+    width: int
+    init_val: int
+    minimum: int
+    maximum: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvProfile:
+    """Which entropy values a queue pair may use; its size is fixed for life (docs/protocol.md §11.2).
+
+    `evs` (32 bit, all different, up to 4096) is given exactly for EXPLICIT, `fields` (32 bits together at most) exactly
+    for GENERATED. `size` (1..4096) is how many values to take, spread equally over planes: None means all for AUTO
+    and 256 for GENERATED. `ev_min_active` (1..4096) is how many stay in the active set at least, however bad.
+    """
+
+    mode: EvMode = EvMode.AUTO
+    evs: tuple[int, ...] = ()
+    fields: tuple[EvField, ...] = ()
+    size: int | None = None
+    ev_min_active: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRegionInfo:
+    """A registered region as its owner hands it to peers. `address` is the NIC's virtual address, page aligned."""
+
+    address: int
+    length: int
+    lkey: int
+    rkey: int
+
+
+@dataclass(frozen=True, slots=True)
+class QpAddress:
+    """What two applications exchange out of band to connect: the NIC's IPv6 address (16 bytes) and a QPN (24 bit)."""
+
+    address: bytes
+    qpn: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRequest:
+    """One WRITE or WRITE_WITH_IMM of `length` bytes (1..2**32-1) from local to remote memory.
+
+    `local_address`/`lkey` name registered local memory, `remote_address`/`rkey` the peer's. `imm` (32 bit) is given
+    exactly for WRITE_WITH_IMM. An unsignaled request completes silently unless it fails. `solicited` sets SE in the
+    last packet of an MRC WRITE_WITH_IMM, for receivers that wait for solicited completions only; ours announce all.
+    """
+
+    wr_id: int
+    opcode: WrOpcode
+    local_address: int
+    lkey: int
+    length: int
+    remote_address: int
+    rkey: int
+    imm: int | None = None
+    signaled: bool = True
+    solicited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One completion queue entry. `imm` is set only for RECV_WRITE_WITH_IMM; `reason` is empty on success."""
+
+    wr_id: int
+    qpn: int
+    opcode: CompletionOpcode
+    status: CompletionStatus
+    byte_len: int
+    imm: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QpAttributes:
+    """What a queue pair is given before it may send (docs/protocol.md §2).
+
+    `mpr` is the advertised range of PSNs in units of 128 (1..255), `max_wimm` the number of WRITE_WITH_IMM the peer may
+    have in flight here. `timeout` is the exponent of the ACK timeout 1.024 us * 2**timeout (1..24; MRC waits longer
+    where measured round-trip times call for it), `retry_count` the timeouts in a row before the queue pair fails (255:
+    never). `congestion_window` is the fixed window in bytes, None for the profile's default. `active_paths` bounds the
+    active set (None: every path but the backups).
+    `ev_profile` is the number of an EV profile (0: the NIC's default, AUTO), `cc_profile` the name of a congestion
+    control ("": the NIC's default). `dynamic_mpr`, in units of 128 PSNs, lets the range accepted here follow the
+    receiver and the range used for sending follow the peer, up to this cap, when both ends have it (0: off).
+    `send_psn` and `receive_psn` are the first PSNs of either direction; None derives both from the two QPNs, so that
+    they need not be exchanged. `path_mtu` is 256, 512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU.
+    """
+
+    path_mtu: int = 4096
+    mpr: int = 8
+    mpr_dest: int = 8
+    max_wimm: int = 128
+    max_wimm_dest: int = 128
+    timeout: int = 14
+    retry_count: int = 32
+    congestion_window: int | None = None
+    active_paths: int | None = None
+    send_psn: int | None = None
+    receive_psn: int | None = None
+    ev_profile: int = 0
+    cc_profile: str = ""
+    dynamic_mpr: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PathInfo:
+    """One path of a queue pair: its entropy value, plane, state, and whether it is in the active set.
+
+    The counters are packets since the queue pair was connected: `sent` (data, retransmissions, reliability probes),
+    `lost` (judged so, whatever for), `marked` (SACKs that said SKIP_ONCE), `trimmed` (NACKs that said TRIMMED, where
+    the last hop does not count). They are zero for RC.
+    """
+
+    ev: int
+    plane: int
+    state: PathState
+    active: bool
+    sent: int = 0
+    lost: int = 0
+    marked: int = 0
+    trimmed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PathEvent:
+    """A path changed state at `time`.
+
+    `first_loss_time` is when the earliest packet now known lost on it was sent (None where no loss caused the change).
+    """
+
+    time: int
+    qpn: int
+    ev: int
+    plane: int
+    old: PathState
+    new: PathState
+    reason: PathReason
+    first_loss_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PortEvent:
+    """A NIC port lost or regained its link at `time`; `local` is False when a peer told us about its own port."""
+
+    time: int
+    port: int
+    up: bool
+    local: bool
+    peer: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class QpEvent:
+    """A queue pair entered ERROR at `time` for `reason`."""
+
+    time: int
+    qpn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeEvent:
+    """An endpoint probe came back, or was given up (`rtt` and `port` None), at `time` (docs/protocol.md §11.5).
+
+    `probe_id` is what the command returned, `ev` and `plane` the path it took, `port` where the answer came in, `rtt`
+    the nanoseconds from the request leaving to the answer arriving. `service_time_subtracted` tells whether the
+    responder's own time was taken off; our responder does not report any, so here it never is.
+    """
+
+    time: int
+    probe_id: int
+    peer: bytes
+    ev: int
+    plane: int
+    port: int | None = None
+    rtt: int | None = None
+    service_time_subtracted: bool = False
+
+
+AsyncEvent = PathEvent | PortEvent | QpEvent | ProbeEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PortState:
+    """A port of this NIC, or (`local` False) of a peer as it last told us. `rate_bps` is 0 where not known."""
+
+    port: int
+    up: bool
+    local: bool
+    rate_bps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationInfo:
+    """A peer NIC that this one knows paths to: name, address (16 bytes), entropy values by number."""
+
+    name: str
+    address: bytes
+    evs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedPath:
+    """A path that a controller has forbidden."""
+
+    peer: bytes
+    ev: int
+
+
+@dataclass(frozen=True, slots=True)
+class QpCounters:
+    """Counters of one queue pair since creation. Packets are data packets unless the name says otherwise."""
+
+    data_sent: int = 0  # first transmissions
+    retransmitted: int = 0
+    spurious_retransmitted: int = 0  # retransmitted although the first copy had arrived
+    lost: int = 0  # judged lost by SACK, NACK or timeout
+    timeouts: int = 0
+    data_received: int = 0
+    duplicates_received: int = 0
+    out_of_order_received: int = 0
+    acks_sent: int = 0  # SACK, NACK and transport ACK
+    acks_received: int = 0
+    probes_sent: int = 0
+    bytes_completed: int = 0

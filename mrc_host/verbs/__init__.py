@@ -1,0 +1,111 @@
+"""The interface applications use, in the terms of RDMA verbs.
+
+>>> with verbs.open("/run/mrc/demo/h1.sock") as ctx:
+...     pd, cq = ctx.alloc_pd(), ctx.create_cq(256)
+...     mr = pd.alloc_mr(65536)
+...     qp = pd.create_qp(cq)
+...     print(qp.endpoint(mr))  # tell the peer, by any means
+...     qp.connect(peer := Endpoint.parse(input()))
+...     mr.buffer[:5] = b"hello"
+...     qp.write(mr, peer.memory, length=5)
+...     check(cq.wait(timeout_s=10))
+
+MRC carries WRITE and WRITE_WITH_IMM only (docs/protocol.md §2). Errors are :class:`mrc_host.errors.MrcError`.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from mrc_host.errors import MrcError
+from mrc_host.values import (
+    Access,
+    Completion,
+    CompletionOpcode,
+    CompletionStatus,
+    EvField,
+    EvMode,
+    EvProfile,
+    PathInfo,
+    PathState,
+    PortState,
+    ProbeEvent,
+    QpAddress,
+    QpAttributes,
+    QpCounters,
+    QpState,
+    QpType,
+    WorkRequest,
+    WrOpcode,
+)
+from mrc_host.verbs.completion_queue import CompletionQueue, check
+from mrc_host.verbs.context import Context, ProtectionDomain
+from mrc_host.verbs.controller import Controller
+from mrc_host.verbs.errors import (
+    AgentLostError,
+    ClosedError,
+    CompletionError,
+    ProtocolError,
+    RefusedError,
+    WaitTimeoutError,
+)
+from mrc_host.verbs.local import LocalProvider
+from mrc_host.verbs.memory import MemoryRegion, RemoteMemory
+from mrc_host.verbs.provider import Provider
+from mrc_host.verbs.queue_pair import Endpoint, QueuePair
+
+
+def open(path: str | PathLike[str]) -> Context:  # noqa: A001 - the verb's own name
+    """Open the NIC whose agent listens at the UNIX socket `path`. Raises AgentLostError when none does."""
+    from mrc_host.agent.client import AgentProvider  # the agent builds on verbs, so not at the top
+
+    return Context(AgentProvider(path), owns_provider=True)
+
+
+def open_controller(path: str | PathLike[str]) -> Controller:
+    """Look after the NIC whose agent listens at `path`. Raises AgentLostError when none does."""
+    from mrc_host.agent.client import AgentProvider
+
+    return Controller(AgentProvider(path), owns_provider=True)
+
+
+__all__ = [
+    "Access",
+    "AgentLostError",
+    "ClosedError",
+    "Completion",
+    "CompletionError",
+    "CompletionOpcode",
+    "CompletionQueue",
+    "CompletionStatus",
+    "Context",
+    "Controller",
+    "Endpoint",
+    "EvField",
+    "EvMode",
+    "EvProfile",
+    "LocalProvider",
+    "MemoryRegion",
+    "MrcError",
+    "PathInfo",
+    "PathState",
+    "PortState",
+    "ProbeEvent",
+    "ProtectionDomain",
+    "ProtocolError",
+    "Provider",
+    "QpAddress",
+    "QpAttributes",
+    "QpCounters",
+    "QpState",
+    "QpType",
+    "QueuePair",
+    "RefusedError",
+    "RemoteMemory",
+    "WaitTimeoutError",
+    "WorkRequest",
+    "WrOpcode",
+    "check",
+    "open",
+    "open_controller",
+]

@@ -1,0 +1,216 @@
+"""Queue pairs: one end of a connection, to which writes are posted.
+
+There is no receive queue: MRC has no SEND, and a WRITE_WITH_IMM arriving here makes a completion in the receive
+completion queue without consuming a posted receive (docs/protocol.md §2). Two applications connect by exchanging each
+other's :class:`Endpoint`, one line of text, by whatever means they have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+
+from mrc_host.errors import MrcError
+from mrc_host.values import PathInfo, QpAddress, QpCounters, QpState, QpType, WorkRequest, WrOpcode
+from mrc_host.verbs.completion_queue import CompletionQueue
+from mrc_host.verbs.errors import ClosedError
+from mrc_host.verbs.memory import MemoryRegion, RemoteMemory
+from mrc_host.verbs.provider import Provider
+
+_ENDPOINT = re.compile(r"\[(?P<address>[0-9a-f:.]+)\]:(?P<qpn>[0-9]+)(?:/(?P<memory>\S+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What one end tells the other before they connect: a queue pair's address and perhaps a memory region.
+
+    `str(endpoint)` is one word of text, `Endpoint.parse` its inverse.
+    """
+
+    qp: QpAddress
+    memory: RemoteMemory | None = None
+
+    def __str__(self) -> str:
+        memory = f"/{self.memory}" if self.memory is not None else ""
+        return f"[{IPv6Address(self.qp.address)}]:{self.qp.qpn}{memory}"
+
+    @classmethod
+    def parse(cls, text: str) -> Endpoint:
+        """The endpoint that `text` (spaces around it are ignored) describes; raises MrcError if it is not one."""
+        match = _ENDPOINT.fullmatch(text.strip())
+        try:
+            if match is None or int(match["qpn"]) >> 24:
+                raise ValueError
+            qp = QpAddress(IPv6Address(match["address"]).packed, int(match["qpn"]))
+        except ValueError:
+            raise MrcError(f"{text!r} is not an endpoint ([NIC address]:QPN/address+length:rkey).") from None
+        return cls(qp, RemoteMemory.parse(match["memory"]) if match["memory"] else None)
+
+
+class QueuePair:
+    """Made by `ProtectionDomain.create_qp`; connect it once, then post writes. `qpn` is its 24-bit number on its NIC.
+
+    Work requests complete in the order of posting. After the first one that does not succeed the queue pair is in
+    ERROR, everything posted behind it completes as FLUSHED, and only closing it is left.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        address: QpAddress,
+        qp_type: QpType,
+        queues: tuple[CompletionQueue, CompletionQueue],
+        forget: Callable[[QueuePair], None],
+    ) -> None:
+        self.address = address
+        self.qpn = address.qpn
+        self.type = qp_type
+        self.send_cq, self.recv_cq = queues
+        self._provider = provider
+        self._forget = forget
+        self._closed = False
+
+    def endpoint(self, memory: MemoryRegion | None = None) -> Endpoint:
+        """What to tell the peer: this queue pair, and `memory` if the peer shall write there."""
+        return Endpoint(self.address, memory.remote if memory is not None else None)
+
+    def connect(self, remote: QpAddress | Endpoint) -> None:
+        """Make the queue pair ready to send (RTS) towards `remote`.
+
+        Both ends connect, each to the other, in any order. Raises MrcError when the NIC knows no path to the
+        remote NIC or the queue pair is connected already.
+        """
+        self._check_open()
+        self._provider.connect_qp(self.qpn, remote.qp if isinstance(remote, Endpoint) else remote)
+
+    def modify(
+        self, state: QpState, *, remote: QpAddress | Endpoint | None = None, **changes: int | str | None
+    ) -> None:
+        """One step of RESET -> INIT -> RTR -> RTS, or from anywhere to ERROR or back to RESET.
+
+        `remote` is given exactly for RTR. `changes` are attributes of :class:`QpAttributes` that belong to the step:
+        `ev_profile` and `cc_profile` for INIT; `path_mtu`, `mpr`, `max_wimm`, `receive_psn` and `dynamic_mpr` for RTR;
+        `mpr_dest`, `max_wimm_dest`, `timeout`, `retry_count`, `congestion_window`, `active_paths` and `send_psn` for
+        RTS. An error (StateError, InvalidArgumentError, UnknownDestinationError) changes nothing. See
+        docs/protocol.md §11.1; :meth:`connect` does all three steps at once.
+        """
+        self._check_open()
+        self._provider.modify_qp(self.qpn, state, changes, remote.qp if isinstance(remote, Endpoint) else remote)
+
+    def post_write(
+        self,
+        mr: MemoryRegion,
+        offset: int,
+        length: int,
+        remote_addr: int,
+        rkey: int,
+        *,
+        wr_id: int = 0,
+        imm: int | None = None,
+        signaled: bool = True,
+    ) -> None:
+        """Post one WRITE of `length` bytes (1..2**32-1) at `offset` of `mr`; with `imm` (32 bit) a WRITE_WITH_IMM.
+
+        `wr_id` (64 bit) comes back in the completion. An unsignaled request completes silently unless it fails. Raises
+        MrcError when the queue pair cannot take a request now or a value is out of range; what becomes of the request
+        is told by the completion.
+        """
+        self._check_open()
+        request = WorkRequest(
+            wr_id=wr_id,
+            opcode=WrOpcode.WRITE if imm is None else WrOpcode.WRITE_WITH_IMM,
+            local_address=mr.info.address + offset,
+            lkey=mr.info.lkey,
+            length=length,
+            remote_address=remote_addr,
+            rkey=rkey,
+            imm=imm,
+            signaled=signaled,
+        )
+        check_request(request)
+        self._provider.post_send(self.qpn, (request,))
+
+    def write(
+        self,
+        mr: MemoryRegion,
+        remote: RemoteMemory,
+        *,
+        offset: int = 0,
+        remote_offset: int = 0,
+        length: int | None = None,
+        wr_id: int = 0,
+        imm: int | None = None,
+        signaled: bool = True,
+    ) -> None:
+        """Post a write from `mr` to `remote`, by default as much as both hold from their offsets on.
+
+        The rest is as in :meth:`post_write`.
+        """
+        if length is None:
+            length = min(len(mr) - offset, remote.length - remote_offset)
+        there = remote.address + remote_offset
+        self.post_write(mr, offset, length, there, remote.rkey, wr_id=wr_id, imm=imm, signaled=signaled)
+
+    def post_send(self, requests: Sequence[WorkRequest]) -> None:
+        """Post many work requests at once, in order; cheaper than one by one. Raises as :meth:`post_write` does."""
+        self._check_open()
+        for request in requests:
+            check_request(request)
+        self._provider.post_send(self.qpn, requests)
+
+    @property
+    def state(self) -> QpState:
+        """Where the queue pair is in its life."""
+        self._check_open()
+        return self._provider.qp_state(self.qpn)
+
+    def counters(self) -> QpCounters:
+        """Packets and bytes since creation."""
+        self._check_open()
+        return self._provider.qp_counters(self.qpn)
+
+    def paths(self) -> tuple[PathInfo, ...]:
+        """Every path of this queue pair with its state (docs/protocol.md §3)."""
+        self._check_open()
+        return self._provider.qp_paths(self.qpn)
+
+    def close(self) -> None:
+        """Destroy the queue pair. What it had under way completes as FLUSHED. Closing twice does nothing."""
+        if not self._closed:
+            self._provider.destroy_qp(self.qpn)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Mark the queue pair closed without telling the NIC, because the whole context is going away."""
+        self._closed = True
+        self._forget(self)
+
+    def __enter__(self) -> QueuePair:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"QP {self.qpn} is closed.")
+
+
+def check_request(request: WorkRequest) -> None:
+    """Refuse a work request whose numbers do not fit their fields; raises MrcError."""
+    if not 1 <= request.length < 1 << 32:
+        raise MrcError(f"A write has 1 to {(1 << 32) - 1} bytes, not {request.length}.")
+    if (request.imm is None) != (request.opcode is WrOpcode.WRITE):
+        raise MrcError("Immediate data is given exactly for WRITE_WITH_IMM.")
+    fits = (
+        0 <= request.wr_id < 1 << 64
+        and 0 <= request.local_address < 1 << 64
+        and 0 <= request.remote_address < 1 << 64
+        and 0 <= request.lkey < 1 << 32
+        and 0 <= request.rkey < 1 << 32
+        and 0 <= (request.imm or 0) < 1 << 32
+    )
+    if not fits:
+        raise MrcError("wr_id and addresses are 64-bit, keys and immediate data 32-bit unsigned numbers.")

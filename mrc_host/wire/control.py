@@ -1,0 +1,273 @@
+"""Selective acknowledgements, NACKs, probes and endpoint operations (docs/protocol.md §1.7 to §1.9).
+
+Each is ``BTH 12 | one header`` and has no payload. ``pack_*`` give the bytes from the BTH on, without ICRC;
+``parse_*`` read a buffer from the offset just after the BTH. Context ids (spdcid, dpdcid) carry the low 16 bits of
+source and destination QPN, as all known implementations do.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from mrc_host.wire import opcodes
+from mrc_host.wire.headers import PKEY, TS_TICK_1US
+
+MARK_NONE: Final = 0
+MARK_SKIP_ONCE: Final = 1  # the forward packet was ECN-marked
+MARK_ALWAYS_SKIP: Final = 2  # the responder judges the path bad
+
+SACK_BITS: Final = 64
+RCVD_UNIT: Final = 256  # bytes per unit of rcvd_bytes
+
+NACK_TRIMMED: Final = 0x01
+NACK_TRIMMED_LASTHOP: Final = 0x02
+NACK_NO_BITMAP: Final = 0x06
+NACK_NO_PKT_BUFFER: Final = 0x07
+NACK_NO_RESOURCE: Final = 0x0A
+NACK_PSN_OOR_WINDOW: Final = 0x0B
+NACK_UNEXP_EVENT: Final = 0x19
+
+NACK_NAMES: Final = {
+    NACK_TRIMMED: "trimmed",
+    NACK_TRIMMED_LASTHOP: "trimmed_lasthop",
+    NACK_NO_BITMAP: "no_bitmap",
+    NACK_NO_PKT_BUFFER: "no_pkt_buffer",
+    NACK_NO_RESOURCE: "no_resource",
+    NACK_PSN_OOR_WINDOW: "psn_oor_window",
+    NACK_UNEXP_EVENT: "unexp_event",
+}
+
+OP_PORT_STATUS_UPDATE: Final = 0
+OP_EV_PROBE: Final = 1
+
+_CC_NSCC: Final = 0
+_CC_NACK: Final = 2
+
+_sack = struct.Struct("!BBHIIHhIHHIBBhQHHI")
+_sack_body = struct.Struct("!HhIHHIBBhQHHI")
+_nack = struct.Struct("!BBHIIHBBIHHIBBH")
+_nack_body = struct.Struct("!HBBIHHIBBH")
+_probe = struct.Struct("!BBHIIHBBHHHHHH")
+_probe_body = struct.Struct("!HBBHHHHHH")
+_request = struct.Struct("!BBHIIHBBIIHH")
+_request_body = struct.Struct("!HBBIIHH")
+_response = struct.Struct("!BBHIIH26xH6x")
+_response_body = struct.Struct("!H26xH6x")
+
+SACK_LENGTH: Final = _sack_body.size
+NACK_LENGTH: Final = _nack_body.size
+PROBE_LENGTH: Final = _probe_body.size
+REQUEST_LENGTH: Final = _request_body.size
+RESPONSE_LENGTH: Final = _response_body.size
+
+
+class Sack(NamedTuple):
+    """SETH and CC_STATE. PSNs are 24 bit; `ack_offset` is the probe id when `probe` is set."""
+
+    mark: int
+    probe: bool
+    ack_offset: int
+    entropy: int
+    source_id: int
+    destination_id: int
+    cack_psn: int
+    mpr: int
+    bitmap_offset: int
+    bitmap: int
+    timestamp: int
+    ooo_count: int
+    restore_cwnd: bool
+    cwnd_penalty: int
+    rcvd_units: int
+
+
+class Nack(NamedTuple):
+    """NETH: one packet is missing at the responder, and why."""
+
+    reason: int
+    entropy: int
+    source_id: int
+    destination_id: int
+    psn: int
+    timestamp: int
+
+
+class Probe(NamedTuple):
+    """PETH: asks for a SACK with `probe` set."""
+
+    probe_id: int
+    source_id: int
+    destination_id: int
+    timestamp: int
+
+
+class EndpointRequest(NamedTuple):
+    """ERTH: `port_mask` (bit set = port usable) has a meaning for OP_PORT_STATUS_UPDATE only."""
+
+    op: int
+    port_mask: int
+    timestamp: int
+
+
+class EndpointResponse(NamedTuple):
+    """EETH: echoes the request's operation and timestamp."""
+
+    op: int
+    timestamp: int
+
+
+def pack_sack(qpn: int, sack: Sack) -> bytes:
+    """SACK (48 bytes) to `qpn`; the BTH's PSN is cack_psn."""
+    return _sack.pack(
+        opcodes.SACK,
+        0,
+        PKEY,
+        qpn,
+        sack.cack_psn,
+        sack.mark << 5 | sack.probe << 1,
+        sack.ack_offset,
+        sack.entropy,
+        sack.source_id,
+        sack.destination_id,
+        sack.cack_psn,
+        _CC_NSCC << 4,
+        sack.mpr,
+        sack.bitmap_offset,
+        sack.bitmap,
+        sack.timestamp,
+        sack.ooo_count & 0x7FFF,
+        sack.restore_cwnd << 31 | (sack.cwnd_penalty & 0x7F) << 24 | sack.rcvd_units & 0xFFFFFF,
+    )
+
+
+def parse_sack(buffer: bytes | memoryview, offset: int) -> Sack:
+    """SETH and CC_STATE at `offset`; struct.error when too short."""
+    (
+        first,
+        ack_offset,
+        entropy,
+        source_id,
+        destination_id,
+        cack,
+        _cc,
+        mpr,
+        bitmap_offset,
+        bitmap,
+        timestamp,
+        ooo_count,
+        last,
+    ) = _sack_body.unpack_from(buffer, offset)
+    return Sack(
+        first >> 5 & 3,
+        bool(first & 2),
+        ack_offset,
+        entropy,
+        source_id,
+        destination_id,
+        cack & 0xFFFFFF,
+        mpr,
+        bitmap_offset,
+        bitmap,
+        timestamp,
+        ooo_count & 0x7FFF,
+        bool(last >> 31),
+        last >> 24 & 0x7F,
+        last & 0xFFFFFF,
+    )
+
+
+def pack_nack(qpn: int, nack: Nack) -> bytes:
+    """NACK (32 bytes) to `qpn`; the BTH's PSN is the nacked one."""
+    return _nack.pack(
+        opcodes.NACK,
+        0,
+        PKEY,
+        qpn,
+        nack.psn,
+        0,
+        nack.reason,
+        0,
+        nack.entropy,
+        nack.source_id,
+        nack.destination_id,
+        nack.psn,
+        _CC_NACK << 4,
+        0,
+        nack.timestamp,
+    )
+
+
+def parse_nack(buffer: bytes | memoryview, offset: int) -> Nack:
+    """NETH at `offset`; struct.error when too short."""
+    _t, reason, _v, entropy, source, destination, psn, _c, _r, timestamp = _nack_body.unpack_from(buffer, offset)
+    return Nack(reason, entropy, source, destination, psn & 0xFFFFFF, timestamp)
+
+
+def pack_probe(qpn: int, probe: Probe) -> bytes:
+    """Reliability probe (28 bytes); it consumes no PSN."""
+    return _probe.pack(
+        opcodes.PROBE,
+        0,
+        PKEY,
+        qpn,
+        0,
+        0,
+        0,
+        0,
+        probe.probe_id,
+        0,
+        probe.source_id,
+        probe.destination_id,
+        probe.timestamp,
+        TS_TICK_1US,
+    )
+
+
+def parse_probe(buffer: bytes | memoryview, offset: int) -> Probe:
+    """PETH at `offset`; struct.error when too short."""
+    _t, _r, _v, probe_id, _res, source, destination, timestamp, _ts = _probe_body.unpack_from(buffer, offset)
+    return Probe(probe_id, source, destination, timestamp)
+
+
+def pack_endpoint_request(request_id: int, request: EndpointRequest) -> bytes:
+    """Endpoint request (28 bytes) to the reserved QPN; the low 16 bits of the PSN carry `request_id`."""
+    return _request.pack(
+        opcodes.ENDPOINT_REQUEST,
+        0,
+        PKEY,
+        opcodes.ENDPOINT_QPN,
+        request_id & 0xFFFF,
+        request.op & 3,
+        0,
+        0,
+        request.port_mask,
+        0,
+        request.timestamp,
+        TS_TICK_1US,
+    )
+
+
+def parse_endpoint_request(buffer: bytes | memoryview, offset: int) -> EndpointRequest:
+    """ERTH at `offset`; struct.error when too short."""
+    first, _r, _v, mask, _res, timestamp, _ts = _request_body.unpack_from(buffer, offset)
+    return EndpointRequest(first & 3, mask, timestamp)
+
+
+def pack_endpoint_response(request_id: int, response: EndpointResponse, op_shift: int = 2) -> bytes:
+    """Endpoint response (48 bytes). `op_shift` is where the operation stands: sources say bits 3:2 or 5:4."""
+    return _response.pack(
+        opcodes.ENDPOINT_RESPONSE,
+        0,
+        PKEY,
+        opcodes.ENDPOINT_QPN,
+        request_id & 0xFFFF,
+        (response.op & 3) << op_shift,
+        response.timestamp,
+    )
+
+
+def parse_endpoint_response(buffer: bytes | memoryview, offset: int, op_shift: int = 2) -> EndpointResponse:
+    """EETH at `offset`; struct.error when too short."""
+    first, timestamp = _response_body.unpack_from(buffer, offset)
+    return EndpointResponse(first >> op_shift & 3, timestamp)

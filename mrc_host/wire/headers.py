@@ -1,0 +1,63 @@
+"""Base transport header and what data packets and transport ACKs carry after it (docs/protocol.md §1.5, §1.6).
+
+A data packet is ``BTH 12 | METH 4 | [TSETH 4] | RETH 16 | [ImmDt 4] | payload | pad``; each combination is one
+``struct`` format, so packing or parsing all of it is a single call. Tuples come back in wire order. Field positions:
+
+* BTH: opcode, flags (SE, M, pad[5:4], version), P_Key, destination QP (24 bit), control word: A, R, RTX, TS in bits
+  31..28 and the PSN in bits 23..0.
+* METH: RQMSN (count of WRITE_WITH_IMM before this message), MSN. Both 16 bit.
+* TSETH: transmit timestamp (16 bit), then tick (bit 15: 0 = 128 ns, 1 = 1 us) and frame type 1.
+* RETH: virtual address of this packet's first byte, rkey, length of the whole message.
+* AETH: syndrome (8 bit), number of completed messages modulo 2**24.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from mrc_host.config import BthOrder
+
+BTH_LENGTH: Final = 12
+PKEY: Final = 0xFFFF
+
+ACK_REQUEST: Final = 1 << 31
+RTX: Final = 1 << 29
+TS_PRESENT: Final = 1 << 28
+PAD_SHIFT: Final = 4
+
+TS_TICK_128NS: Final = 0x0001
+TS_TICK_1US: Final = 0x8001
+
+bth = struct.Struct("!BBHII")
+data_ts = struct.Struct("!BBHIIHHHHQII")
+data_ts_imm = struct.Struct("!BBHIIHHHHQIII")
+data_plain = struct.Struct("!BBHIIHHQII")
+data_plain_imm = struct.Struct("!BBHIIHHQIII")
+trimmed = struct.Struct("!BBHIIHHHH")
+rc_first = struct.Struct("!BBHIIQII")
+rc_only_imm = struct.Struct("!BBHIIQIII")
+rc_last_imm = struct.Struct("!BBHIII")
+aeth = struct.Struct("!BBHIII")
+
+SYNDROME_ACK: Final = 0x1F  # no credits in MRC: the field is fixed (docs/protocol.md §2)
+SYNDROME_NAK: Final = 0x60
+NAK_SEQUENCE: Final = 0x60
+NAK_INVALID_REQUEST: Final = 0x61
+NAK_REMOTE_ACCESS: Final = 0x62
+NAK_REMOTE_OPERATION: Final = 0x63
+
+
+def solicited_bit(order: BthOrder) -> int:
+    """SE in BTH byte 1; the other of bits 7 and 6 is M, which is never set here."""
+    return 0x80 if order is BthOrder.SE_FIRST else 0x40
+
+
+def pack_aeth(opcode: int, qpn: int, psn: int, syndrome: int, msn: int) -> bytes:
+    """Transport ACK or NAK: BTH and AETH (16 bytes)."""
+    return aeth.pack(opcode, 0, PKEY, qpn, psn, syndrome << 24 | msn & 0xFFFFFF)
+
+
+def timestamp(now: int) -> int:
+    """16-bit transmit timestamp in ticks of 1 us (``TS_TICK_1US``) for a time in ns."""
+    return now // 1000 & 0xFFFF

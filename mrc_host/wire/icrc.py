@@ -1,0 +1,55 @@
+"""Invariant CRC: the RoCEv2 rule applied to the inner packet (docs/protocol.md §1.1; IBTA RoCEv2 annex A17).
+
+The CRC-32 of Ethernet runs over eight bytes of ones (in place of InfiniBand's LRH), the inner IP header, UDP, BTH,
+the other headers and the payload. What switches may change is replaced by ones first: traffic class, flow label and
+hop limit of the inner IPv6 header (type of service, time to live and checksum of an IPv4 header), the UDP checksum
+and byte 4 of the BTH. The outer header is not covered: switches
+rewrite it. The result travels least significant byte first.
+
+Two shortcuts keep this cheap. The part up to the BTH depends only on the path and the length, so its CRC is a *seed*
+computed once. And since CRC is linear, masking BTH byte 4 in n bytes is the same as an exclusive or of the result
+with a constant that depends on n alone (``mask_constant``), as long as that byte is zero, as MRC sends it.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import Final
+from zlib import crc32
+
+LENGTH: Final = 4
+_IPV4_UDP: Final = 28
+_PSEUDO_LRH: Final = b"\xff" * 8
+_BTH_VARIANT_BYTE: Final = 4
+_trailer: Final = struct.Struct("<I")
+pack_trailer = _trailer.pack
+unpack_trailer_from = _trailer.unpack_from
+
+
+def header_seed(ip_udp: bytes) -> int:
+    """CRC state after the inner IP header (IPv6, or IPv4 without options) and UDP header, variant fields masked."""
+    masked = bytearray(ip_udp)
+    if len(masked) == _IPV4_UDP:
+        masked[1] = masked[8] = masked[10] = masked[11] = 0xFF
+    else:
+        masked[0] |= 0x0F
+        masked[1] = masked[2] = masked[3] = masked[7] = 0xFF
+    masked[-2] = masked[-1] = 0xFF
+    return crc32(masked, crc32(_PSEUDO_LRH))
+
+
+@lru_cache(maxsize=1024)
+def mask_constant(length: int) -> int:
+    """What masking BTH byte 4 does to the CRC of `length` bytes that start with a BTH whose byte 4 is zero."""
+    zeros = bytearray(length)
+    plain = crc32(zeros)
+    zeros[_BTH_VARIANT_BYTE] = 0xFF
+    return plain ^ crc32(zeros)
+
+
+def compute(ip_udp: bytes, body: bytes) -> int:
+    """ICRC of a whole inner packet, the long way: `body` is everything from the BTH up to the ICRC."""
+    masked = bytearray(body)
+    masked[_BTH_VARIANT_BYTE] = 0xFF
+    return crc32(masked, header_seed(ip_udp))

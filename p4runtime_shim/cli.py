@@ -1,0 +1,132 @@
+"""The command line, in the manner of simple_switch_grpc.
+
+    python -m p4runtime_shim -i 1@eth0 -i 2@eth1 --device-id 1 --grpc-server-addr 127.0.0.1:9559 program.json
+    python -m p4runtime_shim --no-p4 -i 1@eth0 -- --cpu-port 255          # BMv2 puts some options behind `--`
+    python -m p4runtime_shim --config switches.yaml                      # many switches in one process
+
+When clients can connect, one line is printed: `ready grpc=ADDRESS devices=1,2,3 pid=N`. Exit status: 0 after SIGTERM or
+SIGINT, 1 when something cannot be opened or loaded, 2 when the command line or the configuration file is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from p4runtime_shim.config import (
+    DEFAULT_GRPC_ADDRESS,
+    ConfigError,
+    ProcessSettings,
+    check,
+    load_file,
+    settings_from_options,
+)
+from p4runtime_shim.values import QueueConfig
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a process of switches; the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args([item for item in given if item != "--"])
+    logging.basicConfig(
+        level=logging.DEBUG if options.log_console else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        settings = _settings(options)
+    except ConfigError as error:
+        return _complain(str(error), 2)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its complaints are made by us, in a sentence
+    from p4runtime_shim.process import StartError, SwitchProcess  # after the checks: this import takes longest
+
+    def ready(address: str) -> None:
+        devices = ",".join(str(switch.device_id) for switch in settings.switches)
+        line = f"ready grpc={address} devices={devices} pid={os.getpid()}\n"
+        if options.ready_fd is None:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        else:
+            os.write(options.ready_fd, line.encode())
+            os.close(options.ready_fd)
+
+    try:
+        asyncio.run(SwitchProcess(settings, cache=options.cache).serve(ready))
+    except StartError as error:
+        return _complain(str(error), 1)
+    return 0
+
+
+def _complain(sentence: str, status: int) -> int:
+    print(f"p4runtime_shim: {sentence}", file=sys.stderr)
+    return status
+
+
+def _settings(options: argparse.Namespace) -> ProcessSettings:
+    if options.program is not None and options.no_p4:
+        raise ConfigError("a program and --no-p4 are both given; keep one")
+    if options.config is not None:
+        alone = ("interface", "rate", "device_id", "cpu_port", "program", "ports_down", "priority_queues")
+        for name in alone:
+            if getattr(options, name) not in (None, []):
+                raise ConfigError(f"--{name.replace('_', '-')} belongs into the file that --config names")
+        settings = load_file(options.config)
+        if options.grpc_server_addr is not None:
+            settings = check(replace(settings, grpc_address=options.grpc_server_addr))
+        return replace(settings, qdisc=True) if options.qdisc else settings
+    if options.program is None and not options.no_p4:
+        raise ConfigError("give a program (BMv2 JSON), or --no-p4 to wait for one over P4Runtime")
+    queues = QueueConfig() if options.priority_queues is None else QueueConfig(queues=options.priority_queues)
+    if not 1 <= queues.queues <= 8:
+        raise ConfigError(f"--priority-queues is {queues.queues}; a port has 1 to 8 queues")
+    return settings_from_options(
+        interfaces=options.interface,
+        rates=options.rate,
+        device_id=options.device_id or 0,
+        cpu_port=options.cpu_port,
+        ports_down=options.ports_down,
+        program=options.program,
+        seed=options.seed,
+        queues=queues,
+        grpc_address=options.grpc_server_addr or DEFAULT_GRPC_ADDRESS,
+        qdisc=options.qdisc,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="p4runtime_shim",
+        description="A P4 switch (v1model) that runs BMv2 JSON and speaks P4Runtime, after simple_switch_grpc.",
+        epilog="example: p4runtime_shim -i 1@eth0 -i 2@eth1 --device-id 1 --no-p4",
+    )
+    add = parser.add_argument
+    add("program", nargs="?", type=Path, help="BMv2 JSON to start with")
+    add("--no-p4", action="store_true", help="start without a program and wait for one over P4Runtime")
+    add("-i", "--interface", action="append", default=[], metavar="PORT@IF", help="attach interface IF as port PORT")
+    add(
+        "--rate",
+        action="append",
+        default=[],
+        metavar="[PORT=]RATE",
+        help="line rate, like 100M or 1=2.5G; 0 = no limit",
+    )
+    add("--ports-down", action="append", default=[], type=int, metavar="PORT", help="hold a port down")
+    add("--device-id", type=int, metavar="N", help="P4Runtime device id (default 0, as simple_switch_grpc)")
+    add("--grpc-server-addr", metavar="ADDRESS", help=f"HOST:PORT or unix:PATH (default {DEFAULT_GRPC_ADDRESS})")
+    add("--cpu-port", type=int, metavar="PORT", help="port number for packet-in and packet-out")
+    add("--priority-queues", type=int, metavar="N", help="strict priority queues a port (default 8)")
+    add("--qdisc", action="store_true", help="send through the interfaces' queueing disciplines (tc), not past them")
+    add("--config", type=Path, metavar="FILE", help="YAML or JSON with many switches for this process")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the program's random numbers (default 0)")
+    add("--cache", type=Path, metavar="DIR", help="where compiled programs are kept")
+    add("--log-console", action="store_true", help="log to standard error")
+    add("--ready-fd", type=int, metavar="FD", help="write the ready line to this descriptor instead of standard output")
+    return parser
+
+
+__all__ = ["main"]

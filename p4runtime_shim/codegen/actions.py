@@ -1,0 +1,381 @@
+"""Actions to C functions: one statement or two for each primitive, jumps as gotos."""
+
+from __future__ import annotations
+
+from p4runtime_shim.codegen.expr import Compiler
+from p4runtime_shim.codegen.layout import Layout, quote, storage
+from p4runtime_shim.codegen.values import U64, convert, modular_kind
+from p4runtime_shim.codegen.writer import Writer
+from p4runtime_shim.program.model import (
+    Action,
+    Arg,
+    Binary,
+    Const,
+    Expr,
+    FieldRef,
+    HeaderArg,
+    HeaderExpr,
+    ListArg,
+    ObjectArg,
+    Primitive,
+    RegisterCell,
+    StackArg,
+    TextArg,
+)
+
+_ARITHMETIC = {
+    "add": "+",
+    "subtract": "-",
+    "bit_and": "&",
+    "bit_or": "|",
+    "bit_xor": "^",
+    "shift_left": "<<",
+    "shift_right": ">>",
+}
+_NOTHING = frozenset({"no_op"})
+
+
+def function(layout: Layout, position: int, w: Writer) -> None:
+    """`static void <action>(s, p, h, a)`."""
+    action = layout.program.actions[position]
+    name = layout.actions[position]
+    w(f"/* {action.name} */")
+    head = f"SW_INLINE void {name}(struct sw *s, struct sw_packet *p, struct phv *h, const uint64_t *a)"
+    with w.block(head):
+        w("(void)s;\n(void)p;\n(void)h;\n(void)a;")
+        targets = jump_targets(action)
+        for index, primitive in enumerate(action.primitives):
+            if index in targets:
+                w(f"at_{index}:;")
+            Statement(layout, Compiler(layout, position, primitive.source), primitive, w).write()
+        if len(action.primitives) in targets:
+            w(f"at_{len(action.primitives)}:;")
+
+
+def jump_targets(action: Action) -> set[int]:
+    """Positions that a jump names."""
+    return {
+        arg.value
+        for primitive in action.primitives
+        if primitive.op in ("_jump", "_jump_if_zero")
+        for arg in primitive.args[-1:]
+        if isinstance(arg, Const)
+    }
+
+
+def may_exit(action: Action) -> bool:
+    """True when the pipeline may end after the action."""
+    return any(primitive.op in ("exit", "assert", "assume") for primitive in action.primitives)
+
+
+class Statement:
+    """Writes one primitive."""
+
+    def __init__(self, layout: Layout, compiler: Compiler, primitive: Primitive, w: Writer) -> None:
+        self.layout = layout
+        self.c = compiler
+        self.primitive = primitive
+        self.args = primitive.args
+        self.w = w
+
+    def write(self) -> None:
+        """The statements of the primitive."""
+        op = self.primitive.op
+        if op in _NOTHING:
+            return
+        if op in ("assign", "modify_field"):
+            self.assign(self.args[0], self.data(1))
+        elif op in _ARITHMETIC:
+            self.assign(self.args[0], Binary(_ARITHMETIC[op], self.data(1), self.data(2)))
+        elif op in ("add_to_field", "subtract_from_field"):
+            sign = "+" if op == "add_to_field" else "-"
+            self.assign(self.args[0], Binary(sign, self.data(0), self.data(1)))
+        else:
+            getattr(self, "do_" + op.lstrip("_"))()
+
+    # --- arguments ---
+
+    def data(self, position: int) -> Expr:
+        """A number among the arguments."""
+        arg = self.args[position]
+        assert not isinstance(arg, HeaderArg | StackArg | ObjectArg | TextArg | ListArg)
+        return arg
+
+    def number(self, position: int) -> str:
+        """A number as uint64_t, modulo 2**64."""
+        return convert(self.c.masked(self.data(position), 64), modular_kind(64, self.layout), U64)
+
+    def object(self, position: int) -> int:
+        """A counter, meter, register or calculation."""
+        arg = self.args[position]
+        assert isinstance(arg, ObjectArg)
+        return arg.index
+
+    def header(self, position: int) -> HeaderExpr:
+        """A header argument."""
+        arg = self.args[position]
+        assert isinstance(arg, HeaderArg)
+        return arg.header
+
+    def stack(self, position: int) -> int:
+        """A stack argument."""
+        arg = self.args[position]
+        assert isinstance(arg, StackArg)
+        return arg.stack
+
+    # --- assignment ---
+
+    def assign(self, target: Arg, value: Expr) -> None:
+        """Store a number, cut to the target's width."""
+        if isinstance(target, RegisterCell):
+            self.store_register(target, value)
+            return
+        assert isinstance(target, FieldRef)
+        width = self.layout.program.field(target).width
+        self.store(self.c.place(target), width, self.c.masked(value, width))
+
+    def store(self, place: str, width: int, code: str) -> None:
+        """A value that has no bits above the width, in modular_kind(width)."""
+        self.w(f"{place} = {code};" if width > 64 else f"{place} = ({storage(width)}){code};")
+
+    def assign_u64(self, target: Arg, code: str) -> None:
+        """Store a uint64_t of C, cut to the target's width."""
+        assert isinstance(target, FieldRef)
+        width = self.layout.program.field(target).width
+        kind = modular_kind(width, self.layout)
+        value = convert(f"({code})", U64, kind)
+        if width < 64:
+            value = f"({value} & {(1 << width) - 1:#x}u)"
+        self.store(self.c.place(target), width, value)
+
+    def store_register(self, cell: RegisterCell, value: Expr) -> None:
+        """register[index] = value; nothing when the index is out of range."""
+        condition, place = self.c.register_place(cell)
+        width = self.layout.program.registers[cell.register].width
+        code = self.c.masked(value, width)
+        cast = f"({storage(width)})" if width <= 64 else ""
+        self.w(f"if ({condition})\n    {place} = {cast}{code};")
+
+    # --- headers ---
+
+    def do_add_header(self) -> None:
+        """Valid (setValid); fields become 0 when the header was invalid."""
+        header = self.header(0)
+        if self.c.is_metadata(header):
+            return
+        place = self.c.header(header)
+        kind = self.layout.program.type_of(header)
+        name = self.layout.types[self.layout.type_index(header)]
+        with self.w.block(f"if (!{place}.valid)"):
+            self.w(f"struct {name} *t = &{place};")
+            self.w("memset(t, 0, sizeof *t);\nt->valid = 1;")
+            self.w(f"p->length += {kind.width // 8};")
+
+    def do_add_header_fast(self) -> None:
+        """Valid, fields as they are."""
+        if not self.c.is_metadata(self.header(0)):
+            self.w(f"{self.c.header(self.header(0))}.valid = 1;")
+
+    def do_remove_header(self) -> None:
+        """Invalid (setInvalid)."""
+        header = self.header(0)
+        if self.c.is_metadata(header):
+            return
+        place = self.c.header(header)
+        with self.w.block(f"if ({place}.valid)"):
+            self.w(f"{place}.valid = 0;")
+            self.w(f"p->length -= {self.layout.program.type_of(header).width // 8};")
+
+    def do_assign_header(self) -> None:
+        """Copy validity, and fields of a valid source."""
+        left, right = self.c.header(self.header(0)), self.c.header(self.header(1))
+        if left == right:
+            return
+        if self.layout.type_index(self.header(0)) != self.layout.type_index(self.header(1)):
+            self._assign_fields()
+            return
+        name = self.layout.types[self.layout.type_index(self.header(0))]
+        with self.w.block(""):
+            self.w(f"struct {name} *to = &{left};\nconst struct {name} *from = &{right};")
+            if self.c.is_metadata(self.header(1)):
+                self.w("*to = *from;\nto->valid = 1;")
+            else:
+                self.w("if (from->valid)\n    *to = *from;\nelse\n    to->valid = 0;")
+
+    do_copy_header = do_assign_header
+
+    def _assign_fields(self) -> None:
+        """Headers of different types with equal fields (a struct copied to another)."""
+        left, right = self.header(0), self.header(1)
+        mine, theirs = self.layout.program.type_of(left), self.layout.program.type_of(right)
+        if [f.width for f in mine.fields] != [f.width for f in theirs.fields]:
+            self.c.refuse("assignment between headers of different layout")
+        with self.w.block(f"if ({self.c.valid(right)})"):
+            for position in range(len(mine.fields)):
+                self.w(f"{self.c.place(FieldRef(left, position))} = {self.c.place(FieldRef(right, position))};")
+            self.w(f"{self.c.header(left)}.valid = 1;")
+        self.w(f"else {{\n    {self.c.header(left)}.valid = 0;\n}}")
+
+    def do_assign_header_stack(self) -> None:
+        """All elements and the count."""
+        left, right = self.stack(0), self.stack(1)
+        stacks = self.layout.program.stacks
+        if left == right:
+            return
+        if stacks[left].type != stacks[right].type or len(stacks[left].headers) != len(stacks[right].headers):
+            self.c.refuse("assignment between header stacks of different type")
+        to, source = self.layout.stacks[left], self.layout.stacks[right]
+        self.w(f"memcpy(h->{to}, h->{source}, sizeof h->{to});\nh->n_{to} = h->n_{source};")
+
+    def do_push(self) -> None:
+        """push_front (P4-16): the stack moves up, the new elements are invalid."""
+        self._move_stack("push")
+
+    def do_pop(self) -> None:
+        """pop_front (P4-16): the stack moves down, the freed elements are invalid."""
+        self._move_stack("pop")
+
+    def _move_stack(self, op: str) -> None:
+        stack = self.stack(0)
+        name, depth = self.layout.stacks[stack], len(self.layout.program.stacks[stack].headers)
+        with self.w.block(""):
+            self.w(f"uint64_t n = {self.c.index(self.data(1))}, depth = {depth};")
+            self.w("n = n < depth ? n : depth;")
+            size = f"sizeof h->{name}[0]"
+            if op == "push":
+                self.w(f"memmove(&h->{name}[n], &h->{name}[0], (depth - n) * {size});")
+                self.w(f"memset(&h->{name}[0], 0, n * {size});")
+                self.w(f"h->n_{name} = (uint16_t)(h->n_{name} + n < depth ? h->n_{name} + n : depth);")
+            else:
+                self.w(f"memmove(&h->{name}[0], &h->{name}[n], (depth - n) * {size});")
+                self.w(f"memset(&h->{name}[depth - n], 0, n * {size});")
+                self.w(f"h->n_{name} = (uint16_t)(h->n_{name} > n ? h->n_{name} - n : 0);")
+
+    # --- verdicts ---
+
+    def do_mark_to_drop(self) -> None:
+        """egress_spec = 511, no multicast."""
+        header = self.header(0)
+        fields = self.layout.program.type_of(header).fields
+        for position, field in enumerate(fields):
+            if field.name == "egress_spec":
+                self.w(f"{self.c.place(FieldRef(header, position))} = {511 & ((1 << field.width) - 1)};")
+            elif field.name == "mcast_grp":
+                self.w(f"{self.c.place(FieldRef(header, position))} = 0;")
+
+    def do_drop(self) -> None:
+        """The same, of the old kind."""
+        for name, value in (("standard_metadata.egress_spec", 511), ("intrinsic_metadata.mcast_grp", 0)):
+            ref = self.layout.program.intrinsic.get(name)
+            if ref is not None:
+                self.w(f"{self.c.place(ref)} = {value};")
+
+    def do_exit(self) -> None:
+        """The pipeline ends after this action."""
+        self.w("p->exited = 1;")
+
+    def do_truncate(self) -> None:
+        """At most so many bytes leave; the smallest wins."""
+        with self.w.block(""):
+            self.w(f"uint64_t n = {self.c.index(self.data(0))};")
+            self.w("if (n < p->cut)\n    p->cut = (uint32_t)n;")
+
+    def do_clone_ingress_pkt_to_egress(self) -> None:
+        """Remember session and field list; the copy is made after the pipeline."""
+        self.w(f"p->clone = 1;\np->clone_session = (uint32_t)({self.number(0)} & 0x7fff);")
+        self.w(f"p->clone_list = (uint32_t){self.number(1)};")
+
+    do_clone_egress_pkt_to_egress = do_clone_ingress_pkt_to_egress
+
+    def do_resubmit(self) -> None:
+        """Remember the field list."""
+        self.w(f"p->resubmit_list = (uint32_t){self.number(0)};\np->resubmit = p->resubmit_list != 0;")
+
+    def do_recirculate(self) -> None:
+        """Remember the field list."""
+        self.w(f"p->recirc_list = (uint32_t){self.number(0)};\np->recirc = p->recirc_list != 0;")
+
+    def do_generate_digest(self) -> None:
+        """Remember the list; it is sent after ingress."""
+        self.w(f"p->digest_list = (uint32_t){self.number(1)};")
+
+    # --- state ---
+
+    def do_count(self) -> None:
+        """One packet more in a cell."""
+        counter = self.object(0)
+        size = self.layout.program.counters[counter].size
+        self.w(f"sw_count(s->counters[{counter}], {size}, {self.c.index(self.data(1))}, p);")
+
+    def do_execute_meter(self) -> None:
+        """Color of the packet; nothing when the index is out of range."""
+        meter = self.object(0)
+        info = self.layout.program.meters[meter]
+        amount = "1" if info.packets else "p->ingress_len"
+        with self.w.block(""):
+            self.w(f"uint64_t i = {self.c.index(self.data(1))};")
+            with self.w.block(f"if (i < {info.size})"):
+                self.assign_u64(self.args[2], f"sw_meter_run(&s->meters[{meter}][i], s->now_us, {amount})")
+
+    def do_register_read(self) -> None:
+        """Read a cell; the field stays when the index is out of range."""
+        cell = RegisterCell(self.object(1), self.data(2))
+        condition, _ = self.c.register_place(cell)
+        with self.w.block(f"if ({condition})"):
+            self.assign(self.args[0], cell)
+
+    def do_register_write(self) -> None:
+        """register[index] = value."""
+        self.store_register(RegisterCell(self.object(0), self.data(1)), self.data(2))
+
+    def do_modify_field_rng_uniform(self) -> None:
+        """A random number between two bounds, both included."""
+        with self.w.block(""):
+            self.w(f"uint64_t low = {self.number(1)}, high = {self.number(2)};")
+            with self.w.block("if (low <= high)"):
+                self.assign_u64(self.args[0], "sw_random_between(s, low, high)")
+
+    def do_modify_field_with_hash_based_offset(self) -> None:
+        """A hash in a range: base + hash % size."""
+        with self.w.block(""):
+            self.w(f"uint64_t base = {self.number(1)}, size = {self.number(3)};")
+            code = f"calc_{self.object(2)}(s, p, h) % (size ? size : 1) + base"
+            self.assign_u64(self.args[0], code)
+
+    # --- jumps and messages ---
+
+    def do_jump(self) -> None:
+        """To another primitive."""
+        arg = self.args[0]
+        assert isinstance(arg, Const)
+        self.w(f"goto at_{arg.value};")
+
+    def do_jump_if_zero(self) -> None:
+        """To another primitive if a number is 0."""
+        arg = self.args[1]
+        assert isinstance(arg, Const)
+        condition = self.c.boolean(Binary("==", self.data(0), Const(0)))
+        self.w(f"if ({condition})\n    goto at_{arg.value};")
+
+    def do_assert(self) -> None:
+        """The packet is dropped and counted when the number is 0 (BMv2 aborts)."""
+        condition = self.c.boolean(Binary("==", self.data(0), Const(0)))
+        source = self.primitive.source
+        text = f"{self.primitive.op} failed: {source.fragment} ({source.file}:{source.line})"
+        with self.w.block(f"if ({condition})"):
+            self.w(f"sw_failed(s, p, {quote(text)});\nreturn;")
+
+    do_assume = do_assert
+
+    def do_log_msg(self) -> None:
+        """A message with numbers."""
+        text, values = self.args[0], self.args[1]
+        assert isinstance(text, TextArg)
+        assert isinstance(values, ListArg)
+        items = []
+        for value in values.items:
+            code, kind = self.c.exact(value)
+            items.append(f"(i128){kind.prefix}_to128({code})" if kind.wide else f"(i128){code}")
+        with self.w.block("if (s->logging)"):
+            self.w(f"const i128 v[] = {{{', '.join([*items, '0'])}}};")
+            self.w(f"sw_log_msg(s, {quote(text.text)}, {len(items)}, v);")

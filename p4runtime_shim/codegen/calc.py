@@ -1,0 +1,107 @@
+"""Calculations: the bytes that a hash or checksum covers, and the call of the algorithm.
+
+Inputs are laid one after the other bit by bit, fields of invalid headers left out (BMv2, calculations). When every
+header is valid all offsets are known and bytes are stored directly; otherwise a second version adds up offsets at run
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from p4runtime_shim.codegen.expr import Compiler
+from p4runtime_shim.codegen.headers import store_bits
+from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.values import literal, modular_kind
+from p4runtime_shim.codegen.writer import Writer
+from p4runtime_shim.program.model import Bits, CalcInput, FieldRef, HeaderRef, Payload, ValidBit
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some bits of the input: width, C place of the value, and the validity it depends on ("1": always)."""
+
+    width: int
+    place: str
+    valid: str
+
+
+def pieces(layout: Layout, inputs: Sequence[CalcInput]) -> list[Piece]:
+    """The inputs without the payload."""
+    compiler = Compiler(layout)
+    result: list[Piece] = []
+    for item in inputs:
+        if isinstance(item, FieldRef):
+            width = layout.program.field(item).width
+            result.append(Piece(width, compiler.place(item), compiler.valid(item.header)))
+        elif isinstance(item, ValidBit):
+            result.append(Piece(1, compiler.valid(item.header), compiler.valid(item.header)))
+        elif isinstance(item, Bits):
+            kind = modular_kind(item.width, layout)
+            result.append(Piece(item.width, literal(item.value, kind), "1"))
+        elif isinstance(item, HeaderRef):
+            for position, field in enumerate(layout.program.type_of(item).fields):
+                place = compiler.place(FieldRef(item, position))
+                result.append(Piece(field.width, place, compiler.valid(item)))
+    return result
+
+
+def function(layout: Layout, name: str, algorithm: str, inputs: Sequence[CalcInput], w: Writer) -> None:
+    """`static uint64_t <name>(s, p, h)`."""
+    parts = pieces(layout, inputs)
+    payload = any(isinstance(item, Payload) for item in inputs)
+    size = (sum(part.width for part in parts) + 7) // 8
+    head = f"static uint64_t {name}(struct sw *s, const struct sw_packet *p, const struct phv *h)"
+    with w.block(head):
+        w("(void)s;\n(void)p;\n(void)h;")
+        if payload:
+            w("uint8_t *b = s->scratch;")
+            w(f"memset(b, 0, {size + 8});")
+        else:
+            w(f"uint8_t b[{size + 8}] = {{0}};")
+        w("size_t n = 0; /* bits, then bytes */")
+        guards = sorted({part.valid for part in parts} - {"1"})
+        if guards:
+            with w.block(f"if ({' && '.join(guards)})"):
+                _fixed(parts, w)
+            with w.block("else"):
+                _floating(parts, w)
+        else:
+            _fixed(parts, w)
+        w("n = (n + 7) / 8;")
+        if payload:
+            w("uint32_t rest = p->len < p->cut ? p->len : p->cut;")
+            w("memcpy(b + n, p->data, rest);\nn += rest;")
+        w(f"return {ALGORITHMS[algorithm]}(b, n);")
+
+
+ALGORITHMS = {
+    "crc16": "sw_crc16",
+    "crc16_custom": "sw_crc16",  # BMv2's parameters until somebody sets others
+    "crc32": "sw_crc32",
+    "crc32_custom": "sw_crc32",
+    "crcCCITT": "sw_crcCCITT",
+    "csum16": "sw_csum16",
+    "cksum16": "sw_csum16",
+    "identity": "sw_identity",
+    "xor16": "sw_xor16",
+}
+
+
+def _fixed(parts: list[Piece], w: Writer) -> None:
+    offset = 0
+    for part in parts:
+        if offset % 8 == 0 and part.width % 8 == 0 and part.width <= 128:
+            store = "stn" if part.width <= 64 else "stn128"
+            w(f"{store}(b + {offset // 8}, {part.width // 8}, {part.place});")
+        else:
+            w(store_bits("b", str(offset), part.width, part.place))
+        offset += part.width
+    w(f"n = {offset};")
+
+
+def _floating(parts: list[Piece], w: Writer) -> None:
+    for part in parts:
+        store = f"{store_bits('b', 'n', part.width, part.place)} n += {part.width};"
+        w(store if part.valid == "1" else f"if ({part.valid}) {{ {store} }}")

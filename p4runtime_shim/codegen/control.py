@@ -1,0 +1,275 @@
+"""Pipelines to C: every node is a label; a table builds its key, looks up, counts, runs the action and goes on.
+
+Words of keys are laid out as engine/table.h says; `TableShape` is the one place that knows it, for this generator and
+for the control plane (which encodes entries the same way).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from p4runtime_shim.codegen.actions import may_exit
+from p4runtime_shim.codegen.calc import function as calculation
+from p4runtime_shim.codegen.expr import Compiler
+from p4runtime_shim.codegen.layout import Layout, limbs, quote
+from p4runtime_shim.codegen.values import literal, modular_kind
+from p4runtime_shim.codegen.writer import Writer
+from p4runtime_shim.program.model import NodeRef, Pipeline, Table, ValidBit
+
+EXACT, LPM, TERNARY = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """Layout of a table's key: `order` lists key positions as they lie in the words, `words` where each begins."""
+
+    kind: int
+    order: tuple[int, ...]
+    offsets: tuple[int, ...]  # by key position
+    words: int
+
+    @staticmethod
+    def of(table: Table) -> TableShape:
+        """The shape that engine/table.h expects."""
+        kinds = [key.kind for key in table.keys]
+        positions = list(range(len(kinds)))
+        if table.kind in ("ternary", "range") or {"ternary", "range", "optional"} & set(kinds):
+            kind = TERNARY
+        elif "lpm" in kinds:
+            kind = LPM
+            positions.sort(key=lambda i: kinds[i] == "lpm")
+        else:
+            kind = EXACT
+        offsets = [0] * len(kinds)
+        word = 0
+        for position in positions:
+            offsets[position] = word
+            word += limbs(table.keys[position].width)
+        return TableShape(kind, tuple(positions), tuple(offsets), word)
+
+
+def table_descriptions(layout: Layout, w: Writer) -> None:
+    """The `sw_table_desc` array."""
+    program = layout.program
+    for position, table in enumerate(program.tables):
+        shape = TableShape.of(table)
+        fields = ", ".join(
+            f"{{{shape.offsets[i]}, {limbs(key.width)}, {key.width}, {int(key.kind == 'range')}}}"
+            for i, key in enumerate(table.keys)
+        )
+        w(f"static const struct sw_field_desc fields_{position}[] = {{{fields or '{0}'}}};")
+    with w.block("static const struct sw_table_desc table_desc[] =", "};"):
+        for position, table in enumerate(program.tables):
+            shape = TableShape.of(table)
+            w(
+                f'{{"{layout.tables[position]}", {shape.kind}, {shape.words}, {len(table.keys)}, '
+                f"{table.size}, fields_{position}}},"
+            )
+        w("{0}")
+
+
+def selectors(layout: Layout, w: Writer) -> None:
+    """A hash function for each action selector."""
+    for position, profile in enumerate(layout.program.profiles):
+        if profile.algorithm is not None:
+            calculation(layout, f"select_{position}", profile.algorithm, profile.inputs, w)
+
+
+def pipeline(layout: Layout, part: Pipeline, w: Writer) -> None:
+    """`static void run_<name>(s, p)`: the nodes that some goto names, in the order in which they are first named."""
+    with w.block(f"static void run_{part.name}(struct sw *s, struct sw_packet *p)"):
+        w("struct phv *h = p->phv;\n(void)s;\n(void)h;")
+        w(f"goto {_label(part.start)};")
+        order = [part.start] if part.start else []
+        for ref in order:  # grows as nodes name others
+            w(f"{_label(ref)}:;")
+            node = Node(layout, w)
+            node.write(ref)
+            order.extend(item for item in node.named if item not in order)
+        w("done:;")
+
+
+def _label(ref: NodeRef | None) -> str:
+    return "done" if ref is None else f"{ref[0]}_{ref[1]}"
+
+
+class Node:
+    """Writes one node of a pipeline."""
+
+    def __init__(self, layout: Layout, w: Writer) -> None:
+        self.layout = layout
+        self.program = layout.program
+        self.w = w
+        self.named: dict[NodeRef, None] = {}  # nodes that may follow, in order
+
+    def write(self, ref: NodeRef) -> None:
+        """The node's code; it ends in a goto."""
+        kind, position = ref
+        if kind == "condition":
+            node = self.program.conditions[position]
+            condition = Compiler(self.layout, source=node.source).boolean(node.expr)
+            self.w(f"/* {node.name} */")
+            text = quote(" ".join((node.source.fragment or node.name).split())[:120])
+            with self.w.block(f"if ({condition})"):
+                self.w(f'SW_TRACE(s, p, "condition (%s) is true", {text});\ngoto {self.to(node.yes)};')
+            self.w(f'SW_TRACE(s, p, "condition (%s) is false", {text});\ngoto {self.to(node.no)};')
+        elif kind == "call":
+            call = self.program.calls[position]
+            self.run(call.action, "NULL")
+            self.w(f"goto {self.to(call.next)};")
+        else:
+            self.table(position)
+
+    def to(self, ref: NodeRef | None) -> str:
+        """Label of the next node."""
+        if ref is not None:
+            self.named[ref] = None
+        return _label(ref)
+
+    def run(self, action: int, args: str) -> None:
+        """Call an action, and leave the pipeline if it says so."""
+        self.w(f'SW_TRACE(s, p, "action %s", {quote(self.program.actions[action].name)});')
+        self.w(f"{self.layout.actions[action]}(s, p, h, {args});")
+        if may_exit(self.program.actions[action]):
+            self.w("if (p->exited | p->failed)\n    goto done;")
+
+    def table(self, position: int) -> None:
+        """Apply a table."""
+        table = self.program.tables[position]
+        self.w(f"/* table {table.name} */")
+        if not table.keys and table.default_const and table.default is not None and table.profile is None:
+            self.constant_call(table)
+            return
+        with self.w.block(""):
+            self.w(f"const struct sw_table *t = &s->tables[{position}];\nconst struct sw_call *call;")
+            self.lookup(table)
+            found = '(e ? "hit" : "miss")' if table.keys else '"no key"'
+            self.w(f'SW_TRACE(s, p, "table %s: %s", {quote(table.name)}, {found});')
+            if table.keys:
+                with self.w.block("if (e)"):
+                    self.hit(table)
+                with self.w.block("else"):
+                    self.miss(table)
+            else:
+                self.miss(table)
+            if not table.by_hit:
+                self.dispatch(table, True)
+
+    def constant_call(self, table: Table) -> None:
+        """A table without keys whose action can never change is a call."""
+        assert table.default is not None
+        words = []
+        params = self.program.actions[table.default.action].params
+        for value, param in zip(table.default.args, params, strict=True):
+            words += [(value >> (64 * i)) & ((1 << 64) - 1) for i in range(limbs(param.width))]
+        args = "NULL"
+        with self.w.block(""):
+            if words:
+                self.w(f"static const uint64_t args[] = {{{', '.join(f'{word:#x}u' for word in words)}}};")
+                args = "args"
+            self.run(table.default.action, args)
+        self.w(f"goto {self.to(self.after_miss(table, table.default.action))};")
+
+    def lookup(self, table: Table) -> None:
+        """`e` = the entry or NULL."""
+        shape = TableShape.of(table)
+        if not table.keys:
+            return
+        self.w(f"uint64_t k[{shape.words}];")
+        compiler = Compiler(self.layout, source=table.source)
+        for position in shape.order:
+            key, word = table.keys[position], shape.offsets[position]
+            source = key.source
+            code = compiler.valid(source.header) if isinstance(source, ValidBit) else compiler.place(source)
+            kind = modular_kind(key.width, self.layout)
+            if key.mask is not None:
+                masked = literal(key.mask, kind)
+                code = f"{kind.prefix}_and({code}, {masked})" if kind.wide else f"({code} & {masked})"
+            self.key_words(code, key.width, word, shape.kind == LPM)
+        name = {EXACT: "exact", LPM: "lpm", TERNARY: "ternary"}[shape.kind]
+        self.w(f"struct sw_entry *e = sw_find_{name}(t, k, {shape.words});")
+
+    def key_words(self, code: str, width: int, word: int, leading: bool) -> None:
+        """Store one field: little-endian words, or left-justified big-endian ones in an lpm key."""
+        count = limbs(width)
+        if width > 128:
+            kind = modular_kind(width, self.layout)
+            self.w(f"{{ {kind.name} v = {code};")
+            if leading and count * 64 > width:
+                self.w(f"v = {kind.prefix}_shl(v, {count * 64 - width});")
+            for i in range(count):
+                self.w(f"k[{word + i}] = v.w[{count - 1 - i if leading else i}];")
+            self.w("}")
+            return
+        if width > 64:
+            shift = f" << {128 - width}" if leading and width < 128 else ""
+            self.w(f"{{ u128 v = (u128){code}{shift};")
+            low, high = (word + 1, word) if leading else (word, word + 1)
+            self.w(f"k[{low}] = (uint64_t)v;\nk[{high}] = (uint64_t)(v >> 64); }}")
+            return
+        shift = f" << {64 - width}" if leading and width < 64 else ""
+        self.w(f"k[{word}] = (uint64_t){code}{shift};")
+
+    def hit(self, table: Table) -> None:
+        """Direct counter and meter, the entry's action, its next node."""
+        if table.counters:
+            self.w("e->packets++;\ne->bytes += p->ingress_len;")
+        if table.meter is not None:
+            self.meter(table.meter)
+        if table.profile is None:
+            self.w("call = e->call;")
+        else:
+            if self.program.profiles[table.profile].algorithm is not None:
+                with self.w.block("if (e->group)"):
+                    empty = self.to(table.next_hit if table.by_hit else table.base_next)
+                    self.w(f"if (!e->group->count)\n    goto {empty};")
+                    self.w(f"call = e->group->slots[select_{table.profile}(s, p, h) % e->group->count]->call;")
+                with self.w.block("else"):
+                    self.w("call = e->member->call;")
+            else:
+                self.w("call = e->member->call;")
+        if table.by_hit:
+            self.dispatch(table, True)
+
+    def meter(self, meter: int) -> None:
+        """A direct meter writes its color before the action runs."""
+        info = self.program.meters[meter]
+        assert info.result is not None
+        place = Compiler(self.layout).place(info.result)
+        width = self.program.field(info.result).width
+        amount = "1" if info.packets else "p->ingress_len"
+        mask = f" & {(1 << width) - 1:#x}" if width < 2 else ""
+        if width > 128:
+            self.w(f"{place} = w{limbs(width)}_u64(sw_meter_run(&e->meter, s->now_us, {amount}));")
+        else:
+            self.w(f"{place} = (__typeof__({place}))(sw_meter_run(&e->meter, s->now_us, {amount}){mask});")
+
+    def miss(self, table: Table) -> None:
+        """The default action, if there is one."""
+        end = self.to(table.next_miss if table.by_hit else table.base_next)
+        self.w(f"call = t->fallback;\nif (!call)\n    goto {end};")
+        if table.by_hit:
+            self.dispatch(table, False)
+
+    def after_miss(self, table: Table, action: int) -> NodeRef | None:
+        """Next node after the default action."""
+        return table.next_miss if table.by_hit else dict(table.next_by_action).get(action, table.base_next)
+
+    def dispatch(self, table: Table, hit: bool) -> None:
+        """Run `call` and go on; `hit` matters only when the next node depends on it."""
+        after = dict(table.next_by_action)
+        with self.w.block("switch (call->action)"):
+            actions = list(table.actions)
+            if table.default is not None and table.default.action not in actions:
+                actions.append(table.default.action)
+            for action in dict.fromkeys(actions):
+                self.w(f"case {action}:")
+                self.w.depth += 1
+                self.run(action, "call->args")
+                if table.by_hit:
+                    ref = table.next_hit if hit else table.next_miss
+                else:
+                    ref = after.get(action, table.base_next)
+                self.w(f"goto {self.to(ref)};")
+                self.w.depth -= 1
+            self.w(f"default:\n    goto {self.to(table.base_next)};")

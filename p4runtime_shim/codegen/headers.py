@@ -1,0 +1,141 @@
+"""Header structs, and how they come from and go to the wire.
+
+Fields are read and written in groups that start and end on byte boundaries, with the largest loads and stores that do
+not touch a byte outside the header; a group of at most 128 bits is one number that is shifted and masked, a larger
+one (wide fields, long runs of odd widths) goes through the bit-string functions.
+"""
+
+from __future__ import annotations
+
+from p4runtime_shim.codegen.layout import Layout, limbs, storage
+from p4runtime_shim.codegen.values import U64, U128, literal
+from p4runtime_shim.codegen.writer import Writer
+from p4runtime_shim.program.model import Field, HeaderType
+
+
+def structs(layout: Layout, w: Writer) -> None:
+    """The struct of each header type and `struct phv`, which holds all of a packet's headers and metadata."""
+    program = layout.program
+    for position, kind in enumerate(program.types):
+        with w.block(f"struct {layout.types[position]}", "};"):
+            for field, name in zip(kind.fields, layout.fields[position], strict=True):
+                w(f"{storage(field.width)} {name}; /* {field.width} bits */")
+            w("uint8_t valid;")
+    with w.block("struct phv", "};"):
+        for header, name in zip(program.headers, layout.headers, strict=True):
+            if header.stack is None:
+                w(f"struct {layout.types[header.type]} {name};")
+        for stack, name in zip(program.stacks, layout.stacks, strict=True):
+            w(f"struct {layout.types[stack.type]} {name}[{len(stack.headers)}], x_{name};")
+            w(f"uint16_t n_{name};")
+        w("uint8_t end;")
+    for stack, name in zip(program.stacks, layout.stacks, strict=True):
+        kind_name = layout.types[stack.type]
+        w("/* An element by run-time index; out of range gives an invalid header that belongs to nobody. */")
+        with w.block(f"SW_INLINE struct {kind_name} *at_{name}(struct phv *h, uint64_t i)"):
+            w(f"if (i < {len(stack.headers)})\n    return &h->{name}[i];")
+            w(f"memset(&h->x_{name}, 0, sizeof h->x_{name});\nreturn &h->x_{name};")
+
+
+def groups(kind: HeaderType) -> list[list[int]]:
+    """Positions of fields in runs that start and end on byte boundaries, as short as possible."""
+    result: list[list[int]] = []
+    run: list[int] = []
+    for position, field in enumerate(kind.fields):
+        run.append(position)
+        if (field.offset + field.width) % 8 == 0:
+            result.append(run)
+            run = []
+    return result
+
+
+def _merge(kind: HeaderType, runs: list[list[int]]) -> list[list[int]]:
+    """Neighbouring runs that together fill at most 8 bytes become one load."""
+    merged: list[list[int]] = []
+    for run in runs:
+        if merged:
+            both = merged[-1] + run
+            if len(both) > len(run) and len(merged[-1]) + len(run) > 2 and _span(kind, both) <= 64:
+                merged[-1] = both
+                continue
+        merged.append(run)
+    return merged
+
+
+def _span(kind: HeaderType, run: list[int]) -> int:
+    return sum(kind.fields[position].width for position in run)
+
+
+def extract(layout: Layout, position: int, w: Writer) -> None:
+    """`extract_<type>(t, d)`: fields from the bytes at d, and valid."""
+    kind, name = layout.program.types[position], layout.types[position]
+    with w.block(f"SW_INLINE void extract_{name}(struct {name} *t, const uint8_t *d)"):
+        w("(void)d;")
+        for run in _merge(kind, groups(kind)):
+            start, bits = kind.fields[run[0]].offset // 8, _span(kind, run)
+            if bits <= 128:
+                _extract_group(layout, position, run, start, bits, w)
+            else:
+                for item in run:
+                    _extract_bits(layout, position, kind.fields[item], layout.fields[position][item], w)
+        w("t->valid = 1;")
+
+
+def _extract_group(layout: Layout, position: int, run: list[int], start: int, bits: int, w: Writer) -> None:
+    kind = layout.program.types[position]
+    load = f"ldn(d + {start}, {bits // 8})" if bits <= 64 else f"ldn128(d + {start}, {bits // 8})"
+    if len(run) == 1:
+        field, name = kind.fields[run[0]], layout.fields[position][run[0]]
+        w(f"t->{name} = ({storage(field.width)}){load};")
+        return
+    own = U64 if bits <= 64 else U128
+    with w.block(""):
+        w(f"{own.name} v = {load};")
+        rest = bits
+        for item in run:
+            field, name = kind.fields[item], layout.fields[position][item]
+            rest -= field.width
+            value = f"(v >> {rest})" if rest else "v"
+            w(f"t->{name} = ({storage(field.width)})({value} & {literal((1 << field.width) - 1, own)});")
+
+
+def _extract_bits(layout: Layout, position: int, field: Field, name: str, w: Writer) -> None:
+    if field.width > 128:
+        w(f"bits_load(t->{name}.w, {limbs(field.width)}, d, {field.offset}, {field.width});")
+    else:
+        with w.block(""):
+            w("uint64_t v[2];")
+            w(f"bits_load(v, 2, d, {field.offset}, {field.width});")
+            w(f"t->{name} = ({storage(field.width)})U128(v[1], v[0]);")
+
+
+def emit(layout: Layout, position: int, w: Writer) -> None:
+    """`emit_<type>(t, d)`: fields to the bytes at d."""
+    kind, name = layout.program.types[position], layout.types[position]
+    with w.block(f"SW_INLINE void emit_{name}(const struct {name} *t, uint8_t *d)"):
+        w("(void)t;\n(void)d;")
+        for run in _merge(kind, groups(kind)):
+            start, bits = kind.fields[run[0]].offset // 8, _span(kind, run)
+            if bits <= 128:
+                own = U64 if bits <= 64 else U128
+                parts = []
+                rest = bits
+                for item in run:
+                    rest -= kind.fields[item].width
+                    part = f"({own.name})t->{layout.fields[position][item]}"
+                    parts.append(f"{part} << {rest}" if rest else part)
+                store = "stn" if bits <= 64 else "stn128"
+                w(f"{store}(d + {start}, {bits // 8}, {' | '.join(parts)});")
+            else:
+                for item in run:
+                    field = kind.fields[item]
+                    w(store_bits("d", str(field.offset), field.width, f"t->{layout.fields[position][item]}"))
+
+
+def store_bits(buffer: str, offset: str, width: int, place: str) -> str:
+    """A statement that writes a stored value to a bit offset."""
+    if width <= 64:
+        return f"bits_store64({buffer}, {offset}, {width}, {place});"
+    if width <= 128:
+        return f"bits_store128({buffer}, {offset}, {width}, {place});"
+    return f"bits_store({buffer}, {offset}, {width}, {place}.w);"

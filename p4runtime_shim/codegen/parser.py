@@ -1,0 +1,256 @@
+"""The parser to one C function: states are labels, transitions gotos, errors a jump to the end.
+
+`at` is the number of bytes taken so far. A state that can be reached again counts its visits, so that a program that
+never ends does not hang the switch: beyond the limit the packet gets error ParserTimeout.
+"""
+
+from __future__ import annotations
+
+from p4runtime_shim.codegen.actions import Statement
+from p4runtime_shim.codegen.expr import Compiler
+from p4runtime_shim.codegen.layout import Layout, clean, quote
+from p4runtime_shim.codegen.values import Kind, convert, literal, modular_kind
+from p4runtime_shim.codegen.writer import Writer
+from p4runtime_shim.program.model import (
+    Advance,
+    Const,
+    Extract,
+    ExtractNext,
+    Lookahead,
+    ParserCall,
+    ParserSet,
+    ParserState,
+    Primitive,
+    Source,
+    ValidBit,
+    Verify,
+)
+
+VISIT_LIMIT = 10000
+_NO_PRIMITIVE = Primitive("assign", (), Source())
+_BUILT_IN = {
+    "PacketTooShort": 1,
+    "NoMatch": 2,
+    "StackOutOfBounds": 3,
+    "HeaderTooShort": 4,
+    "ParserTimeout": 5,
+    "ParserInvalidArgument": 6,
+}
+
+
+def function(layout: Layout, w: Writer) -> None:
+    """`static void parse(s, p)`: headers out of the packet, parser_error, checksum_error."""
+    program = layout.program
+    with w.block("static void parse(struct sw *s, struct sw_packet *p)"):
+        w("struct phv *h = p->phv;\nconst uint8_t *d = p->data;\nconst uint32_t len = p->len;")
+        w("uint32_t at = 0, error = 0, visits = 0;")
+        w("(void)s;\n(void)h;\n(void)d;\n(void)len;\n(void)visits;")
+        for stack in layout.stacks:
+            w(f"h->n_{stack} = 0;")
+        if program.parser.start is not None:
+            reachable = _reachable(program.parser.states, program.parser.start)
+            w(f"goto {_label(layout, program.parser.start)};")
+            for position in reachable:
+                State(layout, position, w).write()
+            w("done:")
+        w('if (error)\n    SW_TRACE(s, p, "parser error %u", error);')
+        w("p->data += at;\np->len -= at;\np->parsed = at;\np->parser_error = error;")
+        w("p->checksum_error = verify_checksums(s, p, h);")
+
+
+def _label(layout: Layout, state: int | None) -> str:
+    if state is None:
+        return "done"
+    return f"state_{state}_{clean(layout.program.parser.states[state].name)}"
+
+
+def _reachable(states: tuple[ParserState, ...], start: int) -> list[int]:
+    order, seen = [], {start}
+    waiting = [start]
+    while waiting:
+        position = waiting.pop(0)
+        order.append(position)
+        for target in [case.next_state for case in states[position].cases] + [states[position].default]:
+            if target is not None and target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return order
+
+
+def _in_cycle(states: tuple[ParserState, ...], state: int) -> bool:
+    seen: set[int] = set()
+    waiting = [state]
+    while waiting:
+        item = states[waiting.pop()]
+        for target in [case.next_state for case in item.cases] + [item.default]:
+            if target == state:
+                return True
+            if target is not None and target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return False
+
+
+class State:
+    """Writes one parser state."""
+
+    def __init__(self, layout: Layout, position: int, w: Writer) -> None:
+        self.layout = layout
+        self.program = layout.program
+        self.position = position
+        self.state = self.program.parser.states[position]
+        self.c = Compiler(layout)
+        self.w = w
+
+    def write(self) -> None:
+        """Label, operations, transition."""
+        self.w(f"{_label(self.layout, self.position)}:;")
+        self.w(f'SW_TRACE(s, p, "parser state %s at byte %u", {quote(self.state.name)}, at);')
+        if _in_cycle(self.program.parser.states, self.position):
+            self.fail_if(f"++visits > {VISIT_LIMIT}", "ParserTimeout")
+        for op in self.state.ops:
+            if isinstance(op, Extract):
+                self.extract(f"h->{self.layout.headers[op.header]}", self.program.headers[op.header].type)
+            elif isinstance(op, ExtractNext):
+                self.extract_next(op.stack)
+            elif isinstance(op, ParserSet):
+                self.set(op)
+            elif isinstance(op, Verify):
+                code = self.c.masked(op.error, 32)
+                self.w(f"if (!({self.c.boolean(op.condition)})) {{\n    error = (uint32_t){code};\n    goto done;\n}}")
+            elif isinstance(op, Advance):
+                self.advance(op)
+            else:
+                assert isinstance(op, ParserCall)
+                Statement(self.layout, self.c, op.primitive, self.w).write()
+        self.select()
+
+    def fail_if(self, condition: str, error: str) -> None:
+        """A core parser error."""
+        code = self.program.error(error, _BUILT_IN[error])
+        self.w(f"if ({condition}) {{\n    error = {code}; /* {error} */\n    goto done;\n}}")
+
+    def extract(self, place: str, kind: int) -> None:
+        """One header at the current position."""
+        size = self.program.types[kind].width // 8
+        if size:
+            self.fail_if(f"len - at < {size}", "PacketTooShort")
+        self.w(f"extract_{self.layout.types[kind]}(&{place}, d + at);")
+        if size:
+            self.w(f"at += {size};")
+
+    def extract_next(self, stack: int) -> None:
+        """The next element of a stack."""
+        name, info = self.layout.stacks[stack], self.program.stacks[stack]
+        self.fail_if(f"h->n_{name} >= {len(info.headers)}", "StackOutOfBounds")
+        self.extract(f"h->{name}[h->n_{name}]", info.type)
+        self.w(f"h->n_{name}++;")
+
+    def advance(self, op: Advance) -> None:
+        """Skip whole bytes."""
+        if isinstance(op.bits, Const) and op.bits.value % 8 == 0 and op.bits.value >= 0:
+            size = min(op.bits.value // 8, (1 << 32) - 1)
+            if size:
+                self.fail_if(f"len - at < {size}u", "PacketTooShort")
+                self.w(f"at += {size};")
+            return
+        with self.w.block(""):
+            self.w(f"uint64_t bits = {self.c.index(op.bits)};")
+            self.fail_if("bits % 8", "ParserInvalidArgument")
+            self.fail_if("len - at < bits / 8", "PacketTooShort")
+            self.w("at += (uint32_t)(bits / 8);")
+
+    def lookahead(self, item: Lookahead) -> tuple[str, Kind]:
+        """Bits that were not yet taken; the length is checked before."""
+        start, bit, width = item.offset // 8, item.offset % 8, item.width
+        size = (bit + width + 7) // 8
+        kind = modular_kind(width, self.layout)
+        if size <= 8:
+            code, own = f"ldn(d + at + {start}, {size})", modular_kind(64, self.layout)
+        elif size <= 16:
+            code, own = f"ldn128(d + at + {start}, {size})", modular_kind(128, self.layout)
+        elif width > 128:
+            return f"{kind.prefix}_load(d + at, {item.offset}, {width})", kind
+        else:  # 17 bytes for an unaligned number of at most 128 bits
+            code = f"w3_to128(w3_load(d + at, {item.offset}, {width}))"
+            self.layout.wide.add(3)
+            return code, modular_kind(128, self.layout)
+        shift = size * 8 - bit - width
+        if shift:
+            code = f"({code} >> {shift})"
+        if bit:
+            code = f"({code} & {literal((1 << width) - 1, own)})"
+        return convert(code, own, kind), kind
+
+    def check_lookahead(self, item: Lookahead) -> None:
+        """PacketTooShort unless the bits are there."""
+        self.fail_if(f"len - at < {(item.offset + item.width + 7) // 8}", "PacketTooShort")
+
+    def set(self, op: ParserSet) -> None:
+        """Assign to a field."""
+        target = op.target
+        assert not isinstance(target, ValidBit)
+        statement = Statement(self.layout, self.c, _NO_PRIMITIVE, self.w)
+        if not isinstance(op.value, Lookahead):
+            statement.assign(target, op.value)
+            return
+        self.check_lookahead(op.value)
+        width = self.program.field(target).width
+        code, kind = self.lookahead(op.value)
+        own = modular_kind(width, self.layout)
+        code = convert(code, kind, own)
+        if op.value.width > width:
+            code = f"{own.prefix}_mask({code}, {width})" if own.wide else f"({code} & {literal((1 << width) - 1, own)})"
+        statement.store(self.c.place(target), width, code)
+
+    def select(self) -> None:
+        """The transition."""
+        state = self.state
+        lookaheads = [item for item in state.key if isinstance(item, Lookahead)]
+        for lookahead in lookaheads:
+            self.check_lookahead(lookahead)
+        if state.cases:
+            with self.w.block(""):
+                kinds = []
+                for number, item in enumerate(state.key):
+                    code, kind = self.key(item)
+                    kinds.append(kind)
+                    self.w(f"const {kind.name} k{number} = {code};")
+                for case in state.cases:
+                    tests = [
+                        _test(f"k{number}", value, mask, kinds[number], self.width(item))
+                        for number, (item, value, mask) in enumerate(
+                            zip(state.key, case.values, case.masks, strict=True)
+                        )
+                    ]
+                    condition = " && ".join(test for test in tests if test) or "1"
+                    self.w(f"if ({condition})\n    goto {_label(self.layout, case.next_state)};")
+                for number in range(len(kinds)):
+                    self.w(f"(void)k{number};")
+        self.w(f"goto {_label(self.layout, state.default)};")
+
+    def width(self, item: object) -> int:
+        """Bits of a key component."""
+        if isinstance(item, Lookahead):
+            return item.width
+        return 1 if isinstance(item, ValidBit) else self.program.field(item).width  # type: ignore[arg-type]
+
+    def key(self, item: object) -> tuple[str, Kind]:
+        """A key component as its bits."""
+        if isinstance(item, Lookahead):
+            return self.lookahead(item)
+        kind = modular_kind(self.width(item), self.layout)
+        if isinstance(item, ValidBit):
+            return self.c.valid(item.header), kind
+        return self.c.place(item), kind  # type: ignore[arg-type]
+
+
+def _test(name: str, value: int, mask: int, kind: Kind, width: int) -> str:
+    if mask == 0:
+        return ""
+    full = mask == (1 << width) - 1
+    if kind.wide:
+        left = name if full else f"{kind.prefix}_and({name}, {literal(mask, kind)})"
+        return f"{kind.prefix}_eq({left}, {literal(value, kind)})"
+    left = name if full else f"({name} & {literal(mask, kind)})"
+    return f"{left} == {literal(value, kind)}"

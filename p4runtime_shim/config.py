@@ -1,0 +1,287 @@
+"""What one switch process carries, as frozen values, and where they come from: a file or the command line.
+
+A file lists the switches of a process (YAML, or JSON, which is YAML too):
+
+    grpc: unix:/run/mrc/demo/switches.sock     # address of the P4Runtime server, or host:port
+    qdisc: false                               # optional: true sends through tc's disciplines (netem) of the interfaces
+    switches:
+      - name: t0-0@p0
+        device_id: 1
+        ports: {1: t0-0p0-eth1, 2: t0-0p0-eth2}
+        rates: {1: 100M, 2: 100M}              # line rate in bits/s; a single value holds for every port; 0 = no limit
+        cpu_port: 510                          # optional: turns packet-in and packet-out on
+        program: p4src/build/fabric.json       # optional: BMv2 JSON to start with; P4Runtime may replace it
+        queues: {queues: 8, max_packets: 256}  # optional: traffic manager, fields of values.QueueConfig
+
+Everything a person can get wrong here is found before anything is opened, and is one `ConfigError` with one sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from p4runtime_shim.values import QueueConfig
+
+DEFAULT_GRPC_ADDRESS = "127.0.0.1:9559"  # port of P4Runtime, IANA
+MAX_PORT = 510  # 9 bits; 511 is v1model's drop port
+MAX_DEVICE_ID = 2**64 - 1  # uint64, P4Runtime spec section 5
+MAX_INTERFACE_NAME = 15  # IFNAMSIZ - 1
+
+_RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:bit(?:/s|ps)?|bps)?\s*$", re.IGNORECASE)
+_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+class ConfigError(Exception):
+    """A setting that cannot be; the message says which and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchSettings:
+    """One switch: device id, interfaces by port number, line rates in bits/s by port number (absent or 0: no limit)."""
+
+    device_id: int = 0
+    name: str = ""
+    ports: Mapping[int, str] = field(default_factory=dict)
+    rates: Mapping[int, int] = field(default_factory=dict)
+    ports_down: frozenset[int] = frozenset()
+    cpu_port: int | None = None
+    program: Path | None = None
+    seed: int = 0
+    queues: QueueConfig = field(default_factory=QueueConfig)
+
+    @property
+    def label(self) -> str:
+        """The name, or the device id when it has none."""
+        return self.name or f"device {self.device_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """All switches of one process behind one gRPC address."""
+
+    switches: tuple[SwitchSettings, ...]
+    grpc_address: str = DEFAULT_GRPC_ADDRESS
+    qdisc: bool = False  # send through the queueing disciplines of the interfaces (tc) instead of past them
+
+
+def parse_rate(text: object, what: str = "rate") -> int:
+    """Bits/s from a number or from text like `100M`, `2.5Gbit/s`, `9600bps`; decimal factors."""
+    if isinstance(text, bool) or not isinstance(text, (int, float, str)):
+        raise ConfigError(f"{what} is {text!r}; give bits per second, like 100M or 2.5G")
+    match = _RATE.match(str(text) if isinstance(text, (int, str)) else format(text, "f"))
+    if match is None:
+        raise ConfigError(f"{what} is {text!r}; give bits per second, like 100M or 2.5G")
+    rate = round(float(match[1]) * _FACTORS[match[2].lower()])
+    if rate >= 2**63:
+        raise ConfigError(f"{what} is {text!r}, more than a port can be given")
+    return rate
+
+
+def parse_interface(text: str) -> tuple[int, str]:
+    """`(port, interface)` from `PORT@INTERFACE`, as simple_switch_grpc takes it."""
+    number, sign, interface = text.partition("@")
+    if not sign:
+        raise ConfigError(f"interface {text!r} has no '@'; write PORT@INTERFACE, like 1@eth0")
+    return _port_number(number, f"interface {text!r}"), _interface_name(interface, f"interface {text!r}")
+
+
+def load_file(path: Path) -> ProcessSettings:
+    """Settings from a YAML or JSON file; relative program paths are relative to the file."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        detail = " ".join(str(error).split())
+        raise ConfigError(f"{path} is not valid YAML or JSON: {detail}") from None
+    return from_document(document, where=str(path), directory=path.parent)
+
+
+def from_document(document: object, *, where: str, directory: Path = Path()) -> ProcessSettings:
+    """Settings from the parsed file."""
+    top = _mapping(document, where, {"grpc", "qdisc", "switches"})
+    address = top.get("grpc", DEFAULT_GRPC_ADDRESS)
+    if not isinstance(address, str):
+        raise ConfigError(f"{where}: grpc is {address!r}; give an address like 127.0.0.1:9559 or unix:/path")
+    listed = top.get("switches")
+    if not isinstance(listed, list) or not listed:
+        raise ConfigError(f"{where} lists no switch; give at least one under 'switches:'")
+    switches = tuple(_switch(item, f"{where}, switch {n}", directory) for n, item in enumerate(listed, 1))
+    qdisc = top.get("qdisc", False)
+    if not isinstance(qdisc, bool):
+        raise ConfigError(f"{where}: qdisc is {qdisc!r}; give true or false")
+    return check(ProcessSettings(switches, address, qdisc))
+
+
+def check(settings: ProcessSettings) -> ProcessSettings:
+    """The settings, or ConfigError when two switches collide or a port is named that a switch does not have."""
+    ids: dict[int, str] = {}
+    interfaces: dict[str, str] = {}
+    for switch in settings.switches:
+        if switch.device_id in ids:
+            raise ConfigError(f"device id {switch.device_id} is used twice; each switch needs its own")
+        ids[switch.device_id] = switch.label
+        for port, interface in switch.ports.items():
+            if interface in interfaces:
+                raise ConfigError(f"interface {interface} is given twice; it can be one port only")
+            interfaces[interface] = switch.label
+            if port == switch.cpu_port:
+                raise ConfigError(f"{switch.label}: port {port} is the CPU port; it can have no interface")
+        for port in (*switch.rates, *switch.ports_down):
+            if port not in switch.ports:
+                raise ConfigError(f"{switch.label} has no port {port}; give it an interface first")
+    check_address(settings.grpc_address)
+    return settings
+
+
+def check_address(address: str) -> None:
+    """ConfigError unless `address` is host:port or unix:PATH."""
+    if address.startswith(("unix:", "unix-abstract:")):
+        if not address.partition(":")[2]:
+            raise ConfigError(f"gRPC address {address!r} has no path; write unix:/path/to/socket")
+        return
+    host, sign, port = address.rpartition(":")
+    if not sign or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"gRPC address {address!r} is not HOST:PORT or unix:PATH")
+
+
+def _switch(item: object, where: str, directory: Path) -> SwitchSettings:
+    known = {"name", "device_id", "ports", "rates", "rate", "ports_down", "cpu_port", "program", "seed", "queues"}
+    given = _mapping(item, where, known)
+    name = given.get("name", "")
+    if not isinstance(name, str):
+        raise ConfigError(f"{where}: name is {name!r}; give text")
+    where = f"{where} ({name})" if name else where
+    ports = _ports(given.get("ports", {}), where)
+    program = given.get("program")
+    if program is not None and not isinstance(program, str):
+        raise ConfigError(f"{where}: program is {program!r}; give the path of a BMv2 JSON file")
+    cpu_port = given.get("cpu_port")
+    return SwitchSettings(
+        device_id=_integer(given.get("device_id"), f"{where}: device_id", 0, MAX_DEVICE_ID),
+        name=name,
+        ports=ports,
+        rates=_rates(given, ports, where),
+        ports_down=frozenset(_port_number(port, f"{where}: ports_down") for port in given.get("ports_down") or ()),
+        cpu_port=None if cpu_port is None else _cpu_port(cpu_port, f"{where}: cpu_port"),
+        program=None if program is None else directory / program,
+        seed=_integer(given.get("seed", 0), f"{where}: seed", 0, 2**64 - 1),
+        queues=_queues(given.get("queues", {}), where),
+    )
+
+
+def _ports(given: object, where: str) -> dict[int, str]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{where}: ports is {given!r}; write {{1: eth0, 2: eth1}}")
+    ports: dict[int, str] = {}
+    for number, interface in given.items():
+        port = _port_number(number, f"{where}: ports")
+        if port in ports:  # 1 and "1" are different keys in YAML, the same port here
+            raise ConfigError(f"{where}: port {port} is given twice")
+        ports[port] = _interface_name(interface, f"{where}: port {port}")
+    return ports
+
+
+def _rates(given: Mapping[str, Any], ports: Mapping[int, str], where: str) -> dict[int, int]:
+    rates = given.get("rates", given.get("rate", 0))
+    if "rates" in given and "rate" in given:
+        raise ConfigError(f"{where}: both rate and rates are given; keep one")
+    if not isinstance(rates, Mapping):
+        rate = parse_rate(rates, f"{where}: rate")
+        return dict.fromkeys(ports, rate) if rate else {}
+    return {_port_number(port, f"{where}: rates"): parse_rate(rate, f"{where}: rate") for port, rate in rates.items()}
+
+
+def _queues(given: object, where: str) -> QueueConfig:
+    values = _mapping(given, f"{where}: queues", {item.name for item in fields(QueueConfig)})
+    for key, value in values.items():
+        _integer(value, f"{where}: queues: {key}", 0, 2**31 - 1)
+    config = QueueConfig(**values)
+    if not 1 <= config.queues <= 8:
+        raise ConfigError(f"{where}: queues: a port has 1 to 8 queues, not {config.queues}")
+    return config
+
+
+def _mapping(value: object, where: str, known: set[str]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} is {type(value).__name__}, not a mapping of settings")
+    for key in value:
+        if key not in known:
+            raise ConfigError(f"{where}: unknown setting {key!r}; known are {', '.join(sorted(known))}")
+    return value
+
+
+def _integer(value: object, what: str, low: int, high: int) -> int:
+    if value is None:
+        raise ConfigError(f"{what} is missing")
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigError(f"{what} is {value!r}; give a whole number from {low} to {high}")
+    return value
+
+
+def _port_number(value: object, what: str) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) > MAX_PORT:
+        raise ConfigError(f"{what}: port {value!r} is not a number from 0 to {MAX_PORT}")
+    return int(text)
+
+
+def _cpu_port(value: object, what: str) -> int:
+    port = _port_number(value, what)
+    if port == 0:  # as simple_switch_grpc: 0 means "no CPU port" there
+        raise ConfigError(f"{what}: the CPU port cannot be 0")
+    return port
+
+
+def _interface_name(value: object, what: str) -> str:
+    if not isinstance(value, str) or not value or len(value) > MAX_INTERFACE_NAME or "/" in value or " " in value:
+        raise ConfigError(f"{what}: {value!r} is not the name of an interface (1 to {MAX_INTERFACE_NAME} characters)")
+    return value
+
+
+def settings_from_options(
+    *,
+    interfaces: Sequence[str],
+    rates: Sequence[str] = (),
+    device_id: int = 0,
+    name: str = "",
+    cpu_port: int | None = None,
+    ports_down: Sequence[int] = (),
+    program: Path | None = None,
+    seed: int = 0,
+    queues: QueueConfig | None = None,
+    grpc_address: str = DEFAULT_GRPC_ADDRESS,
+    qdisc: bool = False,
+) -> ProcessSettings:
+    """Settings of a process with one switch, from command-line texts (`1@eth0`; rates `1=100M`, or `100M` for all)."""
+    ports: dict[int, str] = {}
+    for text in interfaces:
+        port, interface = parse_interface(text)
+        if port in ports:
+            raise ConfigError(f"port {port} is given twice: {ports[port]} and {interface}")
+        ports[port] = interface
+    limits: dict[int, int] = {}
+    for text in rates:
+        number, sign, rate = text.partition("=")
+        if sign:
+            limits[_port_number(number, f"rate {text!r}")] = parse_rate(rate)
+        else:
+            limits = dict.fromkeys(ports, parse_rate(text)) | limits
+    switch = SwitchSettings(
+        device_id=_integer(device_id, "device id", 0, MAX_DEVICE_ID),
+        name=name,
+        ports=ports,
+        rates=limits,
+        ports_down=frozenset(_port_number(port, "--ports-down") for port in ports_down),
+        cpu_port=None if cpu_port is None else _cpu_port(cpu_port, "--cpu-port"),
+        program=program,
+        seed=_integer(seed, "seed", 0, 2**64 - 1),
+        queues=queues if queues is not None else QueueConfig(),
+    )
+    return check(ProcessSettings((switch,), grpc_address, qdisc))

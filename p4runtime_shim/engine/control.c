@@ -1,0 +1,331 @@
+/* Control plane operations: thin, each under the switch's lock. */
+#include "control.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct sw_call *new_call(uint32_t action, uint32_t words, const uint64_t *args) {
+    struct sw_call *call = malloc(sizeof *call + words * sizeof(uint64_t));
+    if (!call)
+        return NULL;
+    call->action = action;
+    call->arg_words = words;
+    if (words)
+        memcpy(call->args, args, words * sizeof(uint64_t));
+    return call;
+}
+
+static int set_target(struct sw_entry *e, const struct sw_target *t) {
+    struct sw_call *call = NULL;
+    if (!t->member && !t->group && !(call = new_call(t->action, t->arg_words, t->args)))
+        return SW_NO_MEMORY;
+    free(e->call);
+    e->call = call;
+    e->member = t->member;
+    e->group = t->group;
+    return SW_OK;
+}
+
+struct sw_entry *sw_ctl_insert(struct sw *sw, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                               const uint64_t *high, uint32_t prefix, int32_t priority, const struct sw_target *target) {
+    struct sw_table *t = &sw->tables[table];
+    const struct sw_table_desc *d = t->desc;
+    struct sw_entry *e = sw_entry_new(d);
+    if (!e || set_target(e, target)) {
+        sw_entry_free(e);
+        return NULL;
+    }
+    size_t bytes = d->words * sizeof(uint64_t);
+    memcpy(e->key, key, bytes);
+    if (d->kind == SW_TERNARY) {
+        memcpy(sw_entry_mask(d, e), mask, bytes);
+        memcpy(sw_entry_high(d, e), high, bytes);
+    }
+    e->prefix = prefix;
+    e->priority = priority;
+    sw_lock(sw);
+    int status = sw_table_add(t, e);
+    sw_unlock(sw);
+    if (status) {
+        sw_entry_free(e);
+        return NULL;
+    }
+    return e;
+}
+
+int sw_ctl_modify(struct sw *sw, struct sw_entry *entry, const struct sw_target *target) {
+    sw_lock(sw);
+    int status = set_target(entry, target);
+    sw_unlock(sw);
+    return status;
+}
+
+void sw_ctl_delete(struct sw *sw, uint32_t table, struct sw_entry *entry) {
+    sw_lock(sw);
+    sw_table_remove(&sw->tables[table], entry);
+    sw_unlock(sw);
+}
+
+int sw_ctl_default(struct sw *sw, uint32_t table, uint32_t action, uint32_t arg_words, const uint64_t *args) {
+    struct sw_call *call = NULL;
+    if (arg_words != UINT32_MAX && !(call = new_call(action, arg_words, args)))
+        return SW_NO_MEMORY;
+    sw_lock(sw);
+    struct sw_call *old = sw->tables[table].fallback;
+    sw->tables[table].fallback = call;
+    sw_unlock(sw);
+    free(old);
+    return SW_OK;
+}
+
+void sw_ctl_entry_counter(struct sw *sw, struct sw_entry *entry, int write, uint64_t *values) {
+    sw_lock(sw);
+    if (write) {
+        entry->packets = values[0];
+        entry->bytes = values[1];
+    } else {
+        values[0] = entry->packets;
+        values[1] = entry->bytes;
+    }
+    sw_unlock(sw);
+}
+
+static void configure(struct sw_meter *m, const double *c) {
+    *m = (struct sw_meter){0};
+    if (!c)
+        return;
+    m->configured = 1;
+    m->committed = (struct sw_meter_rate){c[0], (uint64_t)c[1], (uint64_t)c[1], 0};
+    m->peak = (struct sw_meter_rate){c[2], (uint64_t)c[3], (uint64_t)c[3], 0};
+}
+
+void sw_ctl_entry_meter(struct sw *sw, struct sw_entry *entry, const double *config) {
+    sw_lock(sw);
+    configure(&entry->meter, config);
+    sw_unlock(sw);
+}
+
+/* --- members and groups --- */
+
+struct sw_member *sw_ctl_member_add(struct sw *sw, uint32_t id, uint32_t action, uint32_t arg_words, const uint64_t *args) {
+    (void)sw;
+    struct sw_member *m = calloc(1, sizeof *m);
+    if (m && !(m->call = new_call(action, arg_words, args))) {
+        free(m);
+        m = NULL;
+    }
+    if (m)
+        m->id = id;
+    return m;
+}
+
+int sw_ctl_member_modify(struct sw *sw, struct sw_member *m, uint32_t action, uint32_t arg_words, const uint64_t *args) {
+    struct sw_call *call = new_call(action, arg_words, args);
+    if (!call)
+        return SW_NO_MEMORY;
+    sw_lock(sw);
+    struct sw_call *old = m->call;
+    m->call = call;
+    sw_unlock(sw);
+    free(old);
+    return SW_OK;
+}
+
+void sw_ctl_member_delete(struct sw *sw, struct sw_member *m) {
+    (void)sw; /* nothing refers to it: the caller made sure */
+    free(m->call);
+    free(m);
+}
+
+struct sw_group *sw_ctl_group_add(struct sw *sw, uint32_t id, uint32_t count, struct sw_member *const *slots) {
+    struct sw_group *g = calloc(1, sizeof *g);
+    if (g && sw_ctl_group_modify(sw, g, count, slots)) {
+        free(g);
+        g = NULL;
+    }
+    if (g)
+        g->id = id;
+    return g;
+}
+
+int sw_ctl_group_modify(struct sw *sw, struct sw_group *g, uint32_t count, struct sw_member *const *slots) {
+    struct sw_member **fresh = malloc((count + 1) * sizeof *fresh);
+    if (!fresh)
+        return SW_NO_MEMORY;
+    if (count)
+        memcpy(fresh, slots, count * sizeof *fresh);
+    sw_lock(sw);
+    struct sw_member **old = g->slots;
+    g->slots = fresh;
+    g->count = count;
+    sw_unlock(sw);
+    free(old);
+    return SW_OK;
+}
+
+void sw_ctl_group_delete(struct sw *sw, struct sw_group *g) {
+    (void)sw;
+    free(g->slots);
+    free(g);
+}
+
+/* --- cells --- */
+
+void sw_ctl_counter(struct sw *sw, uint32_t counter, uint32_t index, int write, uint64_t *values) {
+    sw_lock(sw);
+    struct sw_counter *c = &sw->counters[counter][index];
+    if (write)
+        *c = (struct sw_counter){values[0], values[1]};
+    values[0] = c->packets;
+    values[1] = c->bytes;
+    sw_unlock(sw);
+}
+
+void sw_ctl_counters(struct sw *sw, uint32_t counter, uint64_t *values) {
+    sw_lock(sw);
+    memcpy(values, sw->counters[counter], sw->program->counter[counter].size * sizeof(struct sw_counter));
+    sw_unlock(sw);
+}
+
+void sw_ctl_register(struct sw *sw, uint32_t reg, uint32_t index, int write, void *cell) {
+    sw_lock(sw);
+    size_t size = sw->program->reg[reg].cell_bytes;
+    uint8_t *at = sw->registers[reg].cells + index * size;
+    memcpy(write ? (void *)at : cell, write ? cell : (void *)at, size);
+    sw_unlock(sw);
+}
+
+void sw_ctl_meter(struct sw *sw, uint32_t meter, uint32_t index, const double *config) {
+    sw_lock(sw);
+    configure(&sw->meters[meter][index], config);
+    sw_unlock(sw);
+}
+
+/* --- replication, queues, digests, figures --- */
+
+int sw_ctl_replicas(struct sw *sw, int sessions, uint32_t id, uint32_t count, const struct sw_replica *at, uint32_t cut) {
+    sw_lock(sw);
+    int status = sw_map_set(sessions ? &sw->sessions : &sw->groups, id, at, count, cut);
+    sw_unlock(sw);
+    return status;
+}
+
+int sw_ctl_replicas_delete(struct sw *sw, int sessions, uint32_t id) {
+    sw_lock(sw);
+    int status = sw_map_delete(sessions ? &sw->sessions : &sw->groups, id);
+    sw_unlock(sw);
+    return status;
+}
+
+void sw_ctl_queue_limits(struct sw *sw, unsigned port, unsigned queue, uint32_t packets, uint32_t bytes) {
+    sw_lock(sw);
+    sw->port[port]->queue[queue].max_packets = packets;
+    sw->port[port]->queue[queue].max_bytes = bytes;
+    sw_unlock(sw);
+}
+
+int sw_ctl_digest(struct sw *sw, uint32_t *list, int64_t *time, uint64_t *values, uint32_t cap) {
+    sw_lock(sw);
+    struct sw_digest *m = sw->digests;
+    int words = -1;
+    if (m && m->words <= cap) {
+        sw->digests = m->next;
+        if (!sw->digests)
+            sw->digests_end = &sw->digests;
+        sw->digest_count--;
+        *list = m->list;
+        *time = m->time;
+        memcpy(values, m->values, m->words * sizeof(uint64_t));
+        words = (int)m->words;
+        free(m);
+    }
+    sw_unlock(sw);
+    return words;
+}
+
+uint64_t sw_ctl_digests_lost(struct sw *sw) {
+    sw_lock(sw);
+    uint64_t lost = sw->digests_lost;
+    sw_unlock(sw);
+    return lost;
+}
+
+void sw_ctl_logging(struct sw *sw, int messages, int trace, int event) {
+    sw_lock(sw);
+    sw->logging = messages != 0;
+    sw->tracing = trace != 0;
+    sw->line_event = event;
+    sw_unlock(sw);
+}
+
+int sw_ctl_line(struct sw *sw, int64_t *time, char *text, uint32_t cap) {
+    sw_lock(sw);
+    struct sw_line *line = sw->lines;
+    int length = -1;
+    if (line && cap) {
+        sw->lines = line->next;
+        if (!sw->lines)
+            sw->lines_end = &sw->lines;
+        sw->line_count--;
+        size_t n = strlen(line->text);
+        n = n < cap ? n : cap - 1;
+        memcpy(text, line->text, n);
+        text[n] = 0;
+        *time = line->time;
+        length = (int)n;
+        free(line);
+    }
+    sw_unlock(sw);
+    return length;
+}
+
+uint64_t sw_ctl_lines_lost(struct sw *sw) {
+    sw_lock(sw);
+    uint64_t lost = sw->lines_lost;
+    sw_unlock(sw);
+    return lost;
+}
+
+void sw_ctl_stats(struct sw *sw, uint64_t *drops) {
+    sw_lock(sw);
+    memcpy(drops, sw->drops, sizeof sw->drops);
+    sw_unlock(sw);
+}
+
+int sw_ctl_port_stats(struct sw *sw, unsigned port, struct sw_port_stats *out) {
+    sw_lock(sw);
+    int status = sw_port_stats(sw, port, out);
+    sw_unlock(sw);
+    return status;
+}
+
+int sw_ctl_port_rate(struct sw *sw, unsigned port, uint64_t rate, int64_t slack) {
+    sw_lock(sw);
+    int status = sw_set_port_rate(sw, port, rate, slack);
+    sw_unlock(sw);
+    return status;
+}
+
+void sw_ctl_event(struct sw *sw, int fd) {
+    sw_lock(sw);
+    sw_set_event(sw, fd);
+    sw_unlock(sw);
+}
+
+void sw_ctl_port_event(struct sw *sw, unsigned port, int fd) {
+    sw_lock(sw);
+    sw_set_port_event(sw, port, fd);
+    sw_unlock(sw);
+}
+
+void sw_ctl_digest_event(struct sw *sw, int fd) {
+    sw_lock(sw);
+    sw_set_digest_event(sw, fd);
+    sw_unlock(sw);
+}
+
+void sw_ctl_epoch(struct sw *sw, int64_t epoch) {
+    sw_lock(sw);
+    sw_set_epoch(sw, epoch);
+    sw_unlock(sw);
+}

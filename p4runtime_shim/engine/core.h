@@ -1,0 +1,251 @@
+/* Inside the switch: packets, ports, state, and what a compiled program exports (struct sw_program).
+ *
+ * The engine knows nothing of the program but its tables' shapes and the functions below; the program knows the engine's
+ * structs, so that table lookups, counters and registers compile to straight code. A packet keeps its parsed headers (the
+ * "phv", a struct of the generated code) next to its bytes while it is queued, because egress goes on where ingress ended. */
+#ifndef SW_CORE_H
+#define SW_CORE_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "hash.h"
+#include "switch.h"
+#include "table.h"
+#include "wide.h"
+
+#define SW_ABI 3
+#define SW_MAX_QUEUES 8
+#define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
+#define SW_MAX_WORK 1024 /* the same, of all packets in one call of a verb */
+
+enum sw_instance { SW_NORMAL, SW_INGRESS_CLONE, SW_EGRESS_CLONE, SW_COALESCED, SW_RECIRC, SW_REPLICATION, SW_RESUBMIT };
+
+struct sw_packet {
+    struct sw_packet *next; /* in a queue or the pool */
+    uint8_t *data;          /* what follows the parsed headers */
+    uint32_t len;           /* bytes from data */
+    uint32_t parsed;        /* bytes before data that the parser took */
+    uint32_t length;        /* as the program sees it: follows add_header and remove_header */
+    uint32_t ingress_len;   /* as counters and meters see it */
+    uint32_t cut;           /* truncate(): at most so many bytes leave */
+    uint32_t egress_spec, mcast;
+    uint32_t parser_error;
+    uint32_t clone_session, clone_list, resubmit_list, recirc_list, digest_list;
+    uint16_t egress_port, arrival_port;
+    uint8_t clone, resubmit, recirc; /* asked for */
+    uint8_t checksum_error, exited, failed, passes, queue;
+    uint32_t wire_len; /* bytes counted against the queue's limit */
+    int64_t enqueued;
+    uint64_t id; /* for the trace; copies get their own */
+    uint8_t *base; /* first byte of the buffer */
+    void *phv;
+};
+
+struct sw_queue {
+    struct sw_packet *head, *tail;
+    uint32_t packets, bytes, max_packets, max_bytes;
+};
+
+struct sw_port {
+    struct sw_queue queue[SW_MAX_QUEUES];
+    uint32_t waiting; /* bit q: queue q is not empty */
+    uint16_t number;
+    uint8_t up, ready_listed;
+    int event;
+    uint64_t rate;
+    int64_t slack, free_at;
+    uint64_t remainder; /* of free_at, in units of 1/rate ns */
+    struct sw_port_stats stats;
+};
+
+struct sw_counter {
+    uint64_t packets, bytes;
+};
+
+struct sw_replica {
+    uint16_t port, instance;
+};
+
+struct sw_replicas { /* a multicast group or clone session */
+    uint32_t id, count, cut;
+    struct sw_replica at[];
+};
+
+struct sw_digest {
+    int64_t time;
+    uint32_t list, words;
+    struct sw_digest *next;
+    uint64_t values[];
+};
+
+struct sw_line {
+    int64_t time;
+    struct sw_line *next;
+    char text[];
+};
+
+struct sw_map { /* id -> replicas, open addressing by the table code's hash */
+    struct sw_replicas **slots;
+    uint32_t mask, count;
+};
+
+struct sw_register {
+    uint8_t *cells;
+};
+
+struct sw {
+    const struct sw_program *program;
+    struct sw_table *tables;
+    struct sw_counter **counters;
+    struct sw_register *registers;
+    struct sw_meter **meters;
+    int64_t now, epoch;
+    uint64_t now_us; /* of the program's clock */
+    uint64_t random;
+    uint8_t *scratch; /* for checksums over payload: max_frame and all headers */
+
+    struct sw_packet *pool;
+    uint8_t *slab;
+    size_t slab_bytes;
+    uint32_t max_frame, buffer_packets, in_use;
+    uint32_t headroom, room; /* bytes before a received frame; of the whole buffer */
+
+    struct sw_port *port[SW_MAX_PORTS];
+    struct sw_port *port_list;
+    uint32_t port_count, queues;
+    uint16_t *ready;
+    uint32_t ready_count;
+    int event, digest_event, outside_ready;
+
+    struct sw_map groups, sessions;
+    struct sw_digest *digests, **digests_end;
+    uint32_t digest_count;
+    uint64_t digests_lost;
+
+    struct sw_line *lines, **lines_end; /* log_msg(), failed assertions, and the trace */
+    uint32_t line_count;
+    int line_event;
+    uint8_t logging, tracing; /* which of the two are wanted */
+    uint64_t lines_lost, packet_ids;
+    uint64_t drops[SW_DROP_COUNT];
+    uint64_t seed;
+    uint32_t device_id;
+    uint32_t work; /* further passes that the running verb may start */
+    pthread_mutex_t lock;
+};
+
+struct sw_register_desc {
+    const char *name;
+    uint32_t size, cell_bytes;
+};
+struct sw_array_desc { /* counters; meters (packets: unit) */
+    const char *name;
+    uint32_t size, packets;
+};
+struct sw_action_desc {
+    const char *name;
+    uint32_t arg_words;
+};
+struct sw_digest_desc {
+    uint32_t id, words;
+};
+
+/* What the shared object of a program exports as `sw_program`. */
+struct sw_program {
+    uint32_t abi, phv_size, headroom; /* headroom: the most bytes that the deparser can emit */
+    uint32_t tables, counters, registers, meters, actions, digests, key_words;
+    const struct sw_table_desc *table;
+    const struct sw_array_desc *counter, *meter;
+    const struct sw_register_desc *reg;
+    const struct sw_action_desc *action;
+    const struct sw_digest_desc *digest;
+
+    void (*set_arrival)(void *phv, uint32_t port, uint32_t length, uint64_t now_us);
+    void (*set_instance)(void *phv, uint32_t instance);
+    void (*set_length)(void *phv, uint32_t length);
+    void (*set_ingress_port)(void *phv, uint32_t port);
+    void (*set_enqueue)(void *phv, uint64_t now_us, uint32_t depth);
+    void (*set_rid)(void *phv, uint32_t rid);
+    uint32_t (*get_priority)(const void *phv);
+    void (*reset_metadata)(void *phv);
+    void (*copy_list)(void *to, const void *from, uint32_t list);
+    void (*read_digest)(const void *phv, uint32_t list, uint64_t *values);
+
+    void (*parse)(struct sw *, struct sw_packet *);
+    void (*ingress)(struct sw *, struct sw_packet *); /* sets egress_spec, mcast */
+    /* Metadata of dequeue, then the pipeline; sets egress_spec. */
+    void (*egress)(struct sw *, struct sw_packet *, uint64_t enqueued_us, uint32_t depth);
+    uint32_t (*headers_size)(struct sw *, struct sw_packet *); /* also updates checksums */
+    void (*emit)(const void *phv, uint8_t *to);
+};
+
+/* pool.c */
+int sw_pool_make(struct sw *sw);
+void sw_pool_free(struct sw *sw);
+struct sw_packet *sw_packet_new(struct sw *sw);
+void sw_packet_free(struct sw *sw, struct sw_packet *p);
+/* A copy with bytes (from the start of data, or of the parsed headers) and, when asked, phv. */
+struct sw_packet *sw_packet_copy(struct sw *sw, const struct sw_packet *p, int with_phv, int from_start);
+
+/* queue.c */
+void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason);
+void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned port);
+struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port);
+int64_t sw_line_start(const struct sw_port *port, int64_t now);
+void sw_line_take(struct sw_port *port, int64_t start, uint32_t bytes);
+void sw_drain_dead(struct sw *sw, struct sw_port *port);
+
+/* pipe.c */
+void sw_run_ingress(struct sw *sw, struct sw_packet *p);
+/* Egress and deparser. The packet if it is to be sent, NULL when it went elsewhere. */
+struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t depth);
+void sw_set_now(struct sw *sw, int64_t now);
+
+/* state.c */
+uint32_t sw_meter_run(struct sw_meter *m, uint64_t now_us, uint64_t amount);
+const struct sw_replicas *sw_map_find(const struct sw_map *map, uint32_t id);
+int sw_map_set(struct sw_map *map, uint32_t id, const struct sw_replica *at, uint32_t count, uint32_t cut);
+int sw_map_delete(struct sw_map *map, uint32_t id);
+void sw_map_clear(struct sw_map *map);
+void sw_send_digest(struct sw *sw, struct sw_packet *p);
+void sw_clear_digests(struct sw *sw);
+
+/* log.c; the first two are called by generated code */
+void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *values);
+void sw_failed(struct sw *sw, struct sw_packet *p, const char *what);
+void sw_trace(struct sw *sw, const struct sw_packet *p, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void sw_clear_lines(struct sw *sw);
+
+/* One line of the trace about a packet; costs a test when nobody traces. */
+#define SW_TRACE(sw, p, ...)                                                                                            \
+    do {                                                                                                                \
+        if (__builtin_expect((sw)->tracing, 0))                                                                         \
+            sw_trace(sw, p, __VA_ARGS__);                                                                               \
+    } while (0)
+
+SW_INLINE uint64_t sw_random(struct sw *sw) { /* splitmix64 */
+    uint64_t z = sw->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+SW_INLINE uint64_t sw_random_between(struct sw *sw, uint64_t low, uint64_t high) {
+    uint64_t span = high - low + 1; /* 0: the whole range */
+    uint64_t r = sw_random(sw);
+    if (!span)
+        return r;
+    for (uint64_t limit = -span % span; ((u128)r * span & UINT64_MAX) < limit;)
+        r = sw_random(sw);
+    return low + (uint64_t)((u128)r * span >> 64);
+}
+
+SW_INLINE void sw_count(struct sw_counter *cells, uint32_t size, uint64_t index, const struct sw_packet *p) {
+    if (index < size) {
+        cells[index].packets++;
+        cells[index].bytes += p->ingress_len;
+    }
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* Lines for people: log_msg() of the program, failed assertions, and the trace of packets. They wait in a bounded list, as
+ * whoever moves packets must not call into whoever reads them. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core.h"
+
+#define MAX_LINES 16384
+
+static void add_line(struct sw *sw, const char *text, size_t length) {
+    struct sw_line *line = sw->line_count < MAX_LINES ? malloc(sizeof *line + length + 1) : NULL;
+    if (!line) {
+        sw->lines_lost++;
+        return;
+    }
+    line->time = sw->now;
+    line->next = NULL;
+    memcpy(line->text, text, length);
+    line->text[length] = 0;
+    *sw->lines_end = line;
+    sw->lines_end = &line->next;
+    sw->line_count++;
+    uint64_t one = 1;
+    if (sw->line_event >= 0 && write(sw->line_event, &one, sizeof one) < 0) {
+        /* a full eventfd is signalled already */
+    }
+}
+
+void sw_clear_lines(struct sw *sw) {
+    for (struct sw_line *line = sw->lines, *next; line; line = next) {
+        next = line->next;
+        free(line);
+    }
+    sw->lines = NULL;
+    sw->lines_end = &sw->lines;
+    sw->line_count = 0;
+}
+
+void sw_trace(struct sw *sw, const struct sw_packet *p, const char *format, ...) {
+    char text[400];
+    int used = snprintf(text, sizeof text, "packet %llu: ", (unsigned long long)p->id);
+    va_list args;
+    va_start(args, format);
+    int more = vsnprintf(text + used, sizeof text - (size_t)used, format, args);
+    va_end(args);
+    size_t length = (size_t)used + (more > 0 ? (size_t)more : 0);
+    add_line(sw, text, length < sizeof text ? length : sizeof text - 1);
+}
+
+static size_t print_number(char *out, size_t cap, i128 value) {
+    char digits[48];
+    size_t n = 0, used = 0;
+    u128 v = value < 0 ? -(u128)value : (u128)value;
+    do {
+        digits[n++] = (char)('0' + (int)(v % 10));
+        v /= 10;
+    } while (v);
+    if (value < 0)
+        digits[n++] = '-';
+    while (n && used < cap)
+        out[used++] = digits[--n];
+    return used;
+}
+
+/* Each {} of the format is replaced by the next value; \{ and \} stand for themselves. */
+void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *values) {
+    char text[512];
+    size_t used = 0;
+    unsigned next = 0;
+    if (!sw->logging)
+        return;
+    for (const char *f = format; *f && used < sizeof text - 1; f++) {
+        const char *end = *f == '{' ? strchr(f, '}') : NULL;
+        if (*f == '\\' && (f[1] == '{' || f[1] == '}')) {
+            text[used++] = *++f;
+        } else if (end && next < count) {
+            used += print_number(text + used, sizeof text - 1 - used, values[next++]);
+            f = end;
+        } else {
+            text[used++] = *f;
+        }
+    }
+    add_line(sw, text, used);
+}
+
+void sw_failed(struct sw *sw, struct sw_packet *p, const char *what) {
+    p->failed = 1;
+    if (sw->logging || sw->tracing)
+        add_line(sw, what, strlen(what));
+}

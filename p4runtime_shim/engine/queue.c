@@ -1,0 +1,171 @@
+/* The traffic manager: strict priority queues, their limits, the line of a port, and which ports have become ready. */
+#include <unistd.h>
+
+#include "core.h"
+
+static const char *const reason_text[] = {
+#define TEXT(name, text) text,
+    SW_DROP_REASONS(TEXT)
+#undef TEXT
+};
+
+static void signal_fd(int fd) {
+    uint64_t one = 1;
+    if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
+        /* a full eventfd is signalled already */
+    }
+}
+
+void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason) {
+    sw->drops[reason]++;
+    if (p) {
+        SW_TRACE(sw, p, "dropped: %s", reason_text[reason]);
+        sw_packet_free(sw, p);
+    }
+}
+
+/* Tell whoever transmits that the port has something to send. */
+static void announce(struct sw *sw, struct sw_port *port) {
+    if (port->ready_listed)
+        return;
+    port->ready_listed = 1;
+    sw->ready[sw->ready_count++] = port->number;
+    sw->outside_ready = 1;
+    signal_fd(port->event);
+}
+
+/* A port that does not exist or has no carrier: egress still runs, as its effects (registers, counters) are part of the
+ * program, and what it would send is dropped. */
+static void to_nowhere(struct sw *sw, struct sw_packet *p, enum sw_drop reason) {
+    p = sw_run_egress(sw, p, 0);
+    if (p)
+        sw_drop(sw, p, reason);
+}
+
+void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned number) {
+    struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
+    uint32_t priority = sw->program->get_priority(p->phv);
+    p->egress_port = (uint16_t)number;
+    if (priority >= sw->queues) {
+        sw_drop(sw, p, SW_DROP_bad_priority);
+        return;
+    }
+    p->queue = (uint8_t)priority;
+    p->enqueued = sw->now;
+    if (!port || !port->up) {
+        sw->program->set_enqueue(p->phv, sw->now_us, 0);
+        if (port)
+            port->stats.down_drops++;
+        to_nowhere(sw, p, port ? SW_DROP_port_down : SW_DROP_no_port);
+        return;
+    }
+    struct sw_queue *q = &port->queue[priority];
+    p->wire_len = p->length < p->cut ? p->length : p->cut;
+    if ((q->max_packets && q->packets >= q->max_packets) || (q->max_bytes && q->bytes + p->wire_len > q->max_bytes)) {
+        port->stats.queue_drops++;
+        sw_drop(sw, p, SW_DROP_queue_full);
+        return;
+    }
+    SW_TRACE(sw, p, "queued for port %u, priority %u, behind %u packets", number, priority, q->packets);
+    sw->program->set_enqueue(p->phv, sw->now_us, q->packets);
+    p->next = NULL;
+    if (q->head)
+        q->tail->next = p;
+    else
+        q->head = p;
+    q->tail = p;
+    q->packets++;
+    q->bytes += p->wire_len;
+    int was_empty = !port->waiting;
+    port->waiting |= 1u << priority;
+    if (was_empty)
+        announce(sw, port);
+}
+
+struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port) {
+    (void)sw;
+    if (!port->waiting)
+        return NULL;
+    struct sw_queue *q = &port->queue[31 - __builtin_clz(port->waiting)];
+    struct sw_packet *p = q->head;
+    q->head = p->next;
+    q->packets--;
+    q->bytes -= p->wire_len;
+    if (!q->head)
+        port->waiting &= ~(1u << p->queue);
+    return p;
+}
+
+/* When a frame handed over now starts on the line: at once, or, with slack, when the line became free a little ago. */
+int64_t sw_line_start(const struct sw_port *port, int64_t now) {
+    return now - port->free_at <= port->slack ? port->free_at : now;
+}
+
+/* The line is busy for bytes * 8 / rate seconds; the fraction of a nanosecond is carried over while frames are back to back. */
+void sw_line_take(struct sw_port *port, int64_t start, uint32_t bytes) {
+    if (start != port->free_at)
+        port->remainder = 0;
+    u128 units = (u128)bytes * 8 * 1000000000u + port->remainder;
+    port->free_at = start + (int64_t)(units / port->rate);
+    port->remainder = (uint64_t)(units % port->rate);
+}
+
+void sw_drain_dead(struct sw *sw, struct sw_port *port) {
+    struct sw_packet *p;
+    while ((p = sw_dequeue(sw, port))) {
+        port->stats.down_drops++;
+        p = sw_run_egress(sw, p, port->queue[p->queue].packets);
+        if (p)
+            sw_drop(sw, p, SW_DROP_port_down);
+    }
+}
+
+size_t sw_take_ready(struct sw *sw, uint16_t *ports, size_t cap) {
+    size_t n = sw->ready_count < cap ? sw->ready_count : cap;
+    for (size_t i = 0; i < n; i++) {
+        ports[i] = sw->ready[--sw->ready_count];
+        sw->port[ports[i]]->ready_listed = 0;
+    }
+    return n;
+}
+
+int sw_has_backlog(const struct sw *sw, unsigned port) {
+    return port < SW_MAX_PORTS && sw->port[port] && sw->port[port]->waiting != 0;
+}
+
+int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int64_t slack) {
+    if (port >= SW_MAX_PORTS || !sw->port[port])
+        return -1;
+    sw->port[port]->rate = bits_per_second;
+    sw->port[port]->slack = slack;
+    sw->port[port]->remainder = 0;
+    return 0;
+}
+
+int64_t sw_port_free_at(const struct sw *sw, unsigned port) {
+    return port < SW_MAX_PORTS && sw->port[port] && sw->port[port]->rate ? sw->port[port]->free_at : INT64_MIN;
+}
+
+int64_t sw_next_wakeup(struct sw *sw) {
+    int64_t best = SW_NEVER;
+    for (uint32_t i = 0; i < sw->port_count; i++) {
+        const struct sw_port *port = &sw->port_list[i];
+        if (port->waiting && port->rate && port->up && port->free_at < best)
+            best = port->free_at;
+    }
+    return best;
+}
+
+int sw_port_stats(const struct sw *sw, unsigned port, struct sw_port_stats *out) {
+    if (port >= SW_MAX_PORTS || !sw->port[port])
+        return -1;
+    const struct sw_port *p = sw->port[port];
+    *out = p->stats;
+    out->up = p->up;
+    out->queued_packets = out->queued_bytes = 0;
+    for (uint32_t q = 0; q < sw->queues; q++) {
+        out->queued_packets += p->queue[q].packets;
+        out->queued_bytes += p->queue[q].bytes;
+    }
+    return 0;
+}

@@ -1,0 +1,134 @@
+/* The switch as a C object: the device verbs, for whoever moves its packets (driver.c, ctypes).
+ *
+ * A `struct sw` is one switch: ports, queues, a packet pool, and the tables and state of the P4 program loaded into it.
+ * It reads no clock and opens no socket: every verb takes `now` (nanoseconds, monotonic, of the caller's choosing), and
+ * frames go in and come out by value. Parser and ingress run inside sw_receive(), egress and deparser inside
+ * sw_transmit(), as in BMv2.
+ *
+ * Locking: one mutex a switch. Functions marked [locked] expect the caller to hold it, so that a driver can take it once a
+ * batch; the sw_dev_* wrappers take it themselves. No function blocks on anything else. */
+#ifndef SWITCH_H
+#define SWITCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SW_NEVER INT64_MAX /* "no time": nothing to do until there is input */
+#define SW_MAX_PORTS 512   /* port numbers are 9 bits wide; 511 is the drop port */
+#define SW_DROP_PORT 511
+
+struct sw;
+
+/* Creation. `ports` lists the port numbers that exist (0..510). Returns NULL when memory is short or a number is wrong. */
+struct sw_config {
+    uint32_t device_id;
+    uint32_t queues;         /* strict priority queues a port, 1..8; the highest number goes first */
+    uint32_t queue_packets;  /* limit of each queue in packets, 0 = none */
+    uint32_t queue_bytes;    /* limit of each queue in bytes, 0 = none */
+    uint32_t buffer_packets; /* packets the whole switch can hold */
+    uint32_t max_frame;      /* longest frame taken or sent, in bytes */
+    uint64_t seed;           /* of random(), and nothing else */
+    const uint16_t *ports;
+    uint32_t port_count;
+};
+
+struct sw *sw_create(const struct sw_config *config);
+void sw_destroy(struct sw *sw);
+
+void sw_lock(struct sw *sw);
+void sw_unlock(struct sw *sw);
+
+/* --- device verbs [locked] --- */
+
+/* A frame arrived on `port`. The bytes are copied. Unknown ports, down ports and frames that are empty or longer than
+ * max_frame are counted drops. */
+void sw_receive(struct sw *sw, unsigned port, const void *data, size_t len, int64_t now);
+
+/* The next frame of `port`, copied to `buf`; its length, or 0 when there is none now (queue empty, line not free, port
+ * down). A frame longer than `cap` is dropped and counted; cap >= max_frame never drops. */
+size_t sw_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
+
+/* Earliest time at which sw_tick() or sw_transmit() may have something to do without further input; SW_NEVER when none.
+ * It covers ports with a rate and a backlog (the time their line is free); a port without a rate has no line of its own,
+ * so its backlog is announced by sw_take_ready() only. */
+int64_t sw_next_wakeup(struct sw *sw);
+
+/* Time passes (ages meters and the like; a program may need nothing). */
+void sw_tick(struct sw *sw, int64_t now);
+
+/* Carrier. Frames queued for a port that goes down run through egress and are then dropped and counted (port_down). */
+void sw_port_changed(struct sw *sw, unsigned port, int up, int64_t now);
+
+/* Ports that went from "nothing to send" to "something to send" since last asked, by any verb on any port (egress clones and
+ * recirculation reach other ports too). Writes at most `cap` numbers, returns how many; call again while it returns cap. */
+size_t sw_take_ready(struct sw *sw, uint16_t *ports, size_t cap);
+
+/* True when the port has a frame queued (sw_transmit may still return 0 because its line is busy or egress drops it). */
+int sw_has_backlog(const struct sw *sw, unsigned port);
+
+/* Line of a port: 0 = no limit. With a rate, frame n+1 starts when frame n has left, bit-exact without drift. `slack` ns lets
+ * a late caller make up for lost line time (0 = never, for virtual time; a few 100 us for a real-time driver). */
+int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int64_t slack);
+/* Time from which the line of the port is free (a value not after now means it is free already). */
+int64_t sw_port_free_at(const struct sw *sw, unsigned port);
+
+/* The zero of the P4 timestamps (microseconds since then). Default 0. */
+void sw_set_epoch(struct sw *sw, int64_t epoch);
+
+/* --- events: eventfd descriptors that the engine writes an 8-byte 1 to; -1 = none --- */
+
+/* Written by the sw_dev_* wrappers (control plane packet-out, port_changed ...) when they left a port ready: for a driver
+ * asleep in epoll. The driver's own sw_* calls never write it. [locked] */
+void sw_set_event(struct sw *sw, int fd);
+/* Written whenever `port` becomes ready, whoever caused it: for a packet-in reader of the CPU port. [locked] */
+void sw_set_port_event(struct sw *sw, unsigned port, int fd);
+/* Written whenever a digest is queued. [locked] */
+void sw_set_digest_event(struct sw *sw, int fd);
+
+/* --- the same verbs, taking the lock themselves --- */
+void sw_dev_receive(struct sw *sw, unsigned port, const void *data, size_t len, int64_t now);
+size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
+int64_t sw_dev_next_wakeup(struct sw *sw);
+void sw_dev_tick(struct sw *sw, int64_t now);
+void sw_dev_port_changed(struct sw *sw, unsigned port, int up, int64_t now);
+size_t sw_dev_take_ready(struct sw *sw, uint16_t *ports, size_t cap);
+
+/* --- figures [locked] --- */
+struct sw_port_stats {
+    uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+    uint64_t queue_drops, down_drops;
+    uint32_t queued_packets, queued_bytes;
+    int32_t up;
+};
+int sw_port_stats(const struct sw *sw, unsigned port, struct sw_port_stats *out);
+
+#define SW_DROP_REASONS(X)                                                                                              \
+    X(ingress, "the program dropped it in ingress")                                                                     \
+    X(egress, "the program dropped it in egress")                                                                       \
+    X(queue_full, "the queue was at its limit")                                                                         \
+    X(no_buffer, "the packet pool was empty")                                                                           \
+    X(no_port, "sent to or received from a port that does not exist")                                                   \
+    X(port_down, "sent to or received from a port without carrier")                                                     \
+    X(no_pipeline, "no program is loaded")                                                                              \
+    X(frame_size, "an empty or too long frame")                                                                         \
+    X(bad_priority, "priority at or above the number of queues")                                                        \
+    X(no_group, "multicast group without replicas, or unknown")                                                         \
+    X(no_session, "clone to a session that is not configured")                                                          \
+    X(loop_limit, "resubmitted, recirculated or cloned too often")                                                      \
+    X(assertion, "an assert or assume of the program failed")
+enum sw_drop {
+#define SW_DROP_ENUM(name, text) SW_DROP_##name,
+    SW_DROP_REASONS(SW_DROP_ENUM)
+#undef SW_DROP_ENUM
+    SW_DROP_COUNT
+};
+uint64_t sw_drops(const struct sw *sw, enum sw_drop reason);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+# ruff: noqa: N818 - the names are those of gRPC status codes, which they become
+"""What can go wrong when a switch is loaded or written to; every message is one sentence for the person who asked."""
+
+from __future__ import annotations
+
+
+class SwitchError(Exception):
+    """Base of all errors of the embedded switch."""
+
+
+class NotFound(SwitchError):
+    """The named table, action, entry, member, group, counter... does not exist."""
+
+
+class AlreadyExists(SwitchError):
+    """The entry, member, group or session is there already."""
+
+
+class InvalidArgument(SwitchError):
+    """A value out of range, a match of the wrong kind, an action that the table does not have..."""
+
+
+class ResourceExhausted(SwitchError):
+    """The table, profile or group is full."""
+
+
+class PermissionDenied(SwitchError):
+    """The object is constant: const entries, const default action."""
+
+
+class BuildError(SwitchError):
+    """The C compiler is missing or refused the generated program."""
+
+
+class InvalidProgram(SwitchError):
+    """The file is not BMv2 JSON, or contradicts itself."""
+
+
+class Unsupported(SwitchError):
+    """The program uses something that this switch does not execute.
+
+    `construct` names it, `file` and `line` say where it is in the P4 source (None and 0 when the JSON does not tell).
+    """
+
+    def __init__(self, construct: str, file: str | None = None, line: int = 0) -> None:
+        where = f" ({file}:{line})" if file else ""
+        super().__init__(f"not supported by the embedded switch: {construct}{where}")
+        self.construct = construct
+        self.file = file
+        self.line = line

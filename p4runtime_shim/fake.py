@@ -1,0 +1,223 @@
+# ruff: noqa: D102 - the methods are documented in p4runtime_shim/switch.py
+"""A switch in memory that forwards nothing: the control plane of `Switch`, for tests of what stands above it.
+
+It keeps what it is told and answers as the engine does (same errors for missing, double and referenced objects). Frames
+for the controller are put into `outbox` by a test, packets from it are found in `inbox`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from p4runtime_shim.errors import AlreadyExists, NotFound
+from p4runtime_shim.values import ActionCall, CloneSession, CounterValue, Digest, Entry, Match, MeterConfig, Replica
+
+_Key = tuple[tuple[Match, ...], int]
+
+
+@dataclass(slots=True)
+class _Table:
+    entries: dict[_Key, Entry] = field(default_factory=dict)
+    counters: dict[_Key, CounterValue] = field(default_factory=dict)
+    meters: dict[_Key, MeterConfig] = field(default_factory=dict)
+    default: ActionCall | None = None
+
+    def find(self, name: str, match: tuple[Match, ...], priority: int) -> _Key:
+        if (match, priority) not in self.entries:
+            raise NotFound(f"table {name} has no such entry")
+        return match, priority
+
+
+class FakeSwitch:
+    """See the module; methods as in `Switch`. `on_pipeline` may fill in what a program brings along."""
+
+    def __init__(self, on_pipeline: Callable[[FakeSwitch, Any], None] = lambda switch, pipeline: None) -> None:
+        self.pipeline: Any = None
+        self.closed = False
+        self.inbox: list[tuple[int, bytes]] = []
+        self.outbox: deque[bytes] = deque()
+        self.digests: list[Digest] = []
+        self._on_pipeline = on_pipeline
+        self._events: dict[str, int] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self.tables: defaultdict[str, _Table] = defaultdict(_Table)
+        self._members: defaultdict[str, dict[int, ActionCall]] = defaultdict(dict)
+        self._groups: defaultdict[str, dict[int, tuple[tuple[int, int], ...]]] = defaultdict(dict)
+        self._cells: defaultdict[tuple[str, str, int], Any] = defaultdict(lambda: None)
+        self._multicast: dict[int, tuple[Replica, ...]] = {}
+        self._sessions: dict[int, CloneSession] = {}
+
+    def set_pipeline(self, pipeline: Any) -> None:
+        """Start empty with another program."""
+        self.pipeline = pipeline
+        self._clear()
+        self._on_pipeline(self, pipeline)
+
+    def close(self) -> None:
+        """Remember that it was closed."""
+        self.closed = True
+
+    # --- packets and digests
+
+    def receive(self, port: int, frame: bytes, now: int) -> None:
+        self.inbox.append((port, frame))
+
+    def transmit(self, port: int, now: int) -> bytes | None:
+        return self.outbox.popleft() if self.outbox else None
+
+    def set_port_event(self, port: int, fd: int) -> None:
+        self._events["packet"] = fd
+
+    def set_digest_event(self, fd: int) -> None:
+        self._events["digest"] = fd
+
+    def punt(self, frame: bytes) -> None:
+        """A frame leaves for the controller."""
+        self.outbox.append(frame)
+        os.eventfd_write(self._events["packet"], 1)
+
+    def report(self, digest: Digest) -> None:
+        """The data plane emits a digest."""
+        self.digests.append(digest)
+        os.eventfd_write(self._events["digest"], 1)
+
+    def take_digests(self) -> list[Digest]:
+        taken, self.digests = self.digests, []
+        return taken
+
+    # --- tables
+
+    def table_insert(self, table: str, entry: Entry) -> None:
+        entries = self.tables[table].entries
+        if (entry.match, entry.priority) in entries:
+            raise AlreadyExists(f"table {table} has this entry already")
+        entries[entry.match, entry.priority] = entry
+
+    def table_modify(self, table: str, entry: Entry) -> None:
+        self.tables[table].entries[self.tables[table].find(table, entry.match, entry.priority)] = entry
+
+    def table_delete(self, table: str, match: tuple[Match, ...], priority: int = 0) -> None:
+        key = self.tables[table].find(table, match, priority)
+        del self.tables[table].entries[key]
+        self.tables[table].counters.pop(key, None)
+        self.tables[table].meters.pop(key, None)
+
+    def table_entries(self, table: str) -> list[Entry]:
+        return list(self.tables[table].entries.values())
+
+    def table_entry(self, table: str, match: tuple[Match, ...], priority: int = 0) -> Entry:
+        return self.tables[table].entries[self.tables[table].find(table, match, priority)]
+
+    def table_set_default(self, table: str, action: ActionCall | None) -> None:
+        self.tables[table].default = action
+
+    def table_default(self, table: str) -> ActionCall | None:
+        return self.tables[table].default
+
+    def direct_counter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> CounterValue:
+        return self.tables[table].counters.get(self.tables[table].find(table, match, priority), CounterValue())
+
+    def direct_counter_write(self, table: str, match: tuple[Match, ...], priority: int, value: CounterValue) -> None:
+        self.tables[table].counters[self.tables[table].find(table, match, priority)] = value
+
+    def direct_meter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterConfig | None:
+        return self.tables[table].meters.get(self.tables[table].find(table, match, priority))
+
+    def direct_meter_write(
+        self, table: str, match: tuple[Match, ...], priority: int, config: MeterConfig | None
+    ) -> None:
+        key = self.tables[table].find(table, match, priority)
+        self.tables[table].meters.pop(key, None)
+        if config is not None:
+            self.tables[table].meters[key] = config
+
+    # --- action profiles
+
+    def member_add(self, profile: str, member_id: int, action: ActionCall) -> None:
+        _must_not_have(self._members[profile], member_id, f"{profile}: member {member_id}")
+        self._members[profile][member_id] = action
+
+    def member_modify(self, profile: str, member_id: int, action: ActionCall) -> None:
+        _must_have(self._members[profile], member_id, f"{profile}: member {member_id}")
+        self._members[profile][member_id] = action
+
+    def member_delete(self, profile: str, member_id: int) -> None:
+        _must_have(self._members[profile], member_id, f"{profile}: member {member_id}")
+        del self._members[profile][member_id]
+
+    def members(self, profile: str) -> dict[int, ActionCall]:
+        return dict(self._members[profile])
+
+    def group_add(self, profile: str, group_id: int, members: Sequence[tuple[int, int]]) -> None:
+        _must_not_have(self._groups[profile], group_id, f"{profile}: group {group_id}")
+        self._groups[profile][group_id] = tuple(members)
+
+    def group_modify(self, profile: str, group_id: int, members: Sequence[tuple[int, int]]) -> None:
+        _must_have(self._groups[profile], group_id, f"{profile}: group {group_id}")
+        self._groups[profile][group_id] = tuple(members)
+
+    def group_delete(self, profile: str, group_id: int) -> None:
+        _must_have(self._groups[profile], group_id, f"{profile}: group {group_id}")
+        del self._groups[profile][group_id]
+
+    def groups(self, profile: str) -> dict[int, tuple[tuple[int, int], ...]]:
+        return dict(self._groups[profile])
+
+    # --- arrays
+
+    def counter_read(self, name: str, index: int) -> CounterValue:
+        return self._cells["counter", name, index] or CounterValue()
+
+    def counter_write(self, name: str, index: int, value: CounterValue) -> None:
+        self._cells["counter", name, index] = value
+
+    def register_read(self, name: str, index: int) -> int:
+        return self._cells["register", name, index] or 0
+
+    def register_write(self, name: str, index: int, value: int) -> None:
+        self._cells["register", name, index] = value
+
+    def meter_read(self, name: str, index: int) -> MeterConfig | None:
+        found: MeterConfig | None = self._cells["meter", name, index]
+        return found
+
+    def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
+        self._cells["meter", name, index] = config
+
+    # --- packet replication
+
+    def multicast_set(self, group: int, replicas: Sequence[Replica]) -> None:
+        self._multicast[group] = tuple(replicas)
+
+    def multicast_delete(self, group: int) -> None:
+        _must_have(self._multicast, group, f"multicast group {group}")
+        del self._multicast[group]
+
+    def multicast_groups(self) -> dict[int, tuple[Replica, ...]]:
+        return dict(self._multicast)
+
+    def clone_session_set(self, session: int, config: CloneSession) -> None:
+        self._sessions[session] = config
+
+    def clone_session_delete(self, session: int) -> None:
+        _must_have(self._sessions, session, f"clone session {session}")
+        del self._sessions[session]
+
+    def clone_sessions(self) -> dict[int, CloneSession]:
+        return dict(self._sessions)
+
+
+def _must_have(items: dict[int, Any], key: int, what: str) -> None:
+    if key not in items:
+        raise NotFound(f"there is no {what}")
+
+
+def _must_not_have(items: dict[int, Any], key: int, what: str) -> None:
+    if key in items:
+        raise AlreadyExists(f"{what} exists already")

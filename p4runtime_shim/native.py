@@ -1,0 +1,165 @@
+"""The engine's C functions for Python, over ctypes.
+
+Hot verbs go through `PyDLL`: they take well under a microsecond, less than releasing the interpreter lock would cost,
+and the switch's own mutex is never held by a thread that waits for that lock. All others go through `CDLL`, which
+releases it.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import functools
+from pathlib import Path
+from typing import Any
+
+from p4runtime_shim.build import BuildOptions, build_engine
+
+NEVER = (1 << 63) - 1
+DROP_REASONS = (
+    "ingress",
+    "egress",
+    "queue_full",
+    "no_buffer",
+    "no_port",
+    "port_down",
+    "no_pipeline",
+    "frame_size",
+    "bad_priority",
+    "no_group",
+    "no_session",
+    "loop_limit",
+    "assertion",
+)
+
+
+class SwConfig(c.Structure):
+    """struct sw_config."""
+
+    _fields_ = (
+        ("device_id", c.c_uint32),
+        ("queues", c.c_uint32),
+        ("queue_packets", c.c_uint32),
+        ("queue_bytes", c.c_uint32),
+        ("buffer_packets", c.c_uint32),
+        ("max_frame", c.c_uint32),
+        ("seed", c.c_uint64),
+        ("ports", c.POINTER(c.c_uint16)),
+        ("port_count", c.c_uint32),
+    )
+
+
+class SwPortStats(c.Structure):
+    """struct sw_port_stats."""
+
+    _fields_ = (
+        ("rx_packets", c.c_uint64),
+        ("rx_bytes", c.c_uint64),
+        ("tx_packets", c.c_uint64),
+        ("tx_bytes", c.c_uint64),
+        ("queue_drops", c.c_uint64),
+        ("down_drops", c.c_uint64),
+        ("queued_packets", c.c_uint32),
+        ("queued_bytes", c.c_uint32),
+        ("up", c.c_int32),
+    )
+
+
+class SwTarget(c.Structure):
+    """struct sw_target."""
+
+    _fields_ = (
+        ("action", c.c_uint32),
+        ("arg_words", c.c_uint32),
+        ("args", c.c_char_p),
+        ("member", c.c_void_p),
+        ("group", c.c_void_p),
+    )
+
+
+class SwReplica(c.Structure):
+    """struct sw_replica."""
+
+    _fields_ = (("port", c.c_uint16), ("instance", c.c_uint16))
+
+
+_P, _U, _U32, _I32, _I64, _U64, _S = (
+    c.c_void_p,
+    c.c_uint,
+    c.c_uint32,
+    c.c_int32,
+    c.c_int64,
+    c.c_uint64,
+    c.c_char_p,
+)
+_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "sw_create": (_P, (c.POINTER(SwConfig),)),
+    "sw_destroy": (None, (_P,)),
+    "sw_load": (c.c_int, (_P, _P)),
+    "sw_dev_port_changed": (None, (_P, _U, c.c_int, _I64)),
+    "sw_dev_take_ready": (c.c_size_t, (_P, c.POINTER(c.c_uint16), c.c_size_t)),
+    "sw_ctl_insert": (_P, (_P, _U32, _S, _S, _S, _U32, _I32, c.POINTER(SwTarget))),
+    "sw_ctl_modify": (c.c_int, (_P, _P, c.POINTER(SwTarget))),
+    "sw_ctl_delete": (None, (_P, _U32, _P)),
+    "sw_ctl_default": (c.c_int, (_P, _U32, _U32, _U32, _S)),
+    "sw_ctl_entry_counter": (None, (_P, _P, c.c_int, c.POINTER(_U64))),
+    "sw_ctl_entry_meter": (None, (_P, _P, c.POINTER(c.c_double))),
+    "sw_ctl_member_add": (_P, (_P, _U32, _U32, _U32, _S)),
+    "sw_ctl_member_modify": (c.c_int, (_P, _P, _U32, _U32, _S)),
+    "sw_ctl_member_delete": (None, (_P, _P)),
+    "sw_ctl_group_add": (_P, (_P, _U32, _U32, c.POINTER(_P))),
+    "sw_ctl_group_modify": (c.c_int, (_P, _P, _U32, c.POINTER(_P))),
+    "sw_ctl_group_delete": (None, (_P, _P)),
+    "sw_ctl_counter": (None, (_P, _U32, _U32, c.c_int, c.POINTER(_U64))),
+    "sw_ctl_counters": (None, (_P, _U32, c.POINTER(_U64))),
+    "sw_ctl_register": (None, (_P, _U32, _U32, c.c_int, c.c_char_p)),
+    "sw_ctl_meter": (None, (_P, _U32, _U32, c.POINTER(c.c_double))),
+    "sw_ctl_replicas": (c.c_int, (_P, c.c_int, _U32, _U32, c.POINTER(SwReplica), _U32)),
+    "sw_ctl_replicas_delete": (c.c_int, (_P, c.c_int, _U32)),
+    "sw_ctl_queue_limits": (None, (_P, _U, _U, _U32, _U32)),
+    "sw_ctl_digest": (c.c_int, (_P, c.POINTER(_U32), c.POINTER(_I64), c.POINTER(_U64), _U32)),
+    "sw_ctl_digests_lost": (_U64, (_P,)),
+    "sw_ctl_logging": (None, (_P, c.c_int, c.c_int, c.c_int)),
+    "sw_ctl_line": (c.c_int, (_P, c.POINTER(_I64), _S, _U32)),
+    "sw_ctl_lines_lost": (_U64, (_P,)),
+    "sw_ctl_stats": (None, (_P, c.POINTER(_U64))),
+    "sw_ctl_port_stats": (c.c_int, (_P, _U, c.POINTER(SwPortStats))),
+    "sw_ctl_port_rate": (c.c_int, (_P, _U, _U64, _I64)),
+    "sw_ctl_event": (None, (_P, c.c_int)),
+    "sw_ctl_port_event": (None, (_P, _U, c.c_int)),
+    "sw_ctl_digest_event": (None, (_P, c.c_int)),
+    "sw_ctl_epoch": (None, (_P, _I64)),
+}
+_HOT: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "sw_dev_receive": (None, (_P, _U, _S, c.c_size_t, _I64)),
+    "sw_dev_transmit": (c.c_size_t, (_P, _U, _I64, _P, c.c_size_t)),
+    "sw_dev_next_wakeup": (_I64, (_P,)),
+    "sw_dev_tick": (None, (_P, _I64)),
+}
+
+
+class Native:
+    """A loaded engine: `library` (CDLL) with the functions' types declared, `hot` (PyDLL) for the device verbs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.library = c.CDLL(str(path))
+        self.hot = c.PyDLL(str(path))
+        for library, signatures in ((self.library, _SIGNATURES), (self.hot, _HOT)):
+            for name, (result, arguments) in signatures.items():
+                function = getattr(library, name)
+                function.restype = result
+                function.argtypes = arguments
+
+    def program(self, path: Path) -> int:
+        """Address of the `sw_program` of a program's shared object, which stays loaded for the life of the process."""
+        return c.addressof(c.c_char.in_dll(c.CDLL(str(path)), "sw_program"))
+
+
+def load_engine(*, cache: Path | None = None, options: BuildOptions | None = None) -> Native:
+    """The engine, built if need be; one object a library file."""
+    return _native(build_engine(cache=cache, options=options))
+
+
+@functools.cache
+def _native(path: Path) -> Native:
+    return Native(path)

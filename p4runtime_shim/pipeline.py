@@ -1,0 +1,63 @@
+"""A program ready to run: the typed Program, its machine code, and where its names are.
+
+One Pipeline serves any number of switches. Loading twice the same text costs a hash and a look at the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from p4runtime_shim.build import BuildOptions, build
+from p4runtime_shim.errors import NotFound
+from p4runtime_shim.native import Native, load_engine
+from p4runtime_shim.program import Program, load_program
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """A loaded program; make one with `Pipeline.load`."""
+
+    program: Program
+    native: Native
+    address: int
+    path: Path
+    tables: dict[str, int]
+    actions: dict[str, tuple[int, ...]]  # several actions may have one name, in different tables
+    profiles: dict[str, int]
+    counters: dict[str, int]
+    meters: dict[str, int]
+    registers: dict[str, int]
+
+    @classmethod
+    def load(cls, json_text: str, *, cache: Path | None = None, options: BuildOptions | None = None) -> Pipeline:
+        """Read BMv2 JSON, compile it or take it from the cache, and load it.
+
+        Raises InvalidProgram (not BMv2 JSON), Unsupported (a construct this switch lacks; names it with file and
+        line), or BuildError (no compiler).
+        """
+        program = load_program(json_text)
+        native = load_engine(cache=cache, options=options)
+        path = build(program, cache=cache, options=options)
+        actions: dict[str, tuple[int, ...]] = {}
+        for position, action in enumerate(program.actions):
+            actions[action.name] = (*actions.get(action.name, ()), position)
+        return cls(
+            program=program,
+            native=native,
+            address=native.program(path),
+            path=path,
+            tables={item.name: position for position, item in enumerate(program.tables)},
+            actions=actions,
+            profiles={item.name: position for position, item in enumerate(program.profiles)},
+            counters={item.name: position for position, item in enumerate(program.counters)},
+            meters={item.name: position for position, item in enumerate(program.meters)},
+            registers={item.name: position for position, item in enumerate(program.registers)},
+        )
+
+    def find(self, kind: str, names: dict[str, int], name: str) -> int:
+        """Position of a named object; NotFound."""
+        position = names.get(name)
+        if position is None:
+            raise NotFound(f"the program has no {kind} {name!r}")
+        return position

@@ -1,0 +1,212 @@
+"""One process of switches: makes them, drives their ports, serves P4Runtime, and takes all of it down again.
+
+The main thread runs the event loop (gRPC, packet-in, digests, signals); one thread runs the port driver in C. Whatever
+a person can cause (no such interface, no root, address in use, a program that cannot be realized) is a `StartError`
+with one sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+import stat
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from p4runtime_shim.config import ProcessSettings, SwitchSettings
+from p4runtime_shim.driver import DriverError, PortDriver
+from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.native import load_engine
+from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.errors import RpcError
+from p4runtime_shim.server.pipeline import Programs
+from p4runtime_shim.server.service import P4RuntimeService, make_server
+from p4runtime_shim.switch import Pipeline, Switch
+
+LINE_SLACK_NS = 300_000  # how much line time a late driver may make up for
+_STOP_GRACE_S = 0.2
+
+
+class StartError(Exception):
+    """The process cannot start; the message says why and what to do."""
+
+
+class SwitchProcess:
+    """The switches of one process, from their settings."""
+
+    def __init__(self, settings: ProcessSettings, *, cache: Path | None = None) -> None:
+        self._settings = settings
+        self._cache = cache
+        self._resources = ExitStack()
+        self._switches: dict[int, Switch] = {}
+        self._driver: PortDriver | None = None
+        self._driver_error: Exception | None = None
+
+    def load(self, json_text: str) -> Any:
+        """A pipeline for BMv2 JSON."""
+        return Pipeline.load(json_text, cache=self._cache)
+
+    async def serve(self, ready: Callable[[str], None]) -> None:
+        """Start, call `ready` with the address clients can connect to, and run until SIGTERM or SIGINT."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        with self._resources:
+            programs = Programs(self.load)
+            await self._make_switches(programs)
+            self._start_driver(loop, stop)
+            devices = [self._device(switch, programs) for switch in self._settings.switches]
+            for device in devices:
+                device.start(loop)
+                self._resources.callback(device.stop)
+            service = P4RuntimeService(devices)
+            server = make_server(service)
+            address = _bind(server, self._settings.grpc_address)
+            await server.start()
+            ready(address)
+            await stop.wait()
+            service.close_streams()
+            await server.stop(_STOP_GRACE_S)
+        if self._driver_error is not None:
+            raise StartError(str(self._driver_error))
+
+    # --- parts
+
+    async def _make_switches(self, programs: Programs) -> None:
+        for settings in self._settings.switches:
+            pipeline = None if settings.program is None else await self._initial_program(programs, settings.program)
+            switch = self._make_switch(settings, pipeline)
+            self._resources.callback(switch.close)
+            switch.set_epoch(time.monotonic_ns())  # timestamps count from here, as BMv2's do
+            for port, rate in settings.rates.items():
+                switch.set_port_rate(port, rate, LINE_SLACK_NS)
+            self._switches[settings.device_id] = switch
+
+    def _make_switch(self, settings: SwitchSettings, pipeline: Any) -> Switch:
+        ports = sorted(settings.ports)
+        if settings.cpu_port is not None:
+            ports.append(settings.cpu_port)
+        try:
+            return Switch(
+                pipeline,
+                device_id=settings.device_id & 0xFFFFFFFF,
+                ports=ports,
+                seed=settings.seed,
+                queues=settings.queues,
+                native=load_engine(cache=self._cache),
+            )
+        except SwitchError as error:
+            raise StartError(f"{settings.label}: {error}") from None
+
+    async def _initial_program(self, programs: Programs, path: Path) -> Any:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise StartError(f"cannot read the program {path}: {error.strerror}") from None
+        try:
+            return (await programs.program(data)).pipeline
+        except RpcError as error:
+            raise StartError(f"{path}: {error.message.replace('p4_device_config', 'the file')}") from None
+        except SwitchError as error:
+            raise StartError(f"{path}: {error}") from None
+
+    def _device(self, settings: SwitchSettings, programs: Programs) -> Device:
+        def scratch(pipeline: Any) -> Switch:
+            return self._make_switch(settings, pipeline)
+
+        target = self._switches[settings.device_id]
+        return Device(settings.device_id, target, programs, scratch, cpu_port=settings.cpu_port)
+
+    def _start_driver(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+        ports = {self._switches[item.device_id]: item.ports for item in self._settings.switches if item.ports}
+        if not ports:
+            return
+        frame = max(item.queues.max_frame for item in self._settings.switches)
+        try:
+            driver = PortDriver(ports, max_frame=frame, qdisc=self._settings.qdisc, cache=self._cache)
+        except DriverError as error:
+            raise StartError(str(error)) from None
+        for item in self._settings.switches:
+            for port in item.ports_down:
+                driver.hold_down(self._switches[item.device_id], port)
+        thread = threading.Thread(target=self._drive, args=(driver, loop, stop), name="ports", daemon=True)
+        thread.start()
+        self._driver = driver
+        self._resources.callback(driver.close)
+        self._resources.callback(thread.join)
+        self._resources.callback(driver.stop)
+
+    def _drive(self, driver: PortDriver, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+        try:
+            driver.run()
+        except Exception as error:
+            self._driver_error = error
+            loop.call_soon_threadsafe(stop.set)
+
+
+def _bind(server: Any, address: str) -> str:
+    """Bind the server; the address it has, with the port number filled in when 0 was asked for."""
+    if address.startswith("unix:"):
+        _claim_socket(Path(address[len("unix:") :].removeprefix("//")))
+    else:
+        _check_port(address)
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise StartError(f"cannot listen on {address}; see --grpc-server-addr")
+    if address.startswith("unix"):
+        return address
+    return f"{address.rpartition(':')[0]}:{port}"
+
+
+def _check_port(address: str) -> None:
+    """Ask the kernel first: gRPC's own complaint is a page long."""
+    host, _, port = address.rpartition(":")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        family, kind, protocol, _, where = found[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except socket.gaierror as error:
+        raise StartError(f"cannot listen on {address}: {error.strerror}") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StartError(
+                f"address {address} is in use; stop the other server or choose another with --grpc-server-addr"
+            ) from None
+        raise StartError(f"cannot listen on {address}: {error.strerror}") from None
+
+
+def _claim_socket(path: Path) -> None:
+    """Make room for a UNIX socket: a stale one is removed, a live one and anything else are not."""
+    if not path.parent.is_dir():
+        raise StartError(f"cannot listen on {path}: there is no directory {path.parent}")
+    if len(os.fsencode(path)) > 107:
+        raise StartError(f"cannot listen on {path}: a UNIX socket's path has at most 107 bytes")
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise StartError(f"cannot listen on {path}: a file with this name exists and is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise StartError(f"address unix:{path} is in use; stop the other server or choose another path")
+
+
+__all__ = ["StartError", "SwitchProcess"]

@@ -1,0 +1,213 @@
+"""The whole JSON to a Program: the order in which the sections depend on one another.
+
+Names first (types, headers, stacks), then the stateful objects and calculations that primitives refer to, then
+parser, actions and pipelines. Sections with constructs that this switch lacks (externs, value sets, header unions)
+are refused where they are met, not skipped.
+"""
+
+from __future__ import annotations
+
+import json
+
+from p4runtime_shim.errors import InvalidProgram
+from p4runtime_shim.program.control import ALGORITHMS, Controls
+from p4runtime_shim.program.expressions import Expressions
+from p4runtime_shim.program.model import (
+    Bits,
+    CalcInput,
+    Calculation,
+    Checksum,
+    Counter,
+    FieldList,
+    FieldRef,
+    HeaderRef,
+    Meter,
+    Payload,
+    Program,
+    Register,
+    ValidBit,
+)
+from p4runtime_shim.program.names import Names
+from p4runtime_shim.program.parsing import read_deparser, read_parser
+from p4runtime_shim.program.reading import Node
+
+_MAX_CELLS = 1 << 24
+
+# BMv2's names of the metadata that the switch itself reads or writes.
+_STANDARD = (
+    "ingress_port",
+    "egress_spec",
+    "egress_port",
+    "instance_type",
+    "packet_length",
+    "checksum_error",
+    "parser_error",
+)
+
+
+def load_program(text: str) -> Program:
+    """Read BMv2 JSON; raises InvalidProgram or Unsupported."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidProgram(f"not JSON: {error}") from None
+    root = Node(data, "the program")
+    version = root.node("__meta__").items("version") if root.has("__meta__") else [2, 0]
+    if not version or version[0] != 2:
+        root.fail(f"JSON format version {version!r} (2.x is known)")
+    names = Names(root)
+    if root.items("extern_instances"):
+        node = next(root.nodes("extern_instances", "extern"))
+        node.unsupported(f"extern {node.data.get('type')!r}")
+    counters, meters, registers = _state(names, root)
+    calculations = tuple(_calculation(names, node) for node in root.nodes("calculations", "calculation"))
+    parser = read_parser(names, root)
+    controls = Controls(names, root)
+    for table in controls.tables:
+        if table.meter is not None and meters[table.meter].result is None:
+            root.fail(f"the meter of table {table.name!r} is not a direct meter")
+    return Program(
+        name=str(data.get("program") or ""),
+        types=tuple(names.types),
+        headers=tuple(names.headers),
+        stacks=tuple(names.stacks),
+        errors=_errors(root),
+        parser=parser,
+        deparser=read_deparser(names, root),
+        actions=tuple(controls.actions),
+        tables=tuple(controls.tables),
+        conditions=tuple(controls.conditions),
+        calls=tuple(controls.calls),
+        ingress=controls.ingress,
+        egress=controls.egress,
+        profiles=tuple(controls.profiles),
+        counters=counters,
+        meters=meters,
+        registers=registers,
+        calculations=calculations,
+        checksums=tuple(_checksum(names, node) for node in root.nodes("checksums", "checksum")),
+        field_lists=tuple(_field_list(names, node) for node in root.nodes("field_lists", "field list")),
+        digests=tuple(_field_list(names, node) for node in root.nodes("learn_lists", "digest")),
+        intrinsic=_intrinsic(names, root),
+    )
+
+
+def _errors(root: Node) -> tuple[tuple[str, int], ...]:
+    errors = []
+    for item in root.items("errors"):
+        if not isinstance(item, list) or len(item) != 2 or not isinstance(item[1], int):
+            root.fail(f"bad error {item!r}")
+        errors.append((str(item[0]), item[1]))
+    return tuple(errors)
+
+
+def _state(names: Names, root: Node) -> tuple[tuple[Counter, ...], tuple[Meter, ...], tuple[Register, ...]]:
+    counters, meters, registers = [], [], []
+    for node in root.nodes("counter_arrays", "counter"):
+        names.add("counter_array", node.text("name"))
+        counters.append(Counter(node.text("name"), 0 if node.flag("is_direct") else _size(node)))
+    for node in root.nodes("meter_arrays", "meter"):
+        names.add("meter_array", node.text("name"))
+        if node.integer("rate_count", 2) != 2:
+            node.unsupported(f"meter with {node.integer('rate_count')} rates")
+        if node.text("type") not in ("packets", "bytes"):
+            node.fail(f"bad meter type {node.text('type')!r}")
+        direct = node.flag("is_direct")
+        result = names.field(node.raw("result_target"), node) if direct else None
+        if isinstance(result, ValidBit):
+            node.fail("bad result target")
+        binding = node.text("binding") if direct else None
+        size = 0 if direct else _size(node)
+        meters.append(Meter(node.text("name"), size, node.text("type") == "packets", binding, result))
+    for node in root.nodes("register_arrays", "register"):
+        names.add("register_array", node.text("name"))
+        width = node.integer("bitwidth")
+        if not 1 <= width <= 2048:
+            node.unsupported(f"register of {width} bits")
+        registers.append(Register(node.text("name"), _size(node), width))
+    return tuple(counters), tuple(meters), tuple(registers)
+
+
+def _size(node: Node) -> int:
+    size = node.integer("size")
+    if not 0 <= size <= _MAX_CELLS:
+        node.unsupported(f"array of {size} cells (at most {_MAX_CELLS})")
+    return size
+
+
+def _calculation(names: Names, node: Node) -> Calculation:
+    names.add("calculation", node.text("name"))
+    algorithm = node.text("algo")
+    if algorithm not in ALGORITHMS:
+        node.unsupported(f"hash algorithm {algorithm!r}")
+    inputs: list[CalcInput] = []
+    for item in node.nodes("input", "input"):
+        kind = item.text("type")
+        if kind == "field":
+            inputs.append(names.field(item.raw("value"), node))
+        elif kind == "hexstr":
+            value, width = node.hex(item.raw("value")), item.integer("bitwidth")
+            inputs.append(Bits(value & ((1 << width) - 1), width))
+        elif kind == "header":
+            inputs.append(HeaderRef(names.header(item.raw("value"), node)))
+        elif kind == "payload":
+            inputs.append(Payload())
+        else:
+            node.unsupported(f"calculation input of type {kind!r}")
+    return Calculation(node.text("name"), algorithm, tuple(inputs))
+
+
+def _checksum(names: Names, node: Node) -> Checksum:
+    if node.text("type") != "generic":
+        node.unsupported(f"checksum of type {node.text('type')!r}")
+    target = names.field(node.raw("target"), node)
+    if not isinstance(target, FieldRef) or names.width(target) > 64:
+        node.unsupported("checksum target that is not a field of at most 64 bits")
+    condition = None
+    if node.has("if_cond"):
+        condition = Expressions(names, node).boolean(node.raw("if_cond"))
+    return Checksum(
+        name=node.text("name"),
+        target=target,
+        calculation=names.find("calculation", node.raw("calculation"), node),
+        verify=bool(node.data.get("verify", True)),
+        update=bool(node.data.get("update", True)),
+        condition=condition,
+    )
+
+
+def _field_list(names: Names, node: Node) -> FieldList:
+    fields: list[FieldRef | ValidBit] = []
+    for item in node.nodes("elements", "element"):
+        if item.text("type") == "field":
+            fields.append(names.field(item.raw("value"), node))
+        elif item.text("type") != "hexstr":
+            node.unsupported(f"field list element of type {item.text('type')!r}")
+    return FieldList(node.integer("id"), str(node.data.get("name", "")), tuple(fields))
+
+
+def _intrinsic(names: Names, root: Node) -> dict[str, FieldRef]:
+    """The metadata of the target, found directly or through `field_aliases`."""
+    found: dict[str, FieldRef] = {}
+
+    def put(name: str, target: object) -> None:
+        field = names.field(target, root)
+        if isinstance(field, FieldRef):
+            if names.width(field) > 64:
+                root.unsupported(f"metadata {name!r} wider than 64 bits")
+            found[name] = field
+
+    for header in ("standard_metadata", "intrinsic_metadata", "queueing_metadata"):
+        if header in names.header_index:
+            kind = names.types[names.headers[names.header_index[header]].type]
+            for item in kind.fields:
+                if item.width <= 64:
+                    put(f"{header}.{item.name}", [header, item.name])
+    for alias in root.items("field_aliases"):
+        if not isinstance(alias, list) or len(alias) != 2 or not isinstance(alias[0], str):
+            root.fail(f"bad field alias {alias!r}")
+        put(alias[0], alias[1])
+    for name in _STANDARD[:5]:
+        if f"standard_metadata.{name}" not in found:
+            root.unsupported(f"program without standard_metadata.{name} (not v1model)")
+    return found

@@ -1,0 +1,1 @@
+"""P4Runtime for embedded switches: one gRPC service for any number of devices."""

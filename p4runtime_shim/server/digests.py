@@ -1,0 +1,158 @@
+"""Digests: what the data plane reports, in lists, without repeating itself (P4Runtime spec, "DigestEntry").
+
+Messages are buffered until `max_list_size` distinct ones have come or the first has waited `max_timeout_ns`; what was
+sent is not sent again until it is acknowledged or `ack_timeout_ns` old. Time is an argument (ns, monotonic): whoever
+owns the collector calls `flush` when `due` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from finsy.proto import p4r
+
+from p4runtime_shim.server import p4data
+from p4runtime_shim.server.errors import exists, invalid, not_found
+from p4runtime_shim.server.journal import Journal
+from p4runtime_shim.server.p4info import DigestInfo, Schema, find
+from p4runtime_shim.values import Digest
+
+_MAX_LIST = 4096  # messages in a list when the client sets no limit
+_MAX_CACHE = 65536  # unacknowledged messages remembered for each digest
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One enabled digest: its buffer, and what was sent but not acknowledged, by list id."""
+
+    info: DigestInfo
+    config: p4r.DigestEntry.Config
+    buffer: dict[tuple[int, ...], int] = field(default_factory=dict)
+    unacknowledged: dict[int, tuple[int, frozenset[tuple[int, ...]]]] = field(default_factory=dict)
+    next_list: int = 1
+
+    def knows(self, values: tuple[int, ...]) -> bool:
+        return values in self.buffer or any(values in sent for _, sent in self.unacknowledged.values())
+
+    @property
+    def limit(self) -> int:
+        if self.config.max_timeout_ns == 0:
+            return 1
+        return self.config.max_list_size or _MAX_LIST
+
+
+class Digests:
+    """The digest streams of one switch."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._by_name = {info.name: info.id for info in schema.digests.values()}
+        self._streams: dict[int, _Stream] = {}
+        self.dropped = 0
+
+    # --- configuration
+
+    def write(self, update: int, message: p4r.DigestEntry, journal: Journal | None) -> None:
+        """INSERT enables a digest, MODIFY changes its configuration, DELETE disables it."""
+        info = find(self._schema.digests, message.digest_id, "digest")
+        old = self._streams.get(info.id)
+        if update == p4r.Update.INSERT and old is not None:
+            raise exists(f"digest {info.name} is enabled already")
+        if update != p4r.Update.INSERT and old is None:
+            raise not_found(f"digest {info.name} is not enabled")
+        if update == p4r.Update.DELETE:
+            del self._streams[info.id]
+        else:
+            config = message.config
+            if min(config.max_timeout_ns, config.max_list_size, config.ack_timeout_ns) < 0:
+                raise invalid(f"digest {info.name}: its configuration has a negative value")
+            kept = p4r.DigestEntry.Config()
+            kept.CopyFrom(config)
+            stream = _Stream(info, kept)
+            if old is not None:
+                stream.buffer, stream.unacknowledged = dict(old.buffer), dict(old.unacknowledged)
+                stream.next_list = old.next_list
+            self._streams[info.id] = stream
+        if journal is not None:
+            journal.append(lambda: self._restore(info.id, old))
+
+    def _restore(self, id_: int, stream: _Stream | None) -> None:
+        if stream is None:
+            self._streams.pop(id_, None)
+        else:
+            self._streams[id_] = stream
+
+    def read(self, message: p4r.DigestEntry) -> Iterator[p4r.DigestEntry]:
+        """The enabled digests: one, or all for id 0."""
+        if message.digest_id:
+            find(self._schema.digests, message.digest_id, "digest")
+        for id_, stream in sorted(self._streams.items()):
+            if message.digest_id in (0, id_):
+                yield p4r.DigestEntry(digest_id=id_, config=stream.config)
+
+    # --- messages
+
+    def offer(self, digests: Iterable[Digest], now: int) -> list[p4r.DigestList]:
+        """Takes messages from the data plane; the lists that are full by now."""
+        lists = []
+        for digest in digests:
+            stream = self._streams.get(self._by_name.get(digest.name, 0))
+            if stream is None or len(digest.values) != stream.info.leaves:
+                self.dropped += 1
+                continue
+            self._expire(stream, now)
+            if stream.knows(digest.values):
+                continue
+            stream.buffer[digest.values] = now
+            if len(stream.buffer) >= stream.limit:
+                lists.append(self._list(stream, now))
+        return lists
+
+    def due(self) -> int | None:
+        """The time at which `flush` has something to send, or None."""
+        times = [next(iter(item.buffer.values())) + item.config.max_timeout_ns for item in self._buffered()]
+        return min(times, default=None)
+
+    def flush(self, now: int) -> list[p4r.DigestList]:
+        """The lists whose first message has waited long enough."""
+        return [
+            self._list(stream, now)
+            for stream in self._buffered()
+            if next(iter(stream.buffer.values())) + stream.config.max_timeout_ns <= now
+        ]
+
+    def acknowledge(self, message: p4r.DigestListAck) -> None:
+        """The client has handled a list; INVALID_ARGUMENT when the digest is unknown (an unknown list is old news)."""
+        if message.digest_id not in self._schema.digests:
+            raise invalid(f"no digest has id {message.digest_id} in the P4Info")
+        stream = self._streams.get(message.digest_id)
+        if stream is not None:
+            stream.unacknowledged.pop(message.list_id, None)
+
+    def forget(self) -> None:
+        """The client has changed: the new one gets what is learned again."""
+        for stream in self._streams.values():
+            stream.unacknowledged.clear()
+
+    def _buffered(self) -> list[_Stream]:
+        return [stream for stream in self._streams.values() if stream.buffer]
+
+    def _expire(self, stream: _Stream, now: int) -> None:
+        while stream.unacknowledged:
+            first = next(iter(stream.unacknowledged))
+            sent_at, _ = stream.unacknowledged[first]
+            total = sum(len(sent) for _, sent in stream.unacknowledged.values())
+            if now - sent_at < stream.config.ack_timeout_ns and total <= _MAX_CACHE:
+                return
+            del stream.unacknowledged[first]
+
+    def _list(self, stream: _Stream, now: int) -> p4r.DigestList:
+        message = p4r.DigestList(digest_id=stream.info.id, list_id=stream.next_list, timestamp=now)
+        for values in stream.buffer:
+            message.data.append(p4data.encode(stream.info.type_spec, self._schema.type_info, iter(values)))
+        if stream.config.ack_timeout_ns:
+            stream.unacknowledged[stream.next_list] = (now, frozenset(stream.buffer))
+        stream.next_list += 1
+        stream.buffer.clear()
+        return message

@@ -1,0 +1,195 @@
+"""The forwarding state of one switch under one pipeline: every entity family, behind `write` and `read`.
+
+`entities` lists all that has been written, in an order in which it can be written again: that is how state moves to
+another pipeline (RECONCILE_AND_COMMIT) and from a saved pipeline to the switch (COMMIT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from finsy.proto import p4r, rpc_code
+
+from p4runtime_shim.errors import PermissionDenied, SwitchError
+from p4runtime_shim.server.counters import Arrays
+from p4runtime_shim.server.digests import Digests
+from p4runtime_shim.server.errors import BatchError, RpcError, from_switch, invalid, unimplemented
+from p4runtime_shim.server.journal import Journal, roll_back
+from p4runtime_shim.server.p4info import Schema
+from p4runtime_shim.server.profiles import Profiles
+from p4runtime_shim.server.replication import Replication
+from p4runtime_shim.server.table_reads import TableReads
+from p4runtime_shim.server.tables import Tables
+from p4runtime_shim.server.target import Target
+
+_Writer = Callable[[int, Any, "Journal | None"], None]
+_Reader = Callable[[Any], Iterator[Any]]
+
+
+class Forwarding:
+    """Entities of one switch; `schema` says what exists."""
+
+    def __init__(self, schema: Schema, target: Target) -> None:
+        self.schema = schema
+        self._target = target
+        self.digests = Digests(schema)
+        profiles = Profiles(schema, target)
+        arrays = Arrays(schema, target)
+        replication = Replication(target)
+        self._tables = Tables(schema, target, profiles)
+        reads = TableReads(schema, target, self._tables)
+        self._writers: dict[str, _Writer] = {
+            "table_entry": self._tables.write,
+            "direct_counter_entry": self._tables.write_counter,
+            "direct_meter_entry": self._tables.write_meter,
+            "action_profile_member": profiles.write_member,
+            "action_profile_group": profiles.write_group,
+            "counter_entry": arrays.write_counter,
+            "register_entry": arrays.write_register,
+            "meter_entry": arrays.write_meter,
+            "packet_replication_engine_entry": replication.write,
+            "digest_entry": self.digests.write,
+        }
+        self._readers: dict[str, _Reader] = {
+            "table_entry": reads.read,
+            "direct_counter_entry": reads.read_counters,
+            "direct_meter_entry": reads.read_meters,
+            "action_profile_member": profiles.read_members,
+            "action_profile_group": profiles.read_groups,
+            "counter_entry": arrays.read_counters,
+            "register_entry": arrays.read_registers,
+            "meter_entry": arrays.read_meters,
+            "packet_replication_engine_entry": replication.read,
+            "digest_entry": self.digests.read,
+        }
+
+    # --- writing
+
+    def write(self, updates: Iterable[p4r.Update], atomicity: int = p4r.WriteRequest.CONTINUE_ON_ERROR) -> None:
+        """Apply a batch in order; BatchError when an update fails."""
+        if atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
+            results = [self._attempt(update, None) for update in updates]
+        elif atomicity == p4r.WriteRequest.ROLLBACK_ON_ERROR:
+            results = self._all_or_none(updates)
+        else:
+            raise unimplemented("a batch cannot be atomic for packets (DATAPLANE_ATOMIC) on the embedded switch")
+        if any(result is not None for result in results):
+            raise BatchError(results, "updates")
+
+    def _all_or_none(self, updates: Iterable[p4r.Update]) -> list[RpcError | None]:
+        journal: Journal = []
+        results: list[RpcError | None] = []
+        failed = False
+        for update in updates:
+            result = RpcError(rpc_code.ABORTED, "not attempted: an earlier update failed") if failed else None
+            results.append(result or self._attempt(update, journal))
+            failed = failed or results[-1] is not None
+        if failed:
+            roll_back(journal)
+            results = [result or RpcError(rpc_code.ABORTED, "undone: a later update failed") for result in results]
+        return results
+
+    def _attempt(self, update: p4r.Update, journal: Journal | None) -> RpcError | None:
+        try:
+            self._write_one(update, journal)
+        except RpcError as error:
+            return error
+        except SwitchError as error:
+            return from_switch(error)
+        return None
+
+    def _write_one(self, update: p4r.Update, journal: Journal | None) -> None:
+        if update.type not in (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE):
+            raise invalid("the update has no type; use INSERT, MODIFY or DELETE")
+        kind = update.entity.WhichOneof("entity")
+        if kind is None:
+            raise invalid("the update has no entity")
+        writer = self._writers.get(kind)
+        if writer is None:
+            raise unimplemented(f"{kind} is not supported by the embedded switch")
+        writer(update.type, getattr(update.entity, kind), journal)
+
+    # --- reading
+
+    def read(self, wanted: Iterable[p4r.Entity]) -> Iterator[p4r.Entity]:
+        """Entities that match; BatchError at the end when some filters were wrong."""
+        results: list[RpcError | None] = []
+        for entity in wanted:
+            results.append((yield from self._attempt_read(entity)))  # noqa: PERF401 - it yields
+        if any(result is not None for result in results):
+            raise BatchError(results, "reads")
+
+    def _attempt_read(self, entity: p4r.Entity) -> Generator[p4r.Entity, None, RpcError | None]:
+        try:
+            yield from self._read_one(entity)
+        except RpcError as error:
+            return error
+        except SwitchError as error:
+            return from_switch(error)
+        return None
+
+    def _read_one(self, entity: p4r.Entity) -> Iterator[p4r.Entity]:
+        kind = entity.WhichOneof("entity")
+        if kind is None:
+            raise invalid("a read without an entity type; ask for each type that is wanted")
+        if kind in ("extern_entry", "value_set_entry"):
+            return  # a program with them is refused, so there are none
+        reader = self._readers.get(kind)
+        if reader is None:
+            raise unimplemented(f"{kind} is not supported by the embedded switch")
+        for message in reader(getattr(entity, kind)):
+            yield p4r.Entity(**{kind: message})
+
+    # --- moving
+
+    def entities(self, *, counts: bool) -> list[p4r.Update]:
+        """Updates that write this state into an empty switch; with `counts` what packets have changed, too."""
+        return list(self._inserts(counts)) + list(self._modifies(counts))
+
+    def _inserts(self, counts: bool) -> Iterator[p4r.Update]:
+        entry = p4r.TableEntry(meter_config=p4r.MeterConfig())
+        if counts:
+            entry.counter_data.SetInParent()
+        for wanted in (
+            p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
+            p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
+            p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry()),
+            p4r.Entity(digest_entry=p4r.DigestEntry()),
+            p4r.Entity(table_entry=entry),
+        ):
+            for entity in self.read([wanted]):
+                if not entity.table_entry.is_const:
+                    yield p4r.Update(type=p4r.Update.INSERT, entity=entity)
+
+    def _modifies(self, counts: bool) -> Iterator[p4r.Update]:
+        wanted = [p4r.Entity(meter_entry=p4r.MeterEntry())]
+        if counts:
+            wanted.append(p4r.Entity(counter_entry=p4r.CounterEntry()))
+            wanted.append(p4r.Entity(register_entry=p4r.RegisterEntry()))
+        wanted += [
+            p4r.Entity(table_entry=p4r.TableEntry(table_id=table.id, is_default_action=True))
+            for table in self.schema.tables.values()
+            if not table.const_default and self._tables.default_changed(table)
+        ]
+        for entity in self.read(wanted):
+            yield p4r.Update(type=p4r.Update.MODIFY, entity=entity)
+
+    def clear_initial_entries(self) -> None:
+        """Removes the entries that came with the program, if they may be removed, to make room for others."""
+        for table in self.schema.tables.values():
+            if not table.has_initial_entries or table.is_const:
+                continue
+            for entry in self._target.table_entries(table.name):
+                with suppress(PermissionDenied):  # a const entry
+                    self._target.table_delete(table.name, entry.match, entry.priority)
+
+    def replay(self, updates: Iterable[p4r.Update]) -> None:
+        """Write what `entities` listed; entries that are there already (const ones) stay, else BatchError."""
+        results: list[RpcError | None] = []
+        for update in updates:
+            result = self._attempt(update, None)
+            results.append(None if result is not None and result.code == rpc_code.ALREADY_EXISTS else result)
+        if any(result is not None for result in results):
+            raise BatchError(results, "entities")

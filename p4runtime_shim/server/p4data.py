@@ -1,0 +1,114 @@
+"""P4Data: values of P4 types, for registers and digests (P4Runtime spec, "Representation of Arbitrary P4 Types").
+
+The switch knows a structured value as the unsigned ints of its leaves in order; the type specification of P4Info gives
+them their shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from finsy.proto import p4d, p4t
+
+from p4runtime_shim.server import bytestrings
+from p4runtime_shim.server.errors import RpcError, invalid, unimplemented
+
+MAX_WIDTH = 2048  # bits of one value
+_MAX_DEPTH = 16  # of types within types
+
+
+def count_leaves(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, what: str, depth: int = 0) -> int:
+    """How many ints a value has; an error when the type is not supported, or not defined, or contains itself."""
+    if depth > _MAX_DEPTH:
+        raise invalid(f"{what}: its type is nested too deep")
+    spec = resolve(spec, types)
+    kind = spec.WhichOneof("type_spec")
+    if kind == "struct":
+        if spec.struct.name not in types.structs:
+            raise invalid(f"{what}: the P4Info does not define struct {spec.struct.name}")
+        members = [item.type_spec for item in types.structs[spec.struct.name].members]
+        return sum(count_leaves(item, types, what, depth + 1) for item in members)
+    if kind == "tuple":
+        return sum(count_leaves(item, types, what, depth + 1) for item in spec.tuple.members)
+    if kind == "bitstring":
+        bits = spec.bitstring
+        width = bits.bit.bitwidth if bits.WhichOneof("type_spec") == "bit" else bits.int.bitwidth
+        if not 0 < width <= MAX_WIDTH:
+            raise unimplemented(f"{what}: a value of {width} bits, or of varying width, is not supported")
+        return 1
+    if kind == "serializable_enum" and spec.serializable_enum.name not in types.serializable_enums:
+        raise invalid(f"{what}: the P4Info does not define enum {spec.serializable_enum.name}")
+    if kind not in ("bool", "serializable_enum", "error"):
+        raise unimplemented(f"{what}: values of type {kind} are not supported")
+    return 1
+
+
+def resolve(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo) -> p4t.P4DataTypeSpec:
+    """The type behind user-defined type names."""
+    for _ in range(_MAX_DEPTH):
+        if spec.WhichOneof("type_spec") != "new_type":
+            return spec
+        name = spec.new_type.name
+        if name not in types.new_types:
+            raise invalid(f"the P4Info does not define type {name}")
+        new_type = types.new_types[name]
+        if new_type.WhichOneof("representation") != "original_type":
+            raise unimplemented(f"type {name}: translated types are not supported in data")
+        spec = new_type.original_type
+    raise invalid("a type of the P4Info is defined by itself")
+
+
+def encode(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, leaves: Iterator[int]) -> p4d.P4Data:
+    """The value made of the next leaves."""
+    spec = resolve(spec, types)
+    kind = spec.WhichOneof("type_spec")
+    if kind == "bitstring":
+        return p4d.P4Data(bitstring=_encode_bits(spec.bitstring, next(leaves)))
+    if kind == "bool":
+        return p4d.P4Data(bool=bool(next(leaves)))
+    if kind == "serializable_enum":
+        return p4d.P4Data(enum_value=bytestrings.encode(next(leaves)))
+    if kind == "struct":
+        members = types.structs[spec.struct.name].members
+        return p4d.P4Data(struct=p4d.P4StructLike(members=[encode(item.type_spec, types, leaves) for item in members]))
+    if kind == "tuple":
+        return p4d.P4Data(tuple=p4d.P4StructLike(members=[encode(item, types, leaves) for item in spec.tuple.members]))
+    if kind == "error":
+        names = types.error.members
+        index = next(leaves)
+        return p4d.P4Data(error=names[index] if index < len(names) else str(index))
+    raise unimplemented(f"values of type {kind} are not supported")
+
+
+def decode_leaf(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, data: p4d.P4Data, what: str) -> int:
+    """The unsigned int of a value of a simple type; INVALID_ARGUMENT when `data` is of another type."""
+    spec = resolve(spec, types)
+    kind = spec.WhichOneof("type_spec")
+    given = data.WhichOneof("data")
+    if kind == "bitstring" and given == "bitstring":
+        return _decode_bits(spec.bitstring, data.bitstring, what)
+    if kind == "bool" and given == "bool":
+        return int(data.bool)
+    if kind == "serializable_enum" and given == "enum_value":
+        width = types.serializable_enums[spec.serializable_enum.name].underlying_type.bitwidth
+        return bytestrings.decode(data.enum_value, width, what)
+    raise invalid(f"{what}: the value is {given or 'missing'}, the P4Info says {kind}")
+
+
+def _encode_bits(spec: p4t.P4BitstringLikeTypeSpec, value: int) -> bytes:
+    if spec.WhichOneof("type_spec") == "int":
+        width = spec.int.bitwidth
+        return bytestrings.encode_signed(value - (1 << width) if value >> (width - 1) else value)
+    return bytestrings.encode(value)
+
+
+def _decode_bits(spec: p4t.P4BitstringLikeTypeSpec, data: bytes, what: str) -> int:
+    kind = spec.WhichOneof("type_spec")
+    if kind == "bit":
+        return bytestrings.decode(data, spec.bit.bitwidth, what)
+    if kind == "int":
+        return bytestrings.decode_signed(data, spec.int.bitwidth, what) & ((1 << spec.int.bitwidth) - 1)
+    raise unimplemented(f"{what}: values of type varbit are not supported")
+
+
+__all__ = ["RpcError", "decode_leaf", "encode", "resolve"]

@@ -1,0 +1,309 @@
+"""P4Info, indexed: what each id is, and the shape of its values.
+
+Built once per P4Info and shared by the devices that run it. Names are the preamble's full names, which the BMv2 JSON
+uses too. The order of match fields and of action parameters in P4Info is that of the P4 source, as in the JSON, so a
+position in `Table.fields` or `Action.params` is a position in the switch's tuples whatever ids the program gave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from finsy.proto import p4i, p4t
+
+from p4runtime_shim.server import p4data
+from p4runtime_shim.server.errors import RpcError, invalid, not_found, unimplemented
+
+_KINDS = {
+    p4i.MatchField.EXACT: "exact",
+    p4i.MatchField.LPM: "lpm",
+    p4i.MatchField.TERNARY: "ternary",
+    p4i.MatchField.RANGE: "range",
+    p4i.MatchField.OPTIONAL: "optional",
+}
+_NEED_PRIORITY = {"ternary", "range", "optional"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named value of a bit width: match field, action parameter, packet metadata. `kind` is for match fields."""
+
+    id: int
+    name: str
+    width: int
+    position: int
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action and its parameters in order."""
+
+    id: int
+    name: str
+    params: tuple[Field, ...]
+    params_by_id: Mapping[int, Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """An action profile, or selector."""
+
+    id: int
+    name: str
+    with_selector: bool
+    size: int
+    max_group_size: int
+    max_member_weight: int
+    sum_of_members: bool
+    weights_disallowed: bool
+    action_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: key, actions with their scopes, resources."""
+
+    id: int
+    name: str
+    fields: tuple[Field, ...]
+    fields_by_id: Mapping[int, Field]
+    scopes: Mapping[int, int]
+    const_default: bool
+    profile: Profile | None
+    is_const: bool
+    has_initial_entries: bool
+    has_counter: bool
+    meter: DirectMeter | None
+
+    @property
+    def needs_priority(self) -> bool:
+        """Whether entries have a priority > 0 (P4Runtime spec, "TableEntry")."""
+        return any(item.kind in _NEED_PRIORITY for item in self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An indexed extern: counter, meter, register. `type_spec` is the meter type, or the element type of a register."""
+
+    id: int
+    name: str
+    size: int
+    type_spec: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectMeter:
+    """The meter of a table; `type` as in p4.config.v1.MeterSpec.Type."""
+
+    id: int
+    type: int
+
+
+@dataclass(frozen=True, slots=True)
+class DigestInfo:
+    """A digest and the type of its messages."""
+
+    id: int
+    name: str
+    type_spec: p4t.P4DataTypeSpec
+    leaves: int
+
+
+@dataclass(frozen=True, slots=True)
+class PacketHeader:
+    """The header before packet-in or packet-out packets: its fields from the first bit on, whole bytes together."""
+
+    name: str
+    fields: tuple[Field, ...]
+    fields_by_id: Mapping[int, Field]
+    size: int
+
+
+@dataclass(slots=True)
+class Schema:
+    """All of it, by id; `actions_by_name` for reading back."""
+
+    p4info: p4i.P4Info
+    tables: dict[int, Table] = field(default_factory=dict)
+    actions: dict[int, Action] = field(default_factory=dict)
+    actions_by_name: dict[str, Action] = field(default_factory=dict)
+    profiles: dict[int, Profile] = field(default_factory=dict)
+    counters: dict[int, Array] = field(default_factory=dict)
+    meters: dict[int, Array] = field(default_factory=dict)
+    registers: dict[int, Array] = field(default_factory=dict)
+    digests: dict[int, DigestInfo] = field(default_factory=dict)
+    packet_in: PacketHeader | None = None
+    packet_out: PacketHeader | None = None
+
+    @property
+    def type_info(self) -> p4t.P4TypeInfo:
+        """Named types that type specifications refer to."""
+        return self.p4info.type_info
+
+
+_T = TypeVar("_T")
+
+
+def find(items: Mapping[int, _T], id_: int, what: str) -> _T:
+    """The object with that id; NOT_FOUND (or INVALID_ARGUMENT for 0) when P4Info has none."""
+    if id_ in items:
+        return items[id_]
+    if id_ == 0:
+        raise invalid(f"{what} id is missing")
+    raise not_found(f"no {what} has id {id_} in the P4Info")
+
+
+def build(p4info: p4i.P4Info) -> Schema:
+    """Index a P4Info; INVALID_ARGUMENT or UNIMPLEMENTED when it contradicts itself or is not supported."""
+    schema = Schema(p4info)
+    _refuse(p4info)
+    for message in p4info.actions:
+        _add(schema.actions, _action(message))
+    schema.actions_by_name = {item.name: item for item in schema.actions.values()}
+    counted = {item.direct_table_id for item in p4info.direct_counters}
+    metered = {item.direct_table_id: DirectMeter(item.preamble.id, item.spec.type) for item in p4info.direct_meters}
+    actions_of_table = {
+        item.preamble.id: frozenset(ref.id for ref in item.action_refs if ref.scope != p4i.ActionRef.DEFAULT_ONLY)
+        for item in p4info.tables
+    }
+    for profile in p4info.action_profiles:
+        _add(schema.profiles, _profile(profile, actions_of_table))
+    for table in p4info.tables:
+        _add(schema.tables, _table(table, schema, counted, metered))
+    _arrays(schema, p4info)
+    for header in p4info.controller_packet_metadata:
+        if header.preamble.name == "packet_in":
+            schema.packet_in = _packet_header(header)
+        elif header.preamble.name == "packet_out":
+            schema.packet_out = _packet_header(header)
+    return schema
+
+
+def _refuse(p4info: p4i.P4Info) -> None:
+    if p4info.value_sets:
+        name = p4info.value_sets[0].preamble.name
+        raise unimplemented(f"parser value set {name}: value sets are not supported by the embedded switch")
+    if p4info.externs:
+        name = p4info.externs[0].extern_type_name
+        raise unimplemented(f"extern {name}: extern types outside v1model are not supported by the embedded switch")
+
+
+def _add(items: dict[int, _T], item: _T) -> None:
+    id_: int = item.id  # type: ignore[attr-defined]
+    if id_ == 0 or id_ in items:
+        raise invalid(f"P4Info gives id {id_} to {item.name} and to another object")  # type: ignore[attr-defined]
+    items[id_] = item
+
+
+def _fields(messages: Iterable[Any], owner: str, kind_of: Callable[[Any], str] = lambda _: "") -> tuple[Field, ...]:
+    items = []
+    for position, message in enumerate(messages):
+        if message.bitwidth <= 0:
+            raise unimplemented(f"{owner}.{message.name}: values without a bit width (sdn_string) are not supported")
+        if message.bitwidth > p4data.MAX_WIDTH:
+            raise unimplemented(f"{owner}.{message.name}: {message.bitwidth} bits are more than {p4data.MAX_WIDTH}")
+        items.append(Field(message.id, message.name, message.bitwidth, position, kind_of(message)))
+    if len({item.id for item in items}) != len(items):
+        raise invalid(f"P4Info of {owner} gives an id to two fields")
+    return tuple(items)
+
+
+def _action(message: p4i.Action) -> Action:
+    params = _fields(message.params, message.preamble.name)
+    return Action(message.preamble.id, message.preamble.name, params, {item.id: item for item in params})
+
+
+def _match_kind(message: p4i.MatchField) -> str:
+    kind = _KINDS.get(message.match_type) if message.WhichOneof("match") == "match_type" else None
+    if kind is None:
+        raise unimplemented(f"match field {message.name}: its match type is not supported")
+    return kind
+
+
+def _profile(message: p4i.ActionProfile, actions_of_table: Mapping[int, frozenset[int]]) -> Profile:
+    actions: frozenset[int] = frozenset()
+    for table_id in message.table_ids:
+        actions |= actions_of_table.get(table_id, frozenset())
+    return Profile(
+        id=message.preamble.id,
+        name=message.preamble.name,
+        with_selector=message.with_selector,
+        size=message.size,
+        max_group_size=message.max_group_size,
+        max_member_weight=message.sum_of_members.max_member_weight,
+        sum_of_members=message.WhichOneof("selector_size_semantics") == "sum_of_members",
+        weights_disallowed=message.weights_disallowed,
+        action_ids=actions,
+    )
+
+
+def _table(message: p4i.Table, schema: Schema, counted: set[int], metered: Mapping[int, DirectMeter]) -> Table:
+    id_, name = message.preamble.id, message.preamble.name
+    if message.idle_timeout_behavior != p4i.Table.NO_TIMEOUT:
+        raise unimplemented(f"table {name}: idle timeouts are not supported by the embedded switch")
+    for ref in message.action_refs:
+        if ref.id not in schema.actions:
+            raise invalid(f"table {name} refers to action {ref.id}, which the P4Info does not have")
+    profile = None
+    if message.implementation_id:
+        profile = schema.profiles.get(message.implementation_id)
+        if profile is None:
+            raise invalid(f"table {name} refers to action profile {message.implementation_id}, which is missing")
+    key = _fields(message.match_fields, name, _match_kind)
+    return Table(
+        id=id_,
+        name=name,
+        fields=key,
+        fields_by_id={item.id: item for item in key},
+        scopes={ref.id: ref.scope for ref in message.action_refs},
+        const_default=message.const_default_action_id != 0,
+        profile=profile,
+        is_const=message.is_const_table,
+        has_initial_entries=message.has_initial_entries,
+        has_counter=id_ in counted,
+        meter=metered.get(id_),
+    )
+
+
+def _arrays(schema: Schema, p4info: p4i.P4Info) -> None:
+    for counter in p4info.counters:
+        _add(schema.counters, Array(counter.preamble.id, counter.preamble.name, counter.size))
+    for meter in p4info.meters:
+        _add(schema.meters, Array(meter.preamble.id, meter.preamble.name, meter.size, meter.spec.type))
+    types = p4info.type_info
+    for register in p4info.registers:
+        p4data.count_leaves(register.type_spec, types, f"register {register.preamble.name}")
+        _add(
+            schema.registers,
+            Array(register.preamble.id, register.preamble.name, register.size, register.type_spec),
+        )
+    for digest in p4info.digests:
+        leaves = p4data.count_leaves(digest.type_spec, types, f"digest {digest.preamble.name}")
+        _add(schema.digests, DigestInfo(digest.preamble.id, digest.preamble.name, digest.type_spec, leaves))
+
+
+def _packet_header(message: p4i.ControllerPacketMetadata) -> PacketHeader:
+    items = _fields(message.metadata, message.preamble.name)
+    bits = sum(item.width for item in items)
+    if bits % 8:
+        raise invalid(f"header {message.preamble.name} has {bits} bits, not a whole number of bytes")
+    return PacketHeader(message.preamble.name, items, {item.id: item for item in items}, bits // 8)
+
+
+__all__ = [
+    "Action",
+    "Array",
+    "DigestInfo",
+    "DirectMeter",
+    "Field",
+    "PacketHeader",
+    "Profile",
+    "RpcError",
+    "Schema",
+    "Table",
+    "build",
+    "find",
+]

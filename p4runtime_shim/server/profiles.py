@@ -1,0 +1,303 @@
+"""Action profiles: members, groups, and one-shot action sets.
+
+P4Runtime spec, "ActionProfileMember & ActionProfileGroup". A table entry with an action set stands for a group of its
+own with members of its own. They are made and removed with the entry and are never shown as members or groups. A
+profile is programmed either with action sets or with members and groups, not both (as the specification demands), so
+the two never compete for ids.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from finsy.proto import p4r
+
+from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.server import actions
+from p4runtime_shim.server.errors import RpcError, exhausted, invalid, not_found, precondition, unimplemented
+from p4runtime_shim.server.errors import exists as already_exists
+from p4runtime_shim.server.journal import Journal
+from p4runtime_shim.server.p4info import Profile, Schema, Table, find
+from p4runtime_shim.server.target import Target
+from p4runtime_shim.values import ActionCall, GroupRef, MemberRef
+from p4runtime_shim.values import Target as EntryTarget
+
+
+@dataclass(slots=True)
+class _State:
+    """Of one profile: groups as written, who refers to what, and the groups of one-shot entries with their members."""
+
+    groups: dict[int, p4r.ActionProfileGroup] = field(default_factory=dict)
+    references: Counter[EntryTarget] = field(default_factory=Counter)
+    one_shots: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    next_id: int = 1
+
+
+class Profiles:
+    """Members and groups of all profiles of one switch."""
+
+    def __init__(self, schema: Schema, target: Target) -> None:
+        self._schema = schema
+        self._target = target
+        self._states = {id_: _State() for id_ in schema.profiles}
+
+    # --- references from table entries
+
+    def hold(self, profile: Profile, target: EntryTarget) -> None:
+        """A table entry refers to the member or group."""
+        self._states[profile.id].references[target] += 1
+
+    def release(self, profile: Profile, target: EntryTarget) -> None:
+        """It does not any more."""
+        references = self._states[profile.id].references
+        references[target] -= 1
+        if references[target] <= 0:
+            del references[target]
+
+    def check_reference(self, profile: Profile, target: EntryTarget) -> None:
+        """NOT_FOUND unless the member or group exists and may be referred to by an entry."""
+        state = self._states[profile.id]
+        if state.one_shots:
+            raise invalid(f"{profile.name} is programmed with action sets; members and groups cannot be mixed in")
+        if isinstance(target, GroupRef):
+            if not profile.with_selector:
+                raise invalid(f"{profile.name} is an action profile without selector; it has no groups")
+            if target.id not in state.groups:
+                raise not_found(f"{profile.name} has no group {target.id}")
+        elif isinstance(target, MemberRef) and target.id not in self._target.members(profile.name):
+            raise not_found(f"{profile.name} has no member {target.id}")
+
+    # --- members
+
+    def write_member(self, update: int, message: p4r.ActionProfileMember, journal: Journal | None) -> None:
+        """INSERT, MODIFY or DELETE of a member."""
+        profile = find(self._schema.profiles, message.action_profile_id, "action profile")
+        if message.member_id == 0:
+            raise invalid(f"{profile.name}: member id 0 is not allowed")
+        if update == p4r.Update.DELETE:
+            self._delete_member(profile, message.member_id, journal)
+            return
+        if not message.HasField("action"):
+            raise invalid(f"{profile.name}: member {message.member_id} is given no action")
+        call = actions.decode(self._schema, message.action, profile.action_ids, profile.name)
+        name, id_ = profile.name, message.member_id
+        if update == p4r.Update.INSERT:
+            self._refuse_mixing(profile)
+            self._target.member_add(name, id_, call)
+            if journal is not None:
+                journal.append(lambda: self._target.member_delete(name, id_))
+            return
+        old = self._member(profile, id_) if journal is not None else None
+        self._target.member_modify(name, id_, call)
+        if journal is not None and old is not None:
+            journal.append(lambda: self._target.member_modify(name, id_, old))
+
+    def _member(self, profile: Profile, id_: int) -> ActionCall:
+        members = self._target.members(profile.name)
+        if id_ not in members or self._is_hidden(profile):
+            raise not_found(f"{profile.name} has no member {id_}")
+        return members[id_]
+
+    def _delete_member(self, profile: Profile, id_: int, journal: Journal | None) -> None:
+        state = self._states[profile.id]
+        old = self._member(profile, id_)
+        for group in state.groups.values():
+            if any(member.member_id == id_ for member in group.members):
+                raise precondition(f"{profile.name}: member {id_} is still in group {group.group_id}")
+        if state.references[MemberRef(id_)]:
+            raise precondition(f"{profile.name}: a table entry still refers to member {id_}")
+        self._target.member_delete(profile.name, id_)
+        if journal is not None:
+            journal.append(lambda: self._target.member_add(profile.name, id_, old))
+
+    def _is_hidden(self, profile: Profile) -> bool:
+        return bool(self._states[profile.id].one_shots)
+
+    def _refuse_mixing(self, profile: Profile) -> None:
+        if self._is_hidden(profile):
+            raise invalid(f"{profile.name} is programmed with action sets; members and groups cannot be mixed in")
+
+    # --- groups
+
+    def write_group(self, update: int, message: p4r.ActionProfileGroup, journal: Journal | None) -> None:
+        """INSERT, MODIFY or DELETE of a group."""
+        profile = find(self._schema.profiles, message.action_profile_id, "action profile")
+        if not profile.with_selector:
+            raise invalid(f"{profile.name} is an action profile without selector; it has no groups")
+        if message.group_id == 0:
+            raise invalid(f"{profile.name}: group id 0 is not allowed")
+        if update == p4r.Update.DELETE:
+            self._delete_group(profile, message.group_id, journal)
+        else:
+            self._set_group(update, profile, message, journal)
+
+    def _set_group(
+        self, update: int, profile: Profile, message: p4r.ActionProfileGroup, journal: Journal | None
+    ) -> None:
+        self._refuse_mixing(profile)
+        groups, id_ = self._states[profile.id].groups, message.group_id
+        old = groups.get(id_)
+        if update == p4r.Update.INSERT and old is not None:
+            raise already_exists(f"{profile.name}: group {id_} exists already")
+        if update == p4r.Update.MODIFY:
+            if old is None:
+                raise not_found(f"{profile.name} has no group {id_}")
+            if message.max_size != old.max_size:
+                raise invalid(f"{profile.name}: max_size of group {id_} is {old.max_size} and cannot be changed")
+        members = self._group_members(profile, message)
+        if old is None:
+            self._target.group_add(profile.name, id_, members)
+        else:
+            self._target.group_modify(profile.name, id_, members)
+        groups[id_] = p4r.ActionProfileGroup()
+        groups[id_].CopyFrom(message)
+        if journal is not None:
+            journal.append(lambda: self._restore_group(profile, id_, old))
+
+    def _restore_group(self, profile: Profile, id_: int, old: p4r.ActionProfileGroup | None) -> None:
+        groups = self._states[profile.id].groups
+        if old is None:
+            self._target.group_delete(profile.name, id_)
+            del groups[id_]
+            return
+        members = [(member.member_id, max(member.weight, 1)) for member in old.members]
+        (self._target.group_modify if id_ in groups else self._target.group_add)(profile.name, id_, members)
+        groups[id_] = old
+
+    def _delete_group(self, profile: Profile, id_: int, journal: Journal | None) -> None:
+        state = self._states[profile.id]
+        if id_ not in state.groups:
+            raise not_found(f"{profile.name} has no group {id_}")
+        if state.references[GroupRef(id_)]:
+            raise precondition(f"{profile.name}: a table entry still refers to group {id_}")
+        self._target.group_delete(profile.name, id_)
+        old = state.groups.pop(id_)
+        if journal is not None:
+            journal.append(lambda: self._restore_group(profile, id_, old))
+
+    def _group_members(self, profile: Profile, message: p4r.ActionProfileGroup) -> list[tuple[int, int]]:
+        known = self._target.members(profile.name)
+        what = f"{profile.name}: group {message.group_id}"
+        seen: dict[int, int] = {}
+        for member in message.members:
+            if member.member_id in seen:
+                raise invalid(f"{what}: member {member.member_id} is given twice; use its weight")
+            if member.member_id not in known:
+                raise not_found(f"{what}: there is no member {member.member_id}")
+            seen[member.member_id] = _weight(profile, member, f"{what}: member {member.member_id}")
+        limit = message.max_size
+        if profile.max_group_size and not 0 < limit <= profile.max_group_size:
+            raise invalid(f"{what}: max_size {limit} is not in 1..{profile.max_group_size}")
+        if limit < 0:
+            raise invalid(f"{what}: max_size {limit} is negative")
+        size = len(seen) if profile.sum_of_members else sum(seen.values())
+        if limit and size > limit:
+            raise exhausted(f"{what}: its members count {size}, more than its max_size {limit}")
+        return list(seen.items())
+
+    # --- action sets
+
+    def create_one_shot(self, profile: Profile, table: Table, message: p4r.ActionProfileActionSet) -> GroupRef:
+        """The group that stands for an action set."""
+        if not profile.with_selector:
+            raise invalid(f"{profile.name} is an action profile without selector; it takes no action set")
+        state = self._states[profile.id]
+        if state.groups or (not state.one_shots and self._target.members(profile.name)):
+            raise invalid(f"{profile.name} is programmed with members and groups; action sets cannot be mixed in")
+        members = self._one_shot_members(profile, table, message)
+        made: list[int] = []
+        try:
+            for call, _ in members:
+                made.append(self._fresh_id(state))
+                self._target.member_add(profile.name, made[-1], call)
+            group_id = self._fresh_id(state)
+            weights = [weight for _, weight in members]
+            self._target.group_add(profile.name, group_id, list(zip(made, weights, strict=True)))
+        except SwitchError:
+            self._remove_members(profile, made)
+            raise
+        state.one_shots[group_id] = tuple(made)
+        return GroupRef(group_id)
+
+    def remove_one_shot(self, profile: Profile, group: GroupRef) -> None:
+        """Removes the group and its members."""
+        state = self._states[profile.id]
+        self._target.group_delete(profile.name, group.id)
+        self._remove_members(profile, state.one_shots.pop(group.id))
+
+    def _remove_members(self, profile: Profile, ids: list[int] | tuple[int, ...]) -> None:
+        known = self._target.members(profile.name)
+        for id_ in ids:
+            if id_ in known:
+                self._target.member_delete(profile.name, id_)
+
+    def _fresh_id(self, state: _State) -> int:
+        state.next_id = state.next_id % 0x7FFFFFFF + 1
+        while state.next_id in state.one_shots:
+            state.next_id = state.next_id % 0x7FFFFFFF + 1
+        return state.next_id
+
+    def _one_shot_members(
+        self, profile: Profile, table: Table, message: p4r.ActionProfileActionSet
+    ) -> list[tuple[ActionCall, int]]:
+        what = f"table {table.name}: action set"
+        if message.action_selection_mode == p4r.ActionProfileActionSet.RANDOM:
+            raise unimplemented(f"{what}: selection is by hash only")
+        by_members = profile.sum_of_members
+        if message.size_semantics == p4r.ActionProfileActionSet.SUM_OF_WEIGHTS and by_members:
+            raise unimplemented(f"{what}: the size of {profile.name} is the sum of its members")
+        if message.size_semantics == p4r.ActionProfileActionSet.SUM_OF_MEMBERS and not by_members:
+            raise unimplemented(f"{what}: the size of {profile.name} is the sum of its weights")
+        members = []
+        for item in message.action_profile_actions:
+            call = actions.decode(self._schema, item.action, table.scopes, f"table {table.name}")
+            weight = _weight(profile, item, what)
+            if by_members and profile.max_member_weight and weight > profile.max_member_weight:
+                raise invalid(f"{what}: weight {weight} is above the limit of {profile.max_member_weight}")
+            members.append((call, weight))
+        size = len(members) if by_members else sum(weight for _, weight in members)
+        if profile.max_group_size and size > profile.max_group_size:
+            raise invalid(f"{what}: its actions count {size}, more than the {profile.max_group_size} a group may have")
+        return members
+
+    # --- reading
+
+    def read_members(self, message: p4r.ActionProfileMember) -> Iterator[p4r.ActionProfileMember]:
+        """One member, those of a profile, or all."""
+        for profile in self._selected(message.action_profile_id):
+            if self._is_hidden(profile):
+                continue
+            for id_, call in sorted(self._target.members(profile.name).items()):
+                if message.member_id in (0, id_):
+                    yield p4r.ActionProfileMember(
+                        action_profile_id=profile.id, member_id=id_, action=actions.encode(self._schema, call)
+                    )
+
+    def read_groups(self, message: p4r.ActionProfileGroup) -> Iterator[p4r.ActionProfileGroup]:
+        """One group, those of a selector, or all."""
+        for profile in self._selected(message.action_profile_id):
+            for id_, group in sorted(self._states[profile.id].groups.items()):
+                if message.group_id in (0, id_):
+                    yield group
+
+    def _selected(self, id_: int) -> list[Profile]:
+        if id_ == 0:
+            return list(self._schema.profiles.values())
+        return [find(self._schema.profiles, id_, "action profile")]
+
+
+def _weight(profile: Profile, item: p4r.ActionProfileGroup.Member | p4r.ActionProfileAction, what: str) -> int:
+    if item.WhichOneof("watch_kind") is not None and (item.watch_port or item.watch):
+        raise unimplemented(f"{what}: watch ports are not supported by the embedded switch")
+    if profile.weights_disallowed:
+        if item.weight:
+            raise invalid(f"{what}: {profile.name} takes no weights")
+        return 1
+    if item.weight <= 0:
+        raise invalid(f"{what}: weight {item.weight} is not above 0")
+    return item.weight
+
+
+__all__ = ["Profiles", "RpcError"]

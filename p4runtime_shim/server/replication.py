@@ -1,0 +1,141 @@
+"""Multicast groups and clone sessions (P4Runtime spec, "PacketReplicationEngineEntry").
+
+Ports are data plane port numbers: v1model programs as p4c compiles them have no port translation. Both forms of a
+replica's port, the number (before 1.4) and the byte string, are taken; each entry is read back in the form it was
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from finsy.proto import p4r
+
+from p4runtime_shim.server import bytestrings
+from p4runtime_shim.server.errors import exists, invalid, not_found, unimplemented
+from p4runtime_shim.server.journal import Journal
+from p4runtime_shim.server.target import Target
+from p4runtime_shim.values import CloneSession, Replica
+
+_PORT_WIDTH = 9
+_MAX_GROUP = 0xFFFF  # mcast_grp and egress_rid are bit<16> in v1model
+_MAX_INSTANCE = 0xFFFF
+_MAX_SESSION = 0x7FFF  # BMv2's limit on mirror session ids
+
+
+class Replication:
+    """Groups and sessions of one switch, as written."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._groups: dict[int, p4r.MulticastGroupEntry] = {}
+        self._sessions: dict[int, p4r.CloneSessionEntry] = {}
+
+    def write(self, update: int, message: p4r.PacketReplicationEngineEntry, journal: Journal | None) -> None:
+        """INSERT, MODIFY or DELETE of a group or session."""
+        kind = message.WhichOneof("type")
+        if kind == "multicast_group_entry":
+            self._write_group(update, message.multicast_group_entry, journal)
+        elif kind == "clone_session_entry":
+            self._write_session(update, message.clone_session_entry, journal)
+        else:
+            raise invalid("a packet replication entry is neither a multicast group nor a clone session")
+
+    def read(self, message: p4r.PacketReplicationEngineEntry) -> Iterator[p4r.PacketReplicationEngineEntry]:
+        """One group or session, or all of its kind; all of both when the kind is unset."""
+        kind = message.WhichOneof("type")
+        if kind in (None, "multicast_group_entry"):
+            wanted = message.multicast_group_entry.multicast_group_id
+            for group_id, group in sorted(self._groups.items()):
+                if wanted in (0, group_id):
+                    yield p4r.PacketReplicationEngineEntry(multicast_group_entry=group)
+        if kind in (None, "clone_session_entry"):
+            wanted = message.clone_session_entry.session_id
+            for session_id, session in sorted(self._sessions.items()):
+                if wanted in (0, session_id):
+                    yield p4r.PacketReplicationEngineEntry(clone_session_entry=session)
+
+    def _write_group(self, update: int, message: p4r.MulticastGroupEntry, journal: Journal | None) -> None:
+        id_ = message.multicast_group_id
+        if not 0 < id_ <= _MAX_GROUP:
+            raise invalid(f"multicast group id {id_} is not in 1..{_MAX_GROUP}")
+        old = self._groups.get(id_)
+        _check_presence(update, old is not None, f"multicast group {id_}")
+        if update == p4r.Update.DELETE:
+            self._put_group(id_, None)
+        else:
+            _replicas(message.replicas, f"multicast group {id_}")
+            self._put_group(id_, message)
+        if journal is not None:
+            journal.append(lambda: self._put_group(id_, old))
+
+    def _put_group(self, id_: int, message: p4r.MulticastGroupEntry | None) -> None:
+        if message is None:
+            self._target.multicast_delete(id_)
+            self._groups.pop(id_, None)
+            return
+        self._target.multicast_set(id_, _replicas(message.replicas, f"multicast group {id_}"))
+        self._groups[id_] = p4r.MulticastGroupEntry()
+        self._groups[id_].CopyFrom(message)
+
+    def _write_session(self, update: int, message: p4r.CloneSessionEntry, journal: Journal | None) -> None:
+        id_ = message.session_id
+        if not 0 < id_ <= _MAX_SESSION:
+            raise invalid(f"clone session id {id_} is not in 1..{_MAX_SESSION}")
+        old = self._sessions.get(id_)
+        _check_presence(update, old is not None, f"clone session {id_}")
+        if update == p4r.Update.DELETE:
+            self._put_session(id_, None)
+        else:
+            _session(message)
+            self._put_session(id_, message)
+        if journal is not None:
+            journal.append(lambda: self._put_session(id_, old))
+
+    def _put_session(self, id_: int, message: p4r.CloneSessionEntry | None) -> None:
+        if message is None:
+            self._target.clone_session_delete(id_)
+            self._sessions.pop(id_, None)
+            return
+        self._target.clone_session_set(id_, _session(message))
+        self._sessions[id_] = p4r.CloneSessionEntry()
+        self._sessions[id_].CopyFrom(message)
+
+
+def _check_presence(update: int, present: bool, what: str) -> None:
+    if update == p4r.Update.INSERT and present:
+        raise exists(f"{what} exists already")
+    if update != p4r.Update.INSERT and not present:
+        raise not_found(f"there is no {what}")
+
+
+def _session(message: p4r.CloneSessionEntry) -> CloneSession:
+    what = f"clone session {message.session_id}"
+    if message.class_of_service:
+        raise unimplemented(f"{what}: the embedded switch has no class of service for clones")
+    if message.packet_length_bytes < 0:
+        raise invalid(f"{what}: packet length {message.packet_length_bytes} is negative")
+    return CloneSession(_replicas(message.replicas, what), message.packet_length_bytes)
+
+
+def _replicas(messages: Iterable[p4r.Replica], what: str) -> tuple[Replica, ...]:
+    replicas = tuple(_replica(message, what) for message in messages)
+    if len(set(replicas)) != len(replicas):
+        raise invalid(f"{what}: a replica is given twice (the same port and instance)")
+    return replicas
+
+
+def _replica(message: p4r.Replica, what: str) -> Replica:
+    kind = message.WhichOneof("port_kind")
+    if kind is None:
+        raise invalid(f"{what}: a replica has no port")
+    if message.backup_replicas:
+        raise unimplemented(f"{what}: backup replicas are not supported by the embedded switch")
+    port = message.egress_port
+    if kind == "port":
+        port = bytestrings.decode(message.port, _PORT_WIDTH, f"{what}: port")
+    if port >> _PORT_WIDTH:
+        raise invalid(f"{what}: port {port} does not fit in {_PORT_WIDTH} bits")
+    if message.instance > _MAX_INSTANCE:
+        raise invalid(f"{what}: instance {message.instance} is above {_MAX_INSTANCE}")
+    return Replica(port, message.instance)

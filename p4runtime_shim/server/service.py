@@ -1,0 +1,149 @@
+"""The gRPC service: RPCs to devices, errors to gRPC status.
+
+It runs on asyncio: a stream costs no thread, so that any number of clients can hold streams to any number of devices,
+and all state belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, NoReturn
+
+import grpc
+import grpc.aio
+from finsy.proto import p4r, p4r_grpc
+
+from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.errors import DETAILS_KEY, BatchError, RpcError, from_switch, not_found
+from p4runtime_shim.server.stream import ClientStream
+
+API_VERSION = "1.4.1"
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # of a pipeline config, or a batch of writes
+_MAX_MESSAGE = 1000  # characters of an error message; a client may have chosen parts of it
+_READ_CHUNK = 500  # entities in one ReadResponse
+
+_STATUS = {code.value[0]: code for code in grpc.StatusCode}
+_log = logging.getLogger(__name__)
+
+
+class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
+    """P4Runtime for a set of devices."""
+
+    def __init__(self, devices: Iterable[Device]) -> None:
+        self._devices = {device.device_id: device for device in devices}
+        self._readers: set[asyncio.Task[None]] = set()
+
+    async def Capabilities(  # noqa: N802, D102 - the names of the RPCs
+        self, request: p4r.CapabilitiesRequest, context: Any
+    ) -> p4r.CapabilitiesResponse:
+        if request.device_id:
+            await _reporting(context, self._device, request.device_id)
+        return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
+
+    async def Write(self, request: p4r.WriteRequest, context: Any) -> p4r.WriteResponse:  # noqa: N802, D102
+        await _reporting(context, lambda: self._device(request.device_id).write(request))
+        return p4r.WriteResponse()
+
+    async def Read(self, request: p4r.ReadRequest, context: Any) -> AsyncIterator[p4r.ReadResponse]:  # noqa: N802, D102
+        device = await _reporting(context, self._device, request.device_id)
+        entities = await _reporting(context, device.read, request)
+        found: list[p4r.Entity] = []
+        error: Exception | None = None
+        try:
+            found.extend(entities)  # all at once: no write comes in between; what was found before an error stays
+        except Exception as failure:
+            error = failure
+        for start in range(0, len(found), _READ_CHUNK):
+            yield p4r.ReadResponse(entities=found[start : start + _READ_CHUNK])
+        if error is not None:
+            await _abort(context, error)
+
+    async def SetForwardingPipelineConfig(  # noqa: N802, D102
+        self, request: p4r.SetForwardingPipelineConfigRequest, context: Any
+    ) -> p4r.SetForwardingPipelineConfigResponse:
+        device = await _reporting(context, self._device, request.device_id)
+        try:
+            await device.set_config(request)
+        except Exception as error:
+            await _abort(context, error)
+        return p4r.SetForwardingPipelineConfigResponse()
+
+    async def GetForwardingPipelineConfig(  # noqa: N802, D102
+        self, request: p4r.GetForwardingPipelineConfigRequest, context: Any
+    ) -> p4r.GetForwardingPipelineConfigResponse:
+        device = await _reporting(context, self._device, request.device_id)
+        return p4r.GetForwardingPipelineConfigResponse(config=device.get_config(request.response_type))
+
+    async def StreamChannel(  # type: ignore[override]  # noqa: N802, D102 - the stub knows generators only
+        self, request_iterator: AsyncIterator[p4r.StreamMessageRequest], context: Any
+    ) -> None:
+        stream = ClientStream()
+        writer = asyncio.create_task(stream.write_to(context))
+        reader = asyncio.create_task(self._receive(stream, request_iterator))
+        self._readers.add(reader)
+        try:
+            await asyncio.wait((reader,))
+        finally:  # also when the call is cancelled because the client has gone
+            self._readers.discard(reader)
+            stream.close()
+            reader.cancel()
+            writer.cancel()
+        if reader.cancelled():
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
+        failure = reader.exception()
+        if isinstance(failure, Exception):
+            await _abort(context, failure)
+
+    async def _receive(self, stream: ClientStream, messages: AsyncIterator[p4r.StreamMessageRequest]) -> None:
+        async for message in messages:
+            stream.receive(self._devices, message)
+
+    def close_streams(self) -> None:
+        """End every stream, before the server stops."""
+        for reader in list(self._readers):
+            reader.cancel()
+
+    def _device(self, device_id: int) -> Device:
+        if device_id not in self._devices:
+            known = ", ".join(str(item) for item in sorted(self._devices))
+            raise not_found(f"there is no device {device_id}; this server has {known}")
+        return self._devices[device_id]
+
+
+async def _reporting(context: Any, function: Any, *args: Any) -> Any:
+    """The function's result; its error ends the RPC."""
+    try:
+        return function(*args)
+    except Exception as error:
+        await _abort(context, error)
+
+
+async def _abort(context: Any, error: Exception) -> NoReturn:
+    """End the RPC with the status that the error stands for."""
+    if isinstance(error, SwitchError):
+        error = from_switch(error)
+    if isinstance(error, RpcError):
+        await context.abort(_STATUS[error.code], error.message[:_MAX_MESSAGE])
+    if isinstance(error, BatchError):
+        details = error.details()
+        metadata = ((DETAILS_KEY, details),) if details is not None else ()
+        await context.abort(grpc.StatusCode.UNKNOWN, error.message[:_MAX_MESSAGE], metadata)
+    _log.error("a request failed unexpectedly", exc_info=error)
+    await context.abort(grpc.StatusCode.INTERNAL, f"internal error: {error!r}")
+    raise AssertionError("abort returns never")
+
+
+def make_server(service: P4RuntimeService) -> grpc.aio.Server:
+    """A server with the service; the caller binds, starts and stops it."""
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.so_reuseport", 0),  # an address that is in use must be an error, not half of the clients
+        ]
+    )
+    p4r_grpc.add_P4RuntimeServicer_to_server(service, server)
+    return server

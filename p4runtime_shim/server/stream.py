@@ -1,0 +1,90 @@
+"""The stream of one client: what it sends goes to its device, what the device tells goes out of a bounded queue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from finsy.proto import p4r, rpc_code
+
+from p4runtime_shim.server.errors import RpcError, precondition
+
+if TYPE_CHECKING:
+    from p4runtime_shim.server.device import Device
+
+MAX_WAITING = 1024  # packets, digests and errors that may wait for a slow client
+
+_log = logging.getLogger(__name__)
+
+
+class ClientStream:
+    """One StreamChannel call. The device is known from the first MasterArbitrationUpdate on."""
+
+    def __init__(self) -> None:
+        self.device: Device | None = None
+        self.dropped = 0
+        self._waiting: deque[p4r.StreamMessageResponse] = deque()
+        self._something = asyncio.Event()
+
+    def send(self, message: p4r.StreamMessageResponse) -> None:
+        """Queue a message; when the client does not keep up, all but arbitration is dropped and counted."""
+        if len(self._waiting) >= MAX_WAITING and not message.HasField("arbitration"):
+            self.dropped += 1
+            return
+        self._waiting.append(message)
+        self._something.set()
+
+    async def write_to(self, context: Any) -> None:
+        """Send what is queued, until cancelled."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            while self._waiting:
+                await context.write(self._waiting.popleft())
+
+    def receive(self, devices: dict[int, Device], message: p4r.StreamMessageRequest) -> None:
+        """Handle a message; an RpcError ends the stream. Bad packets and acknowledgements are told, not fatal."""
+        kind = message.WhichOneof("update")
+        if kind == "arbitration":
+            self._arbitrate(devices, message.arbitration)
+            return
+        if self.device is None:
+            raise precondition("the first message of a stream must be a MasterArbitrationUpdate")
+        try:
+            if kind == "packet":
+                self.device.packet_out(self, message.packet)
+            elif kind == "digest_ack":
+                self.device.digest_ack(self, message.digest_ack)
+            else:
+                raise RpcError(rpc_code.UNIMPLEMENTED, f"stream message {kind or 'without content'} is not known")
+        except RpcError as error:
+            self._report(error, kind, message)
+
+    def close(self) -> None:
+        """The stream has ended."""
+        if self.device is not None:
+            self.device.leave(self)
+        if self.dropped:
+            _log.warning("a slow client missed %d messages", self.dropped)
+
+    def _arbitrate(self, devices: dict[int, Device], message: p4r.MasterArbitrationUpdate) -> None:
+        if self.device is None:
+            device = devices.get(message.device_id)
+            if device is None:
+                raise RpcError(rpc_code.NOT_FOUND, f"there is no device {message.device_id}")
+            device.arbitrate(self, message)
+            self.device = device
+        else:
+            self.device.arbitrate(self, message)
+
+    def _report(self, error: RpcError, kind: str | None, message: p4r.StreamMessageRequest) -> None:
+        report = p4r.StreamError(canonical_code=error.code, message=error.message)
+        if kind == "packet":
+            report.packet_out.packet_out.CopyFrom(message.packet)
+        elif kind == "digest_ack":
+            report.digest_list_ack.digest_list_ack.CopyFrom(message.digest_ack)
+        else:
+            report.other.SetInParent()
+        self.send(p4r.StreamMessageResponse(error=report))

@@ -1,0 +1,1 @@
+"""The control plane of one switch with one program: tables, profiles, cells, replication."""

@@ -1,0 +1,47 @@
+"""All control-plane objects of one switch while one program is loaded; made anew with every program."""
+
+from __future__ import annotations
+
+from p4runtime_shim.errors import NotFound, SwitchError
+from p4runtime_shim.native import Native
+from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.state.cells import Cells
+from p4runtime_shim.state.profiles import Profile
+from p4runtime_shim.state.replication import Replication
+from p4runtime_shim.state.tables import Table
+
+
+class Forwarding:
+    """Loads a program into a switch and keeps what belongs to it."""
+
+    def __init__(self, pipeline: Pipeline, native: Native, handle: int) -> None:
+        if native.library.sw_load(handle, pipeline.address):
+            raise SwitchError("out of memory, or the program was compiled for another engine")
+        self.pipeline = pipeline
+        program = pipeline.program
+        self.profiles = [Profile(pipeline, native, handle, position) for position in range(len(program.profiles))]
+        self.tables = [
+            Table(pipeline, native, handle, position, self.profiles) for position in range(len(program.tables))
+        ]
+        self.cells = Cells(pipeline, native, handle)
+        self.replication = Replication(native, handle)
+
+    def table(self, name: str) -> Table:
+        """A table by name."""
+        return self.tables[self.pipeline.find("table", self.pipeline.tables, name)]
+
+    def profile(self, name: str) -> Profile:
+        """An action profile by name."""
+        return self.profiles[self.pipeline.find("action profile", self.pipeline.profiles, name)]
+
+    def close(self) -> None:
+        """Free what the engine does not own; after the program was unloaded."""
+        for profile in self.profiles:
+            profile.close()
+
+
+def require(forwarding: Forwarding | None) -> Forwarding:
+    """NotFound when no program is loaded."""
+    if forwarding is None:
+        raise NotFound("no program is loaded")
+    return forwarding

@@ -1,0 +1,160 @@
+"""Action profiles and selectors: members, and groups of them with weights.
+
+A group's slots are its members by rising id, each as often as its weight; the hash picks a slot (BMv2 numbers the
+members of a group in the same order). A member that an entry or a group refers to cannot be deleted.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Sequence
+
+from p4runtime_shim.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExhausted
+from p4runtime_shim.native import Native
+from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.state.encode import resolve_action
+from p4runtime_shim.values import ActionCall
+
+MAX_SLOTS = 65536  # weights of a group, added up
+
+
+class Member:
+    """A member: its action, its C object, how many entries and groups refer to it."""
+
+    def __init__(self, action: ActionCall, pointer: int) -> None:
+        self.action = action
+        self.pointer = pointer
+        self.references = 0
+
+
+class Group:
+    """A group: (member id, weight) in the order given, its C object, how many entries refer to it."""
+
+    def __init__(self, members: tuple[tuple[int, int], ...], pointer: int) -> None:
+        self.members = members
+        self.pointer = pointer
+        self.references = 0
+
+
+class Profile:
+    """One action profile."""
+
+    def __init__(self, pipeline: Pipeline, native: Native, handle: int, position: int) -> None:
+        self.info = pipeline.program.profiles[position]
+        self.native = native
+        self.handle = handle
+        self.members: dict[int, Member] = {}
+        self.groups: dict[int, Group] = {}
+        self._pipeline = pipeline
+        self._actions = {
+            action for table in pipeline.program.tables if table.profile == position for action in table.actions
+        }
+
+    def _encode(self, call: ActionCall) -> tuple[int, bytes]:
+        return resolve_action(self._pipeline, call, self._actions, f"action profile {self.info.name}")
+
+    def member(self, member_id: int) -> Member:
+        """A member by id; NotFound."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise NotFound(f"action profile {self.info.name} has no member {member_id}")
+        return member
+
+    def group(self, group_id: int) -> Group:
+        """A group by id; NotFound."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise NotFound(f"action profile {self.info.name} has no group {group_id}")
+        return group
+
+    def member_add(self, member_id: int, call: ActionCall) -> None:
+        """Add a member."""
+        if member_id in self.members:
+            raise AlreadyExists(f"action profile {self.info.name} already has member {member_id}")
+        if len(self.members) >= self.info.size > 0:
+            raise ResourceExhausted(f"action profile {self.info.name} is full ({self.info.size} members)")
+        action, args = self._encode(call)
+        pointer = self.native.library.sw_ctl_member_add(self.handle, member_id, action, len(args) // 8, args)
+        self.members[member_id] = Member(call, _made(pointer))
+
+    def member_modify(self, member_id: int, call: ActionCall) -> None:
+        """Change a member's action, for all that refer to it."""
+        member = self.member(member_id)
+        action, args = self._encode(call)
+        _check(self.native.library.sw_ctl_member_modify(self.handle, member.pointer, action, len(args) // 8, args))
+        member.action = call
+
+    def member_delete(self, member_id: int) -> None:
+        """Delete a member that nothing refers to."""
+        member = self.member(member_id)
+        if member.references:
+            raise InvalidArgument(f"member {member_id} of action profile {self.info.name} is in use")
+        self.native.library.sw_ctl_member_delete(self.handle, member.pointer)
+        del self.members[member_id]
+
+    def _slots(self, members: Sequence[tuple[int, int]]) -> list[int]:
+        if self.info.algorithm is None:
+            raise InvalidArgument(f"action profile {self.info.name} has no selector, so no groups")
+        if len({member_id for member_id, _ in members}) != len(members):
+            raise InvalidArgument("a member is named twice in the group")
+        slots: list[int] = []
+        for member_id, weight in sorted(members):
+            if weight < 1:
+                raise InvalidArgument(f"member {member_id} has weight {weight}; weights start at 1")
+            if len(slots) + weight > MAX_SLOTS:
+                raise ResourceExhausted(f"the weights of the group add up to more than {MAX_SLOTS}")
+            slots.extend([self.member(member_id).pointer] * weight)
+        return slots
+
+    def group_add(self, group_id: int, members: Sequence[tuple[int, int]]) -> None:
+        """Add a group of (member id, weight)."""
+        if group_id in self.groups:
+            raise AlreadyExists(f"action profile {self.info.name} already has group {group_id}")
+        slots = self._slots(members)
+        array = (c.c_void_p * max(1, len(slots)))(*slots)
+        pointer = self.native.library.sw_ctl_group_add(self.handle, group_id, len(slots), array)
+        self.groups[group_id] = Group(tuple(members), _made(pointer))
+        self._refer(members, 1)
+
+    def group_modify(self, group_id: int, members: Sequence[tuple[int, int]]) -> None:
+        """Replace the members of a group."""
+        group = self.group(group_id)
+        slots = self._slots(members)
+        array = (c.c_void_p * max(1, len(slots)))(*slots)
+        _check(self.native.library.sw_ctl_group_modify(self.handle, group.pointer, len(slots), array))
+        self._refer(members, 1)
+        self._refer(group.members, -1)
+        group.members = tuple(members)
+
+    def group_delete(self, group_id: int) -> None:
+        """Delete a group that no entry refers to."""
+        group = self.group(group_id)
+        if group.references:
+            raise InvalidArgument(f"group {group_id} of action profile {self.info.name} is in use")
+        self.native.library.sw_ctl_group_delete(self.handle, group.pointer)
+        self._refer(group.members, -1)
+        del self.groups[group_id]
+
+    def _refer(self, members: Sequence[tuple[int, int]], count: int) -> None:
+        for member_id, _ in members:
+            self.members[member_id].references += count
+
+    def close(self) -> None:
+        """Free all; the tables are empty already."""
+        for group in self.groups.values():
+            self.native.library.sw_ctl_group_delete(self.handle, group.pointer)
+        for member in self.members.values():
+            self.native.library.sw_ctl_member_delete(self.handle, member.pointer)
+        self.groups.clear()
+        self.members.clear()
+
+
+def _made(pointer: int | None) -> int:
+    if not pointer:
+        raise ResourceExhausted("out of memory")
+    return pointer
+
+
+def _check(status: int) -> None:
+    if status:
+        raise ResourceExhausted("out of memory")

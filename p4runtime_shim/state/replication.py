@@ -1,0 +1,63 @@
+"""Multicast groups and clone sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
+from p4runtime_shim.native import Native, SwReplica
+from p4runtime_shim.values import CloneSession, Replica
+
+MAX_REPLICAS = 512
+_MAX_GROUP = 0xFFFF
+_MAX_SESSION = 0x7FFF
+
+
+class Replication:
+    """Where copies of packets go."""
+
+    def __init__(self, native: Native, handle: int) -> None:
+        self.native = native
+        self.handle = handle
+        self.groups: dict[int, tuple[Replica, ...]] = {}
+        self.sessions: dict[int, CloneSession] = {}
+
+    def group_set(self, group: int, replicas: Sequence[Replica]) -> None:
+        """Make or replace a multicast group."""
+        if not 1 <= group <= _MAX_GROUP:
+            raise InvalidArgument(f"multicast groups are 1..{_MAX_GROUP}, not {group}")
+        self._set(False, group, replicas, 0)
+        self.groups[group] = tuple(replicas)
+
+    def group_delete(self, group: int) -> None:
+        """Delete a multicast group."""
+        if group not in self.groups:
+            raise NotFound(f"there is no multicast group {group}")
+        self.native.library.sw_ctl_replicas_delete(self.handle, 0, group)
+        del self.groups[group]
+
+    def session_set(self, session: int, config: CloneSession) -> None:
+        """Make or replace a clone session."""
+        if not 0 <= session <= _MAX_SESSION:
+            raise InvalidArgument(f"clone sessions are 0..{_MAX_SESSION}, not {session}")
+        if config.max_length < 0:
+            raise InvalidArgument("the length of clones cannot be negative")
+        self._set(True, session, config.replicas, config.max_length)
+        self.sessions[session] = config
+
+    def session_delete(self, session: int) -> None:
+        """Delete a clone session."""
+        if session not in self.sessions:
+            raise NotFound(f"there is no clone session {session}")
+        self.native.library.sw_ctl_replicas_delete(self.handle, 1, session)
+        del self.sessions[session]
+
+    def _set(self, session: bool, number: int, replicas: Sequence[Replica], cut: int) -> None:
+        if len(replicas) > MAX_REPLICAS:
+            raise ResourceExhausted(f"at most {MAX_REPLICAS} replicas, not {len(replicas)}")
+        for item in replicas:
+            if not 0 <= item.port <= 510 or not 0 <= item.instance <= 0xFFFF:
+                raise InvalidArgument(f"replica {item} is out of range (ports 0..510, instances 0..65535)")
+        array = (SwReplica * max(1, len(replicas)))(*[SwReplica(item.port, item.instance) for item in replicas])
+        if self.native.library.sw_ctl_replicas(self.handle, int(session), number, len(replicas), array, cut):
+            raise ResourceExhausted("out of memory")

@@ -1,0 +1,250 @@
+"""Match tables: entries by their match and priority, default actions, direct counters and meters.
+
+The engine holds what packets need; this holds what a control plane reads back: the entries as they were written, in
+the order in which they came, each with its C object.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Sequence
+
+from p4runtime_shim.codegen.control import TERNARY, TableShape
+from p4runtime_shim.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
+from p4runtime_shim.native import Native, SwTarget
+from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.program.model import FixedEntry, Key
+from p4runtime_shim.state.cells import meter_doubles
+from p4runtime_shim.state.encode import EncodedKey, check_match, encode_key, resolve_action
+from p4runtime_shim.state.profiles import Group, Member, Profile
+from p4runtime_shim.values import (
+    ActionCall,
+    CounterValue,
+    Entry,
+    Exact,
+    GroupRef,
+    Lpm,
+    Match,
+    MemberRef,
+    MeterConfig,
+    Optional,
+    Range,
+    Target,
+    Ternary,
+)
+
+_MAX_PRIORITY = (1 << 31) - 1
+
+
+class Stored:
+    """An entry and its C object."""
+
+    def __init__(self, entry: Entry, pointer: int, used: Member | Group | None) -> None:
+        self.entry = entry
+        self.pointer = pointer
+        self.used = used
+        self.meter: MeterConfig | None = None
+
+
+class Table:
+    """One table of a switch."""
+
+    def __init__(self, pipeline: Pipeline, native: Native, handle: int, position: int, profiles: list[Profile]) -> None:
+        self.info = pipeline.program.tables[position]
+        self.shape = TableShape.of(self.info)
+        self.position = position
+        self.native = native
+        self.handle = handle
+        self.pipeline = pipeline
+        self.profile = profiles[self.info.profile] if self.info.profile is not None else None
+        self.entries: dict[tuple[EncodedKey, int], Stored] = {}
+        self.default: ActionCall | None = None
+        self._load_fixed()
+
+    def _load_fixed(self) -> None:
+        """Default action and const entries of the program."""
+        self._set_default(self._program_default())
+        base = max((entry.priority for entry in self.info.entries), default=0) + 1
+        for fixed in self.info.entries:
+            action = self.pipeline.program.actions[fixed.call.action].name
+            priority = base - fixed.priority if self.shape.kind == TERNARY else 0
+            match = self._fixed_match(fixed)
+            self._insert(Entry(match, ActionCall(action, fixed.call.args), priority))
+
+    def _fixed_match(self, fixed: FixedEntry) -> tuple[Match, ...]:
+        return tuple(_match(key, part) for key, part in zip(self.info.keys, fixed.match, strict=True))
+
+    def _program_default(self) -> ActionCall | None:
+        call = self.info.default
+        return ActionCall(self.pipeline.program.actions[call.action].name, call.args) if call else None
+
+    # --- entries ---
+
+    def _key(self, match: Sequence[Match], priority: int) -> tuple[EncodedKey, int]:
+        """What tells entries apart, checked."""
+        check_match(self.info, match)
+        if self.shape.kind == TERNARY:
+            if not 0 < priority <= _MAX_PRIORITY:
+                raise InvalidArgument(f"table {self.info.name} needs a priority above 0, not {priority}")
+        elif priority:
+            raise InvalidArgument(f"table {self.info.name} takes no priority ({priority} given)")
+        return encode_key(self.info, self.shape, match), priority
+
+    def find(self, match: Sequence[Match], priority: int) -> Stored:
+        """An entry; NotFound."""
+        stored = self.entries.get(self._key(match, priority))
+        if stored is None:
+            raise NotFound(f"table {self.info.name} has no such entry")
+        return stored
+
+    def _target(self, target: Target) -> tuple[SwTarget, Member | Group | None]:
+        if isinstance(target, ActionCall):
+            if self.profile is not None:
+                raise InvalidArgument(f"entries of table {self.info.name} name a member or group, not an action")
+            where = f"table {self.info.name}"
+            action, args = resolve_action(self.pipeline, target, self.info.actions, where)
+            return SwTarget(action, len(args) // 8, args, None, None), None
+        if self.profile is None:
+            raise InvalidArgument(f"table {self.info.name} has no action profile")
+        if isinstance(target, MemberRef):
+            member = self.profile.member(target.id)
+            return SwTarget(0, 0, None, member.pointer, None), member
+        assert isinstance(target, GroupRef)
+        group = self.profile.group(target.id)
+        return SwTarget(0, 0, None, None, group.pointer), group
+
+    def _check_writable(self) -> None:
+        if self.info.entries_const:
+            raise PermissionDenied(f"the entries of table {self.info.name} are constant")
+        if not self.info.keys:
+            raise InvalidArgument(f"table {self.info.name} has no key, so no entries")
+
+    def insert(self, entry: Entry) -> None:
+        """Add an entry."""
+        self._check_writable()
+        self._insert(entry)
+
+    def _insert(self, entry: Entry) -> None:
+        key = self._key(entry.match, entry.priority)
+        if key in self.entries:
+            raise AlreadyExists(f"table {self.info.name} already has this entry")
+        if len(self.entries) >= self.info.size:
+            raise ResourceExhausted(f"table {self.info.name} is full ({self.info.size} entries)")
+        target, used = self._target(entry.target)
+        words = key[0]
+        pointer = self.native.library.sw_ctl_insert(
+            self.handle,
+            self.position,
+            words.value,
+            words.mask,
+            words.high,
+            words.prefix,
+            entry.priority,
+            c.byref(target),
+        )
+        if not pointer:
+            raise ResourceExhausted("out of memory")
+        self.entries[key] = Stored(entry, pointer, used)
+        if used:
+            used.references += 1
+
+    def modify(self, entry: Entry) -> None:
+        """Change what an entry does; its counter stays."""
+        self._check_writable()
+        stored = self.find(entry.match, entry.priority)
+        target, used = self._target(entry.target)
+        if self.native.library.sw_ctl_modify(self.handle, stored.pointer, c.byref(target)):
+            raise ResourceExhausted("out of memory")
+        if used:
+            used.references += 1
+        if stored.used:
+            stored.used.references -= 1
+        stored.used = used
+        stored.entry = entry
+
+    def delete(self, match: Sequence[Match], priority: int) -> None:
+        """Remove an entry."""
+        self._check_writable()
+        key = self._key(match, priority)
+        stored = self.find(match, priority)
+        self.native.library.sw_ctl_delete(self.handle, self.position, stored.pointer)
+        del self.entries[key]
+        if stored.used:
+            stored.used.references -= 1
+
+    # --- default action ---
+
+    def set_default(self, call: ActionCall | None) -> None:
+        """Change the default action; None restores the program's."""
+        if self.info.default_const:
+            raise PermissionDenied(f"the default action of table {self.info.name} is constant")
+        self._set_default(self._program_default() if call is None else call)
+
+    def _set_default(self, call: ActionCall | None) -> None:
+        if call is None:
+            status = self.native.library.sw_ctl_default(self.handle, self.position, 0, (1 << 32) - 1, None)
+        else:
+            allowed = set(self.info.actions)
+            if self.info.default is not None:
+                allowed.add(self.info.default.action)
+            action, args = resolve_action(self.pipeline, call, allowed, f"table {self.info.name}")
+            status = self.native.library.sw_ctl_default(self.handle, self.position, action, len(args) // 8, args)
+        if status:
+            raise ResourceExhausted("out of memory")
+        self.default = call
+
+    # --- direct counters and meters ---
+
+    def counter_read(self, match: Sequence[Match], priority: int) -> CounterValue:
+        """The direct counter of an entry."""
+        self._check_counters()
+        values = (c.c_uint64 * 2)()
+        self.native.library.sw_ctl_entry_counter(self.handle, self.find(match, priority).pointer, 0, values)
+        return CounterValue(values[0], values[1])
+
+    def counter_write(self, match: Sequence[Match], priority: int, value: CounterValue) -> None:
+        """Set the direct counter of an entry."""
+        self._check_counters()
+        values = (c.c_uint64 * 2)(value.packets, value.bytes)
+        self.native.library.sw_ctl_entry_counter(self.handle, self.find(match, priority).pointer, 1, values)
+
+    def _check_counters(self) -> None:
+        if not self.info.counters:
+            raise InvalidArgument(f"table {self.info.name} has no direct counter")
+
+    def meter_read(self, match: Sequence[Match], priority: int) -> MeterConfig | None:
+        """The configuration of an entry's direct meter."""
+        self._check_meter()
+        return self.find(match, priority).meter
+
+    def meter_write(self, match: Sequence[Match], priority: int, config: MeterConfig | None) -> None:
+        """Configure an entry's direct meter; None lets every packet be green."""
+        self._check_meter()
+        stored = self.find(match, priority)
+        self.native.library.sw_ctl_entry_meter(self.handle, stored.pointer, meter_doubles(config))
+        stored.meter = config
+
+    def _check_meter(self) -> None:
+        if self.info.meter is None:
+            raise InvalidArgument(f"table {self.info.name} has no direct meter")
+
+
+def _match(key: Key, part: tuple[int, int]) -> Match:
+    """A match field of a const entry."""
+    value, second = part
+    full = (1 << key.width) - 1
+    if key.kind in ("exact", "valid"):
+        return Exact(value)
+    if key.kind == "lpm":
+        return Lpm(value & (full ^ (full >> second)), second)
+    if key.kind == "ternary":
+        return Ternary(value & second, second)
+    if key.kind == "optional":
+        return Optional(value if second else None)
+    return Range(value, second)

@@ -1,0 +1,465 @@
+"""The Switch device: verbs and control plane of one embedded switch.
+
+The verbs (receive, transmit, wakeup, tick, port_changed) go straight to the C engine, which keeps packets, queues and
+tables behind one mutex a switch; they may be called from any thread, while a driver in C (engine/driver.h) moves
+packets through `handle`. The control plane checks values in Python and then writes them to the engine under the same
+mutex; a lock here keeps what is read back in step with it. Time enters as an argument, in nanoseconds; the program's
+own timestamps are microseconds since `set_epoch` (default 0).
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+
+from p4runtime_shim.errors import InvalidArgument, NotFound, SwitchError
+from p4runtime_shim.native import DROP_REASONS, NEVER, Native, SwConfig, SwPortStats, load_engine
+from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.program.model import FieldList, FieldRef, Program
+from p4runtime_shim.state.forwarding import Forwarding, require
+from p4runtime_shim.values import (
+    ActionCall,
+    CloneSession,
+    CounterValue,
+    Digest,
+    Entry,
+    LogLine,
+    Match,
+    MeterConfig,
+    PortStats,
+    QueueConfig,
+    Replica,
+    SwitchStats,
+)
+
+__all__ = ["Pipeline", "Switch"]
+
+_MAX_PORT = 510
+_DIGEST_WORDS = 4096
+_READY = 64
+
+
+class Switch:
+    """One switch. Ports are numbers 0..510 (511 is the drop port). Errors are subclasses of SwitchError."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline | None,
+        *,
+        device_id: int = 0,
+        ports: Sequence[int],
+        seed: int,
+        queues: QueueConfig | None = None,
+        native: Native | None = None,
+    ) -> None:
+        """A switch, ports up, with a program unless `pipeline` is None; `seed` is for the program's random()."""
+        queues = queues or QueueConfig()
+        if len(set(ports)) != len(ports) or any(not 0 <= port <= _MAX_PORT for port in ports):
+            raise InvalidArgument(f"ports must be different numbers in 0..{_MAX_PORT}")
+        if not 1 <= queues.queues <= 8 or queues.buffer_packets < 1 or not 64 <= queues.max_frame <= 65535:
+            raise InvalidArgument("1 to 8 queues, at least one packet buffer, max_frame in 64..65535 bytes")
+        self.device_id = device_id
+        self.ports = tuple(ports)
+        self.queues = queues
+        self._native = native or (pipeline.native if pipeline else load_engine())
+        numbers = (c.c_uint16 * max(1, len(ports)))(*ports)
+        config = SwConfig(
+            device_id,
+            queues.queues,
+            queues.max_packets,
+            queues.max_bytes,
+            queues.buffer_packets,
+            queues.max_frame,
+            seed & ((1 << 64) - 1),
+            numbers,
+            len(ports),
+        )
+        handle = self._native.library.sw_create(c.byref(config))
+        if not handle:
+            raise SwitchError("out of memory")
+        self._handle: int = handle
+        self._buffer = c.create_string_buffer(queues.max_frame)
+        self._view = memoryview(self._buffer)
+        self._address = c.addressof(self._buffer)
+        self._receive = self._native.hot.sw_dev_receive
+        self._transmit = self._native.hot.sw_dev_transmit
+        self._wakeup = self._native.hot.sw_dev_next_wakeup
+        self._ready = (c.c_uint16 * _READY)()
+        self._lock = threading.RLock()
+        self._transmit_lock = threading.Lock()
+        self._forwarding: Forwarding | None = None
+        if pipeline is not None:
+            self.set_pipeline(pipeline)
+
+    # --- life ---
+
+    @property
+    def handle(self) -> int:
+        """Address of the C `struct sw`, for a driver in C; valid until close()."""
+        return self._handle
+
+    @property
+    def native(self) -> Native:
+        """The engine's library, for a driver in C."""
+        return self._native
+
+    @property
+    def pipeline(self) -> Pipeline | None:
+        """The loaded program."""
+        return self._forwarding.pipeline if self._forwarding else None
+
+    def set_pipeline(self, pipeline: Pipeline | None) -> None:
+        """Replace the program: tables, state and queues start empty; ports, rates, figures and handle stay."""
+        if pipeline is not None and pipeline.native is not self._native:
+            raise InvalidArgument("the pipeline was compiled for another engine library")
+        with self._lock:
+            self._unload()
+            if pipeline is not None:
+                self._forwarding = Forwarding(pipeline, self._native, self._handle)
+
+    def _unload(self) -> None:
+        old, self._forwarding = self._forwarding, None
+        self._native.library.sw_load(self._handle, None)
+        if old:
+            old.close()
+
+    def close(self) -> None:
+        """Free the switch; no driver may still use the handle. Further calls do nothing."""
+        with self._lock:
+            if self._handle:
+                self._unload()
+                self._native.library.sw_destroy(self._handle)
+                self._handle = 0
+
+    def __enter__(self) -> Switch:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- device verbs ---
+
+    def receive(self, port: int, frame: bytes, now: int) -> None:
+        """A frame arrived: parser and ingress run, copies are queued. Never raises for what is in the frame."""
+        self._receive(self._handle, port, frame, len(frame), now)
+
+    def transmit(self, port: int, now: int) -> bytes | None:
+        """The next frame of a port, after egress; None when there is none or the line is busy."""
+        with self._transmit_lock:
+            length = self._transmit(self._handle, port, now, self._address, len(self._view))
+            return bytes(self._view[:length]) if length else None
+
+    def wakeup(self) -> int | None:
+        """When a port with a rate and a backlog has its line free (may be past); None: only on input."""
+        when: int = self._wakeup(self._handle)
+        return None if when == NEVER else when
+
+    def tick(self, now: int) -> None:
+        """Time passes."""
+        self._native.hot.sw_dev_tick(self._handle, now)
+
+    def port_changed(self, port: int, up: bool, now: int) -> None:
+        """Carrier. What waits at a port that goes down still runs through egress, and is then dropped and counted."""
+        self._native.library.sw_dev_port_changed(self._handle, port, int(up), now)
+
+    def ready(self) -> list[int]:
+        """Ports that got something to send since last asked, by any verb on any port (switch.h, sw_take_ready)."""
+        ports: list[int] = []
+        while True:
+            count = self._native.library.sw_dev_take_ready(self._handle, self._ready, _READY)
+            ports.extend(self._ready[:count])
+            if count < _READY:
+                return ports
+
+    # --- settings ---
+
+    def _check_port(self, port: int) -> None:
+        if port not in self.ports:
+            raise NotFound(f"the switch has no port {port}")
+
+    def set_port_rate(self, port: int, bits_per_second: int, slack: int = 0) -> None:
+        """Rate of a port's line, 0 = no limit; `slack` ns lets a late caller make up lost line time (switch.h)."""
+        self._check_port(port)
+        if bits_per_second < 0 or slack < 0:
+            raise InvalidArgument("rate and slack cannot be negative")
+        self._native.library.sw_ctl_port_rate(self._handle, port, bits_per_second, slack)
+
+    def set_queue_limits(
+        self, port: int, queue: int | None = None, *, max_packets: int = 0, max_bytes: int = 0
+    ) -> None:
+        """Limits of one queue of a port, or of all of them; 0 = none."""
+        self._check_port(port)
+        if queue is not None and not 0 <= queue < self.queues.queues:
+            raise InvalidArgument(f"queues are 0..{self.queues.queues - 1}, not {queue}")
+        for number in range(self.queues.queues) if queue is None else (queue,):
+            self._native.library.sw_ctl_queue_limits(self._handle, port, number, max_packets, max_bytes)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The time (ns) from which the program's timestamps count."""
+        self._native.library.sw_ctl_epoch(self._handle, epoch)
+
+    def set_event(self, fd: int) -> None:
+        """An eventfd written when a verb called here left a port ready (for a driver in C); -1 = none."""
+        self._native.library.sw_ctl_event(self._handle, fd)
+
+    def set_port_event(self, port: int, fd: int) -> None:
+        """An eventfd written when a port becomes ready, whoever caused it; -1 = none."""
+        self._check_port(port)
+        self._native.library.sw_ctl_port_event(self._handle, port, fd)
+
+    def set_digest_event(self, fd: int) -> None:
+        """An eventfd written when a digest is queued; -1 = none."""
+        self._native.library.sw_ctl_digest_event(self._handle, fd)
+
+    def set_logging(self, *, messages: bool = True, trace: bool = False, event: int = -1) -> None:
+        """Which lines take_log() gives: log_msg() and failed assertions, and a trace of every packet.
+
+        `event` is an eventfd written when a line was added. Tracing costs; do it on demand.
+        """
+        self._native.library.sw_ctl_logging(self._handle, int(messages), int(trace), event)
+
+    # --- tables ---
+
+    def table_insert(self, table: str, entry: Entry) -> None:
+        """Add an entry; AlreadyExists, ResourceExhausted, InvalidArgument."""
+        with self._lock:
+            require(self._forwarding).table(table).insert(entry)
+
+    def table_modify(self, table: str, entry: Entry) -> None:
+        """Change what an entry does; its counter stays."""
+        with self._lock:
+            require(self._forwarding).table(table).modify(entry)
+
+    def table_delete(self, table: str, match: tuple[Match, ...], priority: int = 0) -> None:
+        """Remove an entry."""
+        with self._lock:
+            require(self._forwarding).table(table).delete(match, priority)
+
+    def table_entries(self, table: str) -> list[Entry]:
+        """All entries, in the order in which they were added."""
+        with self._lock:
+            return [item.entry for item in require(self._forwarding).table(table).entries.values()]
+
+    def table_entry(self, table: str, match: tuple[Match, ...], priority: int = 0) -> Entry:
+        """One entry; NotFound."""
+        with self._lock:
+            return require(self._forwarding).table(table).find(match, priority).entry
+
+    def table_set_default(self, table: str, action: ActionCall | None) -> None:
+        """Change the default action; None restores the program's."""
+        with self._lock:
+            require(self._forwarding).table(table).set_default(action)
+
+    def table_default(self, table: str) -> ActionCall | None:
+        """The default action."""
+        with self._lock:
+            return require(self._forwarding).table(table).default
+
+    def direct_counter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> CounterValue:
+        """The direct counter of an entry."""
+        with self._lock:
+            return require(self._forwarding).table(table).counter_read(match, priority)
+
+    def direct_counter_write(self, table: str, match: tuple[Match, ...], priority: int, value: CounterValue) -> None:
+        """Set the direct counter of an entry."""
+        with self._lock:
+            require(self._forwarding).table(table).counter_write(match, priority, value)
+
+    def direct_meter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterConfig | None:
+        """The configuration of an entry's direct meter."""
+        with self._lock:
+            return require(self._forwarding).table(table).meter_read(match, priority)
+
+    def direct_meter_write(
+        self, table: str, match: tuple[Match, ...], priority: int, config: MeterConfig | None
+    ) -> None:
+        """Configure an entry's direct meter."""
+        with self._lock:
+            require(self._forwarding).table(table).meter_write(match, priority, config)
+
+    # --- action profiles ---
+
+    def member_add(self, profile: str, member_id: int, action: ActionCall) -> None:
+        """Add a member to an action profile or selector."""
+        with self._lock:
+            require(self._forwarding).profile(profile).member_add(member_id, action)
+
+    def member_modify(self, profile: str, member_id: int, action: ActionCall) -> None:
+        """Change a member's action."""
+        with self._lock:
+            require(self._forwarding).profile(profile).member_modify(member_id, action)
+
+    def member_delete(self, profile: str, member_id: int) -> None:
+        """Delete a member that nothing refers to."""
+        with self._lock:
+            require(self._forwarding).profile(profile).member_delete(member_id)
+
+    def members(self, profile: str) -> dict[int, ActionCall]:
+        """All members."""
+        with self._lock:
+            members = require(self._forwarding).profile(profile).members
+            return {number: item.action for number, item in members.items()}
+
+    def group_add(self, profile: str, group_id: int, members: Sequence[tuple[int, int]]) -> None:
+        """Add a group of (member id, weight) to a selector."""
+        with self._lock:
+            require(self._forwarding).profile(profile).group_add(group_id, members)
+
+    def group_modify(self, profile: str, group_id: int, members: Sequence[tuple[int, int]]) -> None:
+        """Replace the members of a group."""
+        with self._lock:
+            require(self._forwarding).profile(profile).group_modify(group_id, members)
+
+    def group_delete(self, profile: str, group_id: int) -> None:
+        """Delete a group that no entry refers to."""
+        with self._lock:
+            require(self._forwarding).profile(profile).group_delete(group_id)
+
+    def groups(self, profile: str) -> dict[int, tuple[tuple[int, int], ...]]:
+        """All groups as (member id, weight)."""
+        with self._lock:
+            groups = require(self._forwarding).profile(profile).groups
+            return {number: item.members for number, item in groups.items()}
+
+    # --- counters, registers, meters ---
+
+    def counter_read(self, name: str, index: int) -> CounterValue:
+        """A cell of an indirect counter."""
+        with self._lock:
+            return require(self._forwarding).cells.counter_read(name, index)
+
+    def counter_read_all(self, name: str) -> list[CounterValue]:
+        """All cells of an indirect counter, read at one instant."""
+        with self._lock:
+            return require(self._forwarding).cells.counter_read_all(name)
+
+    def counter_write(self, name: str, index: int, value: CounterValue) -> None:
+        """Set a cell of an indirect counter."""
+        with self._lock:
+            require(self._forwarding).cells.counter_write(name, index, value)
+
+    def register_read(self, name: str, index: int) -> int:
+        """A cell of a register array."""
+        with self._lock:
+            return require(self._forwarding).cells.register_read(name, index)
+
+    def register_write(self, name: str, index: int, value: int) -> None:
+        """Set a cell of a register array."""
+        with self._lock:
+            require(self._forwarding).cells.register_write(name, index, value)
+
+    def meter_read(self, name: str, index: int) -> MeterConfig | None:
+        """Configuration of an indirect meter's cell."""
+        with self._lock:
+            return require(self._forwarding).cells.meter_read(name, index)
+
+    def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
+        """Configure an indirect meter's cell; None lets every packet be green."""
+        with self._lock:
+            require(self._forwarding).cells.meter_write(name, index, config)
+
+    # --- replication ---
+
+    def multicast_set(self, group: int, replicas: Sequence[Replica]) -> None:
+        """Make or replace a multicast group (1..65535)."""
+        with self._lock:
+            require(self._forwarding).replication.group_set(group, replicas)
+
+    def multicast_delete(self, group: int) -> None:
+        """Delete a multicast group."""
+        with self._lock:
+            require(self._forwarding).replication.group_delete(group)
+
+    def multicast_groups(self) -> dict[int, tuple[Replica, ...]]:
+        """All multicast groups."""
+        with self._lock:
+            return dict(require(self._forwarding).replication.groups)
+
+    def clone_session_set(self, session: int, config: CloneSession) -> None:
+        """Make or replace a clone session (0..32767)."""
+        with self._lock:
+            require(self._forwarding).replication.session_set(session, config)
+
+    def clone_session_delete(self, session: int) -> None:
+        """Delete a clone session."""
+        with self._lock:
+            require(self._forwarding).replication.session_delete(session)
+
+    def clone_sessions(self) -> dict[int, CloneSession]:
+        """All clone sessions."""
+        with self._lock:
+            return dict(require(self._forwarding).replication.sessions)
+
+    # --- what comes out ---
+
+    def take_digests(self) -> list[Digest]:
+        """The digests sent since last asked, oldest first; the switch keeps 4096 and counts what is lost."""
+        with self._lock:
+            if self._forwarding is None:
+                return []
+            program = self._forwarding.pipeline.program
+            which, when, words = c.c_uint32(), c.c_int64(), (c.c_uint64 * _DIGEST_WORDS)()
+            taken: list[Digest] = []
+            while True:
+                count = self._native.library.sw_ctl_digest(
+                    self._handle, c.byref(which), c.byref(when), words, _DIGEST_WORDS
+                )
+                if count < 0:
+                    return taken
+                layout = program.digests[which.value]
+                taken.append(Digest(layout.name, _digest_values(program, layout, words[:count]), when.value))
+
+    def digests_lost(self) -> int:
+        """Digests that came while 4096 waited."""
+        return int(self._native.library.sw_ctl_digests_lost(self._handle))
+
+    def take_log(self) -> list[LogLine]:
+        """The lines since last asked, oldest first; the switch keeps 16384 and counts what is lost."""
+        when, text = c.c_int64(), c.create_string_buffer(1024)
+        lines: list[LogLine] = []
+        while self._native.library.sw_ctl_line(self._handle, c.byref(when), text, len(text)) >= 0:
+            lines.append(LogLine(when.value, text.value.decode(errors="replace")))
+        return lines
+
+    def log_lost(self) -> int:
+        """Lines that came while 16384 waited."""
+        return int(self._native.library.sw_ctl_lines_lost(self._handle))
+
+    def stats(self) -> SwitchStats:
+        """Figures: drops by reason (names as in engine/switch.h), and each port's."""
+        drops = (c.c_uint64 * len(DROP_REASONS))()
+        self._native.library.sw_ctl_stats(self._handle, drops)
+        ports: dict[int, PortStats] = {}
+        for port in self.ports:
+            raw = SwPortStats()
+            self._native.library.sw_ctl_port_stats(self._handle, port, c.byref(raw))
+            ports[port] = PortStats(
+                up=bool(raw.up),
+                rx_packets=raw.rx_packets,
+                rx_bytes=raw.rx_bytes,
+                tx_packets=raw.tx_packets,
+                tx_bytes=raw.tx_bytes,
+                queue_drops=raw.queue_drops,
+                down_drops=raw.down_drops,
+                queued_packets=raw.queued_packets,
+                queued_bytes=raw.queued_bytes,
+            )
+        return SwitchStats(dict(zip(DROP_REASONS, drops, strict=True)), ports)
+
+
+def _digest_values(program: Program, layout: FieldList, words: Sequence[int]) -> tuple[int, ...]:
+    values: list[int] = []
+    position = 0
+    for ref in layout.fields:
+        width = program.field(ref).width if isinstance(ref, FieldRef) else 1
+        count = (width + 63) // 64
+        values.append(sum(word << (64 * i) for i, word in enumerate(words[position : position + count])))
+        position += count
+    return tuple(values)

@@ -1,0 +1,31 @@
+/*
+ * Drops. Whoever decides one in ingress sets meta.drop_reason; here it is counted and carried out. A packet whose hop limit
+ * ran out is counted too, and goes to the controller, as it was when that was found. What egress drops is counted by the same
+ * counter, so that it holds every packet that this program lets go; queues that are full and dead ports keep their own count.
+ */
+#ifndef DROPS_P4
+#define DROPS_P4
+
+counter(DROP_REASONS, CounterType.packets_and_bytes) drop_reasons;
+
+control Drops(inout headers_t hdr, in metadata_t meta, inout standard_metadata_t std) {
+    action to_controller() {
+        hdr.packet_in.setValid();
+        hdr.packet_in.ingress_port = std.ingress_port;
+        hdr.packet_in.reason = ((bit<8>) meta.drop_reason)[6:0];
+        std.egress_spec = CPU_PORT;
+    }
+
+    apply {
+        if (meta.drop_reason != DropReason.NONE) {
+            drop_reasons.count((bit<32>) (bit<8>) meta.drop_reason);
+            if (meta.drop_reason == DropReason.HOP_LIMIT) {
+                to_controller();
+            } else {
+                mark_to_drop(std);
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,15 @@
+"""Errors of the simulated world; each message is one sentence with what to do."""
+
+from __future__ import annotations
+
+
+class SimulationError(Exception):
+    """Base of this room's errors."""
+
+
+class FaultError(SimulationError, ValueError):
+    """A fault names something that does not exist, or its times or figures make no sense."""
+
+
+class StalledError(SimulationError):
+    """The world has come to rest, and somebody still waits for something that can never happen."""

@@ -1,0 +1,248 @@
+"""One direction of a link: a transmitter with a rate, a propagation delay, and whatever goes wrong on the way.
+
+A line takes one frame at a time. The frame occupies it for its length plus Ethernet's own 24 bytes (preamble, FCS,
+gap) at the line's rate; fractions of a nanosecond are carried over while frames are back to back, so the rate is exact
+over any stretch of time. When the line is free again it asks its sender for the next frame; the frame reaches the other
+end, whole, one propagation delay after its last bit has left. This is the only place where a rate is applied: ports of
+NICs and switches have none of their own here.
+
+What goes wrong is an :class:`Impairment`, the sum of those that active faults ask for. Each kind of chance draws from
+a generator of its own per line, so whether the n-th frame of a line is lost depends on nothing but the seed and n.
+Cutting a line also loses what is on its way: frames carry the line's `epoch`, and those of an old one never arrive.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappush
+from typing import Final, Protocol
+
+from simulation.clock import Clock
+from simulation.seeds import generator
+from simulation.trace import Trace
+from topologies.fabric import Endpoint
+
+OVERHEAD: Final = 24  # bytes: preamble and SFD 8, FCS 4, inter-packet gap 12 (IEEE 802.3)
+_BITS: Final = 8_000_000_000  # bits a byte, times nanoseconds a second
+_DESTINATION: Final = slice(38, 54)  # outer IPv6 destination in a frame
+
+
+class Node(Protocol):
+    """A device as its lines see it."""
+
+    def receive(self, port: int, frame: bytes) -> None:
+        """A frame arrived at `port`."""
+
+    def pull(self, line: Line, _: object) -> None:
+        """`line`, which leaves this node, is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impairment:
+    """What is wrong with a line. Probabilities are per frame, times in ns.
+
+    `cut`: nothing arrives. `reorder`: probability that a frame is held back for up to `hold` ns more, so that later
+    ones overtake it. `delay` is added to every frame's. `rate_bps` replaces the line's rate if it is lower.
+    `corruption` flips one bit somewhere in the frame, as if the FCS had missed it. `path_loss` is the probability of
+    loss by outer destination address, which on a NIC's own line names one path.
+    """
+
+    cut: bool = False
+    loss: float = 0.0
+    corruption: float = 0.0
+    reorder: float = 0.0
+    hold: int = 0
+    delay: int = 0
+    rate_bps: int | None = None
+    path_loss: Mapping[bytes, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LineStats:
+    """Figures of one direction of a link since the beginning. `lost` counts frames lost by chance or by a cut."""
+
+    frames: int
+    bytes: int
+    lost: int
+    corrupted: int
+    reordered: int
+
+
+def combine(parts: Iterable[Impairment]) -> Impairment:
+    """The impairment of several faults at once: chances are independent, delays add up, the lowest rate counts."""
+    kept = {"loss": 1.0, "corruption": 1.0, "reorder": 1.0}
+    paths: dict[bytes, float] = {}
+    rates: list[int] = []
+    cut, hold, delay = False, 0, 0
+    for part in parts:
+        cut |= part.cut
+        hold = max(hold, part.hold)
+        delay += part.delay
+        for name in kept:
+            kept[name] *= 1.0 - getattr(part, name)
+        for address, chance in part.path_loss.items():
+            paths[address] = 1.0 - (1.0 - paths.get(address, 0.0)) * (1.0 - chance)
+        if part.rate_bps is not None:
+            rates.append(part.rate_bps)
+    chances = {name: 1.0 - left for name, left in kept.items()}
+    return Impairment(cut=cut, hold=hold, delay=delay, rate_bps=min(rates, default=None), path_loss=paths, **chances)
+
+
+class Line:
+    """One direction. `sender` and `receiver` are set once both nodes exist (see `world`)."""
+
+    __slots__ = (
+        "_arrive",
+        "_base_delay",
+        "_base_rate",
+        "_clock",
+        "_delay",
+        "_epoch",
+        "_free_at",
+        "_heap",
+        "_impaired",
+        "_impairment",
+        "_not_before",
+        "_pull",
+        "_random",
+        "_rate",
+        "_receive",
+        "_remainder",
+        "_seed",
+        "_serial",
+        "_to_number",
+        "_to_port",
+        "_trace",
+        "bytes",
+        "corrupted",
+        "frames",
+        "idle",
+        "lost",
+        "name",
+        "port",
+        "reordered",
+        "source",
+        "target",
+    )
+
+    def __init__(self, clock: Clock, name: str, source: Endpoint, target: Endpoint, rate: int, delay: int, seed: int):
+        self.name = name
+        self.source, self.target = source, target
+        self.port = source.port
+        self.idle = True
+        self.frames = self.bytes = self.lost = self.corrupted = self.reordered = 0
+        self._clock = clock
+        self._heap = clock.heap
+        self._serial = clock.serial
+        self._rate = self._base_rate = rate
+        self._delay = self._base_delay = delay
+        self._remainder = 0
+        self._free_at = 0
+        self._epoch = 0
+        self._not_before = 0  # no frame may arrive earlier
+        self._impaired = False
+        self._impairment = Impairment()
+        self._seed = seed
+        self._random: dict[str, random.Random] = {}
+        self._to_port = target.port
+        self._to_number = 0
+        self._trace: Trace | None = None
+        self._arrive = self.arrive
+
+    def join(self, sender: Node, receiver: Node, receiver_number: int, trace: Trace | None) -> None:
+        """Connect both ends; `receiver_number` is the device's number in traces."""
+        self._pull = sender.pull
+        self._receive = receiver.receive
+        self._to_number = receiver_number
+        self._trace = trace
+
+    def stats(self) -> LineStats:
+        """Figures so far."""
+        return LineStats(self.frames, self.bytes, self.lost, self.corrupted, self.reordered)
+
+    # ---- carrying -----------------------------------------------------------------------------------------------
+
+    def send(self, frame: bytes, now: int) -> None:
+        """Start a frame; the line must be free."""
+        self.idle = False
+        self.frames += 1
+        size = len(frame)
+        self.bytes += size
+        units = (size + OVERHEAD) * _BITS
+        if self._free_at == now:
+            units += self._remainder
+        took, self._remainder = divmod(units, self._rate)
+        self._free_at = free = now + took
+        heappush(self._heap, (free, self._serial(), self._pull, self, None))
+        if self._impaired:
+            self._send_impaired(frame, free + self._delay)
+        else:
+            heappush(self._heap, (free + self._delay, self._serial(), self._arrive, frame, self._epoch))
+
+    def _send_impaired(self, frame: bytes, arrival: int) -> None:
+        wrong = self._impairment
+        if (
+            wrong.cut
+            or (wrong.loss and self._chance("loss").random() < wrong.loss)
+            or (wrong.path_loss and self._path_lost(wrong.path_loss.get(frame[_DESTINATION], 0.0)))
+        ):
+            self.lost += 1
+            return
+        if wrong.corruption and self._chance("corruption").random() < wrong.corruption:
+            frame = self._flip(frame, self._chance("bit"))
+        if arrival < self._not_before:
+            arrival = self._not_before
+        if wrong.reorder and self._chance("reorder").random() < wrong.reorder:
+            self.reordered += 1
+            arrival += self._chance("hold").randint(1, max(1, wrong.hold))
+        heappush(self._heap, (arrival, self._serial(), self._arrive, frame, self._epoch))
+
+    def _path_lost(self, chance: float) -> bool:
+        return bool(chance) and self._chance("path").random() < chance
+
+    def _flip(self, frame: bytes, chance: random.Random) -> bytes:
+        self.corrupted += 1
+        bit = chance.randrange(8 * len(frame))
+        damaged = bytearray(frame)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        return bytes(damaged)
+
+    def _chance(self, kind: str) -> random.Random:
+        found = self._random.get(kind)
+        if found is None:
+            found = self._random[kind] = generator(self._seed, self.name, kind)
+        return found
+
+    def arrive(self, frame: bytes, epoch: int) -> None:
+        """The last bit has come; event handler."""
+        if epoch != self._epoch:
+            self.lost += 1
+            return
+        if self._trace is not None:
+            self._trace.frame(self._clock.now, self._to_number, self._to_port, frame)
+        self._receive(self._to_port, frame)
+
+    # ---- faults -------------------------------------------------------------------------------------------------
+
+    def impair(self, impairment: Impairment) -> None:
+        """From now on this is wrong with the line (a frame on the line keeps the rate and delay it began with)."""
+        if impairment.cut and not self._impairment.cut:
+            self._epoch += 1
+        delay = self._base_delay + impairment.delay
+        if delay < self._delay:  # a shorter way now, but nobody overtakes what is still on the longer one
+            self._not_before = self._free_at + self._delay
+        self._impairment = impairment
+        self._impaired = bool(
+            impairment.cut
+            or impairment.loss
+            or impairment.corruption
+            or impairment.reorder
+            or impairment.path_loss
+            or self._not_before > self._clock.now
+        )
+        rate = self._base_rate if impairment.rate_bps is None else min(impairment.rate_bps, self._base_rate)
+        if rate != self._rate:
+            self._rate, self._remainder = rate, 0
+        self._delay = delay

@@ -1,0 +1,173 @@
+"""Devices in the world: who is asked for frames when, and who is woken.
+
+A device is pulled: whenever one of its lines is free it is asked for that port's next frame. A port that answered
+"nothing" is idle until the device gets some input, so nobody is polled for nothing: a switch says itself which ports
+became ready (`Switch.ready`), a NIC's idle ports are asked again after every input, and its earliest deadline
+(`Nic.wakeup`) is one event in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from mrc_host.nic import Nic
+from p4runtime_shim.switch import Switch
+from simulation.clock import Clock
+from simulation.line import Line
+
+_NEVER = 1 << 62
+_COPYING = frozenset(("clone_egress_pkt_to_egress", "recirculate"))
+
+
+class Node(Protocol):
+    """What the world knows of every device."""
+
+    name: str
+
+    def receive(self, port: int, frame: bytes) -> None:
+        """A frame arrived."""
+
+    def pull(self, line: Line, _: object) -> None:
+        """`line` is free; event handler."""
+
+    def port_changed(self, port: int, up: bool) -> None:
+        """The carrier of a port came or went."""
+
+
+class SwitchNode:
+    """A switch and the lines that leave its ports."""
+
+    __slots__ = ("_clock", "_copies", "_lines", "_ready", "_receive", "_transmit", "name", "switch")
+
+    def __init__(self, clock: Clock, name: str, switch: Switch, lines: Mapping[int, Line]) -> None:
+        self.name = name
+        self.switch = switch
+        self._clock = clock
+        self._lines = lines
+        self._receive = switch.receive
+        self._transmit = switch.transmit
+        self._ready = switch.ready
+        self._copies = _copies_in_egress(switch)
+
+    def receive(self, port: int, frame: bytes) -> None:
+        """A frame arrived: it, or what the program makes of it, is queued; idle lines start at once."""
+        self._receive(port, frame, self._clock.now)
+        self._serve()
+
+    def _serve(self) -> None:
+        """Start what can start on the ports that have become ready."""
+        ready = self._ready()
+        while ready:
+            now = self._clock.now
+            for port in ready:
+                line = self._lines.get(port)
+                if line is not None and line.idle:
+                    frame = self._transmit(port, now)
+                    if frame is not None:
+                        line.send(frame, now)
+            if not self._copies:
+                return
+            ready = self._ready()
+
+    def pull(self, line: Line, _: object) -> None:
+        """The line is free: its port's next frame, if there is one."""
+        now = self._clock.now
+        frame = self._transmit(line.port, now)
+        if frame is None:
+            line.idle = True
+        else:
+            line.send(frame, now)
+        if self._copies:
+            self._serve()
+
+    def port_changed(self, port: int, up: bool) -> None:
+        """Carrier. What was queued on a port that lost it is dropped by the switch."""
+        self.switch.port_changed(port, up, self._clock.now)
+        self._serve()
+
+
+def _copies_in_egress(switch: Switch) -> bool:
+    """Whether sending from one port may put frames into the queues of others."""
+    pipeline = switch.pipeline
+    return pipeline is not None and any(
+        primitive.op in _COPYING for action in pipeline.program.actions for primitive in action.primitives
+    )
+
+
+class NicNode:
+    """A NIC and the lines that leave its ports. `announce` is called when it may have completions or events."""
+
+    __slots__ = ("_clock", "_lines", "_receive", "_tick", "_transmit", "_wake_at", "_wakeup", "announce", "name", "nic")
+
+    def __init__(self, clock: Clock, name: str, nic: Nic, lines: Sequence[Line]) -> None:
+        self.name = name
+        self.nic = nic
+        self.announce: Callable[[], object] | None = None
+        self._clock = clock
+        self._lines = lines
+        self._receive = nic.receive
+        self._transmit = nic.transmit
+        self._wakeup = nic.wakeup
+        self._tick = nic.tick
+        self._wake_at = _NEVER  # of the earliest wake-up in the event queue
+
+    def receive(self, port: int, frame: bytes) -> None:
+        """A frame arrived."""
+        self._receive(port, frame, self._clock.now)
+        self.poke()
+        if self.announce is not None:
+            self.announce()
+
+    def poke(self) -> None:
+        """The NIC had some input: ask idle ports, run what is due, note when to come back."""
+        now = self._clock.now
+        transmit = self._transmit
+        while True:
+            for line in self._lines:
+                if line.idle:
+                    frame = transmit(line.port, now)
+                    if frame is not None:
+                        line.send(frame, now)
+            due = self._wakeup()
+            if due is None:
+                return
+            if due > now:
+                break
+            self._tick(now)
+        if due < self._wake_at:
+            self._wake_at = due
+            self._clock.at(due, self._wake, due)
+
+    def _wake(self, due: int, _: object) -> None:
+        if due != self._wake_at:
+            return  # an earlier wake-up was asked for meanwhile, and has done this one's work
+        self._wake_at = _NEVER
+        self._tick(due)
+        self.poke()
+        if self.announce is not None:
+            self.announce()
+
+    def pull(self, line: Line, _: object) -> None:
+        """The line is free: its port's next frame, if there is one."""
+        now = self._clock.now
+        frame = self._transmit(line.port, now)
+        if frame is None:
+            line.idle = True
+        else:
+            line.send(frame, now)
+        due = self._wakeup()
+        if due is not None and due < self._wake_at:
+            if due <= now:  # sending here made another port ready
+                self._tick(now)
+                self.poke()
+            else:
+                self._wake_at = due
+                self._clock.at(due, self._wake, due)
+
+    def port_changed(self, port: int, up: bool) -> None:
+        """Carrier."""
+        self.nic.port_changed(port, up, self._clock.now)
+        self.poke()
+        if self.announce is not None:
+            self.announce()

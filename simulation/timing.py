@@ -1,0 +1,74 @@
+"""Timers that fit a fabric of microseconds.
+
+The NIC's own defaults suit emulation, where a round trip takes a millisecond. Here they follow from the fabric: its
+longest round trip without queues, and how long a full switch queue takes to drain. Only times and windows are scaled;
+every other setting stays what the fabric says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mrc_host.config import TransportSettings
+from mrc_host.values import QpAttributes
+from simulation.line import OVERHEAD
+from topologies.fabric import Fabric
+
+_FRAME = 4096 + 142  # bytes of a full data packet (docs/protocol.md §1.1), without FCS
+_ACK = 154
+_TICK = 1024  # ns, unit of the ACK timeout
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Times of a fabric, in ns: a full packet and its SACK without queues, and a full queue on the slowest link.
+
+    `window` is 1.5 times what a NIC's ports carry in one round trip, in bytes.
+    """
+
+    round_trip: int
+    queue: int
+    window: int
+
+    def transport(self, base: TransportSettings) -> TransportSettings:
+        """`base` with its timers and its window fitted."""
+        trip = self.round_trip
+        patience = 4 * (trip + self.queue)
+        return replace(
+            base,
+            default_window=self.window,
+            tail_probe_min=2 * trip,
+            probe_interval=10 * trip,
+            probe_timeout=patience,
+            reverse_interval=10 * trip,
+            port_status_retry=patience,
+        )
+
+    @property
+    def timeout(self) -> int:
+        """Exponent of an ACK timeout beyond four round trips through full queues."""
+        return min(24, max(1, (4 * (self.round_trip + self.queue) // _TICK).bit_length()))
+
+    def attributes(self, base: QpAttributes | None = None) -> QpAttributes:
+        """Queue pair attributes with the ACK timeout fitted."""
+        return replace(base or QpAttributes(), timeout=self.timeout)
+
+
+def timing(fabric: Fabric, delay: int, queue_packets: int) -> Timing:
+    """Times of `fabric` with links of `delay` ns, and switch queues of `queue_packets` full packets."""
+    slowest = min(link.rate_bps for link in fabric.links)
+    hops = 4 if fabric.t1_count else 2
+    packet, ack = (-(-8_000_000_000 * (size + OVERHEAD) // slowest) for size in (_FRAME, _ACK))
+    round_trip = hops * (packet + ack + 2 * delay)
+    rate = fabric.planes * min(link.rate_bps for link in fabric.links_of(fabric.nics[0].name))
+    window = max(16 * _FRAME, 3 * rate * round_trip // 2 // 8_000_000_000)
+    return Timing(round_trip, queue_packets * packet, window)
+
+
+def retry_budget(attributes: QpAttributes, transport: TransportSettings) -> int:
+    """How long (ns) a queue pair goes on without an answer before it fails; at least, not exactly."""
+    once = _TICK << attributes.timeout
+    doublings = (
+        min(max(count - transport.linear_retries, 0), transport.max_backoff) for count in range(attributes.retry_count)
+    )
+    return sum(once << doubling for doubling in doublings)

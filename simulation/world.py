@@ -1,0 +1,284 @@
+"""The simulated world: a fabric's NICs and switches, joined by lines, under one virtual clock.
+
+`SimulatedWorld` builds every device from the Fabric value, writes the switches' static tables directly, and runs: to a
+time, until nothing is left to do, or until a coroutine is done. Applications use the same verbs as on real hosts,
+through `provider(name)`. Faults are in `faults`. All times are integer nanoseconds since the beginning of the world.
+
+Everything random (NICs, switches, loss) derives from `seed`. Timers are fitted to the fabric's round trip (see
+`timing`), unless `transport` says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mrc_host.config import TransportSettings
+from mrc_host.nic import Nic
+from mrc_host.values import QpAttributes
+from mrc_host.verbs.context import Context
+from mrc_host.verbs.local import LocalProvider
+from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.switch import Switch
+from p4runtime_shim.values import QueueConfig
+from simulation.aio import VirtualTimeLoop
+from simulation.clock import Clock
+from simulation.errors import SimulationError
+from simulation.faults import Faults
+from simulation.line import Line, LineStats
+from simulation.nodes import NicNode, Node, SwitchNode
+from simulation.seeds import derive
+from simulation.tables import write_entries
+from simulation.timing import Timing, timing
+from simulation.trace import Trace
+from topologies.entries import switch_entries
+from topologies.fabric import Endpoint, Fabric
+from topologies.paths import nic_config
+
+DEFAULT_DELAY = 1_000  # ns a link
+_PROGRAM = Path(__file__).resolve().parent.parent / "p4src" / "build" / "fabric.json"
+_MOST_BUFFERS = 16_384  # packets a switch can hold
+
+T = TypeVar("T")
+
+
+class SimulatedWorld:
+    """One world; use it in a `with` statement, or close() it, to free the switches.
+
+    `rate` (bit/s) replaces that of every link, `delay` is every link's propagation delay in ns. `queues` configures the
+    switches' traffic managers (default: what the fabric's queue profile needs). `transport` replaces the fitted
+    transport settings. `trace` records what arrives where.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        *,
+        seed: int,
+        rate: int | None = None,
+        delay: int = DEFAULT_DELAY,
+        queues: QueueConfig | None = None,
+        transport: TransportSettings | None = None,
+        pipeline: Pipeline | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        if rate is not None:
+            fabric = replace(fabric, links=tuple(replace(link, rate_bps=rate) for link in fabric.links))
+        if delay < 0:
+            raise SimulationError(f"A link's delay cannot be negative, as {delay} ns is.")
+        self._queues = queues or default_queues(fabric)
+        self.timing: Timing = timing(fabric, delay, self._queues.max_packets or self._queues.buffer_packets)
+        fitted = transport or self.timing.transport(fabric.settings.transport)
+        self.fabric = replace(fabric, settings=replace(fabric.settings, transport=fitted))
+        self.seed = seed
+        self.clock = Clock()
+        self.trace = trace
+        self._loop = VirtualTimeLoop(self.clock)
+        self._closed = False
+        self._providers: dict[str, LocalProvider] = {}
+        self._lines: dict[Endpoint, Line] = {}  # by the end they leave
+        self._nics: dict[str, NicNode] = {}
+        self._switches: dict[str, SwitchNode] = {}
+        self._make_lines(delay)
+        self._make_nics()
+        self._make_switches(pipeline)
+        self._join()
+        self.faults = Faults(self)
+
+    # ---- building -----------------------------------------------------------------------------------------------
+
+    def _make_lines(self, delay: int) -> None:
+        for link in self.fabric.links:
+            for source, target, mark in ((link.lower, link.upper, ">"), (link.upper, link.lower, "<")):
+                seed = derive(self.seed, "line")
+                self._lines[source] = Line(self.clock, f"{link.name}{mark}", source, target, link.rate_bps, delay, seed)
+
+    def _make_nics(self) -> None:
+        for nic in self.fabric.nics:
+            device = Nic(nic_config(self.fabric, nic), seed=derive(self.seed, "nic", nic.name))
+            lines = [self._lines[Endpoint(nic.name, plane)] for plane in range(self.fabric.planes)]
+            self._nics[nic.name] = NicNode(self.clock, nic.name, device, lines)
+
+    def _make_switches(self, pipeline: Pipeline | None) -> None:
+        program = pipeline or load_program()
+        for description in self.fabric.switches:
+            name = description.name
+            switch = Switch(
+                program,
+                device_id=description.device_id,
+                ports=description.ports,
+                seed=derive(self.seed, "switch", name),
+                queues=self._queues,
+            )
+            write_entries(switch, switch_entries(self.fabric, description))
+            lines = {port: self._lines[Endpoint(name, port)] for port in description.ports}
+            self._switches[name] = SwitchNode(self.clock, name, switch, lines)
+
+    def _join(self) -> None:
+        nodes: dict[str, Node] = {**self._nics, **self._switches}
+        number = {name: position for position, name in enumerate(nodes)}
+        if self.trace is not None:
+            self.trace.start(tuple(nodes))
+        for line in self._lines.values():
+            target = line.target.node
+            line.join(nodes[line.source.node], nodes[target], number[target], self.trace)
+
+    # ---- looking ------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The time, in ns since the beginning."""
+        return self.clock.now
+
+    @property
+    def loop(self) -> VirtualTimeLoop:
+        """The asyncio loop of this world's applications."""
+        return self._loop
+
+    def nic(self, name: str) -> Nic:
+        """The NIC device of a host. After a command to it, rather than through a provider, call :meth:`poke`."""
+        return self._nic_node(name).nic
+
+    def switch(self, name: str) -> Switch:
+        """A switch device."""
+        self.fabric.switch(name)
+        return self._switches[name].switch
+
+    def line(self, source: Endpoint) -> Line:
+        """The direction of a link that leaves `source`."""
+        if source not in self._lines:
+            raise SimulationError(f"No link is plugged into port {source.port} of {source.node}.")
+        return self._lines[source]
+
+    def node(self, name: str) -> Node:
+        """A device by name, as lines and faults see it."""
+        return self._switches[name] if name in self._switches else self._nic_node(name)
+
+    def link_stats(self, name: str) -> tuple[LineStats, LineStats]:
+        """Figures of a link: towards the upper end, and towards the lower end."""
+        link = self.fabric.link(name)
+        return self._lines[link.lower].stats(), self._lines[link.upper].stats()
+
+    def attributes(self, base: QpAttributes | None = None) -> QpAttributes:
+        """Queue pair attributes with timers that fit this world."""
+        return self.timing.attributes(base)
+
+    def _nic_node(self, name: str) -> NicNode:
+        self.fabric.nic(name)
+        return self._nics[name]
+
+    # ---- using --------------------------------------------------------------------------------------------------
+
+    def provider(self, name: str) -> LocalProvider:
+        """Verbs on a host's NIC: give it to `mrc_host.verbs.Context`. One provider a NIC, however often asked."""
+        node = self._nic_node(name)
+        if name not in self._providers:
+            provider = LocalProvider(
+                node.nic,
+                lambda: self.clock.now,
+                poke=lambda: self.poke(name),
+                advance=functools.partial(self._advance, name),
+            )
+            node.announce = provider.dispatch
+            self._providers[name] = provider
+        return self._providers[name]
+
+    def open(self, name: str) -> Context:
+        """A verbs context on a host's NIC."""
+        return Context(self.provider(name))
+
+    def poke(self, name: str) -> None:
+        """Look at a NIC again after a command given to the device itself."""
+        node = self._nic_node(name)
+        node.poke()
+        if node.announce is not None:
+            node.announce()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a coroutine; it makes progress whenever the world runs."""
+        return self._loop.create_task(coroutine)
+
+    def run(self, until: int | Coroutine[Any, Any, T] | asyncio.Future[T] | None = None) -> T | None:
+        """Let time pass: up to a time (ns), until a coroutine or task is done (returns its result), or until rest.
+
+        Rest means that no event is left: every frame has arrived and no device has anything due. A coroutine that can
+        never end raises StalledError. Coroutines started with :meth:`spawn` go on in any case; an exception of theirs
+        is raised where they are awaited.
+        """
+        if until is None:
+            self._loop.run_to_rest()
+        elif isinstance(until, int):
+            if until < self.now:
+                raise SimulationError(f"It is {self.now} ns already; the world cannot run to {until} ns.")
+            self._loop.run_to_time(until)
+        else:
+            task = until if isinstance(until, asyncio.Future) else self._loop.create_task(until)
+            return self._loop.run_task(task)
+        return None
+
+    def _advance(self, name: str, deadline: int | None) -> bool:
+        """Run until the NIC has something to tell or `deadline` has come (see `mrc_host.verbs.local`)."""
+        node, provider = self._nics[name], self._providers[name]
+
+        def announce() -> None:
+            if provider.dispatch():
+                self.clock.stop()
+
+        node.announce = announce
+        try:
+            return self.clock.run(deadline) or deadline is not None
+        finally:
+            node.announce = provider.dispatch
+
+    def close(self) -> None:
+        """Cancel every coroutine and free the switches; afterwards only figures can be read from the Python side."""
+        if self._closed:
+            return
+        self._closed = True
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self._loop.run_task(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+        for node in self._switches.values():
+            node.switch.close()
+
+    def __enter__(self) -> SimulatedWorld:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def default_queues(fabric: Fabric) -> QueueConfig:
+    """Traffic managers with room for what the fabric's queue profile allows, so that the P4 program decides."""
+    fastest = max(link.rate_bps for link in fabric.links)
+    packets = fabric.queues.queue_frames(fastest, fabric.mtu)
+    ports = max(len(switch.ports) for switch in fabric.switches)
+    buffers = min(_MOST_BUFFERS, 2 * packets * ports)
+    return QueueConfig(max_packets=packets, buffer_packets=buffers, max_frame=fabric.mtu + 64)
+
+
+@functools.cache
+def load_program(path: Path = _PROGRAM) -> Pipeline:
+    """The fabric's P4 program, compiled once a process (and cached on disk across processes)."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise SimulationError(f"{path} cannot be read ({error.strerror}): run from a complete checkout.") from None
+    return Pipeline.load(text)
+
+
+def switch_drops(world: SimulatedWorld) -> Mapping[str, int]:
+    """Frames that switches dropped, by reason, over all of them."""
+    total: dict[str, int] = {}
+    for description in world.fabric.switches:
+        for reason, count in world.switch(description.name).stats().drops.items():
+            total[reason] = total.get(reason, 0) + count
+    return total

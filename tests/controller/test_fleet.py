@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from finsy.proto import p4r
+
+from controller.errors import ControllerError
+from controller.fleet import Fleet
+from controller.reconcile import count
+from controller.values import FleetStatus, SwitchState
+from tests.controller.p4runtime_stand_in import StandIn, serve
+from tests.controller.p4runtime_stand_in import key as entity_key
+from topologies.entries import switch_entries
+from topologies.fabric import Fabric
+from topologies.fault_entries import LinkFault, SwitchSilent, fault_entries
+
+BUILD = Path(__file__).parents[2] / "p4src" / "build"
+Start = Callable[[], None]
+
+
+def make(fabric: Fabric, address: str) -> Fleet:
+    return Fleet(fabric, address, p4info=BUILD / "fabric.p4info.txtpb", p4blob=BUILD / "fabric.json")
+
+
+async def run(fleet: Fleet, timeout_s: float = 20) -> FleetStatus:
+    fleet.start()
+    try:
+        await fleet.wait_verified(timeout_s)
+        return fleet.status
+    finally:
+        await fleet.stop()
+
+
+def test_every_switch_is_programmed_and_verified(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+    status = asyncio.run(run(make(fabric, address)))
+    assert status.ready, status.problems
+    for switch, told in zip(fabric.switches, status.switches, strict=True):
+        device = stand_in.devices[switch.device_id]
+        assert told.entries == told.repaired == len(device.entities) == count(switch_entries(fabric, switch))
+        assert device.pipelines == 1
+        assert device.config.p4_device_config == (BUILD / "fabric.json").read_bytes()
+
+
+def test_switches_may_start_after_the_controller(fabric: Fabric, address: str, serving: Start) -> None:
+    async def scenario() -> FleetStatus:
+        task = asyncio.create_task(run(make(fabric, address)))
+        await asyncio.sleep(0)  # the controller dials before anybody listens
+        await asyncio.get_running_loop().run_in_executor(None, serving)
+        return await task
+
+    assert asyncio.run(scenario()).ready
+
+
+def test_a_second_controller_finds_nothing_to_do(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+    asyncio.run(run(make(fabric, address)))
+    before = {device_id: (device.writes, device.pipelines) for device_id, device in stand_in.devices.items()}
+    status = asyncio.run(run(make(fabric, address)))
+    assert status.ready
+    assert all(switch.repaired == 0 for switch in status.switches)
+    after = {device_id: (device.writes, device.pipelines) for device_id, device in stand_in.devices.items()}
+    assert after == before
+
+
+def test_entries_that_were_lost_changed_or_added_are_repaired(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+
+    async def scenario() -> FleetStatus:
+        fleet = make(fabric, address)
+        fleet.start()
+        try:
+            assert await fleet.wait_verified(20)
+            held = stand_in.devices[1].entities
+            right = {key: entity.SerializeToString() for key, entity in held.items()}
+            tables = [key for key in held if key[0] == "table_entry"]
+            first, second, third = [key for key in tables if held[key].table_entry.action.action.params][:3]
+            stray = p4r.Entity()
+            stray.CopyFrom(held[third])
+            stray.table_entry.match[0].exact.value = b"\x07"
+            held[entity_key(stray)] = stray
+            del held[first]
+            held[second].table_entry.action.action.params[0].value = b"\x01\xfe"
+            await fleet.reconcile()
+            assert {key: entity.SerializeToString() for key, entity in held.items()} == right
+            return fleet.status
+        finally:
+            await fleet.stop()
+
+    status = asyncio.run(scenario())
+    assert status.ready
+    assert [switch.repaired for switch in status.switches] == [3] + [0] * (len(fabric.switches) - 1)
+
+
+def test_an_entry_that_does_not_stay_is_named(fabric: Fabric, stand_in: StandIn, address: str, serving: Start) -> None:
+    lost: set[object] = set()
+
+    def swallow(device_id: int, entity: p4r.Entity) -> bool:
+        if device_id == 2 and not lost and entity.HasField("table_entry"):
+            lost.add(entity_key(entity))
+        return device_id == 2 and entity_key(entity) in lost
+
+    stand_in.swallow = swallow
+    serving()
+    status = asyncio.run(run(make(fabric, address)))
+    assert not status.ready
+    assert [switch.name for switch in status.switches if switch.state is SwitchState.FAILED] == ["t0-1@p0"]
+    (problem,) = status.problems
+    assert problem == "t0-1@p0: entry fc00:0:2001::/48 of table usid_local is missing"
+
+
+def test_a_refused_pipeline_is_told(fabric: Fabric, stand_in: StandIn, address: str, serving: Start) -> None:
+    stand_in.refuse_pipeline = "construct varbit at fabric.p4:12 is not supported"
+    serving()
+    status = asyncio.run(run(make(fabric, address)))
+    assert not status.ready
+    assert status.problems[0] == ("t0-0@p0: could not be set up: construct varbit at fabric.p4:12 is not supported")
+
+
+def test_switches_that_never_come_are_named(fabric: Fabric, address: str) -> None:
+    status = asyncio.run(run(make(fabric, address), timeout_s=0.1))
+    assert not status.ready
+    assert len(status.problems) == len(fabric.switches)
+    assert "t0-0@p0: is still connecting at unix:" in status.problems[0]
+
+
+def test_a_missing_program_is_one_sentence(fabric: Fabric, tmp_path: Path) -> None:
+    with pytest.raises(ControllerError, match="is missing: run 'make p4'"):
+        Fleet(fabric, "unix:x", p4info=tmp_path / "none", p4blob=tmp_path / "none")
+
+
+def test_each_switch_may_have_an_address_of_its_own(fabric: Fabric) -> None:
+    async def scenario() -> set[str]:
+        return {switch.address for switch in make(fabric, "unix:/run/switch-{name}.sock").switches.values()}
+
+    assert "unix:/run/switch-t1-1@p1.sock" in asyncio.run(scenario())
+
+
+def test_a_switch_that_comes_back_empty_is_programmed_again(
+    fabric: Fabric, stand_in: StandIn, address: str, tmp_path: Path
+) -> None:
+    async def scenario() -> list[int]:
+        loop = asyncio.get_running_loop()
+        server = await loop.run_in_executor(None, serve, stand_in, address)
+        fleet = make(fabric, address)
+        fleet.start()
+        try:
+            assert await fleet.wait_verified(20)
+            await loop.run_in_executor(None, lambda: server.stop(0).wait())
+            await _until(lambda: not fleet.status.ready)
+            replacement = StandIn(range(1, len(fabric.switches) + 1))
+            server = await loop.run_in_executor(None, serve, replacement, address)
+            await _until(lambda: fleet.status.ready)
+            return [len(device.entities) for device in replacement.devices.values()]
+        finally:
+            await fleet.stop()
+            await loop.run_in_executor(None, lambda: server.stop(0).wait())
+
+    held = asyncio.run(scenario())
+    assert held == [count(switch_entries(fabric, switch)) for switch in fabric.switches]
+
+
+def test_faults_are_entries_that_come_and_go_and_survive_a_reconciliation(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    faults = fault_entries(fabric, [SwitchSilent("t1-0@p0"), LinkFault("h1@p0", loss=5)])
+    wanted = [count(switch_entries(fabric, switch)) + len(faults.get(switch.name, ())) for switch in fabric.switches]
+
+    def held() -> list[int]:
+        return [len(device.entities) for device in stand_in.devices.values()]
+
+    async def scenario() -> None:
+        fleet = make(fabric, address)
+        fleet.start()
+        try:
+            assert await fleet.wait_verified(20)
+            before = held()
+            writes = [device.writes for device in stand_in.devices.values()]
+            await fleet.set_faults(faults)
+            assert held() == wanted
+            touched = [device.writes > old for device, old in zip(stand_in.devices.values(), writes, strict=True)]
+            assert sum(touched) == len(faults) == 2
+            await fleet.reconcile()
+            assert held() == wanted
+            assert fleet.status.ready
+            assert [switch.entries for switch in fleet.status.switches] == wanted
+            await fleet.set_faults({})
+            assert held() == before
+        finally:
+            await fleet.stop()
+
+    serving()
+    asyncio.run(scenario())
+
+
+def test_a_new_controller_removes_the_faults_of_the_one_before(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    async def leave_faults() -> None:
+        fleet = make(fabric, address)
+        fleet.start()
+        try:
+            assert await fleet.wait_verified(20)
+            await fleet.set_faults(fault_entries(fabric, [SwitchSilent("t1-*@p0")]))
+        finally:
+            await fleet.stop()
+
+    serving()
+    asyncio.run(leave_faults())
+    status = asyncio.run(run(make(fabric, address)))
+    assert status.ready
+    assert sum(switch.repaired for switch in status.switches) == 2
+    held = [len(device.entities) for device in stand_in.devices.values()]
+    assert held == [count(switch_entries(fabric, switch)) for switch in fabric.switches]
+
+
+def test_a_switch_that_is_away_can_make_no_fault_but_may_lose_one(
+    fabric: Fabric, stand_in: StandIn, address: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.run_in_executor(None, serve, stand_in, address)
+        fleet = make(fabric, address)
+        fleet.start()
+        try:
+            assert await fleet.wait_verified(20)
+            await fleet.set_faults(fault_entries(fabric, [SwitchSilent("t1-0@p0")]))
+            await loop.run_in_executor(None, lambda: server.stop(0).wait())
+            await _until(lambda: not any(switch.state is SwitchState.VERIFIED for switch in fleet.status.switches))
+            with pytest.raises(ControllerError, match="is not reachable, so it can make no fault"):
+                await fleet.set_faults(fault_entries(fabric, [SwitchSilent("t[01]-0@p[01]")]))
+            await fleet.set_faults({})
+            server = await loop.run_in_executor(None, serve, stand_in, address)
+            await _until(lambda: fleet.status.ready)
+        finally:
+            await fleet.stop()
+            await loop.run_in_executor(None, lambda: server.stop(0).wait())
+
+    asyncio.run(scenario())
+    held = [len(device.entities) for device in stand_in.devices.values()]
+    assert held == [count(switch_entries(fabric, switch)) for switch in fabric.switches]
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    deadline = asyncio.get_running_loop().time() + 20
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.01)

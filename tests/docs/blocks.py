@@ -1,0 +1,77 @@
+"""The fenced blocks of the pages in docs/, and where each command in them is run.
+
+A block says where it is run by the word behind its language (docs/README.md). A line marked `elsewhere` stands in
+:data:`ELSEWHERE` with the test that runs it, or with the reason why no test can.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = (
+    "README.md", "start.md", "how-mrc-works-here.md", "prompt.md", "faults.md", "verbs.md", "p4-and-bmv2.md",
+    "troubleshooting.md", "scope.md",
+)  # fmt: skip
+KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "text")
+
+ELSEWHERE = {
+    "sudo apt-get install git make": "it changes the machine that runs the tests",
+    "sudo make demo": "tests/integration/test_demo.py",
+    'sudo make demo ARGS="--hosts 8 --planes 4"': "tests/integration/test_demo.py",
+    "sudo make run": "tests/integration/test_fabric.py",
+    'sudo make run ARGS="--planes 4 --hosts 8 --rate 10M --name mine"': "tests/integration/test_fabric.py",
+    'sudo mrc shell -c "write h1 h3 16M" -c "evs h1"': "tests/docs/test_on_fabric.py",
+    'sudo mrc shell -c "write h1 h3 16M" -c "links"': "tests/docs/test_on_fabric.py",
+    'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
+    "cd vagrant && vagrant up": "tests/vagrant/test_provision.py",
+    "sudo make test": "it is what runs this",
+    "make unit": "it is what runs this",
+    "sudo make clean": "tests/integration/test_fabric.py",
+    "make p4": "tests/p4src/test_build.py",
+    ".venv/bin/python -m pytest tests/p4src": "it is part of what runs this",
+}
+
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: its page, the number of its first line, what stands behind the fence, and its lines."""
+
+    page: str
+    line: int
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    def commands(self) -> list[str]:
+        """Lines that are commands: no empty ones, no comments."""
+        return [line for line in self.text.splitlines() if line and not line.startswith("#")]
+
+
+def blocks(*kinds: str) -> list[Block]:
+    """Blocks of all pages, or those of some kinds."""
+    return [block for page in PAGES for block in _of_page(page) if not kinds or block.kind in kinds]
+
+
+def _of_page(page: str) -> Iterator[Block]:
+    opened: tuple[int, str, int] | None = None
+    lines: list[str] = []
+    for number, line in enumerate((DOCS / page).read_text().splitlines(), 1):
+        fence = _FENCE.match(line)
+        if fence and opened is None:
+            opened = number + 1, fence["kind"].strip(), len(fence["indent"])
+            lines = []
+        elif fence and opened is not None:
+            yield Block(page, opened[0], opened[1], "\n".join(lines) + "\n")
+            opened = None
+        elif opened is not None:
+            lines.append(line[opened[2] :])
+    assert opened is None, f"{page}: a block is not closed"

@@ -1,0 +1,70 @@
+"""Pages that need no fabric: marks, links, and the commands that run anywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import DOCS, ELSEWHERE, KINDS, PAGES, ROOT, Block, blocks
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize("block", blocks("sh anywhere"), ids=str)
+def test_shell_commands_that_run_anywhere(block: Block) -> None:
+    result = subprocess.run(
+        ["sh", "-e", "-c", block.text], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("block", blocks("python anywhere"), ids=str)
+def test_python_that_runs_anywhere(block: Block, tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", block.text], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("block", blocks(), ids=str)
+def test_every_block_says_where_it_is_run(block: Block) -> None:
+    assert block.kind in KINDS
+    if block.kind == "sh elsewhere":
+        for command in block.commands():
+            place = ELSEWHERE[command]
+            assert not place.startswith("tests/") or (ROOT / place).is_file()
+
+
+def test_nothing_is_said_of_commands_that_are_gone() -> None:
+    assert set(ELSEWHERE) == {command for block in blocks("sh elsewhere") for command in block.commands()}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (DOCS / page).read_text()
+    for target in _LINK.findall(text):
+        if target.startswith("http"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = DOCS / name if name else DOCS / page
+        assert path.is_file(), f"{page} links to {target}"
+        if anchor:
+            assert anchor in anchors(path), f"{page} links to {target}"
+
+
+def test_the_index_names_every_page() -> None:
+    index = (DOCS / "README.md").read_text()
+    missing = [path.name for path in DOCS.glob("*.md") if path.name != "README.md" and f"({path.name})" not in index]
+    assert not missing
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

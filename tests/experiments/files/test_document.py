@@ -1,0 +1,56 @@
+import pytest
+
+from experiments.files.document import overlay, parse, without
+from experiments.files.errors import FileError
+
+
+def test_every_piece_knows_its_line_and_key():
+    document = parse("a:\n  b:\n    - 1\n    - {c: x}\n", "file.yaml")
+    element = list(document.items()["a"].items()["b"].elements())[1]
+    assert (element.line, element.key) == (4, "a.b[1]")
+    assert str(element.items()["c"].error("is wrong")) == "file.yaml, line 4: a.b[1].c: is wrong"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is empty"),
+        ("a: [1", "line 1|line 2"),
+        ("a: *x", "line 1"),
+        ("a: " + "[" * 60 + "]" * 60, "nested too deeply"),
+        ("x" * (1 << 20 | 1), "at most"),
+    ],
+)
+def test_what_is_not_yaml_is_refused(text, sentence):
+    with pytest.raises(FileError, match=sentence):
+        parse(text, "file.yaml")
+
+
+def test_a_key_given_twice_or_without_a_word_is_refused_with_its_line():
+    with pytest.raises(FileError, match="line 2: a: is given twice"):
+        parse("a: 1\na: 2\n", "f").items()
+    with pytest.raises(FileError, match="a key must be a word"):
+        parse("[1]: 2\n", "f").items()
+
+
+def test_pieces_of_another_kind_are_refused():
+    document = parse("a: 1\nb: [1]\nc: {d: 1}\n", "f").items()
+    with pytest.raises(FileError, match="a: must be a mapping"):
+        document["a"].items()
+    with pytest.raises(FileError, match="c: must be a list, not a mapping"):
+        list(document["c"].elements())
+    with pytest.raises(FileError, match="b: must be a single value, not a list"):
+        document["b"].text()
+
+
+def test_overlay_merges_mappings_and_replaces_the_rest():
+    lower = parse("a: {b: 1, c: 2}\nd: [1, 2]\ne: {kind: x, y: 1}\n", "f")
+    upper = parse("a: {c: 3}\nd: [4]\ne: {kind: z}\nn: 5\n", "f")
+    merged = overlay(lower.node, upper.node)
+    found = type(lower)(merged, "f").items()
+    assert {name: value.text() for name, value in found["a"].items().items()} == {"b": "1", "c": "3"}
+    assert [value.text() for value in found["d"].elements()] == ["4"]
+    assert list(found["e"].items()) == ["kind"]
+    assert found["n"].text() == "5"
+    assert found["a"].items()["c"].line == 1
+    assert list(type(lower)(without(merged, "a", "e"), "f").items()) == ["d", "n"]

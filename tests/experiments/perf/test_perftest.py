@@ -1,0 +1,55 @@
+import socket
+
+import pytest
+
+from experiments.errors import ExperimentError
+from experiments.perf import perftest
+from tests.experiments.perf.test_hosts import up
+
+__all__ = ["up"]
+
+
+@pytest.mark.parametrize(
+    ("here", "words", "result"),
+    [
+        ("h3", "", "-d RUN/h3.sock -p unix:RUN/h3.write_bw"),
+        ("h1", "h3", "-d RUN/h1.sock unix:RUN/h3.write_bw"),
+        ("h1", "-s 64 h3 -a", "-d RUN/h1.sock -s 64 unix:RUN/h3.write_bw -a"),
+        (None, "-d h1 h3", "-d RUN/h1.sock unix:RUN/h3.write_bw"),
+        (None, "--ib-dev h3 -q 2", "--ib-dev RUN/h3.sock -q 2 -p unix:RUN/h3.write_bw"),
+        (None, "-d /x/h1.sock -p unix:/tmp/x", "-d /x/h1.sock -p unix:/tmp/x"),
+        (None, "-d /x/h1.sock", "-d /x/h1.sock"),
+        ("h1", "-p 12345", "-d RUN/h1.sock -p 12345"),
+        ("h1", "unix:/tmp/meet", "-d RUN/h1.sock unix:/tmp/meet"),
+        ("h1", "127.0.0.1 -p 99", "-d RUN/h1.sock 127.0.0.1 -p 99"),
+    ],
+)
+def test_hosts_names_stand_for_sockets(up, here, words, result):
+    run = up("one")
+    assert perftest.translate("write_bw", words.split(), run, here) == result.replace("RUN", str(run.path)).split()
+
+
+def test_outside_a_host_the_nic_must_be_named(up):
+    with pytest.raises(ExperimentError, match="whose NIC"):
+        perftest.translate("write_lat", ["h3"], up("one"), None)
+
+
+def test_what_cannot_be_started_is_one_sentence(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(perftest, "this_host", lambda: None)
+
+    def nothing(name):
+        raise ExperimentError("No fabric is up.", "Start one.")
+
+    monkeypatch.setattr(perftest, "find_fabric", nothing)
+    assert perftest.run_tool("write_bw", ["h3"]) == 3
+    assert capsys.readouterr().err == "write_bw: No fabric is up.\nStart one.\n"
+
+
+def test_listening_is_told_from_bound_and_from_nothing(tmp_path):
+    path = str(tmp_path / "meet")
+    assert not perftest.listening(path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        assert not perftest.listening(path)
+        server.listen()
+        assert perftest.listening(path)

@@ -1,0 +1,18 @@
+import pytest
+
+pytest.importorskip("mininet")
+
+from experiments.cli.prompt import Prompt
+from experiments.perf.__main__ import TESTS
+from experiments.perf.perftest import TOOLS
+from experiments.perf.prompt import PerfCommands
+
+
+def test_the_commands_and_the_prompt_do_not_stand_in_each_others_way():
+    shared = set(vars(PerfCommands)) & set(vars(Prompt))
+    assert {name for name in shared if not name.startswith("__")} == set()
+
+
+def test_every_tool_is_a_command_with_help():
+    for name in (*TESTS, *TOOLS):
+        assert name in getattr(PerfCommands, f"do_{name}").__doc__.lower()

@@ -1,0 +1,139 @@
+"""Two hosts in network namespaces of their own, joined by one veth pair a plane, without a switch.
+
+A path's outer address is just block and the peer's uSID, which is what a packet looks like after the last switch. The
+agents are real processes; applications run in the test's process, because UNIX sockets do not care for namespaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from mrc_host.agent.config_file import dump_config
+from mrc_host.config import NicConfig
+from tests.mrc_host.fake_nic import fake_config
+
+READY_S = 20
+
+
+def run(*command: str) -> None:
+    """Run a command; its output is in the exception if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+class Agent:
+    """One running agent process."""
+
+    def __init__(self, namespace: str, config: NicConfig, folder: Path, *, options: tuple[str, ...] = ()) -> None:
+        self.socket = folder / f"{config.name}.sock"
+        self.log = folder / f"{config.name}.log"
+        path = folder / f"{config.name}.json"
+        path.write_text(dump_config(config))
+        module = (sys.executable, "-m", "mrc_host.agent")
+        arguments = ("--config", str(path), "--socket", str(self.socket), "--log", str(self.log), *options)
+        self.process = subprocess.Popen(
+            ("ip", "netns", "exec", namespace, *module, *arguments), stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if line != f"ready {config.name} {self.socket}\n":
+            self.process.wait(READY_S)
+            raise RuntimeError(f"The agent of {config.name} did not come up: {line!r} {self.log.read_text()}")
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        self.process.terminate()
+        return self.process.wait(10)
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def close(self) -> None:
+        """Make sure that it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait(10)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class BackToBack:
+    """Namespaces, links and configurations; `start` runs an agent. Use it in a `with` statement."""
+
+    def __init__(self, folder: Path, *, planes: int = 2, rate_bps: int = 0, mtu: int = 4500) -> None:
+        self.folder = folder
+        tag = f"mrc{os.getpid() % 100000}"
+        self.namespaces = [f"{tag}{side}" for side in "ab"]
+        self.configs = [self._config(i, planes, rate_bps, mtu) for i in range(2)]
+        self.agents: dict[int, Agent] = {}
+
+    @staticmethod
+    def _config(number: int, planes: int, rate_bps: int, mtu: int) -> NicConfig:
+        config = fake_config(number, ports=planes, prefix=f"h{number + 1}")
+        ports = tuple(replace(port, rate_bps=rate_bps) for port in config.ports)
+        return replace(config, ports=ports, mtu=mtu)
+
+    def __enter__(self) -> BackToBack:
+        try:
+            for namespace in self.namespaces:
+                run("ip", "netns", "add", namespace)
+                self.execute(namespace, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+                self.execute(namespace, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+            # Where both ends of a veth pair have the same index, the kernel takes them for one physical device and may
+            # hold back carrier messages for a second. A spare interface keeps the indices apart, as in a real fabric.
+            run("ip", "-n", self.namespaces[1], "link", "add", "spare", "type", "bridge")
+            for plane in range(len(self.configs[0].ports)):
+                self.add_link(plane)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def add_link(self, plane: int) -> None:
+        """Make the veth pair of one plane."""
+        ends: list[str] = []
+        for namespace, config in zip(self.namespaces, self.configs, strict=True):
+            port = config.ports[plane]
+            ends += ["name"] if not ends else ["type", "veth", "peer", "name"]
+            ends += [port.interface, "netns", namespace, "address", port.mac.hex(":"), "mtu", str(config.mtu)]
+        run("ip", "link", "add", *ends)
+        for number in range(2):
+            self.set_link(number, plane, "up")
+
+    def execute(self, namespace: str, *command: str) -> None:
+        """Run a command in a namespace."""
+        run("ip", "netns", "exec", namespace, *command)
+
+    def set_link(self, number: int, plane: int, state: str) -> None:
+        """`ip link set ... up|down` on one host's end."""
+        interface = self.configs[number].ports[plane].interface
+        run("ip", "-n", self.namespaces[number], "link", "set", interface, state)
+
+    def delete_link(self, plane: int) -> None:
+        """Remove a veth pair."""
+        run("ip", "-n", self.namespaces[0], "link", "del", self.configs[0].ports[plane].interface)
+
+    def start(self, number: int, *options: str) -> Agent:
+        """Run the agent of one host."""
+        agent = Agent(self.namespaces[number], self.configs[number], self.folder, options=options)
+        self.agents[number] = agent
+        return agent
+
+    def close(self) -> None:
+        """Stop agents, remove namespaces and with them the links."""
+        for agent in self.agents.values():
+            agent.close()
+        for namespace in self.namespaces:
+            with contextlib.suppress(RuntimeError):
+                run("ip", "netns", "del", namespace)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

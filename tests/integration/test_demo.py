@@ -1,0 +1,217 @@
+"""The demo and the prompt for real: Mininet, switches, controller, agents, workers."""
+
+import contextlib
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.names import own
+from topologies import addressing
+from topologies.emulation.rundir import DEFAULT_ROOT
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+
+NAME = own("demo")
+SMALL = ["--name", NAME, "--steps", "60", "--fault-seconds", "2", "--rate", "25M"]
+
+
+def mrc(*arguments, **options):
+    command = [sys.executable, "-c", "from experiments.cli import main; main()", *arguments]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **options
+    )
+
+
+def finish(process, timeout=150):
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=30)
+        pytest.fail(f"did not end in time:\n{output}")
+    return process.returncode, output
+
+
+def assert_nothing_left():
+    assert not (DEFAULT_ROOT / NAME).exists()
+    prefix = f"{addressing.tag(NAME)}-t"
+    assert not [name for name in os.listdir("/sys/class/net") if name.startswith(prefix)]
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            assert f"/run/mrc/{NAME}/" not in entry.read_text().replace("\0", " "), entry
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left():
+    yield
+    assert_nothing_left()
+
+
+def test_the_demo_rides_out_its_faults(tmp_path):
+    status, output = finish(mrc("demo", *SMALL, "--results", str(tmp_path)))
+    print(output)
+    latest = tmp_path / "demo" / "latest"
+    summary = json.loads((latest / "summary.json").read_text())
+    assert status == 0, summary["checks"]
+    assert summary["wrong_bytes"] == 0
+    assert summary["verified_bytes"] > 2 * 60 * 4 * 900_000
+    assert summary["weights_max_abs_diff"] < 1e-6
+    assert summary["bring_up_s"] < 15  # 5 s on a machine of its own
+    mrc_run, roce = summary["mrc"], summary["roce"]
+    assert mrc_run["steps"] == roce["steps"] == 60
+    assert mrc_run["longest_stall_s"] < 2.0 <= roce["longest_stall_s"]
+    assert [f["link"] for f in mrc_run["faults"]] == [f["link"] for f in roce["faults"]]
+    assert mrc_run["packets_retransmitted"] > 0
+    assert 0 < mrc_run["time_to_bypass_s"] < 1.0
+    assert 0 <= mrc_run["time_to_return_s"] < 3.0
+    assert roce["time_to_bypass_s"] is None
+    assert roce["time_to_return_s"] is None
+    assert mrc_run["faults"][1]["port_down"]["largest"] < 1.0
+    assert (latest / "step_time.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("steps-mrc.csv", "steps-roce.csv", "events-mrc.jsonl", "events-roce.jsonl"):
+        assert (latest / name).stat().st_size > 0
+
+
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupting_leaves_results_and_nothing_else(tmp_path, number, expected):
+    process = mrc("demo", *SMALL, "--results", str(tmp_path))
+    seen = ""
+    while " cut after step" not in seen:
+        line = process.stdout.readline()
+        assert line, f"ended early:\n{seen}"
+        seen += line
+    process.send_signal(number)
+    status, rest = finish(process, timeout=40)
+    assert status == expected, seen + rest
+    summary = json.loads((tmp_path / "demo" / "latest" / "summary.json").read_text())
+    assert summary["interrupted"] is True
+    assert summary["roce"]["steps"] >= 18
+    assert "Traceback" not in rest
+
+
+def test_interrupting_the_bring_up_leaves_nothing(tmp_path):
+    process = mrc("demo", *SMALL, "--results", str(tmp_path))
+    deadline = time.monotonic() + 20
+    while not (DEFAULT_ROOT / NAME / "fabric.yaml").exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    status, output = finish(process, timeout=40)
+    assert status == 130, output
+    assert "Traceback" not in output
+    assert not list((tmp_path / "demo").glob("*"))
+
+
+def test_a_fabric_that_is_up_is_not_disturbed(tmp_path):
+    first = mrc("shell", "--name", NAME, "--t1", "2", stdin=subprocess.PIPE)
+    assert "up and verified" in first.stdout.readline()
+    status, output = finish(mrc("demo", *SMALL, "--results", str(tmp_path)))
+    assert status == 3
+    assert f"mrc: Fabric {NAME} is up already" in output
+    assert "Traceback" not in output
+    assert not (tmp_path / "demo").exists()
+    status, output = finish(mrc("clean", "--name", NAME))
+    assert status == 3
+    assert "is up" in output
+    first.stdin.write("exit\n")
+    first.stdin.flush()
+    assert finish(first, timeout=40)[0] == 0
+
+
+def test_commands_of_the_prompt():
+    lines = [
+        "write h1 h3 2M",
+        "write h1 h2 300K",
+        "fault t0-0:t1-1@p0 down",
+        "links t0-0:t1-*@p0",
+        "write h2 h4 2M",
+        "fault t0-0:t1-1@p0 up",
+        "links t0-0:t1-1@p0",
+        "link h1 t0-0@p0 down",
+        "write h1 h3 1M",
+        "link h1 t0-0@p0 up",
+        "h1 ping -6 -c1 h3",
+        "qps h1",
+        "evs h1",
+        "evs h3",
+        "nodes",
+    ]
+    arguments = [part for line in lines for part in ("-c", line)]
+    status, output = finish(mrc("shell", "--name", NAME, "--t1", "2", *arguments))
+    print(output)
+    assert status == 0, output
+    assert output.count("every byte right") == 4
+    assert "paths in use: 2 in plane 0, 2 in plane 1" in output
+    assert "fault f1: t0-0:t1-1@p0 down" in output
+    assert "DOWN" in output
+    assert "up: t0-0:t1-1@p0" in output
+    assert "1 received" in output
+    assert "h3:" in output  # the peer of h1's queue pair
+    assert output.count(" good ") >= 4
+    assert "t1-1@p1" in output
+
+
+def test_mistakes_at_the_prompt_are_sentences_and_the_prompt_goes_on():
+    lines = [
+        "write h1 h9 1M",
+        "write h1 h1 1M",
+        "write h1 h3 lots",
+        "write",
+        "fault t0-7:t1-1@p0 down",
+        "fault t0-0:t1-1@p0 sideways",
+        "evs h7",
+        'write "h1',
+        "write h1 h3 64K",
+    ]
+    arguments = [part for line in lines for part in ("-c", line)]
+    status, output = finish(mrc("shell", "--name", NAME, "--t1", "2", *arguments))
+    assert status == 1, output
+    assert "Traceback" not in output
+    assert "use it like this: write h1 h3 64M" in output
+    assert "'lots' is not a size" in output
+    assert "not 'sideways'" in output
+    assert output.count("every byte right") == 1
+
+
+def test_the_prompt_on_a_terminal():
+    """As a person uses it: a terminal, help, a command, Ctrl-C, exit."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-c", "from experiments.cli import main; main()", "shell", "--name", NAME, "--t1", "2"]
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    os.close(slave)
+    seen = ""
+
+    def expect(text, timeout=40):
+        nonlocal seen
+        deadline = time.monotonic() + timeout
+        while text not in seen:
+            ready, _, _ = select.select([master], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"no {text!r} in {seen!r}"
+            try:
+                seen += os.read(master, 4096).decode(errors="replace")
+            except OSError:
+                pytest.fail(f"ended without {text!r}: {seen!r}")
+        seen = seen.split(text, 1)[1]
+
+    try:
+        expect("mrc> ")
+        os.write(master, b"help write\n")
+        expect("write SOURCE DESTINATION SIZE, as in")
+        expect("mrc> ")
+        os.write(master, b"write h1 h3 100K\n")
+        expect("every byte right")
+        expect("mrc> ")
+        os.write(master, b"exit\n")
+        assert process.wait(40) == 0
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+        os.close(master)

@@ -1,0 +1,207 @@
+"""The driver's sockets on real interfaces: what comes in, what goes out, what netlink says."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import pytest
+from pyroute2 import netns
+
+from mrc_host.driver.links import LinkMonitor, LinkState
+from mrc_host.driver.packet import DriverError, PacketPort, is_lost_frame
+from tests.integration.back_to_back import run
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+
+MAC_A, MAC_B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
+
+
+class Namespace:
+    """A namespace with a veth pair `da`-`db`; `inside` runs a function in a thread that lives there."""
+
+    def __init__(self) -> None:
+        self.name = f"mrcd{os.getpid() % 100000}"
+
+    def make(self) -> None:
+        run("ip", "netns", "add", self.name)
+        self.ip("link", "add", "name", "da", "address", MAC_A.hex(":"), "mtu", "4500", "type", "veth",
+                "peer", "name", "db", "address", MAC_B.hex(":"), "mtu", "4500")  # fmt: skip
+        for name in ("da", "db"):
+            self.ip("link", "set", name, "up")
+
+    def ip(self, *arguments: str) -> None:
+        run("ip", "-n", self.name, *arguments)
+
+    def inside(self, function: Callable[[], None]) -> None:
+        result: Future[None] = Future()
+
+        def enter() -> None:
+            try:
+                netns.setns(self.name)
+                function()
+                result.set_result(None)
+            except BaseException as error:
+                result.set_exception(error)
+
+        thread = threading.Thread(target=enter)  # the namespace is the thread's own, and ends with it
+        thread.start()
+        thread.join(60)
+        result.result(0)
+
+
+@pytest.fixture
+def namespace() -> Iterator[Namespace]:
+    space = Namespace()
+    try:
+        space.make()
+        yield space
+    finally:
+        run("ip", "netns", "del", space.name)
+
+
+def receive(port: PacketPort, timeout_s: float = 5) -> bytes:
+    assert select.select([port.fileno()], [], [], timeout_s)[0], "nothing arrived"
+    buffer = memoryview(bytearray(1 << 16))
+    return bytes(buffer[: port.receive_into(buffer)])
+
+
+def test_frames_pass_and_others_are_filtered(namespace: Namespace) -> None:
+    def inside() -> None:
+        a, b = PacketPort("da", MAC_A, 4514), PacketPort("db", MAC_B, 4514)
+        other = b"\x33\x33\x00\x00\x00\x01" + MAC_A + b"\x86\xdd" + bytes(50)
+        wanted = MAC_B + MAC_A + b"\x86\xdd" + os.urandom(4486)
+        assert len(wanted) == 4500
+        for frame in (other, b"\x02\x00\x00\x00\x00\x03" + other[6:], wanted):
+            a.send(frame)
+        assert receive(b) == wanted
+        with pytest.raises(BlockingIOError):
+            b.receive_into(memoryview(bytearray(100)))
+        with pytest.raises(BlockingIOError):  # nor does it see its own frames
+            a.receive_into(memoryview(bytearray(100)))
+        assert b.kernel_drops() == 0
+        a.close()
+        b.close()
+
+    namespace.inside(inside)
+
+
+def test_sends_that_cannot_arrive_are_lost_frames(namespace: Namespace) -> None:
+    def inside() -> None:
+        port = PacketPort("da", MAC_A, 1 << 16)
+        frame = MAC_B + MAC_A + b"\x86\xdd" + bytes(100)
+
+        def lost(frame: bytes) -> bool:
+            try:
+                port.send(frame)
+            except OSError as error:
+                return is_lost_frame(error)
+            return False
+
+        assert not lost(frame)
+        assert lost(bytes(5000)), "longer than the MTU"
+        namespace.ip("link", "set", "db", "down")
+        assert lost(frame), "no carrier"
+        namespace.ip("link", "set", "da", "down")
+        assert lost(frame), "down"
+        assert port.take_error()
+        assert not port.take_error()
+        namespace.ip("link", "set", "da", "up")
+        namespace.ip("link", "set", "db", "up")
+        assert not lost(frame)
+        namespace.ip("link", "del", "da")
+        assert lost(frame), "gone"
+        port.close()
+
+    namespace.inside(inside)
+
+
+def test_an_unknown_interface_is_said(namespace: Namespace) -> None:
+    def inside() -> None:
+        with pytest.raises(DriverError, match="Interface 'nothere' does not exist in this network namespace"):
+            PacketPort("nothere", MAC_A, 1500)
+
+    namespace.inside(inside)
+
+
+class Watcher:
+    """A LinkMonitor whose changes can be waited for."""
+
+    def __init__(self, *, receive_buffer: int = 1 << 20) -> None:
+        self.changes: list[LinkState] = []
+        self.monitor = LinkMonitor(self.changes.append, receive_buffer=receive_buffer)
+
+    def wait(self, wanted: Callable[[LinkState], bool]) -> LinkState:
+        deadline = time.monotonic() + 10
+        while True:
+            for i, change in enumerate(self.changes):
+                if wanted(change):
+                    del self.changes[: i + 1]
+                    return change
+            assert time.monotonic() < deadline
+            select.select([self.monitor.fileno()], [], [], 1)
+            self.monitor.on_readable()
+
+
+def test_link_changes_are_heard(namespace: Namespace) -> None:
+    def inside() -> None:
+        watcher = Watcher()
+        links = watcher.monitor.links()
+        assert set(links) == {"lo", "da", "db"}
+        index = links["da"].index
+        assert links["da"] == LinkState("da", index, True, 4500)
+        assert not links["lo"].up
+        watcher.changes.clear()
+        namespace.ip("link", "set", "db", "down")
+        assert watcher.wait(lambda link: link.name == "da") == LinkState("da", index, False, 4500)
+        namespace.ip("link", "set", "db", "up")
+        assert watcher.wait(lambda link: link.name == "da" and link.up) == LinkState("da", index, True, 4500)
+        namespace.ip("link", "set", "da", "mtu", "2000")
+        assert watcher.wait(lambda link: link.name == "da").mtu == 2000
+        namespace.ip("link", "set", "da", "down")
+        namespace.ip("link", "set", "da", "name", "dc")
+        assert watcher.wait(lambda link: link.name == "da" and not link.index) == LinkState("da", 0, False)
+        assert watcher.wait(lambda link: link.name == "dc").index == index
+        namespace.ip("link", "del", "dc")
+        assert watcher.wait(lambda link: link.name == "dc") == LinkState("dc", 0, False)
+        assert set(watcher.monitor.links()) == {"lo"}
+        watcher.monitor.close()
+
+    namespace.inside(inside)
+
+
+def test_lost_messages_are_made_up_for(namespace: Namespace) -> None:
+    def inside() -> None:
+        watcher = Watcher(receive_buffer=40_000)
+        dumps = []
+        start_dump = watcher.monitor._start_dump
+        watcher.monitor._start_dump = lambda: dumps.append(start_dump())  # type: ignore[method-assign,func-returns-value]
+        script = "".join(
+            f"link add x{i} type bridge\nlink set x{i} up\nlink set x{i} down\nlink del x{i}\n" for i in range(60)
+        )
+        subprocess.run(("ip", "-n", namespace.name, "-batch", "-"), input=script, text=True, check=True)
+        namespace.ip("link", "set", "db", "down")
+        watcher.changes.clear()
+        watcher.wait(lambda link: link.name == "da" and not link.up)
+        while select.select([watcher.monitor.fileno()], [], [], 0.3)[0]:
+            watcher.monitor.on_readable()
+        assert set(watcher.monitor.links()) == {"lo", "da", "db"}
+        assert dumps, "the test did not make the kernel lose any"
+        watcher.monitor.close()
+
+    namespace.inside(inside)
+
+
+def test_the_module_runs_without_namespace_of_its_own() -> None:
+    """The interpreter in use can run the agent at all: its help, without touching anything."""
+    done = subprocess.run(
+        (sys.executable, "-m", "mrc_host.agent", "--help"), capture_output=True, text=True, check=True
+    )
+    assert "--ready-fd" in done.stdout
+    assert "example:" in done.stdout

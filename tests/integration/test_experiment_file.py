@@ -1,0 +1,50 @@
+"""One experiment file in the emulated world."""
+
+import json
+
+import pytest
+
+from experiments.cli.main import run
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
+
+FILE = """\
+fabric: {planes: 2, t0: 2, t1: 2, hosts: 2, rate: 1G}
+transport: {qps: 2}
+workload: {kind: write_bw, pairs: h1>h2, message: 128K}
+duration: 300ms
+faults:
+  - {kind: link_down, at: 100ms, until: 200ms, link: h1@p0}
+  - {kind: loss, at: 220ms, until: 280ms, link: "t0-0:t1-0@p1", probability: 20%}
+measure: {bin: 20ms, warmup: 40ms}
+expect:
+  - {metric: throughput, relation: at_least, value: 500M, of: {end: 100ms}}
+"""
+
+
+def test_the_same_file_runs_in_emulation(tmp_path, capsys):
+    file = tmp_path / "trial.yaml"
+    file.write_text(FILE)
+    status = run(["run", str(file), "--world", "emulation", "--results", str(tmp_path)])
+    summary = json.loads((tmp_path / "trial" / "latest" / "summary.json").read_text())
+    assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the verdict is "untrusted"
+    case = summary["cases"]["only"]
+    assert case["wrong_bytes"] == 0
+    assert case["errors"] == []
+    assert case["rate_scale"] == pytest.approx(1 / case["time_scale"])
+    assert case["rate_scale"] < 1
+    assert case["packets"]["received"] > 1000
+    assert {"idle_p10", "lag_p99_s", "cores_used"} == set(case["fidelity"]["figures"])
+    assert [fault["label"] for fault in case["faults"]] == ["link down h1@p0", "loss t0-0:t1-0@p1 probability 0.2"]
+    events = (tmp_path / "trial" / "latest" / "only" / "events.csv").read_text()
+    assert "h1,,,,0,up,down" in events
+    report = (tmp_path / "trial" / "latest" / "report.html").read_text()
+    assert "rates are" in report
+
+
+def test_what_emulation_cannot_do_is_refused_before_anything_starts(tmp_path, capsys):
+    file = tmp_path / "trial.yaml"
+    file.write_text(FILE.replace("link: h1@p0}", "link: h1@p0}\n  - {kind: delay, at: 1ms, link: h1@p0, extra: 1ms}"))
+    assert run(["run", str(file), "--world", "emulation", "--results", str(tmp_path)]) == 3
+    assert "cannot make the fault delay" in capsys.readouterr().err
+    assert not (tmp_path / "trial").exists()

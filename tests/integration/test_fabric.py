@@ -1,0 +1,574 @@
+"""A fabric as it really comes up: namespaces, veth links, switch processes, controller; and how it goes away."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mininet.cli import CLI
+from mininet.log import lg
+from pyroute2 import IPRoute
+
+from controller.client import ControllerClient
+from controller.command import companion
+from tests.integration.names import own
+from topologies import addressing, paths
+from topologies.clos import multi_plane_clos
+from topologies.emulation import build, cleanup, interfaces, namespaces, processes
+from topologies.emulation.build import Emulation, emulated
+from topologies.emulation.errors import EmulationError, InUseError, ProcessError
+from topologies.emulation.processes import READY_FD, Command
+from topologies.emulation.rundir import RunDirectory
+from topologies.fabric import Endpoint, Fabric, LinkKind
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
+
+ETH_P_IPV6 = 0x86DD
+NO_NEXT_HEADER = 59
+IPV6_IN_IPV6 = 41
+NAME = own("fabric")
+
+
+def small(name: str = NAME, **numbers: int) -> Fabric:
+    return multi_plane_clos(name, **{"planes": 2, "t0": 2, "t1": 2, "hosts": 4, **numbers})
+
+
+# What may be left behind
+
+
+@dataclass
+class Traces:
+    """Everything of a fabric that the machine could still hold when it is down."""
+
+    name: str
+    pids: dict[int, int] = field(default_factory=dict)
+    cookies: set[int] = field(default_factory=set)
+
+    def note(self) -> None:
+        """Remember processes and namespaces while the fabric is up."""
+        for record in RunDirectory(self.name).records():
+            self.pids[record.pid] = record.start_time
+            if record.namespace is not None:
+                self.cookies.add(record.namespace)
+
+    def left(self) -> list[str]:
+        """What is there, named."""
+        found = []
+        with IPRoute() as netlink:
+            found += list(interfaces.group_members(netlink, addressing.interface_group(self.name)))
+            tag = f"{addressing.tag(self.name)}-t"
+            found += [link.get("ifname") for link in netlink.get_links() if link.get("ifname").startswith(tag)]
+        if RunDirectory(self.name).path.exists():
+            found.append(str(RunDirectory(self.name).path))
+        for process in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                pid = int(process.name)
+                words = (process / "cmdline").read_bytes()
+                if f"/run/mrc/{self.name}/".encode() in words:
+                    found.append(f"process {pid}: {words!r}")
+                if self.cookies and os.readlink(process / "ns/net") != os.readlink("/proc/self/ns/net"):
+                    found += [f"process {pid} in a host"] if namespaces.cookie(pid) in self.cookies else []
+        return found
+
+
+def wait_until_gone(pids: dict[int, int]) -> None:
+    """Wait until processes have ended; those of other start times are others."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            assert cleanup._ended(descriptor, 10), f"process {pid} lives on"
+            os.close(descriptor)
+
+
+@pytest.fixture
+def traces() -> Iterator[Traces]:
+    """Fails the test that leaves something behind, and tidies up after it."""
+    found = Traces(NAME)
+    yield found
+    left = found.left()
+    cleanup.clean(NAME, force=True)
+    assert left == []
+
+
+# A fabric that stays up for several tests
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Emulation]:
+    cleanup.clean(own("module"), force=True)
+    with emulated(multi_plane_clos(own("module")), agents=False, companions=[companion]) as emulation:
+        yield emulation
+    assert Traces(own("module")).left() == []
+
+
+@pytest.fixture
+def controller(up: Emulation) -> Iterator[ControllerClient]:
+    with ControllerClient(up.controller_socket) as client:
+        yield client
+        client.clear_all()
+
+
+def test_every_switch_is_verified(controller: ControllerClient, up: Emulation) -> None:
+    status = controller.status()
+    assert status.ready, status.problems
+    assert [switch.name for switch in status.switches] == [switch.name for switch in up.fabric.switches]
+    again = controller.reconcile()
+    assert again.ready
+    assert all(switch.repaired == 0 for switch in again.switches), "something changes entries behind our back"
+
+
+def test_bring_up_is_quick(up: Emulation) -> None:
+    """The module's fabric may have compiled the P4 program; this one has it in the cache."""
+    print(up.bring_up_s, up.phases)
+    with emulated(multi_plane_clos(own("quick")), agents=False, companions=[companion]) as emulation:
+        print(emulation.bring_up_s, emulation.phases)
+        assert sum(emulation.phases.values()) <= emulation.bring_up_s + 0.001
+        assert emulation.bring_up_s < 5
+
+
+def test_the_kernel_says_nothing_of_its_own() -> None:
+    with emulated(small(own("quiet")), agents=False, companions=[companion]) as emulation:
+        before = time.monotonic()
+        with ControllerClient(emulation.controller_socket) as client:
+            client.link_down("h1@p0")
+            client.link_up("h1@p0")  # carrier comes back: the moment when a kernel likes to talk
+            while time.monotonic() - before < 2:
+                time.sleep(0.5)
+            talked = [(link.name, link.upward, link.downward) for link in client.links() if _packets(link)]
+    assert talked == []
+
+
+def _packets(link: Any) -> int:
+    packets: int = link.upward.packets + link.downward.packets
+    return packets
+
+
+def test_pingall_works_as_in_any_mininet(up: Emulation) -> None:
+    assert up.net.pingAll(timeout="2") == 0
+
+
+def test_hosts_reach_each_other_in_every_plane_with_large_packets(up: Emulation) -> None:
+    fabric = up.fabric
+    for plane in range(fabric.planes):
+        target = addressing.kernel_address(fabric, fabric.nic("h4"), plane)
+        output = up.host("h1").cmd(f"ping -c 1 -W 2 -s 4096 -M do {target}")
+        assert " 0% packet loss" in output, output
+
+
+@pytest.mark.parametrize(("source", "target"), [("h1", "h3"), ("h4", "h2"), ("h1", "h2")])
+def test_every_entropy_value_takes_the_path_it_names(
+    up: Emulation, controller: ControllerClient, source: str, target: str
+) -> None:
+    fabric = up.fabric
+    config = paths.nic_config(fabric, fabric.nic(source))
+    (destination,) = (peer for peer in config.destinations if peer.name == target)
+    with _sockets(up, source) as send, _sockets(up, target) as receive:
+        for number, ev in enumerate(destination.evs):
+            plane, uplink = destination.template.plane(ev), destination.template.uplink(ev)
+            before = {link.name: link for link in controller.links("t0-*:t1-*@p*")}
+            port = config.ports[plane]
+            inner = _ipv6(config.address, destination.address, NO_NEXT_HEADER, number.to_bytes(4, "big") * 1000)
+            outer = _ipv6(config.address, destination.template.address(ev), IPV6_IN_IPV6, inner)
+            send[plane].send(port.gateway_mac + port.mac + ETH_P_IPV6.to_bytes(2, "big") + outer)
+            frame = receive[plane].recv(9000)
+            assert frame[14 + 40 :] == inner, "the inner packet arrives unchanged"
+            own = addressing.locator(fabric, addressing.nic_usid(fabric.nic(target), plane))
+            assert int.from_bytes(frame[14 + 24 : 14 + 40], "big") == own << 80
+            assert frame[:6] == addressing.mac(fabric, Endpoint(target, plane))
+            used = {
+                link.name for link in controller.links("t0-*:t1-*@p*") if _packets(link) > _packets(before[link.name])
+            }
+            t0s = {fabric.nic(source).t0, fabric.nic(target).t0}
+            assert used == ({f"t0-{t0}:t1-{uplink}@p{plane}" for t0 in t0s} if len(t0s) == 2 else set())
+
+
+def test_the_kernel_stays_silent_about_the_nics_traffic(up: Emulation, controller: ControllerClient) -> None:
+    """Neither a NIC's own address nor a uSID belongs to the kernel: no ICMP error, no answer to UDP."""
+    fabric = up.fabric
+    config = paths.nic_config(fabric, fabric.nic("h1"))
+    (target,) = (peer for peer in config.destinations if peer.name == "h3")
+    before = {link.name: link.upward for link in controller.links("h3@*")}
+    datagram = struct.pack(">HHHH", 4791, 4791, 8, 1)
+    plain = _ipv6(config.address, target.address, 17, datagram)
+    with _sockets(up, "h1") as send, _sockets(up, "h3") as receive:
+        for port in config.ports:
+            ev = next(ev for ev in target.evs if target.template.plane(ev) == port.plane)
+            for packet in (plain, _ipv6(config.address, target.template.address(ev), IPV6_IN_IPV6, plain)):
+                send[port.plane].send(port.gateway_mac + port.mac + ETH_P_IPV6.to_bytes(2, "big") + packet)
+                assert receive[port.plane].recv(9000).endswith(datagram)
+    # An answer would have been sent before the ping below is.
+    assert " 0% packet loss" in up.host("h3").cmd(f"ping -c 1 -W 2 {up.host('h1').IP()}")
+    sent = {link.name: link.upward.packets - before[link.name].packets for link in controller.links("h3@*")}
+    assert sent == {"h3@p0": 1, "h3@p1": 0}
+
+
+@contextlib.contextmanager
+def _sockets(up: Emulation, host: str) -> Iterator[list[socket.socket]]:
+    """A packet socket on each port of a host."""
+
+    def make() -> list[socket.socket]:
+        found = []
+        for plane in range(up.fabric.planes):
+            packet = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IPV6))
+            packet.bind((f"{host}-eth{plane}", ETH_P_IPV6))
+            packet.settimeout(5)
+            found.append(packet)
+        return found
+
+    found = namespaces.run_inside(up.host(host).pid, make)
+    try:
+        yield found
+    finally:
+        for packet in found:
+            packet.close()
+
+
+def _ipv6(source: bytes, destination: bytes, next_header: int, payload: bytes) -> bytes:
+    return struct.pack(">IHBB", 6 << 28, len(payload), next_header, 64) + source + destination + payload
+
+
+# Links
+
+
+def _carrier(up: Emulation, host: str, plane: int) -> bool:
+    output = up.host(host).cmd(f"cat /sys/class/net/{host}-eth{plane}/carrier 2>&1")
+    return str(output).strip() == "1"
+
+
+def test_a_nic_link_that_is_cut_costs_the_nic_its_carrier(up: Emulation, controller: ControllerClient) -> None:
+    assert _carrier(up, "h2", 1)
+    fault = controller.link_down("h2@p1")
+    assert not _carrier(up, "h2", 1)
+    assert _carrier(up, "h2", 0)
+    assert [link.name for link in controller.links() if not link.up] == ["h2@p1"]
+    assert fault.applied_at_ns - fault.began_at_ns < 500_000_000
+    controller.clear(fault.id)
+    assert _carrier(up, "h2", 1)
+    assert all(link.up for link in controller.links())
+
+
+def test_a_plane_without_uplinks_is_cut_and_heals(up: Emulation, controller: ControllerClient) -> None:
+    target = addressing.kernel_address(up.fabric, up.fabric.nic("h3"), 0)
+    ping = f"ping -c 1 -W 1 {target}"
+    controller.link_down("t0-0:t1-*@p0")
+    assert "100% packet loss" in up.host("h1").cmd(ping)
+    controller.link_up("t0-0:t1-*@p0")
+    assert " 0% packet loss" in up.host("h1").cmd(ping)
+
+
+def test_link_at_the_prompt_takes_node_names(up: Emulation, controller: ControllerClient) -> None:
+    up.net.configLinkStatus("h1", "t0-0@p0", "down")
+    up.net.configLinkStatus("t0-1@p1", "t1-2@p1", "down")
+    assert {link.name for link in controller.links() if not link.up} == {"h1@p0", "t0-1:t1-2@p1"}
+    up.net.configLinkStatus("t1-2@p1", "t0-1@p1", "up")
+    up.net.configLinkStatus("t0-0@p0", "h1", "up")
+    assert all(link.up for link in controller.links())
+    target = up.host("h3").IP()
+    assert " 0% packet loss" in up.host("h1").cmd(f"ping -c 1 -W 2 {target}"), "addresses and routes are back"
+
+
+def test_the_controller_mends_what_the_prompt_took_down(up: Emulation, controller: ControllerClient) -> None:
+    up.net.configLinkStatus("t0-1@p1", "t1-2@p1", "down")
+    controller.link_up("t0-1:t1-2@p1")
+    assert all(link.up for link in controller.links())
+
+
+def test_a_stopped_switch_is_dead_to_its_neighbours(up: Emulation, controller: ControllerClient) -> None:
+    up.net["t1-1@p0"].stop()
+    assert {link.name for link in controller.links() if not link.up} == {"t0-0:t1-1@p0", "t0-1:t1-1@p0"}
+    up.net["t1-1@p0"].start()
+    assert all(link.up for link in controller.links())
+
+
+def test_switches_have_a_shell_when_one_is_wanted(up: Emulation) -> None:
+    switch = up.net["t0-0@p0"]
+    assert not up.net["t1-0@p0"].shell
+    assert "hello" in switch.cmd("echo hello")
+    interface = addressing.interface_name(up.fabric, Endpoint("t0-0@p0", 1))
+    assert "UP" in switch.cmd(f"ip -br link show {interface}")
+    output, _, status = up.net["t1-0@p0"].pexec("echo direct")
+    assert (output.strip(), status) == ("direct", 0)
+
+
+def test_the_network_looks_like_mininet(up: Emulation) -> None:
+    net = up.net
+    assert len(net.links) == len(up.fabric.links)
+    link = net.linksBetween(net["h1"], net["t0-0@p1"])[0]
+    assert str(link) == f"h1-eth1<->{addressing.interface_name(up.fabric, Endpoint('t0-0@p1', 1))}"
+    assert link.status() == "(OK OK)"
+    assert net["h1"].IP() == str(addressing.kernel_address(up.fabric, up.fabric.nic("h1"), 0))
+    assert net["h1"].MAC() == addressing.mac(up.fabric, Endpoint("h1", 0)).hex(":")
+    assert up.host("h2").intf("h2-eth1").updateIP() == str(addressing.kernel_address(up.fabric, up.fabric.nic("h2"), 1))
+
+
+def test_a_process_can_be_started_on_a_host(up: Emulation) -> None:
+    child = up.spawn_in("h1", "lister", ["ip", "-br", "link"])
+    assert child.process.wait(10) == 0
+    assert "h1-eth0" in up.run.log_file("lister").read_text()
+    up.spawn_in("h1", "waiter", ["sleep", "100"])
+    with pytest.raises(ProcessError, match="A process waiter is running already"):
+        up.spawn_in("h1", "waiter", ["sleep", "100"])
+
+
+def test_bmv2s_interfaces_are_paced() -> None:
+    """BMv2 itself is not needed to see what its interfaces are given."""
+
+    def queue() -> str:
+        with IPRoute() as netlink:
+            netlink.link("add", kind="veth", ifname="paced0", peer={"ifname": "paced1"})
+            interfaces.shape(netlink, "paced0", 40_000_000, 4500)
+        shown = subprocess.run(["tc", "qdisc", "show", "dev", "paced0"], capture_output=True, text=True, check=True)
+        return shown.stdout
+
+    shown = namespaces.run_in_new(queue)
+    assert "tbf" in shown
+    assert "rate 40Mbit" in shown
+
+
+def test_a_switch_process_that_was_restarted_is_programmed_again(traces: Traces) -> None:
+    with emulated(small(), agents=False, companions=[companion]) as emulation:
+        traces.note()
+        switches = emulation.children["switches"]
+        switches.process.kill()
+        switches.process.wait()
+        processes.wait_ready([emulation.spawn(switches.command)], timeout_s=20, check=lambda: None)
+        with ControllerClient(emulation.controller_socket) as client:
+            deadline = time.monotonic() + 30
+            while not client.status().ready:
+                assert time.monotonic() < deadline, client.status().problems
+                time.sleep(0.05)
+        assert emulation.net.pingAll(timeout="2") == 0
+
+
+class _Collector(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text += record.getMessage()
+
+
+def test_the_prompt_is_mininets(up: Emulation, tmp_path: Path) -> None:
+    script = tmp_path / "commands"
+    script.write_text("h1 ping -c 1 -W 2 h3\nlink h1 t0-0@p0 down\nh1 ping -c 1 -W 1 h3\nlink h1 t0-0@p0 up\npingall\n")
+    said, level = _Collector(), lg.getEffectiveLevel()
+    lg.addHandler(said)
+    lg.setLevel(logging.INFO)
+    quiet, keyboard = os.pipe()
+    try:
+        with os.fdopen(quiet) as stdin:
+            CLI(up.net, stdin=stdin, script=str(script))
+    finally:
+        os.close(keyboard)
+        lg.setLevel(level)
+        lg.removeHandler(said)
+    assert f"PING {up.host('h3').IP()}" in said.text
+    assert said.text.index(" 0% packet loss") < said.text.index("nreachable")
+    assert "0% dropped (12/12 received)" in said.text
+
+
+# Coming up and going away
+
+
+def test_an_unknown_switch_is_one_sentence() -> None:
+    with pytest.raises(EmulationError, match="There is no switch 'ovs': choose one of shim, shim-each, bmv2"):
+        emulated(small(), switch="ovs").__enter__()
+
+
+def test_nothing_is_left_and_the_name_is_free_again(traces: Traces) -> None:
+    for _ in range(2):
+        with emulated(small(), agents=False, companions=[companion]):
+            traces.note()
+            assert traces.left()
+        assert traces.left() == []
+
+
+def test_agents_listen(traces: Traces) -> None:
+    with emulated(small(), companions=[companion]) as emulation:
+        traces.note()
+        for nic in emulation.fabric.nics:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+                probe.connect(emulation.socket(nic.name))
+
+
+def test_a_process_per_switch(traces: Traces) -> None:
+    with emulated(small(t1=1), agents=False, switch="shim-each", companions=[companion]) as emulation:
+        traces.note()
+        assert len([name for name in emulation.children if name.startswith("switch-")]) == 6
+        assert emulation.net.pingAll(timeout="2") == 0
+
+
+def test_single_switch_planes(traces: Traces) -> None:
+    with emulated(small(t0=1, t1=0, hosts=2), agents=False, companions=[companion]) as emulation:
+        assert emulation.net.pingAll(timeout="2") == 0
+
+
+def test_a_fabric_is_up_once(traces: Traces) -> None:
+    with emulated(small(), agents=False, companions=[companion]) as emulation:
+        with pytest.raises(InUseError, match=f"Fabric {NAME} is up already"), emulated(small(), agents=False):
+            pass
+        with pytest.raises(InUseError, match="is up"):
+            cleanup.clean(NAME)
+        assert emulation.net.pingPair() == 0
+
+
+def test_two_fabrics_at_once(traces: Traces) -> None:
+    with (
+        emulated(small(), agents=False, companions=[companion]) as one,
+        emulated(small(own("other")), agents=False, companions=[companion]) as two,
+    ):
+        assert one.net.pingPair() == 0
+        assert two.net.pingPair() == 0
+        with ControllerClient(one.controller_socket) as client:
+            client.link_down("h1@p0")
+        with ControllerClient(two.controller_socket) as client:
+            assert all(link.up for link in client.links())
+    assert Traces(own("other")).left() == []
+
+
+def test_names_with_the_same_tag_are_not_up_together(traces: Traces) -> None:
+    twin = next(name for name in (f"twin-{n}" for n in range(100_000)) if addressing.tag(name) == addressing.tag(NAME))
+    with emulated(small(), agents=False, companions=[companion]):
+        with pytest.raises(InUseError, match="would use the interface names of fabric"), emulated(small(twin)):
+            pass
+        assert not RunDirectory(twin).path.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("phase", ["companions", "hosts", "links", "switch_ports", "start_switches", "ready"])
+def test_an_interrupted_bring_up_leaves_nothing(
+    traces: Traces, monkeypatch: pytest.MonkeyPatch, phase: str, number: signal.Signals
+) -> None:
+    real = build._Builder._phase
+
+    def interrupted(self: Any, name: str) -> None:
+        if name == phase:
+            traces.note()
+            signal.raise_signal(number)
+        real(self, name)
+
+    monkeypatch.setattr(build._Builder, "_phase", interrupted)
+    expected = KeyboardInterrupt if number == signal.SIGINT else SystemExit
+    with pytest.raises(expected), emulated(small(), agents=False, companions=[companion]):
+        pytest.fail("it came up all the same")
+    wait_until_gone(traces.pids)
+
+
+def test_an_error_inside_leaves_nothing(traces: Traces) -> None:
+    with pytest.raises(ZeroDivisionError), emulated(small(), agents=False, companions=[companion]):  # noqa: PT012
+        traces.note()
+        raise ZeroDivisionError
+    wait_until_gone(traces.pids)
+
+
+def test_a_process_that_fails_is_reported_and_leaves_nothing(traces: Traces) -> None:
+    def broken(_run: RunDirectory, _switches: str) -> Command:
+        return Command("broken", (sys.executable, "-c", "raise SystemExit('no luck')", READY_FD))
+
+    with pytest.raises(ProcessError, match="Process broken ended with status 1: no luck"):
+        emulated(small(), agents=False, companions=[broken]).__enter__()
+
+
+def test_what_users_start_on_hosts_goes_too(traces: Traces) -> None:
+    with emulated(small(), agents=False, companions=[companion]) as emulation:
+        traces.note()
+        emulation.host("h1").cmd("setsid sleep 1000 </dev/null >/dev/null 2>&1 &")
+    assert traces.left() == []
+
+
+# Crashes
+
+OWNER = """
+    import sys, time
+    from controller.command import companion
+    from topologies.clos import multi_plane_clos
+    from topologies.emulation.build import emulated
+    with emulated(multi_plane_clos(sys.argv[1], t1=2), agents=False, companions=[companion]) as emulation:
+        emulation.host("h1").cmd("setsid sleep 1000 </dev/null >/dev/null 2>&1 &")
+        print("up", flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def owner(traces: Traces) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the fabric up."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OWNER), NAME], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    traces.note()
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_kill_9_of_the_owner_is_cleaned_up_after(traces: Traces, owner: subprocess.Popen[str]) -> None:
+    owner.kill()
+    owner.wait()
+    report = cleanup.clean(NAME)
+    assert report.directory
+    assert report.interfaces, "links between switches stay when their owner is killed"
+    wait_until_gone(traces.pids)
+    assert traces.left() == []
+    assert not cleanup.clean(NAME), "a second time there is nothing to do"
+
+
+def test_after_kill_9_the_name_can_be_used_at_once(traces: Traces, owner: subprocess.Popen[str]) -> None:
+    owner.kill()
+    owner.wait()
+    with emulated(small(), agents=False, companions=[companion]) as emulation:
+        assert emulation.net.pingPair() == 0
+
+
+def test_a_terminated_owner_takes_its_fabric_down(traces: Traces, owner: subprocess.Popen[str]) -> None:
+    owner.send_signal(signal.SIGTERM)
+    assert owner.wait(20) == 128 + signal.SIGTERM
+    assert traces.left() == []
+
+
+def test_forced_cleaning_ends_the_owner_first(traces: Traces, owner: subprocess.Popen[str]) -> None:
+    cleanup.clean(NAME, force=True)
+    assert owner.wait(20) == 128 + signal.SIGTERM
+    assert traces.left() == []
+
+
+def test_interfaces_without_a_run_directory_are_found(traces: Traces) -> None:
+    fabric = small()
+    link = next(link for link in fabric.links if link.kind is LinkKind.T0_T1)
+    ends = [
+        interfaces.VethEnd(addressing.interface_name(fabric, end), addressing.mac(fabric, end))
+        for end in (link.lower, link.upper)
+    ]
+    with IPRoute() as netlink:
+        interfaces.create_veth(netlink, *ends, mtu=fabric.mtu, group=addressing.interface_group(NAME))
+    assert traces.left()
+    assert any(report.interfaces for report in cleanup.clean_all())
+    assert traces.left() == []
+
+
+def test_interfaces_of_others_are_not_touched(traces: Traces) -> None:
+    group = addressing.interface_group(NAME)
+    with IPRoute() as netlink:
+        netlink.link("add", kind="veth", ifname="it-alien0", peer={"ifname": "it-alien1"}, group=group)
+        try:
+            with pytest.raises(EmulationError, match="holds interfaces that are not the fabric's"):
+                cleanup.clean(NAME)
+            assert netlink.link_lookup(ifname="it-alien0")
+        finally:
+            netlink.link("del", ifname="it-alien0")

@@ -1,0 +1,157 @@
+"""The performance tools for real: on a fabric with switches and agents, at the prompt, inside hosts, through faults."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from mininet.cli import CLI
+
+from experiments.emulation import running
+from experiments.perf.cases import CASES
+from experiments.perf.prompt import PerfCommands
+from tests.experiments.perf.printed import footer, rows
+from topologies.clos import multi_plane_clos
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+
+NAME = "it-perf"
+RATE = 50_000_000
+LISTENING = (  # sockets are listed in the namespace they were made in
+    f"{sys.executable} -c 'import sys; from experiments.perf.perftest import listening;"
+    'print("listening" if listening(sys.argv[1]) else "")\''
+)
+
+
+class Tools(PerfCommands, CLI):
+    """A prompt that has only our commands besides Mininet's, and keeps what they say."""
+
+    def __init__(self, world):
+        self._world = world
+        self.failed = False
+        self.said = []
+        with Path(os.devnull).open() as nothing:
+            super().__init__(world.emulation.net, stdin=nothing)
+
+    def run(self):
+        pass
+
+    def _say(self, text):
+        self.said.append(text)
+
+    def ask(self, line):
+        """What a command says, and whether it failed."""
+        self.said, self.failed = [], False
+        self.onecmd(line)
+        print(*self.said, sep="\n")
+        return self.said, self.failed
+
+
+@pytest.fixture(scope="module")
+def world():
+    with running(multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=RATE)) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def tools(world):
+    return Tools(world)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_collective_at_the_prompt(tools, case):
+    said, failed = tools.ask(f"{case}_perf -b 1K -e 64K -f 64 -n 3 -w 1")
+    assert not failed
+    table = rows(said)
+    assert [row["size"] for row in table] == ["1024", "65536"]
+    for row in table:
+        for place in ("out", "in") if CASES[case].in_place else ("out",):
+            assert row[place, "wrong"] == 0
+            assert 0 < row[place, "busbw"] < 2 * RATE / 8e9  # no rank can send faster than its ports
+    assert footer(said, "Out of bounds values") == "0 OK"
+
+
+def test_bandwidth_and_latency_between_two_hosts_at_the_prompt(tools):
+    said, failed = tools.ask("write_bw h1 h3 -s 65536 -n 20")
+    assert not failed
+    assert any(line.split()[:2] == ["65536", "20"] for line in said)
+    said, failed = tools.ask("write_lat h2 h4 -s 8 -n 20")
+    assert not failed
+    assert any(line.split()[:2] == ["8", "20"] for line in said)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("write_bw h1", "use it like this"),
+        ("write_bw h1 h1", "use it like this"),
+        ("write_bw h1 h9", "h9"),
+        ("all_reduce_perf -b nonsense", "not a size"),
+        ("all_reduce_perf --hosts h1,h9", "no host h9"),
+        ("write_bw 'h1", "quotation"),
+    ],
+)
+def test_what_cannot_be_done_at_the_prompt_is_said(tools, line, why):
+    said, failed = tools.ask(line)
+    assert failed
+    assert why in "\n".join(said)
+
+
+def test_tools_are_found_by_name_inside_hosts(world, tools):
+    assert tools is not None  # it has told the hosts where the tools are
+    h1, h3 = world.emulation.host("h1"), world.emulation.host("h3")
+    h3.cmd("write_bw > /dev/null 2>&1 &")
+    meeting = str(world.emulation.run.path / "h3.write_bw")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and "listening" not in h3.cmd(f"{LISTENING} {meeting}"):
+        time.sleep(0.05)
+    output = h1.cmd("write_bw h3 -s 4096 -n 10; echo status $?")
+    assert "status 0" in output
+    assert any(line.split()[:2] == ["4096", "10"] for line in output.splitlines())
+    output = h1.cmd("sendrecv_perf --hosts h1,h3 -b 4K -n 2 -w 0; echo status $?")
+    assert "status 0" in output
+    assert [row["size"] for row in rows(line for line in output.splitlines() if "status" not in line)] == ["4096"]
+
+
+@pytest.mark.parametrize("transport", ["mrc", "rc"])
+def test_a_cut_link_costs_no_byte(world, tmp_path, transport):
+    out = tmp_path / "out.json"
+    command = [sys.executable, "-m", "experiments.perf", "all_reduce_perf", "--fabric", NAME, "--transport", transport]
+    command += ["-b", "512K", "-n", "12", "-w", "1", "-c", "2", "-J", str(out)]
+    link = "t0-0:t1-1@p1"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if "out-of-place" in line:
+                break
+        mending = threading.Timer(1.0, lambda: world.mend(link))
+        world.cut(link)
+        mending.start()
+        rest = process.stdout.read()
+    mending.join()
+    assert process.returncode == 0, rest
+    result = json.loads(out.read_text())
+    assert result["wrong"] == 0
+    assert len(result["rows"]) == 1
+
+
+def test_nothing_is_left_of_a_run_that_is_interrupted(world):
+    command = [sys.executable, "-m", "experiments.perf", "alltoall_perf", "--fabric", NAME, "-b", "1M", "-n", "1000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        pids = []
+        for line in process.stdout:
+            if line.startswith("#  Rank"):
+                pids.append(line.split()[line.split().index("Pid") + 1])
+            if "out-of-place" in line:
+                break
+        process.terminate()
+        process.stdout.read()
+    assert process.returncode == 130
+    assert len(pids) == 4
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError):
+            assert "experiments.perf.worker" not in Path(f"/proc/{pid}/cmdline").read_text()

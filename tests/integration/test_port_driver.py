@@ -1,0 +1,288 @@
+"""The port driver in C around real switches in this process, on veth pairs."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from p4runtime_shim.driver import DriverError, PortDriver
+from p4runtime_shim.switch import Pipeline, Switch
+from p4runtime_shim.values import ActionCall, Entry, Exact, QueueConfig
+from tests.integration.wires import Wire, ip, until, wires
+
+pytestmark = pytest.mark.root
+
+PATCH = Path(__file__).parent / "programs" / "patch.json"
+TABLE = "PatchIngress.patch"
+
+
+def frame(length: int = 100, mark: int = 0) -> bytes:
+    return bytes.fromhex("020000000001 020000000002 88b5") + mark.to_bytes(4, "big") + bytes(length - 18)
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Pipeline:
+    return Pipeline.load(PATCH.read_text())
+
+
+@pytest.fixture
+def cables() -> Iterator[list[Wire]]:
+    with wires(2) as made:
+        yield made
+
+
+def patched(pipeline: Pipeline, **options: object) -> Switch:
+    """A switch with ports 1 and 2, patched to each other."""
+    switch = Switch(pipeline, ports=(1, 2), seed=1, **options)  # type: ignore[arg-type]
+    for port in (1, 2):
+        switch.table_insert(TABLE, Entry((Exact(port),), ActionCall("PatchIngress.to_port", (3 - port,))))
+    return switch
+
+
+@contextlib.contextmanager
+def driving(driver: PortDriver) -> Iterator[None]:
+    thread = threading.Thread(target=driver.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        driver.stop()
+        thread.join(5)
+        assert not thread.is_alive()
+        driver.close()
+
+
+@pytest.fixture
+def running(pipeline: Pipeline, cables: list[Wire]) -> Iterator[tuple[Switch, PortDriver]]:
+    with patched(pipeline) as switch:
+        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}})
+        with driving(driver):
+            yield switch, driver
+
+
+def test_figures_of_both_sides_agree(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+    switch, driver = running
+    for number in range(10):
+        cables[0].send(frame(60 + number))
+        assert cables[1].receive() == frame(60 + number)
+    total = sum(60 + number for number in range(10))
+    into, out = driver.stats(switch, 1), driver.stats(switch, 2)
+    assert (into.rx_packets, into.rx_bytes, into.tx_packets) == (10, total, 0)
+    assert (out.tx_packets, out.tx_bytes, out.rx_packets) == (10, total, 0)
+    assert (into.rx_dropped, into.rx_too_long, into.rx_no_checksum, out.tx_errors) == (0, 0, 0, 0)
+    ports = switch.stats().ports
+    assert (ports[1].rx_packets, ports[2].tx_bytes) == (10, total)
+
+
+def test_carrier_is_followed_at_once(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+    switch, driver = running
+    until(lambda: driver.stats(switch, 2).up == 1, "the port to be up")
+    cables[1].far_end("down")
+    start = time.monotonic()
+    until(lambda: not switch.stats().ports[2].up, "the switch to see the carrier go")
+    assert time.monotonic() - start < 0.5
+    cables[0].send(frame())
+    until(lambda: switch.stats().drops["port_down"] == 1, "the drop to be counted")
+    cables[1].far_end("up")
+    until(lambda: switch.stats().ports[2].up, "the switch to see the carrier come")
+    assert driver.stats(switch, 2).downs == 1
+
+
+def test_a_port_is_held_down_and_released(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+    switch, driver = running
+    driver.hold_down(switch, 2)
+    until(lambda: not switch.stats().ports[2].up, "the port to go down")
+    cables[1].far_end("down")
+    cables[1].far_end("up")
+    cables[0].send(frame())
+    until(lambda: switch.stats().drops["port_down"] == 1, "the drop to be counted")
+    driver.hold_down(switch, 2, False)
+    until(lambda: switch.stats().ports[2].up, "the port to come up")
+
+
+def test_a_vanished_interface_is_counted_and_used_again(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+    switch, driver = running
+    index = driver.stats(switch, 2).ifindex
+    cables[1].delete()
+    until(lambda: driver.stats(switch, 2).ifindex == 0, "the interface to be missed")
+    assert not switch.stats().ports[2].up
+    cables[1].create()
+    until(lambda: bool(switch.stats().ports[2].up), "the new interface to be used")
+    stats = driver.stats(switch, 2)
+    assert stats.ifindex not in (0, index)
+    assert stats.reopens == 1
+    cables[0].send(frame(mark=3))
+    assert cables[1].receive() == frame(mark=3)
+
+
+def test_the_switchs_own_end_set_down_and_up(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+    switch, driver = running
+    for _ in range(3):
+        ip(f"link set {cables[1].inside} down")
+        until(lambda: not switch.stats().ports[2].up, "the port to go down")
+        cables[0].send(frame())
+        ip(f"link set {cables[1].inside} up")
+        until(lambda: bool(switch.stats().ports[2].up), "the port to come up")
+    assert driver.stats(switch, 2).reopens == 0
+    cables[1].drain()
+    cables[0].send(frame(mark=4))
+    assert cables[1].receive() == frame(mark=4)
+
+
+def test_frames_that_are_too_long_are_counted_not_sent(pipeline: Pipeline, cables: list[Wire]) -> None:
+    with patched(pipeline, queues=QueueConfig(max_frame=1000)) as switch:
+        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}}, max_frame=1000)
+        with driving(driver):
+            cables[0].send(frame(1001))
+            cables[0].send(frame(1000))
+            assert cables[1].receive() == frame(1000)
+            assert driver.stats(switch, 1).rx_too_long == 1
+            assert switch.stats().drops["frame_size"] == 1
+
+
+def test_a_frame_longer_than_the_mtu_is_refused_and_the_rest_pass(
+    running: tuple[Switch, PortDriver], cables: list[Wire]
+) -> None:
+    switch, driver = running
+    ip(f"link set {cables[1].inside} mtu 1000")
+    cables[0].send(frame(3000))
+    cables[0].send(frame(100, 2))
+    assert cables[1].receive() == frame(100, 2)
+    stats = driver.stats(switch, 2)
+    assert (stats.tx_errors, stats.tx_too_long) == (1, 1)
+
+
+def test_a_frame_without_checksum_is_counted(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+    """A vnet header tells the kernel that the checksum is still to be made, as offloading stacks do."""
+    switch, driver = running
+    packet = bytes.fromhex("020000000001 020000000002 0800") + bytes.fromhex(
+        "4500001c000000004011000001010101 02020202 0001000200080000"
+    )
+    header = bytes([1, 0, 0, 0, 0, 0, 34, 0, 6, 0])  # NEEDS_CSUM, start 34, offset 6
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+        sender.setsockopt(263, 15, 1)  # PACKET_VNET_HDR
+        sender.bind((cables[0].outside, 0))
+        sender.send(header + packet)
+    assert cables[1].receive() is not None
+    assert driver.stats(switch, 1).rx_no_checksum == 1
+
+
+def test_packets_from_the_control_plane_wake_the_driver(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+    switch, _ = running
+    for number in range(20):
+        switch.receive(1, frame(mark=number), time.monotonic_ns())
+        assert cables[1].receive() == frame(mark=number)
+
+
+def test_a_rate_is_kept_for_long_and_short_frames(pipeline: Pipeline, cables: list[Wire]) -> None:
+    with patched(pipeline, queues=QueueConfig(max_packets=1000)) as switch:
+        switch.set_port_rate(2, 10_000_000, 300_000)
+        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}})
+        with driving(driver):
+            for length, count in ((1250, 100), (125, 500)):  # 0.1 s and 0.05 s of line time
+                start = time.monotonic()
+                for number in range(count):
+                    cables[0].send(frame(length, number))
+                for _ in range(count):
+                    assert cables[1].receive() is not None
+                took, exact = time.monotonic() - start, (count - 1) * length * 8 / 10_000_000
+                assert 0.95 * exact < took < exact * 1.3 + 0.5  # the upper bound is for a busy machine
+
+
+@pytest.mark.parametrize("qdisc", [True, False])
+def test_frames_wait_for_a_slow_queueing_discipline_or_go_past_it(
+    pipeline: Pipeline, cables: list[Wire], qdisc: bool
+) -> None:
+    shaper = f"qdisc add dev {cables[1].inside} root tbf rate 20mbit burst 6000 limit 10000000"
+    if subprocess.run(["tc", *shaper.split()], capture_output=True, check=False).returncode:
+        pytest.skip("the kernel has no token bucket filter (sch_tbf)")
+    with patched(pipeline, queues=QueueConfig(max_packets=1000)) as switch:
+        ports = {1: cables[0].inside, 2: cables[1].inside}
+        driver = PortDriver({switch: ports}, socket_buffer=60_000, qdisc=qdisc)
+        with driving(driver):
+            start = time.monotonic()
+            for number in range(300):
+                switch.receive(1, frame(1000, number), time.monotonic_ns())
+            marks = [int.from_bytes((cables[1].receive() or b"")[14:18], "big") for _ in range(300)]
+            took = time.monotonic() - start
+            stats = driver.stats(switch, 2)
+        assert marks == list(range(300))
+        assert (stats.tx_blocked > 0) is qdisc
+        assert stats.tx_packets == 300
+        if qdisc:
+            assert took > 0.8 * 300 * 1000 * 8 / 20_000_000
+
+
+def test_a_flood_fills_no_other_switch(pipeline: Pipeline, cables: list[Wire]) -> None:
+    """Two switches in one driver: what one cannot carry is dropped in its own socket and counted there."""
+    with wires_more(2) as more, patched(pipeline) as first, patched(pipeline) as second:
+        driver = PortDriver(
+            {
+                first: {1: cables[0].inside, 2: cables[1].inside},
+                second: {1: more[0].inside, 2: more[1].inside},
+            },
+            socket_buffer=100_000,
+        )
+        stop = threading.Event()
+
+        def flood() -> None:
+            burst = frame(1400)
+            while not stop.is_set():
+                for _ in range(200):
+                    cables[0].send(burst)
+
+        flooding = threading.Thread(target=flood)
+        with driving(driver):
+            flooding.start()
+            try:
+                for number in range(100):
+                    more[0].send(frame(mark=number))
+                    assert more[1].receive() == frame(mark=number)
+            finally:
+                stop.set()
+                flooding.join()
+            until(lambda: driver.stats(first, 1).rx_packets > 0, "frames to be counted")
+            assert driver.stats(second, 1).rx_packets == 100
+
+
+@contextlib.contextmanager
+def wires_more(count: int) -> Iterator[list[Wire]]:
+    made: list[Wire] = []
+    try:
+        made.extend(Wire(10 + number) for number in range(count))
+        yield made
+    finally:
+        for wire in made:
+            wire.delete()
+
+
+def test_stop_before_run_counts(pipeline: Pipeline, cables: list[Wire]) -> None:
+    with patched(pipeline) as switch:
+        driver = PortDriver({switch: {1: cables[0].inside}})
+        driver.stop()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        driver.run()
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+        driver.close()
+        driver.close()
+
+
+@pytest.mark.parametrize(
+    ("ports", "words"),
+    [
+        ({1: "nosuchif"}, "no interface nosuchif"),
+        ({1: "an-interface-name-too-long"}, "no interface"),
+        ({600: "lo"}, "no port number"),
+    ],
+)
+def test_interfaces_that_cannot_be_used(pipeline: Pipeline, ports: dict[int, str], words: str) -> None:
+    with patched(pipeline) as switch, pytest.raises(DriverError, match=words):
+        PortDriver({switch: ports})

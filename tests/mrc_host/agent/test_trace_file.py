@@ -1,0 +1,77 @@
+"""The agent's trace: written as JSON lines, switched at run time, and never in the NIC's way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mrc_host.agent.connection import AgentConnection
+from mrc_host.agent.trace_file import FLUSH_NS, TraceError, TraceFile
+from mrc_host.errors import MrcError
+from tests.mrc_host.agent.conftest import Agents
+
+
+def lines(path: Path) -> list[object]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_writes_when_due_and_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    file = TraceFile(path)
+    assert file.turn(5) is None
+    file({"t": 1, "event": "send"})
+    assert file.turn(10) == 10 + FLUSH_NS
+    assert file.turn(11) == 10 + FLUSH_NS
+    assert lines(path) == []
+    assert file.turn(10 + FLUSH_NS) is None
+    assert lines(path) == [{"t": 1, "event": "send"}]
+    file({"t": 2, "event": "send"})
+    file.close()
+    file.close()
+    assert len(lines(path)) == 2
+
+
+def test_much_is_written_before_it_is_due(tmp_path: Path) -> None:
+    file = TraceFile(tmp_path / "trace")
+    for i in range(10_000):
+        file({"t": i, "event": "send"})
+    assert len(lines(tmp_path / "trace")) > 5_000
+    file.close()
+
+
+def test_a_file_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="No such file"):
+        TraceFile(tmp_path / "none" / "trace")
+
+
+def test_a_full_disk_ends_the_trace_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    file = TraceFile("/dev/full")
+    file({"t": 1, "event": "send"})
+    file.flush()
+    file({"t": 2, "event": "send"})
+    file.close()
+    assert "/dev/full ends here: No space left" in caplog.text
+
+
+def test_switched_while_running(agents: Agents, tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    nic, server = agents.nics[0], agents.servers[0]
+    client = AgentConnection(agents.paths[0])
+    assert client.request("trace") == ""
+    assert client.request("trace", path=str(path)) == str(path)
+    agents.call(lambda: nic.trace({"t": 1, "event": "send"}))  # type: ignore[misc]
+    with pytest.raises(MrcError, match="Cannot write"):
+        client.request("trace", path=str(tmp_path / "none" / "trace"))
+    assert client.request("trace") == str(path), "a bad path changes nothing"
+    with pytest.raises(MrcError):
+        client.request("trace", path=7)
+    assert client.request("trace", path="") == ""
+    assert nic.trace is None
+    assert lines(path) == [{"t": 1, "event": "send"}]
+    client.request("trace", path=str(path))
+    agents.call(lambda: nic.trace({"t": 2, "event": "send"}))  # type: ignore[misc]
+    agents.call(server.close)
+    assert lines(path) == [{"t": 2, "event": "send"}], "the agent's end writes the rest"
+    client.close()

@@ -1,0 +1,592 @@
+"""The NIC's commands, what it refuses, and what it drops."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from mrc_host.config import TransportSettings
+from mrc_host.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    StateError,
+    UnknownDestinationError,
+)
+from mrc_host.nic import Nic
+from mrc_host.values import (
+    Access,
+    CompletionOpcode,
+    CompletionStatus,
+    PathState,
+    PortEvent,
+    QpAddress,
+    QpAttributes,
+    QpEvent,
+    QpState,
+    QpType,
+    WorkRequest,
+    WrOpcode,
+)
+from tests.mrc_host.wires import ALL_RIGHTS, MS, End, World, address, connect, make_config, path_events
+
+KINDS = [QpType.MRC, QpType.RC]
+
+
+def nic() -> Nic:
+    return Nic(make_config(0, 2, 2, 4), seed=7)
+
+
+# ---- commands ----------------------------------------------------------------------------------------------------
+
+
+def test_numbers_and_keys_come_from_the_seed() -> None:
+    def numbers(seed: int) -> tuple[int, ...]:
+        one = Nic(make_config(0, 2, 2, 4), seed=seed)
+        cq = one.create_cq(8)
+        region = one.register_memory(0, memoryview(bytearray(10)), ALL_RIGHTS)
+        qpns = [one.create_qp(0, QpType.MRC, cq, cq, QpAttributes()) for _ in range(3)]
+        return (*qpns, region.rkey, region.lkey, region.address)
+
+    assert numbers(1) == numbers(1)
+    assert not set(numbers(1)) & set(numbers(2))
+
+
+def test_commands_name_what_they_do_not_know() -> None:
+    one = nic()
+    cq = one.create_cq(8)
+    for call in (
+        lambda: one.poll_cq(99),
+        lambda: one.destroy_cq(99),
+        lambda: one.deregister_memory(99),
+        lambda: one.qp_state(99),
+        lambda: one.destroy_qp(99, 0),
+        lambda: one.create_qp(0, QpType.MRC, cq, 99, QpAttributes()),
+        lambda: one.set_path_denied(address(1), 0xFFFF, True, 0),
+        lambda: one.set_path_denied(address(9), 0, True, 0),
+    ):
+        with pytest.raises(NotFoundError):
+            call()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"path_mtu": 255},
+        {"path_mtu": 4098},
+        {"path_mtu": 4400},
+        {"mpr": 0},
+        {"mpr_dest": 256},
+        {"max_wimm": 0},
+        {"timeout": 25},
+        {"timeout": 0},
+        {"retry_count": 256},
+        {"congestion_window": 0},
+        {"active_paths": 0},
+        {"send_psn": 1 << 24},
+    ],
+    ids=str,
+)
+def test_attributes_out_of_range_are_named(bad: dict[str, int]) -> None:
+    one = nic()
+    cq = one.create_cq(8)
+    with pytest.raises(InvalidArgumentError, match=next(iter(bad))):
+        one.create_qp(0, QpType.MRC, cq, cq, replace(QpAttributes(), **bad))
+
+
+def test_a_queue_pair_goes_through_its_states() -> None:
+    one = nic()
+    cq = one.create_cq(8)
+    qpn = one.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
+    region = one.register_memory(0, memoryview(bytearray(10)), ALL_RIGHTS)
+    request = WorkRequest(1, WrOpcode.WRITE, region.address, region.lkey, 1, 0, 0)
+    assert one.qp_state(qpn) is QpState.RESET
+    assert one.qp_paths(qpn) == ()
+    with pytest.raises(StateError):
+        one.post_send(qpn, request, 1)
+    with pytest.raises(UnknownDestinationError, match="destinations"):
+        one.connect_qp(qpn, QpAddress(address(5), 1), 1)
+    one.connect_qp(qpn, QpAddress(address(1), 77), 1)
+    assert one.qp_state(qpn) is QpState.RTS
+    with pytest.raises(StateError):
+        one.connect_qp(qpn, QpAddress(address(1), 77), 1)
+    with pytest.raises(StateError):
+        one.destroy_cq(cq)
+    one.post_send(qpn, request, 2)
+    one.destroy_qp(qpn, 3)
+    (completion,) = one.poll_cq(cq)
+    assert (completion.wr_id, completion.status) == (1, CompletionStatus.FLUSHED)
+    one.destroy_cq(cq)
+    for now in (4, 10_000 * MS):
+        one.tick(now)
+        assert one.transmit(0, now) is None
+        assert one.transmit(1, now) is None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"length": 0},
+        {"length": 1 << 32},
+        {"imm": 5},
+        {"opcode": WrOpcode.WRITE_WITH_IMM},
+        {"opcode": WrOpcode.WRITE_WITH_IMM, "imm": 1 << 32},
+        {"rkey": 1 << 32},
+        {"remote_address": -1},
+    ],
+    ids=str,
+)
+def test_bad_requests_are_refused_at_once(bad: dict[str, int]) -> None:
+    world = World()
+    a, b = connect(world, size=100)
+    good = WorkRequest(1, WrOpcode.WRITE, a.region.address, a.region.lkey, 10, b.region.address, b.region.rkey)
+    with pytest.raises(InvalidArgumentError):
+        a.nic.post_send(a.qpn, replace(good, **bad), world.now)
+    a.nic.post_send(a.qpn, good, world.now)
+    assert world.run(10 * MS, until=lambda: bool(a.poll()))
+    assert len(a.done) == 1
+
+
+def test_memory_registration_checks() -> None:
+    one = nic()
+    with pytest.raises(InvalidArgumentError, match="writable"):
+        one.register_memory(0, memoryview(b"abc"), Access.LOCAL_WRITE)
+    with pytest.raises(InvalidArgumentError, match="contiguous"):
+        one.register_memory(0, memoryview(bytearray(10))[::2], Access.LOCAL_WRITE)
+    with pytest.raises(InvalidArgumentError, match="at least one byte"):
+        one.register_memory(0, memoryview(bytearray()), Access.LOCAL_WRITE)
+    with pytest.raises(InvalidArgumentError, match="LOCAL_WRITE"):
+        one.register_memory(0, memoryview(bytearray(1)), Access.REMOTE_WRITE)
+    regions = [one.register_memory(0, memoryview(bytearray(5000)), ALL_RIGHTS) for _ in range(5)]
+    assert all(r.address % 4096 == 0 for r in regions)
+    assert all(x.address + x.length + 4096 <= y.address for x, y in pairwise(regions))
+
+
+def test_cq_ready_names_queues_with_news_once() -> None:
+    world = World()
+    a, b = connect(world, size=100)
+    a.write(b, 10, imm=3)
+    world.run(MS)
+    assert a.nic.cq_ready() == {a.cq}
+    assert a.nic.cq_ready() == set()
+    assert b.nic.cq_ready() == {b.cq}
+
+
+# ---- what a peer may not do --------------------------------------------------------------------------------------
+
+
+def refused(a: End, b: End, good_before: int, **write: int) -> None:
+    """A forbidden write behind good ones: those complete, the memory stays, both ends say why."""
+    world = a.world
+    for i in range(good_before):
+        a.write(b, 8192, offset=i * 8192)
+    expected = bytes(a.buffer[: good_before * 8192]) + bytes(len(b.buffer) - good_before * 8192)
+    bad = a.write(b, **write)  # type: ignore[arg-type]
+    behind = a.write(b, 100)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()) and len(a.done) == good_before + 2)
+    statuses = [c.status for c in a.done]
+    assert statuses == [CompletionStatus.SUCCESS] * good_before + [
+        CompletionStatus.REMOTE_ACCESS_ERROR,
+        CompletionStatus.FLUSHED,
+    ]
+    assert [c.wr_id for c in a.done][-2:] == [bad, behind]
+    assert "refused" in a.done[-2].reason
+    assert bytes(b.buffer) == expected
+    assert a.nic.qp_state(a.qpn) is QpState.ERROR
+    assert b.nic.qp_state(b.qpn) is QpState.ERROR
+    assert any(isinstance(e, QpEvent) and "refused" in e.reason for e in b.nic.async_events())
+
+
+@pytest.mark.parametrize("good_before", [0, 3])
+@pytest.mark.parametrize("kind", KINDS)
+class TestForbiddenWrites:
+    def pair(self, kind: QpType, rights: Access = ALL_RIGHTS) -> tuple[End, End]:
+        return connect(World(), size=65536, kind=kind, rights=rights)
+
+    def test_wrong_rkey(self, kind: QpType, good_before: int) -> None:
+        a, b = self.pair(kind)
+        refused(a, b, good_before, length=20000, rkey=b.region.rkey ^ 1)
+
+    def test_lkey_is_no_rkey(self, kind: QpType, good_before: int) -> None:
+        a, b = self.pair(kind)
+        refused(a, b, good_before, length=20000, rkey=b.region.lkey)
+
+    def test_end_outside_the_region(self, kind: QpType, good_before: int) -> None:
+        a, b = self.pair(kind)
+        refused(a, b, good_before, length=40000, to_offset=65536 - 39999)
+
+    def test_begin_outside_the_region(self, kind: QpType, good_before: int) -> None:
+        a, b = self.pair(kind)
+        refused(a, b, good_before, length=40000, to_offset=-1)
+
+    def test_address_that_wraps(self, kind: QpType, good_before: int) -> None:
+        a, b = self.pair(kind)
+        refused(a, b, good_before, length=40000, remote_address=(1 << 64) - 100)
+
+    def test_other_protection_domain(self, kind: QpType, good_before: int) -> None:
+        a, b = self.pair(kind)
+        other = b.nic.register_memory(1, memoryview(bytearray(65536)), ALL_RIGHTS)
+        refused(a, b, good_before, length=20000, rkey=other.rkey, remote_address=other.address)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deregistered_region_is_closed(kind: QpType) -> None:
+    a, b = connect(World(), size=65536, kind=kind)
+    b.nic.deregister_memory(b.region.lkey)
+    refused(a, b, 0, length=20000)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_remote_write_right(kind: QpType) -> None:
+    a, b = connect(World(), size=65536, kind=kind, rights=Access.LOCAL_WRITE)
+    refused(a, b, 0, length=20000)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unknown_queue_pair_is_counted_and_not_answered(kind: QpType) -> None:
+    world = World()
+    a, b = connect(world, size=8192, kind=kind, attributes=QpAttributes(timeout=8, retry_count=3))
+    b.nic.destroy_qp(b.qpn, world.now)
+    world.run(100 * MS)
+    world.record = True
+    wr_id = a.write(b, 8192)
+    assert world.run(60_000 * MS, until=lambda: bool(a.poll()))
+    assert [(c.wr_id, c.status) for c in a.done] == [(wr_id, CompletionStatus.RETRY_EXCEEDED)]
+    assert bytes(b.buffer) == bytes(8192)
+    assert b.nic.nic_counters()["drop_unknown_qp"] > 0
+    mine = a.qpn.to_bytes(3, "big")
+    start = 102 if kind is QpType.MRC else 62
+    assert not [1 for _t, n, _p, frame in world.sent if n == 1 and frame[start + 5 : start + 8] == mine]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_local_range_outside_memory_fails_in_its_turn(kind: QpType) -> None:
+    world = World()
+    a, b = connect(world, size=8192, kind=kind)
+    good = a.write(b, 8192)
+    bad = a.write(b, 100, offset=8100)
+    behind = a.write(b, 100)
+    assert world.run(100 * MS, until=lambda: bool(a.poll()) and len(a.done) == 3)
+    assert [(c.wr_id, c.status) for c in a.done] == [
+        (good, CompletionStatus.SUCCESS),
+        (bad, CompletionStatus.LOCAL_PROTECTION_ERROR),
+        (behind, CompletionStatus.FLUSHED),
+    ]
+    late = a.write(b, 10)
+    assert [(c.wr_id, c.status) for c in a.poll()] == [(late, CompletionStatus.FLUSHED)]
+
+
+def test_more_write_with_imm_than_advertised_is_an_operation_error() -> None:
+    world = World()
+    a, b = connect(world, size=8192)
+    honest = QpAttributes(max_wimm=2, max_wimm_dest=2)
+    cq = b.nic.create_cq(16)
+    far = b.nic.create_qp(0, QpType.MRC, cq, cq, honest)
+    near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes(max_wimm_dest=100))
+    a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
+    b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+    lost = []
+
+    def lose_first(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        if nic == 0 and len(frame) > 150 and not lost:
+            lost.append(1)
+            return None
+        return frame
+
+    world.tap = lose_first
+    a.qpn = near
+    for i in range(8):
+        a.write(b, 10, imm=i)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 8)
+    assert CompletionStatus.REMOTE_OPERATION_ERROR in {c.status for c in a.done}
+
+
+def test_write_with_imm_in_flight_is_bounded_by_the_peer() -> None:
+    world = World()
+    a, b = connect(world, size=8192, attributes=QpAttributes(max_wimm=3, max_wimm_dest=3))
+    world.record = True
+    for i in range(50):
+        a.write(b, 10, imm=i)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 50)
+    assert all(c.status is CompletionStatus.SUCCESS for c in a.done)
+    assert [c.imm for c in b.poll()] == list(range(50))
+
+
+# ---- completion queues -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_receive_queue_holds_back_and_loses_nothing(kind: QpType) -> None:
+    world = World()
+    attributes = QpAttributes(timeout=8, retry_count=255)
+    a, b = connect(world, size=8192, kind=kind, far_capacity=8, attributes=attributes)
+    for number in range(40):
+        a.write(b, 100, imm=number)
+    received = []
+    for _ in range(5):
+        world.run(50 * MS)
+        assert len(a.done) + len(a.poll()) <= len(received) + 16, "not acknowledged before there is room"
+        got = b.nic.poll_cq(b.cq, 100)
+        assert len(got) <= 8
+        received += got
+    world.run(50 * MS)
+    a.poll()
+    received += b.poll()
+    assert [c.imm for c in received] == list(range(40))
+    assert [c.status for c in a.done] == [CompletionStatus.SUCCESS] * 40
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_send_completion_always_has_its_place(kind: QpType) -> None:
+    world = World()
+    a, b = connect(world, size=8192, kind=kind, capacity=4)
+    for _ in range(4):
+        a.write(b, 100)
+    with pytest.raises(ResourceExhaustedError, match="completion queue"):
+        a.write(b, 100)
+    world.run(10 * MS)
+    with pytest.raises(ResourceExhaustedError, match="completion queue"):
+        a.write(b, 100)
+    assert len(a.poll()) == 4
+    a.write(b, 100)
+    world.run(10 * MS)
+    assert len(a.poll()) == 1
+
+
+def test_the_send_queue_has_a_depth() -> None:
+    world = World()
+    a, b = connect(world, size=8192)
+    for _ in range(TransportSettings().send_queue_depth):
+        a.write(b, 1, signaled=False)
+    with pytest.raises(ResourceExhaustedError, match="send queue"):
+        a.write(b, 1, signaled=False)
+    world.run(100 * MS)
+    a.write(b, 1)
+    world.run(100 * MS)
+    assert len(a.poll()) == 1
+
+
+def test_unsignaled_requests_complete_silently_in_order() -> None:
+    world = World()
+    a, b = connect(world, size=8192)
+    for i in range(30):
+        a.write(b, 100, imm=i, signaled=i % 10 == 9)
+    world.run(10 * MS)
+    assert [c.wr_id for c in a.poll()] == [10, 20, 30]
+    received = b.poll()
+    assert [c.imm for c in received] == list(range(30))
+    assert {c.opcode for c in received} == {CompletionOpcode.RECV_WRITE_WITH_IMM}
+
+
+def test_a_write_with_imm_completes_only_after_everything_before_it() -> None:
+    world = World()
+    a, b = connect(world, size=1 << 20)
+    held: list[bytes] = []
+
+    def hold_first(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        if nic == 0 and len(frame) > 1000 and not held:
+            held.append(frame)
+            return None
+        return frame
+
+    world.tap = hold_first
+    a.write(b, 100_000)
+    a.write(b, 10, offset=100_000, imm=1)
+    for _ in range(100):
+        world.run(10_000)
+        received = b.poll()
+        if received:
+            assert b.buffer[:100_010] == a.buffer[:100_010], "everything before it is in memory"
+            break
+    assert [c.imm for c in b.done] == [1]
+
+
+# ---- frames ------------------------------------------------------------------------------------------------------
+
+
+def data_frame(world: World, a: End, b: End, length: int = 1000) -> tuple[int, bytes]:
+    """Port and frame of one data packet as it would arrive at `b`."""
+    caught: list[tuple[int, bytes]] = []
+    a.write(b, length)
+    for port in range(world.planes):
+        frame = a.nic.transmit(port, world.now)
+        while frame is not None and len(frame) < 200:
+            frame = a.nic.transmit(port, world.now)
+        if frame is not None:
+            locator = bytes.fromhex("fc000000") + (0x6000 | port << 10 | 1).to_bytes(2, "big") + bytes(10)
+            caught.append((port, bytes((2, 0, 0, 0, 1, port)) + frame[6:38] + locator + frame[54:]))
+    return caught[0]
+
+
+def test_drops_are_counted_by_reason() -> None:
+    world = World()
+    a, b = connect(world, size=8192)
+    port, frame = data_frame(world, a, b)
+    start = 102
+
+    def count(changed: bytes, at: int = port) -> str:
+        before = b.nic.nic_counters()
+        b.nic.receive(at, changed, world.now)
+        after = b.nic.nic_counters()
+        assert after["rx_frames"] == before["rx_frames"] + 1
+        names = [k for k in after if k.startswith("drop_") and after[k] != before[k]]
+        return names[0] if names else "accepted"
+
+    assert count(frame[:50]) == "drop_short"
+    assert count(b"") == "drop_malformed"
+    assert count(frame, 1 - port) == "drop_mac"
+    assert count(frame[:200]) == "drop_length"
+    assert count(frame[: start + 20] + b"\xee" + frame[start + 21 :]) == "drop_icrc"
+    assert count(frame[:-1]) == "drop_length"
+    assert count(frame[:54] + b"\x70" + frame[55:]) == "drop_ip_header"
+    assert b.buffer == bytes(8192)
+    assert count(frame + bytes(30)) == "accepted", "padding after the IP packet is no harm"
+    assert b.buffer[:1000] == a.buffer[:1000]
+    b.nic.port_changed(port, False, world.now)
+    assert count(frame) == "drop_port_down"
+
+
+def test_a_frame_of_a_known_flow_cut_short_is_dropped() -> None:
+    """The prefix is known, so only the length tells."""
+    world = World()
+    a, b = connect(world, size=8192)
+    port, frame = data_frame(world, a, b)
+    b.nic.receive(port, frame, world.now)
+    for size in range(102, len(frame)):
+        b.nic.receive(port, frame[:size], world.now)
+    counters = b.nic.nic_counters()
+    assert counters["drop_length"] + counters["drop_malformed"] == len(frame) - 102
+    assert counters["drop_internal_error"] == 0
+
+
+@pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
+def test_frames_may_come_in_any_buffer_that_is_reused_later(make: type) -> None:
+    world = World()
+    a, b = connect(world, size=8192)
+    port, frame = data_frame(world, a, b)
+    store = bytearray(frame)
+    b.nic.receive(port, make(store), world.now)
+    store[:] = bytes(len(store))
+    assert b.buffer[:1000] == a.buffer[:1000]
+
+
+def test_packets_of_a_stranger_are_not_answered() -> None:
+    """A third NIC knows the QPN and sends well-formed packets; only the source address gives it away."""
+    world = World(nics=3)
+    _a, b = connect(world, 0, 1, size=8192)
+    c_cq = world.nics[2].create_cq(8)
+    stranger = world.nics[2].create_qp(0, QpType.MRC, c_cq, c_cq, QpAttributes(timeout=8, retry_count=2))
+    world.nics[2].connect_qp(stranger, QpAddress(address(1), b.qpn), world.now)
+    region = world.nics[2].register_memory(0, memoryview(bytearray(b"x" * 100)), ALL_RIGHTS)
+    world.run(100 * MS)
+    world.record = True
+    world.nics[2].post_send(
+        stranger,
+        WorkRequest(1, WrOpcode.WRITE, region.address, region.lkey, 100, b.region.address, b.region.rkey),
+        world.now,
+    )
+    world.run(1000 * MS)
+    assert world.nics[2].poll_cq(c_cq)[0].status is CompletionStatus.RETRY_EXCEEDED
+    assert b.buffer == bytes(8192)
+    assert b.nic.nic_counters()["drop_wrong_source"] > 0
+    assert not [1 for _t, n, _p, _f in world.sent if n == 1]
+
+
+def test_the_two_transports_do_not_mix() -> None:
+    world = World()
+    cqs = [n.create_cq(8) for n in world.nics]
+    mrc = world.nics[0].create_qp(0, QpType.MRC, cqs[0], cqs[0], QpAttributes(timeout=8, retry_count=2))
+    rc = world.nics[1].create_qp(0, QpType.RC, cqs[1], cqs[1], QpAttributes())
+    region = world.nics[0].register_memory(0, memoryview(bytearray(100)), ALL_RIGHTS)
+    world.nics[0].connect_qp(mrc, QpAddress(address(1), rc), world.now)
+    world.nics[1].connect_qp(rc, QpAddress(address(0), mrc), world.now)
+    world.nics[0].post_send(mrc, WorkRequest(1, WrOpcode.WRITE, region.address, region.lkey, 100, 0, 0), world.now)
+    world.run(1000 * MS)
+    assert world.nics[0].poll_cq(cqs[0])[0].status is CompletionStatus.RETRY_EXCEEDED
+    assert world.nics[1].nic_counters()["drop_wrong_transport"] > 0
+
+
+# ---- ports, paths, many queue pairs ------------------------------------------------------------------------------
+
+
+def test_a_port_that_is_down_gives_no_frames() -> None:
+    world = World()
+    a, b = connect(world, size=1 << 20)
+    a.write(b, 1 << 20)
+    a.nic.port_changed(0, False, world.now)
+    assert a.nic.transmit(0, world.now) is None
+    assert a.nic.transmit(1, world.now) is not None
+    a.nic.port_changed(0, False, world.now)
+    events = [e for e in a.nic.async_events() if isinstance(e, PortEvent)]
+    assert [(e.port, e.up, e.local) for e in events] == [(0, False, True)]
+
+
+def test_work_posted_while_every_port_is_down_waits() -> None:
+    world = World()
+    a, b = connect(world, size=1000)
+    world.run(100 * MS)
+    for port in (0, 1):
+        world.set_port(0, port, False)
+    a.write(b, 1000)
+    world.run(1000 * MS)
+    assert not a.poll()
+    world.set_port(0, 1, True)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()))
+    assert a.buffer == b.buffer
+
+
+def test_denied_paths_carry_nothing_until_allowed() -> None:
+    world = World(planes=2, uplinks=4)
+    a, b = connect(world, size=1 << 20)
+    denied = {0x000, 0x401, 0x402}
+    for ev in denied:
+        a.nic.set_path_denied(address(1), ev, True, world.now)
+    states = {p.ev: p.state for p in a.nic.qp_paths(a.qpn)}
+    assert {ev for ev, state in states.items() if state is PathState.DENIED} == denied
+    world.record = True
+    a.write(b, 1 << 20)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()))
+    used = {int.from_bytes(f[94:96], "big") for _t, n, _p, f in world.sent if n == 0 and len(f) > 1000}
+    assert used == {p.ev for p in a.nic.qp_paths(a.qpn)} - denied
+    later = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
+    a.nic.connect_qp(later, QpAddress(address(1), 99), world.now)
+    assert {p.ev for p in a.nic.qp_paths(later) if p.state is PathState.DENIED} == denied
+    path_events(a.nic)
+    for ev in denied:
+        a.nic.set_path_denied(address(1), ev, False, world.now)
+    assert {e.new for e in path_events(a.nic)} == {PathState.GOOD}
+    world.sent.clear()
+    a.write(b, 1 << 20)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()))
+    used = {int.from_bytes(f[94:96], "big") for _t, n, _p, f in world.sent if n == 0 and len(f) > 1000}
+    assert used == {p.ev for p in a.nic.qp_paths(a.qpn)}
+
+
+def test_a_thousand_queue_pairs_share_the_ports_fairly() -> None:
+    world = World(planes=2, uplinks=4)
+    a, b = connect(world, size=8192)
+    ends = [a]
+    for _ in range(999):
+        near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
+        far = b.nic.create_qp(0, QpType.MRC, b.cq, b.cq, QpAttributes())
+        a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
+        b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+        ends.append(End(world, 0, near, a.cq, a.buffer, a.region))
+    world.run(10 * MS)
+    world.record = True
+    for end in ends:
+        end.write(b, 8192)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 1000)
+    assert all(c.status is CompletionStatus.SUCCESS for c in a.done)
+    data = [int.from_bytes(f[102 + 5 : 102 + 8], "big") for _t, n, _p, f in world.sent if n == 0 and len(f) > 1000]
+    turns = Counter(data[:1000])
+    assert set(turns.values()) == {2}, "one packet a port and round: nobody is served twice before everybody was once"
+
+
+def test_events_are_bounded_and_losses_counted() -> None:
+    one = nic()
+    for i in range(10_000):
+        one.port_changed(0, bool(i % 2), i)
+    assert len(one.async_events()) == 4096
+    assert one.nic_counters()["events_lost"] == 10_000 - 4096

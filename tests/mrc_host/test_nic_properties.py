@@ -1,0 +1,229 @@
+"""Properties that hold whatever the fabric does: exact memory, exactly-once completions in order, quiet ends.
+
+Each example is a random small fabric, workload and fault plan; time is simulated, so an example takes milliseconds.
+``pytest --hypothesis-profile=ci`` (1,000 examples each) or ``soak`` (20,000) looks longer; see
+tests/mrc_host/conftest.py.
+"""
+
+from dataclasses import dataclass
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mrc_host.config import TransportSettings
+from mrc_host.errors import ResourceExhaustedError
+from mrc_host.transport.peer import CONTROL
+from mrc_host.values import CompletionStatus, PathState, QpAttributes, QpState, QpType
+from tests.mrc_host.wires import MS, US, End, Faults, World, connect, path_events
+
+modest = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SIZE = 1 << 18
+
+
+@dataclass
+class Write:
+    offset: int
+    length: int
+    imm: bool
+    signaled: bool
+    wait: int  # ns before it is posted
+
+
+writes = st.lists(
+    st.builds(
+        Write,
+        st.integers(0, SIZE - 1),
+        st.one_of(st.integers(1, 64), st.integers(1, 40_000), st.sampled_from([1024, 1025, 4096, 8192])),
+        st.booleans(),
+        st.booleans(),
+        st.sampled_from([0, 0, 0, 5 * US, 300 * US, 5 * MS]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+faults = st.builds(
+    Faults,
+    seed=st.integers(0, 1 << 20),
+    loss=st.sampled_from([0.0, 0.0, 0.02, 0.2]),
+    duplicate=st.sampled_from([0.0, 0.1, 0.5]),
+    corrupt=st.sampled_from([0.0, 0.05]),
+    delay=st.sampled_from([0.0, 0.2, 0.6]),
+    extra=st.sampled_from([1 * US, 30 * US, 2 * MS]),
+    mark=st.sampled_from([0.0, 0.3]),
+    trim=st.sampled_from([0.0, 0.1]),
+    plane_delay=st.dictionaries(st.integers(0, 3), st.sampled_from([10 * US, 500 * US]), max_size=2),
+)
+flaps = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 3000), st.integers(1, 40_000)), max_size=5
+)
+psns = st.sampled_from([None, 0, 0xFFFFFF, 0xFFFFF8, 0x7FFFFE])
+
+
+def drive(world: World, a: End, b: End, plan: list[Write]) -> None:
+    """Post the plan, wait for every completion, and check what must hold."""
+    expected = bytearray(SIZE + 40_000)
+    sent: list[tuple[int, Write]] = []
+    for write in plan:
+        world.run(write.wait)
+        while True:
+            try:
+                wr_id = a.write(
+                    b, write.length, offset=write.offset, imm=len(sent) if write.imm else None, signaled=write.signaled
+                )
+                break
+            except ResourceExhaustedError:
+                world.run(MS)
+                a.poll()
+        sent.append((wr_id, write))
+        end = write.offset + write.length
+        expected[write.offset : end] = a.buffer[write.offset : end]
+    world.run(120_000 * MS, until=lambda: a.nic.qp_counters(a.qpn).bytes_completed == sum(w.length for w in plan))
+    a.poll()
+    b.poll()
+    assert a.nic.qp_state(a.qpn) is QpState.RTS, a.done
+    assert [(c.wr_id, c.status, c.byte_len) for c in a.done] == [
+        (i, CompletionStatus.SUCCESS, w.length) for i, w in sent if w.signaled
+    ]
+    assert [(c.imm, c.byte_len) for c in b.done] == [(n, w.length) for n, (_i, w) in enumerate(sent) if w.imm]
+    assert b.buffer == expected
+    world.run(5_000 * MS)
+    assert not a.poll()
+    assert not b.poll()
+    assert b.buffer == expected, "late duplicates change nothing"
+    for end in (a, b):
+        assert end.nic.nic_counters()["drop_internal_error"] == 0
+
+
+@modest
+@given(writes, faults, flaps, st.integers(1, 4), st.integers(1, 5), psns, st.sampled_from([256, 1024, 4096]))
+def test_mrc_is_exact(
+    plan: list[Write], fault: Faults, flap: list[tuple[int, int, int, int]], planes: int, uplinks: int, psn: int | None,
+    mtu: int,
+) -> None:  # fmt: skip
+    world = World(planes=planes, uplinks=uplinks, faults=fault)
+    attributes = QpAttributes(
+        path_mtu=mtu, timeout=9, retry_count=255, send_psn=psn, receive_psn=psn, max_wimm=4, max_wimm_dest=4
+    )
+    a, b = connect(world, size=SIZE + 40_000, attributes=attributes)
+    for number, port, after, duration in flap:
+        if port < planes:
+            down = world.now + after * US
+            world.at(down, lambda n=number, p=port: world.set_port(n, p, False))
+            world.at(down + duration * US, lambda n=number, p=port: world.set_port(n, p, True))
+    drive(world, a, b, plan)
+
+
+@modest
+@given(writes, faults, psns)
+def test_rc_is_exact(plan: list[Write], fault: Faults, psn: int | None) -> None:
+    fault.trim = 0.0
+    fault.delay = min(fault.delay, 0.2)
+    world = World(planes=2, faults=fault)
+    attributes = QpAttributes(path_mtu=1024, timeout=9, retry_count=255, send_psn=psn, receive_psn=psn)
+    a, b = connect(world, size=SIZE + 40_000, kind=QpType.RC, attributes=attributes)
+    drive(world, a, b, plan)
+
+
+@modest
+@given(
+    st.integers(2, 4),
+    st.lists(st.integers(0, 2 * MS), min_size=4, max_size=4),
+    st.integers(1 << 14, 1 << 21),
+    st.integers(0, 100),
+)
+def test_reordering_between_planes_is_never_taken_for_loss(
+    planes: int, skews: list[int], window: int, seed: int
+) -> None:
+    world = World(planes=planes, uplinks=4, seed=seed, faults=Faults(plane_delay=dict(enumerate(skews))))
+    a, b = connect(world, size=1 << 21, attributes=QpAttributes(congestion_window=window))
+    for i in range(8):
+        a.write(b, 1 << 18, offset=i << 18)
+    assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 8)
+    counters = a.nic.qp_counters(a.qpn)
+    assert (counters.retransmitted, counters.lost, counters.timeouts) == (0, 0, 0)
+    assert not path_events(a.nic)
+    assert a.buffer == b.buffer
+
+
+@modest
+@given(
+    st.integers(1, 3),
+    st.lists(st.integers(0, 400 * US), min_size=12, max_size=12),
+    st.integers(0, 100),
+)
+def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list[int], seed: int) -> None:
+    """Reordering between the paths of one plane may fool the first judgement, not the later ones, and costs no path."""
+    slow = {(n % planes, n // planes): delay for n, delay in enumerate(delays)}
+    world = World(planes=planes, uplinks=12 // planes, seed=seed, faults=Faults(path_delay=slow))
+    a, b = connect(world, size=1 << 21, attributes=QpAttributes(congestion_window=1 << 19))
+
+    def transfer() -> int:
+        before = a.nic.qp_counters(a.qpn).retransmitted
+        a.done.clear()
+        for i in range(8):
+            a.write(b, 1 << 18, offset=i << 18)
+        assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 8)
+        assert a.buffer == b.buffer
+        return a.nic.qp_counters(a.qpn).retransmitted - before
+
+    times = [transfer() for _ in range(3)]
+    assert sum(times) <= 80, "a flight is 130 packets: less than one of them"
+    assert min(times) <= 2, times
+    counters = a.nic.qp_counters(a.qpn)
+    far = b.nic.qp_counters(b.qpn)
+    assert counters.spurious_retransmitted == counters.retransmitted == far.duplicates_received
+    world.run(2_000 * MS)
+    assert all(p.state is PathState.GOOD for p in a.nic.qp_paths(a.qpn))
+
+
+@modest
+@given(st.integers(1, 4), st.integers(2, 16), st.integers(0, 1000), st.data())
+def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
+    planes: int, uplinks: int, seed: int, data: st.DataObject
+) -> None:
+    """Some paths of a plane are dead, in both directions, never all: dead ones are retired, and no others."""
+    dead = data.draw(
+        st.sets(st.tuples(st.integers(0, planes - 1), st.integers(0, uplinks - 2)), max_size=planes * uplinks // 2)
+    )
+    world = World(planes=planes, uplinks=uplinks, seed=seed, faults=Faults(dead_paths=dead))
+    a, b = connect(world, size=1 << 21)
+    for i in range(8):
+        a.write(b, 1 << 18, offset=i << 18)
+    world.record = True
+    assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 8)
+    assert a.buffer == b.buffer
+    retired = {(e.plane, e.ev & 0x3FF) for e in path_events(a.nic) if e.new is PathState.ASSUMED_BAD}
+    assert retired <= dead
+    first = [0] * planes
+    for _t, nic, port, frame in world.sent:
+        if nic == 0 and len(frame) > 1000 and not frame[102 + 8] & 0x20:
+            first[port] += 1
+    assert max(first) - min(first) <= 2 * TransportSettings().plane_burst
+    world.run(2_000 * MS)
+    bad = {(p.plane, p.ev & 0x3FF) for p in a.nic.qp_paths(a.qpn) if p.state is PathState.ASSUMED_BAD}
+    assert retired <= bad <= dead
+
+
+@modest
+@given(st.lists(st.tuples(st.integers(0, 7), st.binary(min_size=0, max_size=60)), max_size=40), st.integers(0, 99))
+def test_adversarial_answers_never_harm(noise: list[tuple[int, bytes]], seed: int) -> None:
+    """The peer's address sends answers with arbitrary contents; the transfer may fail but nothing else may happen."""
+    opcodes = (0xDC, 0xDD, 0xD1, 0xDE, 0xD8, 0xD9, 0xDC, 0xD1)
+    world = World(seed=seed)
+    a, b = connect(world, size=1 << 20, attributes=QpAttributes(timeout=8, retry_count=20))
+    for i in range(4):
+        a.write(b, 1 << 18, offset=i << 18)
+    peer = next(iter(b.nic._peers.values()))
+    for step, (kind, content) in enumerate(noise):
+        body = bytearray(content.ljust(48, b"\0"))
+        qpn = 2 if kind in (4, 5) else a.qpn
+        body[:9] = bytes((opcodes[kind], 0, 0xFF, 0xFF, 0)) + qpn.to_bytes(3, "big") + body[8:9]
+        frame = peer.frame(peer.way_back(step % 2), CONTROL, bytes(body))
+        world.at(world.now + step * 7 * US, lambda f=frame, p=step % 2: world._carry(1, p, f))
+    world.run(60_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 4)
+    a.poll()
+    assert len(a.done) == 4, "every request completes exactly once, one way or another"
+    assert [c.wr_id for c in a.done] == [1, 2, 3, 4]
+    assert a.nic.nic_counters()["drop_internal_error"] == 0
+    world.run(5_000 * MS)
+    assert not a.poll()

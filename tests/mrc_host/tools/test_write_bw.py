@@ -1,0 +1,122 @@
+"""write_bw and write_lat, both ends, over agents on fake NICs."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mrc_host.tools import write_bw, write_lat
+from mrc_host.tools.session import ToolError, accept, connect, parser, plan
+from tests.mrc_host.agent.conftest import Agents
+
+Main = Callable[[list[str]], int]
+
+
+def run(agents: Agents, main: Main, *flags: str, folder: Path) -> tuple[int, int]:
+    """Exit statuses of the server and of the client started with `flags`."""
+    meeting = f"unix:{folder}/meet"
+    statuses: list[int] = []
+    server = threading.Thread(target=lambda: statuses.append(main(["-d", str(agents.paths[1]), "-p", meeting])))
+    server.start()
+    while not (folder / "meet").exists():
+        server.join(0.01)
+    client = main(["-d", str(agents.paths[0]), *flags, meeting])
+    server.join(30)
+    return statuses[0], client
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if re.match(r" \d+ ", line)]
+
+
+def test_bandwidth_of_one_size(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("-s", "10000", "-n", "50", "-q", "3", "-t", "4")
+    assert run(agents, write_bw.main, *flags, folder=tmp_path) == (0, 0)
+    printed = capsys.readouterr().out
+    assert "RDMA_Write BW Test" in printed
+    assert "Device          : h1" in printed
+    assert "BW average[MB/sec]" in printed
+    ((size, iterations, peak, average, rate),) = rows(printed)
+    assert (size, iterations) == ("10000", "150")
+    assert float(peak) >= float(average) > 0
+    assert float(rate) * 1e6 * 10000 / (1 << 20) == pytest.approx(float(average), rel=0.05, abs=0.1)
+
+
+def test_all_sizes_and_gigabits(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(agents, write_bw.main, "-a", "-n", "2", "--report_gbits", folder=tmp_path) == (0, 0)
+    printed = capsys.readouterr().out
+    assert "BW peak[Gb/sec]" in printed
+    assert [int(row[0]) for row in rows(printed)] == [1 << i for i in range(1, 24)]
+
+
+def test_for_a_time(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(agents, write_bw.main, "-D", "0.2", "-s", "64", folder=tmp_path) == (0, 0)
+    ((_, iterations, *_rest),) = rows(capsys.readouterr().out)
+    assert int(iterations) > 16
+
+
+def test_wrong_bytes_are_noticed(
+    agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_bw.Side, "checksum", lambda self, size: threading.get_ident())
+    assert run(agents, write_bw.main, "-n", "2", folder=tmp_path)[1] == 1
+    assert "bytes that arrived are not those" in capsys.readouterr().err
+
+
+def test_latency(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(agents, write_lat.main, "-n", "40", "-s", "8", folder=tmp_path) == (0, 0)
+    printed = capsys.readouterr().out
+    assert "t_typical[usec]" in printed
+    ((size, iterations, *values),) = rows(printed)
+    assert (size, iterations) == ("8", "40")
+    low, high, typical, average, deviation, p99, p999 = map(float, values)
+    assert 0 < low <= typical <= p99 <= p999 <= high
+    assert low <= average <= high
+    assert deviation >= 0
+
+
+def test_percentiles() -> None:
+    result = write_lat.summarize(2, [float(i) for i in range(1000, 0, -1)])
+    assert (result.minimum, result.maximum, result.typical) == (1, 1000, 500.5)
+    assert result.percentile_99 == pytest.approx(990, abs=1)
+    assert result.percentile_99_9 == pytest.approx(999, abs=1)
+
+
+@pytest.mark.parametrize("tool", [write_bw.main, write_lat.main])
+def test_nobody_there_is_one_sentence(tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tool(["-d", "x", f"unix:{tmp_path}/none"]) == 1
+    assert "No server answers at unix:" in capsys.readouterr().err
+
+
+def test_the_peers_end_is_noticed(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/meet"
+    accepted: list[object] = []
+    server = threading.Thread(target=lambda: accepted.append(accept(address)))
+    server.start()
+    while not (tmp_path / "meet").exists():
+        server.join(0.01)
+    client = connect(address, "")
+    server.join(10)
+    accepted[0].close()  # type: ignore[attr-defined]
+    with pytest.raises(ToolError, match="is gone"):
+        client.receive()
+    client.close()
+
+
+def test_tcp_and_wrong_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ToolError, match="No server answers"):
+        connect("localhost", "1")
+    with pytest.raises(ToolError, match="Cannot wait"):
+        accept("not a port")
+    flags = parser("write_bw", "", iterations=1, size=1, depth=1)
+    with pytest.raises(ToolError, match="at least 1"):
+        plan(flags.parse_args(["-d", "x", "-q", "0", "peer"]))
+
+
+def test_another_release_is_refused() -> None:
+    with pytest.raises(ToolError, match="another version"):
+        write_bw.from_wire({"sizes": [1]})

@@ -1,0 +1,256 @@
+"""The other end of a connection, written out by hand: it builds every packet and reads every answer of one NIC.
+
+With it a test sends exactly the packets it wants in the order it wants, valid or not, and sees what the NIC makes of
+them, without a second NIC getting in the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from zlib import crc32
+
+from mrc_host.config import TransportSettings
+from mrc_host.nic import Nic
+from mrc_host.values import Completion, QpAddress, QpAttributes, QpType, WorkRequest, WrOpcode
+from mrc_host.wire import control, headers, icrc, opcodes
+from mrc_host.wire.encap import SRV6_PREFIX, Encapsulation
+from mrc_host.wire.psn import MASK
+from tests.mrc_host.wires import ALL_RIGHTS, BLOCK, MS, US, address, make_config, nic_usid
+
+FAR_QPN = 0x4242
+FIRST_OUT = 1000  # first PSN the NIC sends
+FIRST_IN = 5000  # first PSN it expects
+
+
+@dataclass
+class Packet:
+    """One packet the NIC sent."""
+
+    port: int
+    frame: bytes
+    time: int
+
+    @property
+    def opcode(self) -> int:
+        return self.frame[SRV6_PREFIX]
+
+    @property
+    def body(self) -> bytes:
+        return self.frame[SRV6_PREFIX:-4]
+
+    @property
+    def psn(self) -> int:
+        return int.from_bytes(self.body[9:12], "big")
+
+    @property
+    def word(self) -> int:
+        return int.from_bytes(self.body[8:12], "big")
+
+    @property
+    def rtx(self) -> bool:
+        return bool(self.word & headers.RTX)
+
+    @property
+    def ack_requested(self) -> bool:
+        return bool(self.word & headers.ACK_REQUEST)
+
+    @property
+    def ev(self) -> int:
+        return int.from_bytes(self.frame[94:96], "big")
+
+    @property
+    def dscp(self) -> int:
+        return int.from_bytes(self.frame[14:16], "big") >> 6 & 63
+
+    @property
+    def stamp(self) -> int:
+        return int.from_bytes(self.body[16:18], "big")
+
+    @property
+    def msn(self) -> int:
+        return int.from_bytes(self.body[14:16], "big")
+
+    @property
+    def sack(self) -> control.Sack:
+        return control.parse_sack(self.body, 12)
+
+    @property
+    def nack(self) -> control.Nack:
+        return control.parse_nack(self.body, 12)
+
+    @property
+    def aeth(self) -> tuple[int, int]:
+        """Syndrome and message count."""
+        return self.body[12], int.from_bytes(self.body[13:16], "big")
+
+
+class FarEnd:
+    """NIC 0 under test, and its peer played by the test."""
+
+    def __init__(
+        self,
+        *,
+        planes: int = 2,
+        uplinks: int = 4,
+        attributes: QpAttributes | None = None,
+        transport: TransportSettings | None = None,
+        capacity: int = 1024,
+        size: int = 1 << 18,
+    ) -> None:
+        self.now = 10 * MS
+        self.planes = planes
+        self.nic = Nic(make_config(0, 2, planes, uplinks, transport), seed=3)
+        self.encapsulation = Encapsulation(make_config(1, 2, planes, uplinks))
+        self.buffer = bytearray(size)
+        self.region = self.nic.register_memory(0, memoryview(self.buffer), ALL_RIGHTS)
+        self.cq = self.nic.create_cq(capacity)
+        given = attributes or QpAttributes()
+        self.attributes = QpAttributes(
+            **{
+                **{name: getattr(given, name) for name in given.__dataclass_fields__},
+                "send_psn": FIRST_OUT if given.send_psn is None else given.send_psn,
+                "receive_psn": FIRST_IN if given.receive_psn is None else given.receive_psn,
+            }
+        )
+        self.qpn = self.nic.create_qp(0, QpType.MRC, self.cq, self.cq, self.attributes)
+        self.nic.connect_qp(self.qpn, QpAddress(address(1), FAR_QPN), self.now)
+        self.drain()
+
+    # ---- from the NIC ----
+
+    def drain(self, limit: int = 10_000, ports: tuple[int, ...] | None = None) -> list[Packet]:
+        """Everything the NIC wants to send now, port by port in turn."""
+        out: list[Packet] = []
+        wanted = ports if ports is not None else tuple(range(self.planes))
+        while len(out) < limit:
+            before = len(out)
+            for port in wanted:
+                frame = self.nic.transmit(port, self.now)
+                if frame is not None:
+                    out.append(Packet(port, frame, self.now))
+                if len(out) >= limit:
+                    break
+            if len(out) == before:
+                due = self.nic.wakeup()
+                if due is None or due > self.now:
+                    break
+                self.nic.tick(self.now)
+        return out
+
+    def data(self, limit: int = 10_000, ports: tuple[int, ...] | None = None) -> list[Packet]:
+        """Data packets only."""
+        return [p for p in self.drain(limit, ports) if p.opcode <= opcodes.WRITE_ONLY_IMM]
+
+    def only(self, opcode: int) -> list[Packet]:
+        """Packets of one opcode."""
+        return [p for p in self.drain() if p.opcode == opcode]
+
+    def wait(self, duration: int) -> list[Packet]:
+        """Let time pass from wake-up to wake-up; everything that was sent meanwhile."""
+        end = self.now + duration
+        out = self.drain()
+        while True:
+            due = self.nic.wakeup()
+            if due is None or due > end:
+                break
+            self.now = max(self.now, due)
+            self.nic.tick(self.now)
+            out += self.drain()
+        self.now = end
+        return out
+
+    def poll(self) -> list[Completion]:
+        return self.nic.poll_cq(self.cq, 1000)
+
+    def write(self, length: int, imm: int | None = None, wr_id: int = 1, signaled: bool = True) -> None:
+        """Post a write of the NIC."""
+        opcode = WrOpcode.WRITE if imm is None else WrOpcode.WRITE_WITH_IMM
+        request = WorkRequest(
+            wr_id, opcode, self.region.address, self.region.lkey, length, 0x10000, 0x77, imm, signaled
+        )
+        self.nic.post_send(self.qpn, request, self.now)
+
+    # ---- to the NIC ----
+
+    def send(
+        self, body: bytes, *, plane: int = 0, ev: int | None = None, dscp: int = 0, ecn: int = 2, cut: int | None = None
+    ) -> None:
+        """One packet, given from the BTH to the payload; `cut` trims the frame to that many bytes."""
+        outer = BLOCK.to_bytes(4, "big") + nic_usid(plane, 0).to_bytes(2, "big") + bytes(10)
+        path = plane << 10 if ev is None else ev
+        prefix, seed = self.encapsulation.srv6(plane, outer, address(0), path, dscp, ecn, len(body))
+        trailer = icrc.pack_trailer(crc32(body, seed) ^ icrc.mask_constant(len(body)))
+        frame = bytes((2, 0, 0, 0, 0, plane)) + prefix[6:] + body + trailer
+        self.nic.receive(plane, frame if cut is None else frame[: SRV6_PREFIX + cut], self.now)
+
+    def segment(
+        self,
+        psn: int,
+        kind: int = opcodes.ONLY,
+        *,
+        msn: int = 0,
+        offset: int = 0,
+        length: int = 1000,
+        size: int | None = None,
+        imm: int | None = None,
+        rqmsn: int = 0,
+        flags: int = 0,
+        rkey: int | None = None,
+        fill: int = 0x55,
+        stamp: int = 0x1234,
+        timestamped: bool = True,
+        **how: int,
+    ) -> None:
+        """A data packet; PSN counted from FIRST_IN. `offset` is that of this packet in the region."""
+        payload = bytes([fill]) * (length if size is None else size)
+        pad = -len(payload) & 3
+        word = (FIRST_IN + psn) & MASK | flags
+        bth = (opcodes.WRITE_FIRST + kind, pad << 4, headers.PKEY, self.qpn)
+        meth = (rqmsn, msn)
+        reth = (self.region.address + offset, self.region.rkey if rkey is None else rkey, length)
+        tail = () if imm is None else (imm,)
+        if timestamped:
+            layout = headers.data_ts if imm is None else headers.data_ts_imm
+            head = layout.pack(*bth, word | headers.TS_PRESENT, *meth, stamp, headers.TS_TICK_1US, *reth, *tail)
+        else:
+            layout = headers.data_plain if imm is None else headers.data_plain_imm
+            head = layout.pack(*bth, word, *meth, *reth, *tail)
+        self.send(head + payload + bytes(pad), **how)  # type: ignore[arg-type]
+
+    def sack(
+        self,
+        cack: int,
+        bits: int = 0,
+        *,
+        base: int = 1,
+        of: Packet | None = None,
+        mark: int = 0,
+        probe: int | None = None,
+        units: int | None = None,
+    ) -> None:
+        """A SACK; `cack` counts PSNs from FIRST_OUT (-1: nothing yet), bit i of `bits` is cack + base + i."""
+        self._units = getattr(self, "_units", 0) + 1 if units is None else units
+        psn = (FIRST_OUT + cack) & MASK
+        offset = 0 if of is None else of.psn - FIRST_OUT - cack
+        sack = control.Sack(
+            mark, probe is not None, offset if probe is None else probe, 0xFFFFFFFF if of is None else of.ev, 0, 0,
+            psn, 0, base, bits, 0 if of is None else of.stamp, 0, False, 0, self._units,
+        )  # fmt: skip
+        self.send(control.pack_sack(self.qpn, sack), dscp=46, ecn=0)
+
+    def nack(self, packet: Packet, reason: int) -> None:
+        """A NACK of one packet the NIC sent."""
+        nack = control.Nack(reason, packet.ev, 0, 0, packet.psn, packet.stamp)
+        self.send(control.pack_nack(self.qpn, nack), dscp=46, ecn=0)
+
+    def ack(self, messages: int, syndrome: int = headers.SYNDROME_ACK) -> None:
+        """A transport ACK or NAK."""
+        self.send(headers.pack_aeth(opcodes.TRANSPORT_ACK, self.qpn, 0, syndrome, messages), dscp=46, ecn=0)
+
+    def probe(self, probe_id: int, **how: int) -> None:
+        """A reliability probe."""
+        self.send(control.pack_probe(self.qpn, control.Probe(probe_id, 0, 0, 7)), **how)  # type: ignore[arg-type]
+
+    def pass_time(self, duration: int = 20 * US) -> None:
+        """Move the clock without waking the NIC."""
+        self.now += duration

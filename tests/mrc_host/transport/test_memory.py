@@ -1,0 +1,70 @@
+"""From keys to bytes, and every way not to get there."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc_host.errors import NotFoundError
+from mrc_host.transport.memory import MemoryTable
+from mrc_host.values import Access
+
+BOTH = Access.LOCAL_WRITE | Access.REMOTE_WRITE
+
+
+def table() -> MemoryTable:
+    return MemoryTable(random.Random(1))
+
+
+def test_a_local_range_is_a_view_without_copy() -> None:
+    memory, buffer = table(), bytearray(100)
+    info = memory.register(3, memoryview(buffer), Access.LOCAL_WRITE)
+    view = memory.local(3, info.lkey, info.address + 10, 20)
+    assert view is not None
+    view[:] = b"x" * 20
+    assert buffer == bytes(10) + b"x" * 20 + bytes(70)
+
+
+def test_buffers_of_any_item_size_are_bytes() -> None:
+    from array import array
+
+    memory, buffer = table(), array("I", [0] * 10)
+    info = memory.register(0, memoryview(buffer), BOTH)
+    assert info.length == 40
+    assert memory.remote(0, info.rkey, info.address, 40) is not None
+
+
+@given(st.integers(-200, 300), st.integers(1, 300))
+def test_bounds_are_exact(offset: int, length: int) -> None:
+    memory = table()
+    info = memory.register(0, memoryview(bytearray(100)), BOTH)
+    inside = offset >= 0 and offset + length <= 100
+    assert (memory.remote(0, info.rkey, info.address + offset, length) is not None) == inside
+    assert (memory.local(0, info.lkey, info.address + offset, length) is not None) == inside
+
+
+def test_keys_domains_and_rights() -> None:
+    memory = table()
+    info = memory.register(0, memoryview(bytearray(100)), BOTH)
+    closed = memory.register(0, memoryview(bytearray(100)), Access.LOCAL_WRITE)
+    assert memory.remote(0, info.rkey ^ 1, info.address, 1) is None
+    assert memory.remote(0, info.lkey, info.address, 1) is None
+    assert memory.remote(1, info.rkey, info.address, 1) is None
+    assert memory.remote(0, closed.rkey, closed.address, 1) is None
+    assert memory.remote(0, info.rkey, closed.address, 1) is None
+    assert memory.local(1, info.lkey, info.address, 1) is None
+    assert memory.local(0, info.rkey, info.address, 1) is None
+
+
+def test_deregistered_memory_is_gone_and_its_address_not_reused() -> None:
+    memory = table()
+    info = memory.register(0, memoryview(bytearray(100)), BOTH)
+    region = memory.remote(0, info.rkey, info.address, 1)
+    memory.deregister(info.lkey)
+    assert region is not None
+    assert region.view is None
+    assert memory.remote(0, info.rkey, info.address, 1) is None
+    with pytest.raises(NotFoundError):
+        memory.deregister(info.lkey)
+    assert memory.register(0, memoryview(bytearray(100)), BOTH).address != info.address

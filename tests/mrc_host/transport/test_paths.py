@@ -1,0 +1,223 @@
+"""States, rings and backups of a path set: every transition of docs/protocol.md §3."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc_host.transport.paths import PathListener, PathSet
+from mrc_host.values import PathReason, PathState
+
+
+class Listener(PathListener):
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int, int, PathReason, int | None, int]] = []
+
+    def path_changed(
+        self, index: int, old: int, new: int, reason: PathReason, first_loss: int | None, now: int
+    ) -> None:
+        self.seen.append((index, old, new, reason, first_loss, now))
+
+
+def make(
+    planes: int = 2, each: int = 16, *, active: int | None = None, share: int = 8, floor: int = 1, seed: int = 1
+) -> tuple[PathSet, Listener]:
+    listener = Listener()
+    plane_of = bytes(p for p in range(planes) for _ in range(each))
+    paths = PathSet(
+        plane_of,
+        active_paths=active,
+        backup_share=share,
+        ev_min_active=floor,
+        rng=random.Random(seed),
+        listener=listener,
+    )
+    return paths, listener
+
+
+def test_active_sets_are_equal_over_planes_and_the_rest_are_backups() -> None:
+    paths, _ = make(4, 16)
+    assert [len(paths.active(p)) for p in range(4)] == [14] * 4
+    paths, _ = make(4, 16, active=20)
+    assert [len(paths.active(p)) for p in range(4)] == [5] * 4
+    paths, _ = make(2, 2)
+    assert [len(paths.active(p)) for p in range(2)] == [2] * 2
+    uneven = PathSet(
+        bytes([0] * 10 + [1] * 4), active_paths=None, backup_share=8, ev_min_active=1, rng=random.Random(1),
+        listener=Listener(),
+    )  # fmt: skip
+    assert [len(uneven.active(p)) for p in range(2)] == [4, 4]
+
+
+def test_every_active_path_gets_its_turn_and_queue_pairs_differ() -> None:
+    paths, _ = make(1, 64)
+    ring = len(paths.active(0))
+    turns = Counter(paths.next(0, -1) for _ in range(ring * 40))
+    assert set(turns) == set(paths.active(0))
+    assert max(turns.values()) - min(turns.values()) <= 40, "stirring moves turns, it does not take them away"
+    other, _ = make(1, 64, seed=2)
+    assert paths.active(0) != other.active(0)
+
+
+def test_skip_rests_for_about_one_rotation() -> None:
+    paths, listener = make(1, 8, share=100)
+    victim = paths.next(0, -1)
+    paths.skip(victim)
+    assert paths.state(victim) is PathState.SKIP
+    chosen = [paths.next(0, -1) for _ in range(24)]
+    assert 7 <= chosen.index(victim) <= 16
+    assert paths.state(victim) is PathState.GOOD
+    assert not listener.seen
+
+
+def test_at_most_one_skipped_path_becomes_good_per_packet() -> None:
+    paths, _ = make(1, 8, share=100)
+    for index in range(6):
+        paths.skip(index)
+    paths.next(0, -1)
+    assert sum(paths.state(i) is PathState.SKIP for i in range(8)) >= 5
+
+
+def test_all_skipped_still_gives_a_path() -> None:
+    paths, _ = make(1, 4)
+    for index in range(4):
+        paths.skip(index)
+    assert paths.next(0, -1) in range(4)
+
+
+def test_avoid_is_avoided_while_there_is_another() -> None:
+    paths, _ = make(1, 2)
+    assert {paths.next(0, 0) for _ in range(10)} == {1}
+    single, _ = make(1, 1)
+    assert single.next(0, 0) == 0
+
+
+def test_loss_takes_a_backup_of_the_same_plane() -> None:
+    paths, listener = make(2, 16)
+    before = [set(paths.active(p)) for p in range(2)]
+    victim = paths.active(1)[3]
+    assert paths.retire(victim, PathReason.LOSS, 40, 50)
+    after = [set(paths.active(p)) for p in range(2)]
+    assert after[0] == before[0]
+    assert before[1] - after[1] == {victim}
+    assert len(after[1]) == 14
+    assert listener.seen == [(victim, 0, 2, PathReason.LOSS, 40, 50)]
+    assert not paths.retire(victim, PathReason.LOSS, 60, 70), "once is enough"
+
+
+def test_without_backups_the_plane_keeps_the_rest_and_never_becomes_empty() -> None:
+    paths, _ = make(2, 4, share=100)
+    members = paths.active(0)
+    for count, index in enumerate(members[:-1]):
+        paths.retire(index, PathReason.LOSS, None, count)
+        assert index not in paths.active(0)
+        assert paths.good_planes == 0b11
+    last = members[-1]
+    paths.retire(last, PathReason.LOSS, None, 9)
+    assert paths.active(0) == (last,), "ev_min_active"
+    assert paths.state(last) is PathState.ASSUMED_BAD
+    assert paths.good_planes == 0b10, "a plane with nothing but bad paths carries data only when all are like that"
+    assert paths.next(0, -1) == last
+
+
+def test_a_higher_floor_keeps_more() -> None:
+    paths, _ = make(2, 4, share=100, floor=6)
+    for index in paths.active(0):
+        paths.retire(index, PathReason.LOSS, None, 1)
+    assert len(paths.active(0)) == 3
+
+
+def test_a_restored_path_replaces_a_kept_bad_one_then_fills_gaps_then_waits() -> None:
+    paths, listener = make(1, 4, share=4)
+    assert len(paths.active(0)) == 3
+    order = list(paths.active(0))
+    for index in range(4):
+        paths.retire(index, PathReason.LOSS, None, 1)
+    kept = paths.active(0)
+    assert len(kept) == 1
+    others = [i for i in range(4) if i != kept[0]]
+    assert paths.restore(others[0], PathReason.PROBE, 2)
+    assert paths.active(0) == (others[0],)
+    assert paths.good_planes == 1
+    paths.restore(others[1], PathReason.PROBE, 3)
+    paths.restore(others[2], PathReason.PROBE, 4)
+    assert len(paths.active(0)) == 3
+    paths.restore(kept[0], PathReason.PROBE, 5)
+    assert len(paths.active(0)) == 3
+    assert kept[0] not in paths.active(0)
+    assert not paths.restore(kept[0], PathReason.PROBE, 6)
+    assert len(order) == 3
+    assert [s[3] for s in listener.seen[-4:]] == [PathReason.PROBE] * 4
+
+
+def test_a_loss_from_before_the_return_says_nothing() -> None:
+    paths, _ = make(1, 8)
+    victim = paths.active(0)[0]
+    paths.retire(victim, PathReason.LOSS, 10, 20)
+    paths.restore(victim, PathReason.PROBE, 100)
+    assert not paths.retire(victim, PathReason.LOSS, 99, 120)
+    assert paths.retire(victim, PathReason.LOSS, 100, 120)
+
+
+@pytest.mark.parametrize("first", ["good", "skip", "bad"])
+def test_denied_from_any_state_and_back_to_good(first: str) -> None:
+    paths, listener = make(1, 8)
+    index = paths.active(0)[0]
+    if first == "skip":
+        paths.skip(index)
+    if first == "bad":
+        paths.retire(index, PathReason.LOSS, None, 1)
+    assert paths.deny(index, True, 2)
+    assert not paths.deny(index, True, 2)
+    assert paths.state(index) is PathState.DENIED
+    assert not paths.retire(index, PathReason.LOSS, None, 3)
+    assert not paths.restore(index, PathReason.PROBE, 3)
+    assert index not in {paths.next(0, -1) for _ in range(50)}
+    assert paths.deny(index, False, 4)
+    assert paths.state(index) is PathState.GOOD
+    assert listener.seen[-1][3] is PathReason.CONTROLLER
+
+
+def test_a_plane_whose_every_path_is_denied_gives_none() -> None:
+    paths, _ = make(1, 4)
+    for index in range(4):
+        paths.deny(index, True, 1)
+    assert paths.next(0, -1) == -1
+    assert paths.good_planes == 0
+
+
+actions = st.lists(
+    st.tuples(st.sampled_from(["retire", "restore", "deny", "allow", "skip", "next"]), st.integers(0, 23))
+)
+
+
+@given(actions, st.integers(1, 3), st.sampled_from([2, 4, 100]), st.integers(1, 12))
+def test_invariants_under_any_sequence(steps: list[tuple[str, int]], planes: int, share: int, floor: int) -> None:
+    each = 24 // planes
+    paths, _ = make(planes, each, share=share, floor=floor)
+    target = len(paths.active(0))
+    for now, (action, number) in enumerate(steps):
+        index = number % (planes * each)
+        if action == "retire":
+            paths.retire(index, PathReason.LOSS, None, now)
+        elif action == "restore":
+            paths.restore(index, PathReason.PROBE, now)
+        elif action in ("deny", "allow"):
+            paths.deny(index, action == "deny", now)
+        elif action == "skip":
+            paths.skip(index)
+        else:
+            chosen = paths.next(index % planes, -1)
+            if chosen >= 0:
+                assert chosen // each == index % planes, "a path of the plane that asked"
+                assert paths.state(chosen) is not PathState.DENIED
+        for plane in range(planes):
+            ring = paths.active(plane)
+            usable = [i for i in range(plane * each, (plane + 1) * each) if paths.state(i).value in ("good", "skip")]
+            good = [i for i in ring if i in usable]
+            assert len(set(ring)) == len(ring) <= target
+            assert ring
+            assert bool(paths.good_planes >> plane & 1) == bool(good) == bool(usable)
+            assert len(good) == min(len(usable), target), "every usable path is used as long as there is a place"

@@ -1,0 +1,275 @@
+"""What queue pairs towards one NIC share: planes, port status, probes, ways back."""
+
+import itertools
+
+from mrc_host.config import TransportSettings
+from mrc_host.values import PathReason, PathState, PortEvent
+from mrc_host.wire import control, headers, opcodes
+from mrc_host.wire.control import EndpointRequest, EndpointResponse
+from tests.mrc_host.transport.far_end import FarEnd, Packet
+from tests.mrc_host.wires import MS, path_events
+
+SETTINGS = TransportSettings()
+
+
+def requests(packets: list[Packet], op: int) -> list[Packet]:
+    return [
+        p
+        for p in packets
+        if p.opcode == opcodes.ENDPOINT_REQUEST and control.parse_endpoint_request(p.body, 12).op == op
+    ]
+
+
+def answer(end: FarEnd, request: Packet) -> None:
+    op = control.parse_endpoint_request(request.body, 12)
+    response = EndpointResponse(op.op, op.timestamp)
+    end.send(control.pack_endpoint_response(request.psn, response), plane=request.port, dscp=46, ecn=0)
+
+
+def tell_ports(end: FarEnd, request_id: int, mask: int) -> None:
+    request = EndpointRequest(control.OP_PORT_STATUS_UPDATE, mask, 0)
+    end.send(control.pack_endpoint_request(request_id, request), dscp=46, ecn=0)
+
+
+def quiet(end: FarEnd) -> None:
+    """Answer what connecting started."""
+    for packet in requests(end.wait(30 * MS), control.OP_PORT_STATUS_UPDATE)[-1:]:
+        answer(end, packet)
+    assert not requests(end.wait(5000 * MS), control.OP_PORT_STATUS_UPDATE)
+
+
+def retire(end: FarEnd, victim: Packet) -> None:
+    """Have the NIC judge the path of `victim` bad."""
+    end.sack(victim.psn - 1000, of=victim, mark=control.MARK_ALWAYS_SKIP)
+
+
+# ---- port status -------------------------------------------------------------------------------------------------
+
+
+def test_port_status_is_repeated_with_growing_waits_until_answered() -> None:
+    end = FarEnd()
+    quiet(end)
+    start = end.now
+    end.nic.port_changed(1, False, end.now)
+    sent = requests(end.wait(400 * MS), control.OP_PORT_STATUS_UPDATE)
+    assert [(p.time - start) // MS for p in sent] == [0, 10, 30, 70, 150, 310]
+    assert {control.parse_endpoint_request(p.body, 12).port_mask for p in sent} == {0b01}
+    assert {p.port for p in sent} == {0}
+    assert len({p.psn for p in sent}) == 1, "a repetition has the same id"
+    answer(end, sent[-1])
+    assert not requests(end.wait(10_000 * MS), control.OP_PORT_STATUS_UPDATE)
+
+
+def test_the_word_of_the_peer_moves_traffic_and_is_answered() -> None:
+    end = FarEnd(planes=4)
+    quiet(end)
+    end.nic.async_events()
+    tell_ports(end, 7, 0b1011)
+    end.write(1 << 17)
+    out = end.drain()
+    (response,) = [p for p in out if p.opcode == opcodes.ENDPOINT_RESPONSE]
+    assert response.psn == 7
+    assert {p.port for p in out} == {0, 1, 3}
+    (event,) = end.nic.async_events()
+    assert event == PortEvent(end.now, 2, False, False, end.nic.config.destinations[0].address)
+
+
+def test_an_old_update_that_comes_late_is_answered_and_ignored() -> None:
+    end = FarEnd()
+    quiet(end)
+    end.nic.async_events()
+    tell_ports(end, 10, 0b01)
+    tell_ports(end, 11, 0b11)
+    tell_ports(end, 10, 0b01)
+    tell_ports(end, 11, 0b11)
+    events = [e for e in end.nic.async_events() if isinstance(e, PortEvent)]
+    assert [(e.port, e.up) for e in events] == [(1, False), (1, True)]
+    assert len(end.only(opcodes.ENDPOINT_RESPONSE)) == 4
+    tell_ports(end, 40_000, 0b10)
+    (event,) = end.nic.async_events()
+    assert isinstance(event, PortEvent), "a restarted peer counts from anywhere"
+
+
+def test_a_peer_without_any_port_is_tried_anyway() -> None:
+    end = FarEnd()
+    tell_ports(end, 1, 0)
+    end.write(100)
+    assert len(end.data()) == 1
+
+
+def test_losses_just_before_a_port_went_down_are_forgiven_when_it_returns() -> None:
+    end = FarEnd()
+    quiet(end)
+    end.write(4 * 4096)
+    victim = next(p for p in end.data() if p.port == 1)
+    retire(end, victim)
+    tell_ports(end, 20, 0b01)
+    end.wait(300 * MS)
+    path_events(end.nic)
+    tell_ports(end, 21, 0b11)
+    (event,) = path_events(end.nic)
+    assert (event.ev, event.new, event.reason) == (victim.ev, PathState.GOOD, PathReason.PORT_UP)
+
+
+# ---- background probes -------------------------------------------------------------------------------------------
+
+
+def test_a_bad_path_returns_after_enough_probes_in_a_row() -> None:
+    end = FarEnd(uplinks=8)
+    quiet(end)
+    end.write(4 * 4096)
+    victim = end.data()[0]
+    retire(end, victim)
+    end.ack(1)
+    path_events(end.nic)
+    times = []
+    for step in range(SETTINGS.probe_successes):
+        assert not path_events(end.nic)
+        while not (probes := requests(end.wait(MS), control.OP_EV_PROBE)):
+            pass
+        (probe,) = probes
+        assert (probe.ev, probe.port) == (victim.ev, victim.port), step
+        times.append(probe.time)
+        answer(end, probe)
+    (event,) = path_events(end.nic)
+    assert (event.ev, event.new, event.reason) == (victim.ev, PathState.GOOD, PathReason.PROBE)
+    gaps = [b - a for a, b in itertools.pairwise(times)]
+    assert all(SETTINGS.probe_interval <= gap <= SETTINGS.probe_interval + 2 * MS for gap in gaps)
+    assert not requests(end.wait(1000 * MS), control.OP_EV_PROBE)
+
+
+def test_a_lost_probe_starts_the_count_again_and_waits_grow_to_a_limit() -> None:
+    end = FarEnd(uplinks=8)
+    quiet(end)
+    end.write(4096)
+    victim = end.data()[0]
+    retire(end, victim)
+    end.ack(1)
+    path_events(end.nic)
+    probes = requests(end.wait(25 * MS), control.OP_EV_PROBE)
+    answer(end, probes[-1])
+    probes = requests(end.wait(25 * MS), control.OP_EV_PROBE)
+    answer(end, probes[-1])
+    sent = requests(end.wait(2000 * MS), control.OP_EV_PROBE)
+    gaps = [(b.time - a.time) // MS for a, b in itertools.pairwise(sent)]
+    assert gaps[:4] == [50, 100, 200, 200]
+    assert set(gaps[2:]) == {200}
+    assert not path_events(end.nic)
+    for probe in sent:
+        answer(end, probe)
+    assert end.nic.nic_counters()["drop_stale_response"] >= len(sent) - 1, "only the newest counts"
+
+
+def test_many_queue_pairs_with_the_same_bad_path_share_its_probes() -> None:
+    from mrc_host.values import QpAddress, QpAttributes, QpType
+    from tests.mrc_host.wires import address
+
+    end = FarEnd(uplinks=8)
+    others = []
+    for number in range(50):
+        qpn = end.nic.create_qp(0, QpType.MRC, end.cq, end.cq, QpAttributes())
+        end.nic.connect_qp(qpn, QpAddress(address(1), number), end.now)
+        others.append(qpn)
+    quiet(end)
+    peer = next(iter(end.nic._peers.values()))
+    for qpn in [end.qpn, *others]:
+        qp = end.nic._qps[qpn]
+        qp.requester.paths.retire(3, PathReason.LOSS, None, end.now)  # type: ignore[attr-defined]
+    assert len(path_events(end.nic)) == 51
+    for _ in range(SETTINGS.probe_successes):
+        (probe,) = requests(end.wait(21 * MS), control.OP_EV_PROBE)
+        answer(end, probe)
+    assert len(path_events(end.nic)) == 51
+    assert not peer._watched
+
+
+def test_probes_of_many_bad_paths_are_spread_out() -> None:
+    end = FarEnd(planes=2, uplinks=64)
+    quiet(end)
+    qp = end.nic._qps[end.qpn]
+    for index in range(100):
+        qp.requester.paths.retire(index, PathReason.LOSS, None, end.now)  # type: ignore[attr-defined]
+    sent = requests(end.wait(1000 * MS), control.OP_EV_PROBE)
+    assert len(sent) > 300
+    gaps = [b.time - a.time for a, b in itertools.pairwise(sent)]
+    assert min(gaps) >= MS // 2
+
+
+# ---- ways back ---------------------------------------------------------------------------------------------------
+
+
+def receiving(end: FarEnd, rounds: int, gap: int = MS) -> list[Packet]:
+    """The NIC receives and sends nothing of its own; everything it answers."""
+    out: list[Packet] = []
+    start = getattr(end, "_next_psn", 0)
+    for psn in range(start, start + rounds):
+        end.segment(psn, msn=psn, flags=headers.ACK_REQUEST)
+        out += end.wait(gap)
+    end._next_psn = start + rounds  # type: ignore[attr-defined]
+    return out
+
+
+def test_a_receiver_looks_for_ways_back_once_an_interval_and_then_uses_them() -> None:
+    end = FarEnd(planes=2, uplinks=16)
+    quiet(end)
+    out = receiving(end, 100)
+    probes = requests(out, control.OP_EV_PROBE)
+    assert 2 <= len(probes) <= 10
+    assert len({p.ev for p in out if p.opcode == opcodes.SACK}) > 8, "no way is known to work yet"
+    good = {}
+    for _ in range(12):
+        for probe in requests(receiving(end, 10), control.OP_EV_PROBE):
+            answer(end, probe)
+            good[probe.port] = probe.ev
+    assert set(good) == {0, 1}
+    used = {p.ev for p in receiving(end, 5) if p.opcode == opcodes.SACK}
+    assert used <= set(good.values())
+
+
+def test_looking_for_ways_back_ends_with_the_receiving() -> None:
+    end = FarEnd()
+    quiet(end)
+    receiving(end, 20)
+    end.wait(30 * MS)
+    assert not end.wait(5000 * MS)
+    assert end.nic.wakeup() is None
+
+
+def test_a_plane_without_a_way_back_carries_no_answers() -> None:
+    end = FarEnd(planes=2, uplinks=4)
+    quiet(end)
+    for _ in range(40):
+        for probe in requests(receiving(end, 10), control.OP_EV_PROBE):
+            if probe.port == 0:
+                answer(end, probe)
+    assert {p.port for p in receiving(end, 20) if p.opcode == opcodes.SACK} == {0}
+
+
+# ---- bounds ------------------------------------------------------------------------------------------------------
+
+
+def test_a_flood_of_requests_is_answered_within_bounds() -> None:
+    end = FarEnd()
+    quiet(end)
+    for number in range(5000):
+        request = EndpointRequest(control.OP_EV_PROBE, 0, number & 0xFFFF)
+        end.send(control.pack_endpoint_request(number, request), dscp=46, ecn=0)
+    assert len(end.only(opcodes.ENDPOINT_RESPONSE)) == 256
+
+
+def test_responses_nobody_asked_for_are_counted() -> None:
+    end = FarEnd()
+    quiet(end)
+    before = end.nic.nic_counters()["drop_stale_response"]
+    for number in range(10):
+        end.send(control.pack_endpoint_response(number * 999, EndpointResponse(1, 0)), dscp=46, ecn=0)
+    assert end.nic.nic_counters()["drop_stale_response"] == before + 10
+
+
+def test_prefixes_kept_are_bounded() -> None:
+    end = FarEnd(uplinks=64)
+    peer = next(iter(end.nic._peers.values()))
+    for body in range(20, 416):
+        for index in range(0, 128, 4):
+            peer.prefix(index, 0, body)
+    assert len(peer._prefixes) <= 4096

@@ -1,0 +1,422 @@
+"""The responder, packet by packet: placement, SACK triggers, bitmaps, NACKs, refusals."""
+
+import pytest
+
+from mrc_host.config import TransportSettings
+from mrc_host.values import CompletionOpcode, QpAttributes, QpState
+from mrc_host.wire import control, headers, opcodes
+from tests.mrc_host.transport.far_end import FIRST_IN, FarEnd, Packet
+
+FIRST, MIDDLE, LAST, LAST_IMM, ONLY, ONLY_IMM = 0, 1, 2, 3, 4, 5
+A = headers.ACK_REQUEST
+RTX = headers.RTX
+
+
+def sacks(end: FarEnd) -> list[control.Sack]:
+    return [p.sack for p in end.only(opcodes.SACK)]
+
+
+def shown(sack: control.Sack) -> set[int]:
+    """PSNs beyond cack that the bitmap shows, counted from FIRST_IN."""
+    base = sack.cack_psn + sack.bitmap_offset - FIRST_IN
+    return {base + i for i in range(64) if sack.bitmap >> i & 1}
+
+
+# ---- placement ---------------------------------------------------------------------------------------------------
+
+
+def test_every_packet_is_placed_when_it_comes() -> None:
+    end = FarEnd()
+    end.segment(0, FIRST, length=9000, size=4096, fill=1)
+    assert end.buffer[:4096] == b"\1" * 4096
+    end.segment(2, LAST, offset=8192, length=9000, size=808, fill=3)
+    assert end.buffer[8192:9000] == b"\3" * 808
+    assert end.buffer[4096:8192] == bytes(4096)
+    end.segment(1, MIDDLE, offset=4096, length=9000, size=4096, fill=2)
+    assert end.buffer[4096:8192] == b"\2" * 4096
+
+
+def test_packets_without_timestamp_are_placed_too() -> None:
+    end = FarEnd()
+    end.segment(0, ONLY_IMM, imm=9, timestamped=False)
+    assert end.buffer[:1000] == b"\x55" * 1000
+    assert [c.imm for c in end.poll()] == [9]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (2, 0, 1)])
+def test_a_write_with_imm_waits_for_everything_before_it(order: tuple[int, ...]) -> None:
+    end = FarEnd()
+    for step, psn in enumerate(order):
+        if psn == 1:
+            end.segment(1, ONLY_IMM, msn=1, offset=2000, imm=11)
+        else:
+            end.segment(psn, ONLY_IMM, msn=psn, rqmsn=int(psn > 1), offset=psn * 3000, imm=10 + psn)
+        done = set(order[: step + 1])
+        expected = [10 + n for n in range(3) if set(range(n + 1)) <= done]
+        got = [c.imm for c in end.nic._cqs[end.cq]._entries]
+        assert got == expected
+    (first, *_rest) = end.poll()
+    assert (first.opcode, first.byte_len) == (CompletionOpcode.RECV_WRITE_WITH_IMM, 1000)
+
+
+def test_a_middle_is_placed_before_its_message_is_known() -> None:
+    """Message 0 is a mystery, so where message 1 begins is too; each packet still tells its own place."""
+    end = FarEnd()
+    end.segment(6, MIDDLE, msn=1, offset=3 * 4096, length=20000, size=4096, fill=6)
+    end.segment(5, MIDDLE, msn=1, offset=2 * 4096, length=20000, size=4096, fill=5)
+    assert not end.only(opcodes.NACK)
+    assert end.buffer[2 * 4096 : 4 * 4096] == b"\5" * 4096 + b"\6" * 4096
+    end.segment(8, LAST_IMM, msn=1, offset=5 * 4096, length=20000, size=20000 - 4 * 4096, fill=8, imm=7)
+    end.segment(4, FIRST, msn=1, offset=4096, length=20000, size=4096, fill=4)
+    end.segment(7, MIDDLE, msn=1, offset=4 * 4096, length=20000, size=4096, fill=7)
+    assert not end.poll()
+    end.segment(0, FIRST, length=4 * 4096, size=4096, offset=65536)
+    end.segment(2, MIDDLE, length=4 * 4096, size=4096, offset=65536 + 8192)
+    end.segment(1, MIDDLE, length=4 * 4096, size=4096, offset=65536 + 4096)
+    end.segment(3, LAST, length=4 * 4096, size=4096, offset=65536 + 3 * 4096)
+    assert end.buffer[4096 : 4096 + 20000] == b"".join(bytes([n]) * 4096 for n in range(4, 8)) + b"\10" * 3616
+    assert [(c.imm, c.byte_len) for c in end.poll()] == [(7, 20000)]
+
+
+def test_messages_of_middles_alone_are_settled_one_after_the_other() -> None:
+    """The beginning of the first one tells where the second begins, and that where the third does."""
+    end = FarEnd()
+    for msn in (2, 1, 0):
+        end.segment(3 * msn + 1, MIDDLE, msn=msn, offset=16384 * msn + 4096, length=3 * 4096, size=4096)
+    responder = end.nic._qps[end.qpn].responder  # type: ignore[attr-defined]
+    assert [responder._messages[n].first - FIRST_IN for n in range(3)] == [0, 3, 6]
+    for msn in range(3):
+        end.segment(
+            3 * msn + 2, LAST_IMM, msn=msn, rqmsn=msn, offset=16384 * msn + 8192, length=12288, size=4096, imm=msn
+        )
+        end.segment(3 * msn, FIRST, msn=msn, offset=16384 * msn, length=3 * 4096, size=4096)
+    assert [c.imm for c in end.poll()] == [0, 1, 2]
+
+
+def refused(end: FarEnd) -> bool:
+    naks = [p.aeth[0] for p in end.only(opcodes.TRANSPORT_ACK)]
+    return headers.NAK_REMOTE_ACCESS in naks and end.nic.qp_state(end.qpn) is QpState.ERROR
+
+
+def test_a_message_that_turns_out_to_leave_its_region_is_reported() -> None:
+    """A Middle inside the region was placed; then the First shows that the message ends outside."""
+    end = FarEnd(size=10 * 4096)
+    end.segment(5, MIDDLE, msn=1, offset=3 * 4096, length=9 * 4096, size=4096)
+    end.segment(4, FIRST, msn=1, offset=2 * 4096, length=9 * 4096, size=4096)
+    assert end.buffer[: 3 * 4096] == bytes(3 * 4096), "the First is not placed"
+    assert end.buffer[4 * 4096 :] == bytes(6 * 4096)
+    assert end.nic.qp_state(end.qpn) is QpState.RTS, "message 0 comes first"
+    end.segment(0, FIRST, length=4 * 4096, size=4096)
+    end.segment(1, MIDDLE, length=4 * 4096, offset=4096, size=4096)
+    end.segment(2, MIDDLE, length=4 * 4096, offset=8192, size=4096)
+    end.segment(3, LAST, length=4 * 4096, offset=3 * 4096, size=4096)
+    assert refused(end)
+
+
+def test_the_message_before_can_show_that_one_leaves_its_region() -> None:
+    end = FarEnd(size=10 * 4096)
+    end.segment(5, MIDDLE, msn=1, offset=3 * 4096, length=9 * 4096, size=4096)
+    end.segment(3, LAST, length=4 * 4096, offset=3 * 4096, size=4096)
+    assert end.nic.qp_state(end.qpn) is QpState.RTS
+    end.segment(2, MIDDLE, length=4 * 4096, offset=8192, size=4096)
+    end.segment(1, MIDDLE, length=4 * 4096, offset=4096, size=4096)
+    end.segment(0, FIRST, length=4 * 4096, size=4096)
+    assert refused(end)
+
+
+def test_a_middle_that_no_beginning_makes_right_is_not_placed() -> None:
+    end = FarEnd(size=10 * 4096)
+    end.segment(5, MIDDLE, msn=1, offset=3 * 4096, length=11 * 4096, size=4096)
+    end.segment(9, MIDDLE, msn=1, offset=10 * 4096, length=3 * 4096, size=4096)
+    assert end.buffer == bytes(len(end.buffer))
+    end.segment(0)
+    assert refused(end)
+
+
+def test_a_region_closed_in_the_middle_of_a_message_ends_it() -> None:
+    end = FarEnd()
+    end.segment(0, FIRST, length=3 * 4096, size=4096)
+    end.nic.deregister_memory(end.region.lkey)
+    end.segment(1, MIDDLE, length=3 * 4096, offset=4096, size=4096)
+    assert end.buffer[4096:8192] == bytes(4096)
+    assert refused(end)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        {"psn": 5, "kind": FIRST, "offset": 2 * 4096},
+        {"psn": 7, "kind": LAST, "offset": 4 * 4096, "size": 4096},
+        {"psn": 6, "kind": MIDDLE, "offset": 3 * 4096, "size": 4000},
+        {"psn": 6, "kind": MIDDLE, "offset": 3 * 4096 + 4},
+    ],
+    ids=str,
+)
+def test_packets_that_contradict_each_other_end_the_queue_pair(then: dict[str, int]) -> None:
+    end = FarEnd()
+    end.segment(
+        6 if then["psn"] != 6 else 7,
+        MIDDLE,
+        msn=1,
+        offset=(3 if then["psn"] != 6 else 4) * 4096,
+        length=20000,
+        size=4096,
+    )
+    end.segment(**{"msn": 1, "length": 20000, "size": 4096, **then})  # type: ignore[arg-type]
+    if then == {"psn": 5, "kind": FIRST, "offset": 2 * 4096}:
+        assert end.nic.qp_state(end.qpn) is QpState.RTS, "this one fits"
+    else:
+        assert end.nic.qp_state(end.qpn) is QpState.ERROR
+
+
+def test_a_full_receive_queue_asks_for_a_smaller_window_and_restores_it() -> None:
+    end = FarEnd(capacity=1)
+    for psn in range(3):
+        end.segment(psn, ONLY_IMM, msn=psn, rqmsn=psn, imm=psn, flags=A)
+    assert [s.cwnd_penalty for s in sacks(end)][-1] == 64
+    for n in range(3):
+        assert [c.imm for c in end.poll()] == [n]
+    restored = []
+    for psn in range(3, 9):
+        end.segment(psn, msn=psn, flags=A)
+        restored += [(s.cwnd_penalty, s.restore_cwnd) for s in sacks(end)]
+    assert restored == [(0, True)] * 4 + [(0, False)] * 2
+
+
+def test_a_middle_tells_its_place_when_the_message_before_is_known() -> None:
+    end = FarEnd()
+    end.segment(1, LAST, msn=0, offset=4096, length=5000, size=904)
+    end.segment(3, MIDDLE, msn=1, offset=3 * 4096, length=20000, size=4096)
+    assert end.buffer[3 * 4096 : 4 * 4096] == b"\x55" * 4096
+
+
+# ---- SACK triggers -----------------------------------------------------------------------------------------------
+
+
+def test_a_sack_is_due_after_the_threshold() -> None:
+    end = FarEnd(transport=TransportSettings(sack_threshold=4096))
+    for psn in range(3):
+        end.segment(psn, msn=psn, length=10)
+    assert not sacks(end), "each small packet counts 1024"
+    end.segment(3, msn=3, length=10)
+    (sack,) = sacks(end)
+    assert (sack.cack_psn, sack.ack_offset, sack.mark, sack.probe) == (FIRST_IN + 3, 0, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("how", "mark"),
+    [({"flags": A}, 0), ({"flags": RTX}, 0), ({"ecn": 3}, control.MARK_SKIP_ONCE)],
+    ids=["A", "RTX", "CE"],
+)
+def test_a_sack_is_due_at_once(how: dict[str, int], mark: int) -> None:
+    end = FarEnd()
+    end.segment(0, plane=1, ev=0x30402, stamp=0xBEEF, **how)  # type: ignore[arg-type]
+    (sack,) = sacks(end)
+    assert (sack.mark, sack.entropy, sack.timestamp) == (mark, 0x30402, 0xBEEF)
+    assert sack.destination_id == 0x4242
+    assert sack.rcvd_units == 4, "1000 bytes, rounded up to units of 256"
+
+
+def test_a_probe_is_answered_with_its_id_and_the_transport_ack() -> None:
+    end = FarEnd()
+    end.segment(0)
+    end.drain()
+    end.probe(0x8001)
+    out = end.drain()
+    (sack,) = [p.sack for p in out if p.opcode == opcodes.SACK]
+    assert sack.probe
+    assert sack.ack_offset & 0xFFFF == 0x8001
+    (ack,) = [p.aeth for p in out if p.opcode == opcodes.TRANSPORT_ACK]
+    assert ack == (headers.SYNDROME_ACK, 1)
+
+
+def test_the_transport_ack_counts_whole_messages_in_order() -> None:
+    end = FarEnd()
+    end.segment(1, msn=1)
+    assert not end.only(opcodes.TRANSPORT_ACK)
+    end.segment(0, msn=0)
+    assert [p.aeth for p in end.only(opcodes.TRANSPORT_ACK)] == [(headers.SYNDROME_ACK, 2)]
+
+
+def test_answers_use_the_control_class_and_ask_for_no_marks() -> None:
+    end = FarEnd()
+    end.segment(0, flags=A)
+    for packet in end.drain():
+        assert packet.dscp == 46
+        assert int.from_bytes(packet.frame[14:16], "big") >> 4 & 3 == 0
+
+
+# ---- bitmaps -----------------------------------------------------------------------------------------------------
+
+
+def test_the_bitmap_starts_after_cack() -> None:
+    end = FarEnd()
+    for psn in (1, 3, 4, 63):
+        end.segment(psn, msn=psn)
+    end.segment(0, msn=0, flags=A)
+    (sack,) = sacks(end)
+    assert sack.cack_psn == FIRST_IN + 1
+    assert sack.bitmap_offset == 1
+    assert shown(sack) == {3, 4, 63}
+
+
+def test_a_far_arrival_is_shown_and_so_is_the_near_one() -> None:
+    """Two planes far apart: one bitmap cannot show both, so two SACKs do."""
+    end = FarEnd()
+    for psn in (200, 201, 5, 6):
+        end.segment(psn, msn=psn, plane=int(psn > 100))
+    end.segment(7, msn=7, flags=A)
+    got = sacks(end)
+    assert set().union(*(shown(s) for s in got)) == {5, 6, 7, 200, 201}
+    assert len(got) == 2
+    end.segment(202, msn=202, flags=A, plane=1)
+    (again,) = sacks(end)
+    assert shown(again) >= {200, 201, 202}, "what came shortly before is repeated"
+
+
+@pytest.mark.parametrize("first", [0xFFFFFF - 3, 0xFFFFFF, 0])
+def test_cack_and_bitmap_wrap(first: int) -> None:
+    end = FarEnd(attributes=QpAttributes(receive_psn=first))
+    shift = first - FIRST_IN
+    for psn in range(8):
+        end.segment(shift + psn, msn=psn)
+    end.segment(shift + 9, msn=9, flags=A)
+    (sack,) = sacks(end)
+    assert sack.cack_psn == (first + 7) & 0xFFFFFF
+    assert sack.bitmap == 2
+
+
+# ---- duplicates and windows --------------------------------------------------------------------------------------
+
+
+def test_duplicates_are_acknowledged_again_and_counted() -> None:
+    end = FarEnd()
+    end.segment(0)
+    end.segment(2, msn=2)
+    end.drain()
+    end.segment(0, flags=RTX)
+    out = end.drain()
+    assert {p.opcode for p in out} == {opcodes.SACK, opcodes.TRANSPORT_ACK}
+    end.segment(2, msn=2, flags=RTX)
+    assert {p.opcode for p in end.drain()} == {opcodes.SACK}
+    counters = end.nic.qp_counters(end.qpn)
+    assert (counters.data_received, counters.duplicates_received, counters.out_of_order_received) == (2, 2, 1)
+
+
+def test_a_duplicate_does_not_write_again() -> None:
+    end = FarEnd()
+    end.segment(0, fill=1)
+    end.segment(2, msn=2, offset=2000, fill=1)
+    end.segment(0, fill=9)
+    end.segment(2, msn=2, offset=2000, fill=9)
+    assert 9 not in end.buffer
+
+
+def test_beyond_the_window_is_nacked_not_placed() -> None:
+    end = FarEnd(attributes=QpAttributes(mpr=2))
+    end.segment(254, msn=1, offset=5000)
+    assert end.buffer[5000:6000] == b"\x55" * 1000
+    end.segment(255, msn=2, offset=7000)
+    (nack,) = [p.nack for p in end.only(opcodes.NACK)]
+    assert (nack.reason, nack.psn) == (control.NACK_PSN_OOR_WINDOW, FIRST_IN + 255)
+    assert end.buffer[7000:8000] == bytes(1000)
+
+
+def test_repeated_packets_make_answers_change_their_way() -> None:
+    """The peer repeats what was acknowledged, so the way our SACKs took is no longer trusted."""
+    end = FarEnd(planes=1, uplinks=64)
+    ways = set()
+    for round_ in range(40):
+        end.segment(0, flags=RTX if round_ else 0)
+        ways |= {p.ev for p in end.drain()}
+    assert len(ways) > 10
+
+
+# ---- trimmed packets ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dscp", "reason"), [(12, control.NACK_TRIMMED), (16, control.NACK_TRIMMED_LASTHOP)], ids=["fabric", "lasthop"]
+)
+def test_a_trimmed_packet_is_asked_for_again(dscp: int, reason: int) -> None:
+    end = FarEnd()
+    end.segment(3, msn=3, dscp=dscp, cut=36, ev=0x402, plane=1)
+    (nack,) = [p.nack for p in end.only(opcodes.NACK)]
+    assert nack == control.Nack(reason, 0x402, end.qpn & 0xFFFF, 0x4242, FIRST_IN + 3, 0x1234)
+    end.segment(3, msn=3)
+    end.drain()
+    end.segment(3, msn=3, dscp=dscp, cut=36)
+    assert not end.only(opcodes.NACK), "it is here already"
+
+
+# ---- refusals ----------------------------------------------------------------------------------------------------
+
+
+def test_a_refused_message_is_reported_after_those_before_it() -> None:
+    end = FarEnd()
+    end.segment(1, msn=1, rkey=1)
+    end.segment(2, msn=2, offset=50_000)
+    assert end.buffer[50_000:51_000] == bytes(1000), "nothing behind it is placed"
+    assert not end.drain()
+    assert end.nic.qp_state(end.qpn) is QpState.RTS
+    end.segment(0, msn=0)
+    out = end.drain()
+    naks = [p for p in out if p.opcode == opcodes.TRANSPORT_ACK and p.aeth[0] != headers.SYNDROME_ACK]
+    assert [p.aeth for p in naks] == [(headers.NAK_REMOTE_ACCESS, 1)]
+    assert end.nic.qp_state(end.qpn) is QpState.ERROR
+    end.segment(2, msn=2)
+    assert [p.aeth for p in end.only(opcodes.TRANSPORT_ACK)] == [(headers.NAK_REMOTE_ACCESS, 1)], "told again"
+
+
+@pytest.mark.parametrize("kind", [FIRST, LAST])
+def test_no_byte_of_a_message_that_leaves_the_region_is_written(kind: int) -> None:
+    """Whichever packet of it comes first, the whole message is checked."""
+    end = FarEnd(size=10_000)
+    if kind == FIRST:
+        end.segment(0, FIRST, length=20_000, size=4096)
+    else:
+        end.segment(1, LAST, offset=0, length=5000, size=904)  # the message would begin before the region
+    assert end.buffer == bytes(10_000)
+    assert end.nic.qp_state(end.qpn) is QpState.ERROR
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"length": 8000},
+        {"offset": 4100},
+        {"rkey": 5},
+        {"size": 4092},
+        {"kind": ONLY, "length": 9000},
+        {"kind": LAST, "size": 808},
+    ],
+    ids=str,
+)
+def test_a_packet_that_does_not_fit_its_message_ends_the_queue_pair(wrong: dict[str, int]) -> None:
+    end = FarEnd()
+    end.segment(0, FIRST, length=9000, size=4096)
+    packet = {"kind": MIDDLE, "offset": 4096, "length": 9000, "size": 4096, **wrong}
+    end.segment(1, **packet)  # type: ignore[arg-type]
+    assert end.nic.qp_state(end.qpn) is QpState.ERROR
+    assert [p.nack.reason for p in end.only(opcodes.NACK)] == [control.NACK_UNEXP_EVENT]
+    assert end.buffer[4096:] == bytes(len(end.buffer) - 4096)
+
+
+def test_too_many_write_with_imm_is_a_remote_operation_error() -> None:
+    end = FarEnd(attributes=QpAttributes(max_wimm=2))
+    for n in range(1, 4):
+        end.segment(n, ONLY_IMM, msn=n, rqmsn=n - 1, imm=n)
+    end.segment(0, msn=0)
+    naks: list[Packet] = [p for p in end.only(opcodes.TRANSPORT_ACK) if p.aeth[0] == headers.NAK_REMOTE_OPERATION]
+    assert [p.aeth[1] for p in naks] == [3]
+    assert [c.imm for c in end.poll()] == [1, 2]
+
+
+def test_state_stays_bounded_under_a_peer_that_never_finishes_a_message() -> None:
+    end = FarEnd(attributes=QpAttributes(mpr=255))
+    for psn in range(1, 32_000, 7):
+        end.segment(psn, FIRST, msn=psn & 0xFFFF, length=9000, size=4096)
+    responder = end.nic._qps[end.qpn].responder  # type: ignore[attr-defined]
+    assert len(responder._messages) <= 1 << 14
+    assert len(responder._nacks) <= 256
+    assert len(responder._sacks) <= 64

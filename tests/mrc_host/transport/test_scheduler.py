@@ -1,0 +1,125 @@
+"""Ready queues and timers."""
+
+from mrc_host.transport.scheduler import Scheduler, Source
+
+
+class Talker(Source):
+    def __init__(self, name: bytes, control: int = 0, data: int = 0, ports: int = 0b11) -> None:
+        super().__init__()
+        self.name = name
+        self.control = control
+        self.data = data
+        self.ports = ports
+        self.calls: list[int] = []
+        self.again: list[int] = []
+
+    def transmit_control(self, port: int, now: int) -> bytes | None:
+        if not self.control:
+            return None
+        self.control -= 1
+        return b"c" + self.name
+
+    def transmit_data(self, port: int, now: int) -> bytes | None:
+        if not self.data or not self.ports >> port & 1:
+            return None
+        self.data -= 1
+        return b"d" + self.name
+
+    def data_ports(self) -> int:
+        return self.ports if self.data else 0
+
+    def on_timer(self, now: int) -> int:
+        self.calls.append(now)
+        return self.again.pop(0) if self.again else 0
+
+
+def drain(scheduler: Scheduler, port: int = 0) -> list[bytes]:
+    out = []
+    while (frame := scheduler.transmit(port, 0)) is not None:
+        out.append(frame)
+    return out
+
+
+def test_control_first_then_round_robin() -> None:
+    scheduler = Scheduler(2)
+    a, b = Talker(b"a", control=1, data=3), Talker(b"b", control=2, data=2)
+    for one in (a, b):
+        scheduler.activate_data(one, 0b11)
+        scheduler.activate_control(one, 0b01)
+    assert drain(scheduler) == [b"ca", b"cb", b"cb", b"da", b"db", b"da", b"db", b"da"]
+
+
+def test_a_source_stands_in_a_line_once() -> None:
+    scheduler = Scheduler(1)
+    a, b = Talker(b"a", data=2), Talker(b"b", data=2)
+    for _ in range(5):
+        scheduler.activate_data(a, 1)
+        scheduler.activate_data(b, 1)
+    assert drain(scheduler) == [b"da", b"db", b"da", b"db"]
+    scheduler.activate_data(a, 1)
+    assert drain(scheduler) == []
+    a.data = 1
+    scheduler.activate_data(a, 1)
+    assert drain(scheduler) == [b"da"]
+
+
+def test_a_port_that_had_nothing_is_asked_again_at_once_when_another_makes_work_for_it() -> None:
+    scheduler = Scheduler(2)
+    a = Talker(b"a", data=5, ports=0b01)
+    scheduler.activate_data(a, 0b11)
+    assert scheduler.transmit(1, 0) is None
+    assert scheduler.wakeup() is None
+    a.ports = 0b11
+    assert scheduler.transmit(0, 0) == b"da"
+    assert scheduler.wakeup() == 0
+    scheduler.input_begins()
+    assert scheduler.wakeup() is None
+    assert scheduler.transmit(1, 0) == b"da"
+
+
+def test_timers_fire_in_time_once_and_may_be_repeated() -> None:
+    scheduler = Scheduler(1)
+    a, b = Talker(b"a"), Talker(b"b")
+    scheduler.arm(a, 100)
+    scheduler.arm(b, 50)
+    scheduler.arm(a, 200)
+    assert scheduler.wakeup() == 50
+    b.again = [80]
+    scheduler.tick(60)
+    assert (a.calls, b.calls) == ([], [60])
+    assert scheduler.wakeup() == 80
+    scheduler.tick(99)
+    scheduler.tick(150)
+    assert (a.calls, b.calls) == ([150], [60, 99])
+    assert scheduler.wakeup() is None
+
+
+def test_an_earlier_deadline_replaces_a_later_one() -> None:
+    scheduler = Scheduler(1)
+    a = Talker(b"a")
+    scheduler.arm(a, 1000)
+    scheduler.arm(a, 10)
+    scheduler.tick(10)
+    scheduler.tick(2000)
+    assert a.calls == [10]
+
+
+def test_a_timer_that_asks_for_the_past_does_not_spin() -> None:
+    scheduler = Scheduler(1)
+    a = Talker(b"a")
+    a.again = [1] * 1000
+    scheduler.arm(a, 5)
+    scheduler.tick(100)
+    assert a.calls == [100]
+    assert scheduler.wakeup() == 101
+
+
+def test_replaced_timers_do_not_pile_up() -> None:
+    scheduler = Scheduler(1)
+    a = Talker(b"a")
+    for round_ in range(20_000):
+        now = round_ * 10
+        scheduler.arm(a, now + 10_000_000)
+        scheduler.arm(a, now + 5)
+        scheduler.tick(now + 6)
+    assert len(scheduler._heap) < 1000

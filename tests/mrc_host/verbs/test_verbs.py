@@ -1,0 +1,341 @@
+"""Verbs over an in-process NIC: objects, their lives, waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from mrc_host import verbs
+from mrc_host.errors import InvalidArgumentError, NotFoundError, StateError
+from mrc_host.values import (
+    Access,
+    CompletionOpcode,
+    CompletionStatus,
+    PortEvent,
+    QpState,
+    WorkRequest,
+    WrOpcode,
+)
+from mrc_host.verbs import (
+    ClosedError,
+    CompletionError,
+    Context,
+    Endpoint,
+    LocalProvider,
+    MrcError,
+    RefusedError,
+    RemoteMemory,
+    WaitTimeoutError,
+)
+from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
+
+
+class World:
+    """Two fake NICs with a hand-driven clock; a wait lets one request a microsecond through."""
+
+    def __init__(self, *, auto: bool = False) -> None:
+        self.time = 0
+        self.pokes = 0
+        self.wire = Wire(auto=auto)
+        self.nics = [FakeNic(fake_config(i), self.wire) for i in range(2)]
+        self.providers = [
+            LocalProvider(nic, lambda: self.time, poke=self.poke, advance=self.advance) for nic in self.nics
+        ]
+        self.contexts = [Context(provider) for provider in self.providers]
+
+    def poke(self) -> None:
+        self.pokes += 1
+
+    def advance(self, deadline: int | None) -> bool:
+        while deadline is None or self.time < deadline:
+            self.time += 1000
+            moved = self.wire.run(1)
+            if sum(provider.dispatch() for provider in self.providers):
+                return True
+            if not moved and deadline is None:
+                return False
+        return True
+
+
+class End:
+    """One application's objects."""
+
+    def __init__(self, context: Context, *, capacity: int = 64) -> None:
+        self.context = context
+        self.cq = context.create_cq(capacity)
+        self.pd = context.alloc_pd()
+        self.mr = self.pd.alloc_mr(8192)
+        self.qp = self.pd.create_qp(self.cq)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def ends(world: World) -> Iterator[tuple[End, End]]:
+    a, b = (End(context) for context in world.contexts)
+    a.qp.connect(b.qp.endpoint())
+    b.qp.connect(a.qp.address)
+    yield a, b
+    for context in world.contexts:
+        context.close()
+
+
+def test_a_write_arrives_and_completes(ends: tuple[End, End]) -> None:
+    a, b = ends
+    a.mr.buffer[100:105] = b"hello"
+    a.qp.post_write(a.mr, 100, 5, b.mr.address + 7, b.mr.rkey, wr_id=42)
+    assert a.cq.poll() == []
+    done = verbs.check(a.cq.wait())
+    assert (done.wr_id, done.qpn, done.byte_len, done.opcode) == (42, a.qp.qpn, 5, CompletionOpcode.WRITE)
+    assert bytes(b.mr.buffer[:12]) == bytes(7) + b"hello"
+    assert b.cq.poll() == []
+
+
+def test_immediate_data_completes_at_the_receiver(ends: tuple[End, End]) -> None:
+    a, b = ends
+    a.qp.write(a.mr, b.mr.remote, imm=0xFFFFFFFF)
+    done = b.cq.wait()
+    assert (done.opcode, done.imm, done.byte_len) == (CompletionOpcode.RECV_WRITE_WITH_IMM, 0xFFFFFFFF, 8192)
+    assert done.qpn == b.qp.qpn
+
+
+def test_write_takes_what_both_regions_hold(ends: tuple[End, End]) -> None:
+    a, b = ends
+    a.qp.write(a.mr, b.mr.remote, offset=8000, remote_offset=100)
+    assert a.cq.wait().byte_len == 192
+    a.qp.write(a.mr, b.mr.remote, remote_offset=8191)
+    assert a.cq.wait().byte_len == 1
+    with pytest.raises(MrcError, match="1 to"):
+        a.qp.write(a.mr, b.mr.remote, remote_offset=8192)
+
+
+def test_unsignaled_requests_are_silent(ends: tuple[End, End], world: World) -> None:
+    a, b = ends
+    a.qp.write(a.mr, b.mr.remote, signaled=False)
+    a.qp.write(a.mr, b.mr.remote, wr_id=2)
+    assert a.cq.wait().wr_id == 2
+    assert a.cq.poll() == []
+
+
+def test_every_command_that_may_send_pokes_the_world(ends: tuple[End, End], world: World) -> None:
+    before = world.pokes
+    ends[0].qp.write(ends[0].mr, ends[1].mr.remote)
+    assert world.pokes == before + 1
+
+
+def test_a_failed_request_is_told_with_its_reason(ends: tuple[End, End]) -> None:
+    a, b = ends
+    a.qp.post_write(a.mr, 0, 8, b.mr.address, b.mr.rkey + 5, wr_id=1)
+    a.qp.write(a.mr, b.mr.remote, wr_id=2)
+    first, second = a.cq.wait(), a.cq.wait()
+    assert first.status is CompletionStatus.REMOTE_ACCESS_ERROR
+    assert second.status is CompletionStatus.FLUSHED
+    assert a.qp.state is QpState.ERROR
+    with pytest.raises(CompletionError, match=r"Work request 1 of QP \d+ failed, remote access error: it was wrong\."):
+        verbs.check(first)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"length": 0},
+        {"length": 1 << 32},
+        {"wr_id": -1},
+        {"wr_id": 1 << 64},
+        {"imm": 1 << 32, "opcode": WrOpcode.WRITE_WITH_IMM},
+        {"imm": 5},
+        {"opcode": WrOpcode.WRITE_WITH_IMM},
+        {"remote_address": 1 << 64},
+        {"rkey": 1 << 32},
+        {"local_address": -1},
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(ends: tuple[End, End], change: dict[str, object]) -> None:
+    a, b = ends
+    good = {
+        "wr_id": 1,
+        "opcode": WrOpcode.WRITE,
+        "local_address": a.mr.address,
+        "lkey": a.mr.info.lkey,
+        "length": 8,
+        "remote_address": b.mr.address,
+        "rkey": b.mr.rkey,
+    }
+    a.qp.post_send([WorkRequest(**good)])  # type: ignore[arg-type]
+    with pytest.raises(MrcError):
+        a.qp.post_send([WorkRequest(**{**good, **change})])  # type: ignore[arg-type]
+
+
+def test_wait_times_out_in_the_worlds_time(ends: tuple[End, End], world: World) -> None:
+    with pytest.raises(WaitTimeoutError, match=r"within 0\.5 s"):
+        ends[0].cq.wait(0.5)
+    assert world.time == 500_000_000
+
+
+def test_waiting_for_nothing_in_a_world_at_rest_is_refused(ends: tuple[End, End]) -> None:
+    with pytest.raises(RefusedError, match="come to rest"):
+        ends[0].cq.wait()
+
+
+def test_coroutines_each_get_another_completion(ends: tuple[End, End], world: World) -> None:
+    a, b = ends
+
+    async def main() -> list[int]:
+        waiting = [asyncio.ensure_future(a.cq.next()) for _ in range(4)]
+        await asyncio.sleep(0)
+        waiting.pop(1).cancel()
+        for i in range(3):
+            a.qp.write(a.mr, b.mr.remote, wr_id=i)
+        while world.wire.run(1):
+            world.providers[0].dispatch()
+            await asyncio.sleep(0)
+        return [done.wr_id for done in await asyncio.gather(*waiting)]
+
+    assert sorted(asyncio.run(main())) == [0, 1, 2]
+
+
+def test_closing_a_queue_wakes_its_coroutines(world: World) -> None:
+    cq = world.contexts[0].create_cq(4)
+
+    async def main() -> None:
+        waiting = asyncio.ensure_future(cq.next())
+        await asyncio.sleep(0)
+        cq.close()
+        with pytest.raises(ClosedError):
+            await waiting
+
+    asyncio.run(main())
+
+
+def test_a_queue_is_an_async_iterator(ends: tuple[End, End], world: World) -> None:
+    a, b = ends
+
+    async def main() -> list[int]:
+        seen = []
+        async for done in a.cq:
+            seen.append(done.wr_id)
+            if len(seen) == 3:
+                break
+        return seen
+
+    for i in range(3):
+        a.qp.write(a.mr, b.mr.remote, wr_id=i)
+    world.wire.run()
+    assert asyncio.run(main()) == [0, 1, 2]
+
+
+def test_events_are_kept_in_order_and_bounded(world: World) -> None:
+    context, nic = world.contexts[0], world.nics[0]
+    assert context.poll_event() is None
+    nic.port_changed(1, False, 5)
+    nic.port_changed(1, True, 9)
+    assert context.poll_event() == PortEvent(5, 1, False, True)
+    assert context.wait_event() == PortEvent(9, 1, True, True)
+    for i in range(5000):
+        nic.port_changed(0, True, i)
+    assert context.wait_event() == PortEvent(5000 - 4096, 0, True, True)
+    assert context.events_dropped == 5000 - 4096
+
+
+def test_next_event_waits(world: World) -> None:
+    async def main() -> object:
+        waiting = asyncio.ensure_future(world.contexts[0].next_event())
+        await asyncio.sleep(0)
+        world.nics[0].port_changed(0, False, 1)
+        world.providers[0].dispatch()
+        return await waiting
+
+    assert asyncio.run(main()) == PortEvent(1, 0, False, True)
+
+
+def test_closing_a_context_gives_everything_back(world: World) -> None:
+    with world.contexts[0] as context:
+        end = End(context)
+        pd = context.alloc_pd()
+        pd.alloc_mr(10, Access.LOCAL_WRITE)
+    nic = world.nics[0]
+    assert not nic.pairs
+    assert not nic.queues
+    assert not nic.regions
+    context.close()
+    for use in (
+        lambda: end.qp.state,
+        lambda: end.qp.write(end.mr, end.mr.remote),
+        lambda: end.mr.buffer,
+        end.cq.poll,
+        context.alloc_pd,
+        lambda: end.pd.alloc_mr(5),
+        context.poll_event,
+    ):
+        with pytest.raises(ClosedError):
+            use()
+
+
+def test_parts_close_by_themselves(world: World) -> None:
+    context, nic = world.contexts[0], world.nics[0]
+    with context.alloc_pd() as pd:
+        with context.create_cq(4) as cq:
+            with pd.create_qp(cq) as qp:
+                with pytest.raises(StateError):
+                    cq.close()
+                assert qp.state is QpState.RESET
+            assert not nic.pairs
+        assert not nic.queues
+        with pd.alloc_mr(16) as mr:
+            assert len(mr) == 16
+        assert not nic.regions
+    with pytest.raises(ClosedError):
+        pd.create_qp(cq)
+
+
+def test_queue_pairs_cannot_use_memory_of_another_domain(ends: tuple[End, End], world: World) -> None:
+    a, b = ends
+    foreign = world.contexts[0].alloc_pd().alloc_mr(64)
+    a.qp.write(foreign, b.mr.remote)
+    assert a.cq.wait().status is CompletionStatus.LOCAL_PROTECTION_ERROR
+
+
+def test_impossible_sizes_are_refused(world: World) -> None:
+    with pytest.raises(InvalidArgumentError):
+        world.contexts[0].create_cq(0)
+    with pytest.raises(InvalidArgumentError):
+        world.contexts[0].alloc_pd().alloc_mr(0)
+
+
+def test_posting_before_connecting_is_an_error(world: World) -> None:
+    end = End(world.contexts[0])
+    with pytest.raises(StateError):
+        end.qp.write(end.mr, end.mr.remote)
+
+
+def test_contexts_can_share_a_local_nic(world: World) -> None:
+    first, second = world.contexts[0], Context(world.providers[0])
+    a, b = End(first), End(second)
+    a.qp.connect(b.qp.address)
+    a.qp.write(a.mr, b.mr.remote, imm=3)
+    assert b.cq.wait().imm == 3
+    second.close()
+    assert a.cq.wait().wr_id == 0
+    with pytest.raises(NotFoundError):
+        world.nics[0].qp_state(b.qp.qpn)
+
+
+def test_endpoints_travel_as_one_word(ends: tuple[End, End]) -> None:
+    a, _ = ends
+    for endpoint in (a.qp.endpoint(), a.qp.endpoint(a.mr)):
+        assert Endpoint.parse(f"  {endpoint}\n") == endpoint
+        assert len(str(endpoint).split()) == 1
+    assert Endpoint.parse("[fd00::1]:5/1000+20:0000beef").memory == RemoteMemory(0x1000, 0x20, 0xBEEF)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "fd00::1:5", "[fd00::1]:", "[fd00:::1]:5", "[fd00::1]:16777216", "[fd00::1]:5/xyz", "[fd00::1]:5/1+2"]
+)
+def test_what_is_no_endpoint_is_refused(text: str) -> None:
+    with pytest.raises(MrcError):
+        Endpoint.parse(text)

@@ -1,0 +1,70 @@
+"""Control headers: known bytes, lengths, and that parsing undoes packing for every value."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc_host.wire import control
+from mrc_host.wire.control import EndpointRequest, EndpointResponse, Nack, Probe, Sack
+
+u16 = st.integers(0, 0xFFFF)
+u24 = st.integers(0, 0xFFFFFF)
+u32 = st.integers(0, 0xFFFFFFFF)
+s16 = st.integers(-0x8000, 0x7FFF)
+sacks = st.builds(
+    Sack, st.integers(0, 3), st.booleans(), s16, u32, u16, u16, u24, st.integers(0, 255), s16,
+    st.integers(0, (1 << 64) - 1), u16, st.integers(0, 0x7FFF), st.booleans(), st.integers(0, 127), u24,
+)  # fmt: skip
+
+
+def test_sack_byte_for_byte() -> None:
+    sack = Sack(
+        1, True, -2, 0xA1B2C3D4, 0x1111, 0x2222, 0x333333, 8, 1, 0x8000000000000001, 0x4444, 5, True, 3, 0x777777
+    )
+    assert control.pack_sack(0xABCDEF, sack) == bytes.fromhex(
+        "dc00ffff00abcdef00333333"  # BTH, PSN = cack_psn
+        "0022fffea1b2c3d41111222200333333"  # mark 1 at bits 6:5, pr at bit 1
+        "00080001800000000000000144440005"
+        "83777777"
+    )
+
+
+@given(u24, sacks)
+def test_sack_round_trip(qpn: int, sack: Sack) -> None:
+    packed = control.pack_sack(qpn, sack)
+    assert len(packed) == 12 + control.SACK_LENGTH == 48
+    assert control.parse_sack(packed, 12) == sack
+
+
+@given(u24, st.builds(Nack, st.integers(0, 255), u32, u16, u16, u24, u16))
+def test_nack_round_trip(qpn: int, nack: Nack) -> None:
+    packed = control.pack_nack(qpn, nack)
+    assert len(packed) == 12 + control.NACK_LENGTH == 32
+    assert packed[12 + 16] == 0x20, "cc_type 2"
+    assert control.parse_nack(packed, 12) == nack
+
+
+@given(u24, st.builds(Probe, u16, u16, u16, u16))
+def test_probe_round_trip(qpn: int, probe: Probe) -> None:
+    packed = control.pack_probe(qpn, probe)
+    assert len(packed) == 12 + control.PROBE_LENGTH == 28
+    assert packed[9:12] == bytes(3), "a probe consumes no PSN"
+    assert control.parse_probe(packed, 12) == probe
+
+
+@given(u16, st.builds(EndpointRequest, st.integers(0, 1), u32, u16))
+def test_endpoint_request_round_trip(request_id: int, request: EndpointRequest) -> None:
+    packed = control.pack_endpoint_request(request_id, request)
+    assert len(packed) == 12 + control.REQUEST_LENGTH == 28
+    assert packed[5:8] == b"\0\0\2", "the reserved QPN"
+    assert int.from_bytes(packed[10:12], "big") == request_id
+    assert control.parse_endpoint_request(packed, 12) == request
+
+
+@pytest.mark.parametrize("shift", [2, 4])
+def test_endpoint_response_op_position_is_a_setting(shift: int) -> None:
+    packed = control.pack_endpoint_response(7, EndpointResponse(1, 0xBEEF), shift)
+    assert len(packed) == 12 + control.RESPONSE_LENGTH == 48
+    assert int.from_bytes(packed[12:14], "big") == 1 << shift
+    assert packed[12 + 28 : 12 + 30] == b"\xbe\xef"
+    assert control.parse_endpoint_response(packed, 12, shift) == EndpointResponse(1, 0xBEEF)

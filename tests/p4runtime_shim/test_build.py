@@ -1,0 +1,101 @@
+"""Compilation: the cache, concurrent builds, a missing compiler, clean code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from p4runtime_shim import build, native
+from p4runtime_shim.codegen import generate
+from p4runtime_shim.errors import BuildError
+from p4runtime_shim.program import load_program
+from tests.p4runtime_shim import programs
+from tests.p4runtime_shim.builder import Builder, send_to
+
+FAST = build.BuildOptions(flags=("-O0",))
+
+
+def program(port: int) -> str:
+    builder = Builder()
+    builder.run(builder.action("a", [send_to(port)]))
+    return builder.text()
+
+
+def test_equal_programs_share_an_object_and_others_do_not(tmp_path: Path) -> None:
+    first = build.build(program(1), cache=tmp_path, options=FAST)
+    stamp = first.stat().st_mtime_ns
+    assert build.build(program(1), cache=tmp_path, options=FAST) == first
+    assert first.stat().st_mtime_ns == stamp
+    assert build.build(program(2), cache=tmp_path, options=FAST) != first
+    assert build.build(program(1), cache=tmp_path, options=build.BuildOptions(flags=("-O1",))) != first
+    assert not list(tmp_path.glob("**/build-*"))
+
+
+def test_processes_may_build_at_once(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib; from p4runtime_shim import build;"
+        "print(build.build(sys.stdin.read(), cache=pathlib.Path(sys.argv[1]),"
+        " options=build.BuildOptions(flags=('-O0',))))"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(build.__file__).parents[1],
+        )
+        for _ in range(3)
+    ]
+    outputs = {process.communicate(program(1))[0] for process in running}
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert len(outputs) == 1
+    assert Path(outputs.pop().strip()).exists()
+
+
+def test_without_compiler_the_message_says_what_to_do(tmp_path: Path) -> None:
+    options = build.BuildOptions(compiler="no-such-compiler")
+    with pytest.raises(BuildError, match="apt install gcc"):
+        build.build(program(1), cache=tmp_path, options=options)
+
+
+def test_a_cache_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BuildError, match="cache directory"):
+        build.build(program(1), cache=tmp_path / "file", options=FAST)
+
+
+def test_the_default_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert build.default_cache() == Path("/somewhere/mrc-testbed")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert build.default_cache() == Path("/home/somebody/.cache/mrc-testbed")
+
+
+@pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
+def test_generated_code_is_free_of_warnings(name: str, tmp_path: Path) -> None:
+    text = programs.FABRIC.read_text() if name == "fabric" else programs.text(name)
+    source = tmp_path / "program.c"
+    source.write_text(generate(load_program(text)))
+    command = ["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    done = subprocess.run(
+        [*command, "-I", str(build.ENGINE_SOURCES), str(source)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_engine_is_free_of_warnings() -> None:
+    command = ["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    sources = sorted(str(path) for path in build.ENGINE_SOURCES.glob("*.c"))
+    done = subprocess.run([*command, *sources], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_drop_reasons_are_those_of_the_header() -> None:
+    header = (build.ENGINE_SOURCES / "switch.h").read_text()
+    assert tuple(re.findall(r"^    X\((\w+), ", header, re.MULTILINE)) == native.DROP_REASONS

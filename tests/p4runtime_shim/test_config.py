@@ -1,0 +1,184 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from p4runtime_shim.config import (
+    ConfigError,
+    check_address,
+    from_document,
+    load_file,
+    parse_interface,
+    parse_rate,
+    settings_from_options,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("100M", 100_000_000),
+        ("2.5Gbit/s", 2_500_000_000),
+        ("9600bps", 9600),
+        ("10kbit", 10_000),
+        (" 1 g ", 10**9),
+        ("0", 0),
+        (123, 123),
+        (1e9, 10**9),
+        ("1.5t", 1_500_000_000_000),
+    ],
+)
+def test_rates(text: object, rate: int) -> None:
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1M", "1MB", "1e", None, True, [], "99999999999999T", float("nan")])
+def test_what_is_no_rate(text: object) -> None:
+    with pytest.raises(ConfigError, match="rate"):
+        parse_rate(text)
+
+
+def test_interfaces() -> None:
+    assert parse_interface("1@eth0") == (1, "eth0")
+    assert parse_interface("0@t0-0p0@x") == (0, "t0-0p0@x")
+
+
+@pytest.mark.parametrize(
+    "text", ["eth0", "@eth0", "1@", "-1@eth0", "511@eth0", "x@eth0", "1@a/b", "1@" + 16 * "a", "٣@eth0"]
+)
+def test_what_is_no_interface(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_interface(text)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9559", "[::1]:0", "localhost:65535", "unix:/run/x", "unix-abstract:x"])
+def test_addresses(address: str) -> None:
+    check_address(address)
+
+
+@pytest.mark.parametrize("address", ["", "9559", ":9559", "host:", "host:x", "host:65536", "unix:"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(ConfigError, match="address"):
+        check_address(address)
+
+
+def test_a_file_with_everything(tmp_path: Path) -> None:
+    file = tmp_path / "switches.yaml"
+    file.write_text(
+        """
+grpc: unix:/run/mrc/x.sock
+switches:
+  - name: t0-0@p0
+    device_id: 1
+    ports: {1: a1, "2": a2}
+    rates: {1: 100M}
+    cpu_port: 510
+    program: build/fabric.json
+    seed: 7
+    queues: {queues: 4, max_packets: 64}
+    ports_down: [2]
+  - {device_id: 2, ports: {1: b1, 2: b2}, rate: 1G}
+"""
+    )
+    settings = load_file(file)
+    assert settings.grpc_address == "unix:/run/mrc/x.sock"
+    first, second = settings.switches
+    assert (first.name, first.device_id, first.ports) == ("t0-0@p0", 1, {1: "a1", 2: "a2"})
+    assert (first.rates, first.cpu_port, first.seed) == ({1: 100_000_000}, 510, 7)
+    assert (first.queues.queues, first.queues.max_packets) == (4, 64)
+    assert first.program == tmp_path / "build/fabric.json"
+    assert first.ports_down == {2}
+    assert second.rates == {1: 10**9, 2: 10**9}
+    assert second.label == "device 2"
+
+
+def test_json_is_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "switches.json"
+    file.write_text('{"switches": [{"device_id": 1, "ports": {"1": "a"}}]}')
+    assert load_file(file).switches[0].ports == {1: "a"}
+
+
+def _one(**changes: Any) -> dict[str, Any]:
+    return {"switches": [{"device_id": 1, "ports": {1: "a"}, **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (None, "mapping"),
+        ({}, "no switch"),
+        ({"switches": []}, "no switch"),
+        ({"switches": [5]}, "mapping"),
+        ({"switchs": []}, "unknown setting 'switchs'"),
+        ({"switches": [{"ports": {}}]}, "device_id is missing"),
+        (_one(device_id="1"), "device_id"),
+        (_one(device_id=-1), "device_id"),
+        (_one(device_id=True), "device_id"),
+        (_one(device_id=2**64), "device_id"),
+        (_one(port={}), "unknown setting 'port'"),
+        (_one(ports=["a"]), "ports"),
+        (_one(ports={1: "a", "1": "b"}), "port 1 is given twice"),
+        (_one(ports={1: 5}), "port 1"),
+        (_one(ports={511: "a"}), "511"),
+        (_one(ports={1: "a", 2: "a"}), "interface a is given twice"),
+        (_one(rate="1G", rates={1: "1G"}), "both rate and rates"),
+        (_one(rates={2: "1G"}), "no port 2"),
+        (_one(ports_down=[2]), "no port 2"),
+        (_one(cpu_port=1), "CPU port"),
+        (_one(cpu_port=0), "cannot be 0"),
+        (_one(queues={"queue": 3}), "unknown setting 'queue'"),
+        (_one(queues={"queues": 9}), "1 to 8"),
+        (_one(queues={"max_bytes": -1}), "max_bytes"),
+        (_one(program=5), "program"),
+        (_one(name=5), "name"),
+        ({**_one(), "grpc": 9559}, "grpc"),
+        ({**_one(), "grpc": "9559"}, "address"),
+        ({**_one(), "qdisc": 1}, "true or false"),
+        ({"switches": [{"device_id": 1}, {"device_id": 1}]}, "device id 1 is used twice"),
+        ({"switches": [{"device_id": 1, "ports": {1: "a"}}, {"device_id": 2, "ports": {1: "a"}}]}, "given twice"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(document: object, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        from_document(document, where="x.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load_file(tmp_path / "none.yaml")
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("a: [1")
+    with pytest.raises(ConfigError, match="not valid YAML") as caught:
+        load_file(bad)
+    assert "\n" not in str(caught.value)
+    bad.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        load_file(bad)
+
+
+def test_options_make_one_switch() -> None:
+    settings = settings_from_options(
+        interfaces=["1@a", "2@b"], rates=["100M", "2=1G"], device_id=3, cpu_port=255, ports_down=[2]
+    )
+    (switch,) = settings.switches
+    assert switch.ports == {1: "a", 2: "b"}
+    assert switch.rates == {1: 100_000_000, 2: 1_000_000_000}
+    assert (switch.device_id, switch.cpu_port, switch.ports_down) == (3, 255, {2})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"interfaces": ["1@a", "1@b"]}, "port 1 is given twice: a and b"),
+        ({"interfaces": ["1@a", "2@a"]}, "interface a is given twice"),
+        ({"interfaces": ["1@a"], "rates": ["2=1M"]}, "no port 2"),
+        ({"interfaces": ["1@a"], "cpu_port": 1}, "CPU port"),
+        ({"interfaces": ["1@a"], "cpu_port": 600}, "600"),
+        ({"interfaces": ["1@a"], "device_id": -1}, "device id"),
+        ({"interfaces": ["1@a"], "grpc_address": "x"}, "address"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        settings_from_options(**options)

@@ -1,0 +1,156 @@
+"""Reading BMv2 JSON: what is refused, and how well the message names it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from p4runtime_shim.codegen import generate
+from p4runtime_shim.errors import InvalidProgram, SwitchError, Unsupported
+from p4runtime_shim.program import load_program
+from tests.p4runtime_shim import programs
+from tests.p4runtime_shim.builder import Builder, call, const, expression, field, send_to, wrapped
+
+Change = Callable[[Builder], object]
+
+
+def _varbit(builder: Builder) -> None:
+    builder.header_type("options_t", [("length", 8)])
+    builder.data["header_types"][-1]["fields"].append(["rest", "*"])
+
+
+def _union(builder: Builder) -> None:
+    builder.data["header_union_types"].append({"name": "u_t", "id": 0, "headers": []})
+    builder.data["header_unions"].append({"name": "u", "id": 0, "union_type": "u_t", "header_ids": []})
+
+
+def _value_set(builder: Builder) -> None:
+    builder.state("start", [])
+    builder.data["parsers"][0]["parse_states"][0]["transitions"].insert(
+        0, {"type": "parse_vset", "value": "set", "mask": None, "next_state": None}
+    )
+
+
+def _timeout(builder: Builder) -> None:
+    action = builder.action("a", [])
+    key = field("standard_metadata", "ingress_port")
+    source = {"filename": "learn.p4", "line": 31, "column": 1, "source_fragment": "macs"}
+    builder.table("macs", [("exact", key)], [action], support_timeout=True, source_info=source)
+
+
+def _primitive(builder: Builder) -> None:
+    builder.action("a", [call("frobnicate", line=12)])
+
+
+def _extern(builder: Builder) -> None:
+    builder.data["extern_instances"].append({"name": "x", "id": 0, "type": "Widget"})
+
+
+def _hash(builder: Builder) -> None:
+    builder.data["calculations"].append({"name": "c", "id": 0, "algo": "md5", "input": []})
+
+
+def _field_width(builder: Builder) -> None:
+    builder.header_type("huge_t", [("f", 4096)])
+
+
+def _operation(builder: Builder) -> None:
+    tree = expression("???", const(1), const(2))
+    builder.action("a", [call("assign", field("standard_metadata", "egress_spec"), wrapped(tree), line=40)])
+
+
+def _endless_shift(builder: Builder) -> None:
+    amount = field("standard_metadata", "packet_length")
+    tree = expression(">", expression("<<", const(1), amount), const(2))
+    parameter = wrapped(expression("b2d", None, tree))
+    builder.action("a", [call("assign", field("standard_metadata", "egress_spec"), parameter, line=50)])
+
+
+@pytest.mark.parametrize(
+    ("change", "construct", "place"),
+    [
+        (_varbit, "varbit field 'rest' in header type options_t", (None, 0)),
+        (_union, "header union", (None, 0)),
+        (_value_set, "parser value set", (None, 0)),
+        (_timeout, "idle timeout (support_timeout) in table macs", ("learn.p4", 31)),
+        (_primitive, "primitive 'frobnicate'", ("test.p4", 12)),
+        (_extern, "extern 'Widget'", (None, 0)),
+        (_hash, "hash algorithm 'md5'", (None, 0)),
+        (_field_width, "4096 bits", (None, 0)),
+        (_operation, "operation '???'", ("test.p4", 40)),
+        (_endless_shift, "shift left", ("test.p4", 50)),
+    ],
+)
+def test_unsupported_constructs_are_named_with_their_place(
+    change: Change, construct: str, place: tuple[str | None, int]
+) -> None:
+    builder = Builder()
+    change(builder)
+    with pytest.raises(Unsupported) as caught:
+        generate(load_program(builder.text()))
+    assert construct in str(caught.value)
+    assert (caught.value.file, caught.value.line) == place
+    if place[0]:
+        assert f"({place[0]}:{place[1]})" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "{}", '{"headers": 3}', '{"header_types": [3]}'])
+def test_what_is_not_a_program_is_invalid(text: str) -> None:
+    with pytest.raises((InvalidProgram, Unsupported)):
+        load_program(text)
+
+
+def test_the_future_format_is_refused() -> None:
+    builder = Builder()
+    builder.data["__meta__"]["version"] = [3, 0]
+    with pytest.raises(InvalidProgram, match="version"):
+        load_program(builder.text())
+
+
+def _spoil(rng: random.Random, data: Any) -> None:
+    """Change one random place of the JSON."""
+    while True:
+        if not isinstance(data, dict | list) or not data:
+            return
+        key = rng.choice(list(data)) if isinstance(data, dict) else rng.randrange(len(data))
+        if isinstance(data[key], dict | list) and data[key] and rng.random() < 0.9:
+            data = data[key]
+            continue
+        choice = rng.randrange(6)
+        if choice == 0:
+            del data[key]
+        else:
+            data[key] = [None, -1, "", [], {"type": "field", "value": ["a", "b"]}][choice - 1]
+        return
+
+
+@pytest.mark.parametrize("name", programs.NAMES)
+def test_spoilt_programs_give_a_program_or_a_clear_error(name: str) -> None:
+    """No exception but ours comes out of the loader and the generator, whatever the JSON."""
+    print("seed: name of the program")
+    rng = random.Random(name)
+    original = programs.text(name)
+    for _ in range(150):
+        data = json.loads(original)
+        for _ in range(rng.randint(1, 2)):
+            _spoil(rng, data)
+        try:
+            generate(load_program(json.dumps(data)))
+        except SwitchError as error:
+            assert str(error)  # noqa: PT017
+
+
+def test_names_are_what_the_control_plane_uses() -> None:
+    program = load_program(programs.text("keys"))
+    assert "MyIngress.ternary_t" in [table.name for table in program.tables]
+    assert program.error("StackOutOfBounds") == 3
+
+
+def test_the_same_program_gives_the_same_code() -> None:
+    builder = Builder()
+    builder.run(builder.action("a", [send_to(1)]))
+    assert generate(load_program(builder.text())) == generate(load_program(builder.text()))

@@ -1,0 +1,256 @@
+"""The Switch as a device: the fabric program on it, hostile input, threads, and all of it under the sanitizers."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from p4runtime_shim.errors import NotFound
+from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.switch import Switch
+from p4runtime_shim.values import (
+    ActionCall,
+    CloneSession,
+    CounterValue,
+    Entry,
+    Exact,
+    GroupRef,
+    Lpm,
+    QueueConfig,
+    Replica,
+)
+from tests.p4runtime_shim import programs
+
+F = "FabricIngress."
+BLOCK = 0xFC000000
+OWN, NEXT, NIC = 0x2000, 0x4001, 0x6003
+NEXT_MAC = 0x02000000AA01
+
+
+@pytest.fixture
+def fabric() -> Iterator[Switch]:
+    pipeline = Pipeline.load(programs.FABRIC.read_text())
+    with Switch(pipeline, ports=range(1, 9), seed=0) as made:
+        yield made
+
+
+def address(*usids: int) -> bytes:
+    words = [BLOCK >> 16, BLOCK & 0xFFFF, *usids]
+    return b"".join(word.to_bytes(2, "big") for word in words).ljust(16, b"\0")
+
+
+def ipv6(
+    destination: bytes, payload: bytes, *, hop_limit: int = 64, header: int = 41, label: int = 0, dscp: int = 0
+) -> bytes:
+    first = (6 << 28 | dscp << 22 | label).to_bytes(4, "big")
+    source = bytes.fromhex("fd00006d726300000000000000000001")
+    return first + len(payload).to_bytes(2, "big") + bytes([header, hop_limit]) + source + destination + payload
+
+
+def ethernet(payload: bytes) -> bytes:
+    return bytes.fromhex("02000000000102000000000286dd") + payload
+
+
+def locator(usid: int) -> int:
+    return BLOCK << 16 | usid
+
+
+def configure(switch: Switch) -> None:
+    switch.table_insert(
+        F + "usid_endpoint.usid_local",
+        Entry((Exact(locator(OWN)),), ActionCall(F + "usid_endpoint.usid_shift")),
+    )
+    switch.table_insert(
+        F + "usid_endpoint.usid_next",
+        Entry((Exact(locator(NEXT)),), ActionCall(F + "usid_endpoint.set_egress", (5, NEXT_MAC))),
+    )
+    switch.table_insert(
+        F + "traffic_class.traffic_class",
+        Entry((Exact(46),), ActionCall(F + "traffic_class.set_priority", (7,))),
+    )
+
+
+def test_usid_is_shifted_and_sent_to_its_neighbour(fabric: Switch) -> None:
+    configure(fabric)
+    inner = ipv6(bytes(15) + b"\x02", bytes.fromhex("c00012b7") + bytes(4) + os.urandom(4096), header=17)
+    fabric.receive(1, ethernet(ipv6(address(OWN, NEXT, 0x2001, NIC), inner)), 0)
+    expected = ethernet(ipv6(address(NEXT, 0x2001, NIC), inner, hop_limit=63))
+    expected = NEXT_MAC.to_bytes(6, "big") + bytes.fromhex("020000000001") + expected[12:]
+    assert fabric.ready() == [5]
+    assert fabric.transmit(5, 0) == expected
+    counter = fabric.direct_counter_read(F + "usid_endpoint.usid_next", (Exact(locator(NEXT)),))
+    assert counter == CounterValue(1, len(expected))
+
+
+def test_control_overtakes_data(fabric: Switch) -> None:
+    configure(fabric)
+    for dscp in (0, 0, 46):
+        fabric.receive(1, ethernet(ipv6(address(OWN, NEXT, NIC), b"x" * 40, dscp=dscp)), 0)
+    classes = []
+    while (frame := fabric.transmit(5, 0)) is not None:
+        classes.append((int.from_bytes(frame[14:16], "big") >> 6) & 63)
+    assert classes == [46, 0, 0]
+
+
+def test_plain_ipv6_is_spread_over_the_group_by_flow_label(fabric: Switch) -> None:
+    for member in range(4):
+        call = ActionCall(F + "ipv6_route.set_egress", (member + 1, NEXT_MAC + member))
+        fabric.member_add(F + "ipv6_route.ecmp", member + 1, call)
+    fabric.group_add(F + "ipv6_route.ecmp", 1, [(member, 1) for member in range(1, 5)])
+    fabric.table_insert(F + "ipv6_route.ipv6_route", Entry((Lpm(0xFD00 << 112, 16),), GroupRef(1)))
+    destination = bytes.fromhex("fd00006d726300010000000000000001")
+    for label in range(400):
+        fabric.receive(6, ethernet(ipv6(destination, bytes(8), header=17, label=label)), 0)
+    sent = [fabric.stats().ports[port].queued_packets for port in range(1, 5)]
+    assert sum(sent) == 400
+    assert min(sent) > 60
+
+
+MALFORMED = [
+    ethernet(ipv6(address(OWN, NEXT), b"x" * 10))[:40],
+    bytes(60),
+    ethernet(ipv6(address(OWN, NEXT), b"x" * 10, header=59))[:-1],
+]
+EXPIRED = [ethernet(ipv6(address(OWN, NEXT), b"x" * 10, hop_limit=1, header=59))]
+NO_NEIGHBOUR = [ethernet(ipv6(address(OWN), b"x" * 10, header=59))]
+
+
+def test_drops_are_counted_by_the_program(fabric: Switch) -> None:
+    """Every drop is counted once, and different reasons in different cells."""
+    configure(fabric)
+    pipeline = fabric.pipeline
+    assert pipeline is not None
+    name = next(name for name in pipeline.counters if name.endswith("drop_reasons"))
+    reasons: list[int] = []
+    for frames in (MALFORMED, EXPIRED, NO_NEIGHBOUR):
+        before = [cell.packets for cell in fabric.counter_read_all(name)]
+        for frame in frames:
+            fabric.receive(1, frame, 0)
+        assert fabric.ready() == []
+        after = [cell.packets for cell in fabric.counter_read_all(name)]
+        grown = {index: b - a for index, (a, b) in enumerate(zip(before, after, strict=True)) if a != b}
+        assert list(grown.values()) == [len(frames)]
+        reasons.extend(grown)
+    assert len(set(reasons)) == 3
+
+
+def exercise(pipeline: Pipeline, seed: int, rounds: int) -> None:
+    """Random frames through a program whose tables hold whatever could be put into them."""
+    rng = random.Random(seed)
+    queues = QueueConfig(max_packets=20, buffer_packets=64, max_frame=2048)
+    with Switch(pipeline, ports=range(8), seed=seed, queues=queues) as switch:
+        for number in range(16):
+            replicas = tuple(Replica(rng.randrange(511), number) for _ in range(rng.randint(0, 4)))
+            switch.multicast_set(number + 1, replicas)
+            switch.clone_session_set(number, CloneSession(replicas, rng.choice([0, 10])))
+        valid = [bytes([what, rng.randrange(9)]) for what in range(12)] + [b"P4"]
+        now = 0
+        for _ in range(rounds):
+            now += rng.randrange(2_000_000)
+            size = rng.choice([0, 1, 2, 3, 8, 14, 20, 34, 54, 94, 200, 2048, 2049, rng.randrange(2100)])
+            frame = rng.choice(valid) + rng.randbytes(size) if rng.random() < 0.7 else rng.randbytes(size)
+            if rng.random() < 0.3:
+                frame = (
+                    bytes.fromhex("020000000001020000000002") + rng.choice([b"\x08\x00\x45", b"\x86\xdd\x60"]) + frame
+                )
+            switch.receive(rng.randrange(10), frame, now)
+            if rng.random() < 0.02:
+                switch.port_changed(rng.randrange(8), rng.random() < 0.7, now)
+            if rng.random() < 0.02:
+                switch.set_port_rate(rng.randrange(8), rng.choice([0, 1000, 10**9]))
+            if rng.random() < 0.5:
+                port = rng.randrange(8)
+                while switch.transmit(port, now) is not None:
+                    pass
+            switch.wakeup()
+        switch.take_digests()
+        switch.stats()
+
+
+@pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
+def test_hostile_frames(name: str) -> None:
+    pipeline = Pipeline.load(programs.FABRIC.read_text()) if name == "fabric" else programs.pipeline(name)
+    exercise(pipeline, seed=1, rounds=3000)
+
+
+def test_threads_may_call_at_once(fabric: Switch) -> None:
+    """Packets and table writes from several threads: nothing is lost, nothing breaks."""
+    configure(fabric)
+    frame = ethernet(ipv6(address(OWN, NEXT, NIC), b"x" * 100))
+    count, received, stop = 3000, [], threading.Event()
+    fabric.set_queue_limits(5, max_packets=0)
+
+    def packets() -> None:
+        for _ in range(count):
+            fabric.receive(1, frame, 0)
+            while (out := fabric.transmit(5, 0)) is not None:
+                received.append(len(out))
+
+    def writes() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            entry = Entry((Exact(number & 63),), ActionCall(F + "traffic_class.set_priority", (1,)))
+            try:
+                fabric.table_delete(F + "traffic_class.traffic_class", entry.match)
+            except NotFound:
+                fabric.table_insert(F + "traffic_class.traffic_class", entry)
+
+    workers = [threading.Thread(target=packets) for _ in range(2)]
+    writer = threading.Thread(target=writes)
+    writer.start()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    stop.set()
+    writer.join()
+    while (out := fabric.transmit(5, 0)) is not None:
+        received.append(len(out))
+    assert len(received) == 2 * count
+
+
+SANITIZED = """
+import sys
+from pathlib import Path
+from p4runtime_shim.build import BuildOptions
+from p4runtime_shim.pipeline import Pipeline
+from tests.p4runtime_shim import programs, test_switch
+flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+options = BuildOptions(flags=flags)
+for name in [*programs.NAMES, "fabric"]:
+    text = programs.FABRIC.read_text() if name == "fabric" else programs.text(name)
+    pipeline = Pipeline.load(text, cache=Path(sys.argv[1]), options=options)
+    test_switch.exercise(pipeline, seed=2, rounds=1500)
+    print("clean", name)
+"""
+
+
+def _runtime(name: str) -> str | None:
+    done = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=False)
+    path = done.stdout.strip()
+    return path if os.path.isabs(path) and os.path.exists(path) else None
+
+
+def test_hostile_frames_under_the_sanitizers(tmp_path: Path) -> None:
+    asan = _runtime("libasan.so")
+    if asan is None or _runtime("libubsan.so") is None:
+        pytest.skip("the compiler has no address or undefined behaviour sanitizer")
+    environment = os.environ | {"LD_PRELOAD": asan, "ASAN_OPTIONS": "detect_leaks=0"}
+    done = subprocess.run(
+        [sys.executable, "-c", SANITIZED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("clean") == len(programs.NAMES) + 1

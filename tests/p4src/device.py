@@ -1,0 +1,126 @@
+"""The fabric program on an embedded switch with a hand-driven clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from p4runtime_shim.switch import Pipeline, Switch
+from p4runtime_shim.values import ActionCall, CounterValue, Entry, Exact, GroupRef, Lpm, MemberRef, QueueConfig, Ternary
+from topologies import entries as neutral
+
+BUILD = Path(__file__).parents[2] / "p4src" / "build"
+CPU_PORT = 510
+MALFORMED, HOP_LIMIT, NO_USID, NO_ROUTE, QUEUE_FULL, ARRIVAL_LOSS, DEPARTURE_LOSS, PATH_LOSS, BLACKHOLE = range(1, 10)
+
+_pipelines: dict[Path, Pipeline] = {}
+
+
+def pipeline() -> Pipeline:
+    """The committed program, loaded once."""
+    path = BUILD / "fabric.json"
+    if path not in _pipelines:
+        _pipelines[path] = Pipeline.load(path.read_text())
+    return _pipelines[path]
+
+
+class Device:
+    """A switch that runs the program; tables and actions go by the last part of their names."""
+
+    def __init__(
+        self, ports: Iterable[int] = (1, 2, 3, 4, CPU_PORT), *, seed: int = 1, queue_packets: int = 1024
+    ) -> None:
+        self.pipeline = pipeline()
+        self.ports = tuple(ports)
+        queues = QueueConfig(max_packets=queue_packets, buffer_packets=8192)
+        self.switch = Switch(self.pipeline, ports=self.ports, seed=seed, queues=queues)
+        self.now = 0
+        self._tables = {_last(table.name): table for table in self.pipeline.program.tables}
+
+    def write(self, *entries: neutral.TableEntry) -> None:
+        """Insert entries."""
+        for entry in entries:
+            table = self._tables[entry.table]
+            self.switch.table_insert(table.name, self._entry(entry))
+
+    def delete(self, *entries: neutral.TableEntry) -> None:
+        """Delete entries."""
+        for entry in entries:
+            own = self._entry(entry)
+            self.switch.table_delete(self._tables[entry.table].name, own.match, own.priority)
+
+    def group(self, members: dict[int, tuple[int, int]], groups: dict[int, dict[int, int]]) -> None:
+        """Members (id -> port, dmac) and groups (id -> member -> weight) of the ECMP selector."""
+        selector = next(name for name in self.pipeline.profiles if _last(name) == "ecmp")
+        action = next(name for name in self.pipeline.actions if name.endswith("ipv6_route.set_egress"))
+        for number, args in members.items():
+            self.switch.member_add(selector, number, ActionCall(action, args))
+        for number, weights in groups.items():
+            self.switch.group_add(selector, number, tuple(weights.items()))
+
+    def program(self, entries: neutral.SwitchEntries) -> None:
+        """All static entries of a switch of a fabric."""
+        members = {m.member_id: (dict(m.action.args)["port"], dict(m.action.args)["dmac"]) for m in entries.members}
+        self.group(members, {group.group_id: dict(group.members) for group in entries.groups})
+        self.write(*entries.entries)
+
+    def send(self, port: int, frame: bytes) -> None:
+        """A frame arrives."""
+        self.switch.receive(port, frame, self.now)
+
+    def take(self, port: int) -> list[bytes]:
+        """All that a port has to send now."""
+        frames = []
+        while (frame := self.switch.transmit(port, self.now)) is not None:
+            frames.append(frame)
+        return frames
+
+    def pass_through(self, port: int, frame: bytes) -> dict[int, list[bytes]]:
+        """What comes out, by port, when a frame goes in."""
+        self.send(port, frame)
+        return {number: frames for number in self.ports if (frames := self.take(number))}
+
+    def drops(self) -> dict[int, int]:
+        """Packets dropped, by reason, without those that are zero."""
+        cells = self.switch.counter_read_all("drop_reasons")
+        return {reason: cell.packets for reason, cell in enumerate(cells) if cell.packets}
+
+    def counter(self, name: str, index: int) -> CounterValue:
+        """A cell of an indirect counter, by the last part of its name."""
+        full = next(found for found in self.pipeline.counters if _last(found) == name)
+        return self.switch.counter_read(full, index)
+
+    def hits(self, entry: neutral.TableEntry) -> CounterValue:
+        """The direct counter of an entry."""
+        own = self._entry(entry)
+        return self.switch.direct_counter_read(self._tables[entry.table].name, own.match, own.priority)
+
+    def queued(self, port: int, priority: int = 0) -> int:
+        """Bytes of data that the program believes to wait in a queue."""
+        return self.switch.register_read("queue_bytes", port << 3 | priority)
+
+    def _entry(self, entry: neutral.TableEntry) -> Entry:
+        match = tuple(_match(key) for key in entry.match)
+        target = entry.target
+        if isinstance(target, neutral.MemberRef):
+            return Entry(match, MemberRef(target.member_id), entry.priority)
+        if isinstance(target, neutral.GroupRef):
+            return Entry(match, GroupRef(target.group_id), entry.priority)
+        program = self.pipeline.program
+        actions = (program.actions[position] for position in self._tables[entry.table].actions)
+        action = next(action for action in actions if _last(action.name) == target.name)
+        given = dict(target.args)
+        args = tuple(given[_last(param.name)] for param in action.params)
+        return Entry(match, ActionCall(action.name, args), entry.priority)
+
+
+def _match(key: neutral.Match) -> Exact | Lpm | Ternary:
+    if isinstance(key, neutral.Exact):
+        return Exact(key.value)
+    if isinstance(key, neutral.Lpm):
+        return Lpm(key.value, key.prefix_len)
+    return Ternary(key.value, key.mask)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]

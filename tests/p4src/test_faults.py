@@ -1,0 +1,145 @@
+"""Faults in the data plane: loss and corruption per port and direction, loss on one path, and a silent switch."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tests.p4src.device import ARRIVAL_LOSS, BLACKHOLE, CPU_PORT, DEPARTURE_LOSS, PATH_LOSS, Device
+from tests.p4src.packets import NIC_A, NIC_B, Packet, mrc, plain, usids
+from tests.p4src.scene import DMAC, OWN, arrival, departure, path_loss, route
+
+ALWAYS = 10**9
+HALF = ALWAYS // 2
+PACKET = mrc(OWN, 0x4001, 0x2002, 0x6001)
+FORWARDED = PACKET.forwarded(usids(0x4001, 0x2002, 0x6001), DMAC[2]).pack()
+
+
+def survivors(device: Device, count: int, port: int = 1, packet: Packet = PACKET) -> int:
+    return sum(bool(device.pass_through(port, packet.pack())) for _ in range(count))
+
+
+def flipped(got: bytes, sent: bytes) -> list[int]:
+    """Positions (byte) of the bits that differ, one for each bit."""
+    assert len(got) == len(sent)
+    return [index for index, (a, b) in enumerate(zip(got, sent, strict=True)) for bit in range(8) if (a ^ b) >> bit & 1]
+
+
+def test_loss_on_arrival_hits_one_port_only(device: Device) -> None:
+    fault = arrival(1, lose=ALWAYS)
+    device.write(fault)
+    assert survivors(device, 50) == 0
+    assert survivors(device, 50, port=3) == 50
+    assert device.drops() == {ARRIVAL_LOSS: 50}
+    assert device.hits(fault).packets == 50
+    device.delete(fault)
+    assert survivors(device, 50) == 50
+
+
+def test_loss_on_departure_hits_one_port_only(device: Device) -> None:
+    device.write(departure(2, lose=ALWAYS))
+    assert survivors(device, 50) == 0
+    assert survivors(device, 50, packet=mrc(OWN, 0x4002)) == 50
+    assert device.drops() == {DEPARTURE_LOSS: 50}
+
+
+@pytest.mark.parametrize("fault", [arrival(1, lose=HALF), departure(2, lose=HALF), path_loss(PACKET.outer.dst, HALF)])
+def test_random_loss_is_as_frequent_as_it_should_be(device: Device, fault: object) -> None:
+    device.write(fault)  # type: ignore[arg-type]
+    assert 1800 < survivors(device, 4000) < 2200
+
+
+def test_a_probability_of_nothing_does_nothing(device: Device) -> None:
+    device.write(arrival(1), departure(2), path_loss(PACKET.outer.dst, 0))
+    assert all(device.pass_through(1, PACKET.pack()) == {2: [FORWARDED]} for _ in range(200))
+    assert device.drops() == {}
+
+
+@pytest.mark.parametrize("fault", [arrival(1, corrupt=ALWAYS), departure(2, corrupt=ALWAYS)], ids=["in", "out"])
+def test_corruption_flips_one_bit_that_the_packets_own_crc_covers(device: Device, fault: object) -> None:
+    device.write(fault)  # type: ignore[arg-type]
+    hit = set()
+    for _ in range(600):
+        ((_, (frame,)),) = device.pass_through(1, PACKET.pack()).items()
+        (position,) = flipped(frame, FORWARDED)
+        hit.add(position)
+    first = 14 + 40 + 40 + 8
+    assert hit == set(range(first, first + 16))
+    assert device.counter("arrival_damaged", 1).packets + device.counter("departure_damaged", 2).packets == 600
+
+
+@pytest.mark.parametrize(
+    ("packet", "source_at"),
+    [
+        (dataclasses.replace(PACKET, udp=None), 14 + 40 + 8),
+        (dataclasses.replace(PACKET, body=bytes(15)), 14 + 40 + 8),
+        (dataclasses.replace(plain(), udp=None, other=58), 14 + 8),
+    ],
+    ids=["no UDP", "short UDP", "ICMPv6"],
+)
+def test_other_packets_are_corrupted_in_the_source_address(device: Device, packet: Packet, source_at: int) -> None:
+    device.write(arrival(1, corrupt=ALWAYS), route(NIC_B, 2))
+    target = NIC_B if packet.inner is None else usids(0x4001, 0x2002, 0x6001)
+    for _ in range(50):
+        ((_, (frame,)),) = device.pass_through(1, packet.pack()).items()
+        (position,) = flipped(frame, packet.forwarded(target, DMAC[2]).pack())
+        assert source_at <= position < source_at + 16
+
+
+def test_half_corrupted(device: Device) -> None:
+    device.write(arrival(1, corrupt=HALF))
+    damaged = sum(device.pass_through(1, PACKET.pack()) != {2: [FORWARDED]} for _ in range(2000))
+    assert 850 < damaged < 1150
+
+
+def test_loss_on_one_path_spares_all_others(device: Device) -> None:
+    device.write(path_loss(PACKET.outer.dst, ALWAYS))
+    assert survivors(device, 20) == 0
+    assert survivors(device, 20, packet=mrc(OWN, 0x4002, 0x2002, 0x6001)) == 20
+    assert survivors(device, 20, packet=mrc(OWN, 0x4001, 0x2002, 0x6002)) == 20
+    assert device.drops() == {PATH_LOSS: 20}
+
+
+def test_loss_on_one_path_of_one_sender_spares_the_others(device: Device) -> None:
+    device.write(path_loss(PACKET.outer.dst, ALWAYS, src=NIC_A))
+    assert survivors(device, 20) == 0
+    other = dataclasses.replace(PACKET, outer=dataclasses.replace(PACKET.outer, src=NIC_A + 1))
+    assert survivors(device, 20, packet=other) == 20
+
+
+def test_a_mask_names_many_paths_at_once(device: Device) -> None:
+    through_one_t1 = ((1 << 64) - 1) << 64  # block, own uSID, T1
+    device.write(path_loss(PACKET.outer.dst, ALWAYS, mask=through_one_t1))
+    assert survivors(device, 20, packet=mrc(OWN, 0x4001, 0x2003, 0x6002)) == 0
+    assert survivors(device, 20, packet=mrc(OWN, 0x4002, 0x2003, 0x6002)) == 20
+
+
+def test_a_silent_switch_forwards_nothing_and_tells_nobody(device: Device) -> None:
+    fault = arrival(None, blackhole=True)
+    device.write(fault, arrival(1, lose=0))
+    for port in (1, 2, 3, 4):
+        assert device.pass_through(port, PACKET.pack()) == {}
+        assert device.pass_through(port, PACKET.with_outer(hops=1).pack()) == {}
+    assert device.drops() == {BLACKHOLE: 8}
+    device.delete(fault)
+    assert device.pass_through(1, PACKET.pack()) == {2: [FORWARDED]}
+    assert list(device.pass_through(1, PACKET.with_outer(hops=1).pack())) == [CPU_PORT]
+
+
+def test_one_port_can_be_silent(device: Device) -> None:
+    device.write(arrival(1, blackhole=True))
+    assert survivors(device, 10) == 0
+    assert survivors(device, 10, port=3) == 10
+    assert device.drops() == {BLACKHOLE: 10}
+
+
+def test_the_same_seed_loses_the_same_packets() -> None:
+    from tests.p4src.scene import forwarding
+
+    runs = []
+    for seed in (7, 7, 8):
+        device = Device(seed=seed)
+        device.write(*forwarding(), arrival(1, lose=HALF))
+        runs.append([bool(device.pass_through(1, PACKET.pack())) for _ in range(200)])
+    assert runs[0] == runs[1] != runs[2]

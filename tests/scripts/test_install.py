@@ -1,0 +1,173 @@
+"""The installer on machines that are not this one: a copy in an empty folder, stand-ins for the commands it runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SYSTEMS = {
+    "bookworm": 'ID=debian\nVERSION_ID="12"\nNAME="Debian GNU/Linux"\n',
+    "jammy": 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="22.04"\n',
+    "noble": 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n',
+}
+UNSUPPORTED = {
+    "bullseye": 'ID=debian\nVERSION_ID="11"\n',
+    "focal": 'ID=ubuntu\nVERSION_ID="20.04"\n',
+    "fedora": "ID=fedora\nVERSION_ID=41\n",
+    "rolling": "ID=arch\n",
+    "unstable": "ID=debian\n",
+    "empty": "",
+}
+
+
+class Machine:
+    """A folder with the installer in it, commands that stand in for the system's, and a log of those that were run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "log"
+        self.log.touch()
+        self.commands = folder / "commands"
+        self.commands.mkdir()
+        (folder / "scripts").mkdir()
+        shutil.copy(ROOT / "scripts/install", folder / "scripts/install")
+        (folder / "pyproject.toml").write_text("[project]\n")
+        self.system("bookworm")
+        self.has("dpkg-query", "echo 'ii '")
+        self.has("id", "echo 0")
+        self.has("apt-get", f'echo apt-get "$@" >>{self.log}')
+        self.python(f'echo python "$@" >>{self.log}')
+
+    def has(self, command: str, does: str) -> None:
+        """Put a shell script where `command` is looked up."""
+        self._script(self.commands / command, does)
+
+    def python(self, does: str) -> None:
+        """A virtual environment whose Python does something."""
+        (self.folder / ".venv/bin").mkdir(parents=True, exist_ok=True)
+        self._script(self.folder / ".venv/bin/python", does)
+
+    def system(self, name: str) -> None:
+        (self.folder / "os-release").write_text({**SYSTEMS, **UNSUPPORTED}[name])
+
+    def install(self, kind: str = "runtime", *, by: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        """Run the installer; `by` is a command that runs it."""
+        return subprocess.run(
+            [*by, self.folder / "scripts/install", kind, self.folder / "os-release"],
+            env={"PATH": f"{self.commands}:{os.environ['PATH']}", "TMPDIR": str(self.folder)},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    def did(self) -> list[str]:
+        """Lines logged since the last call."""
+        lines = self.log.read_text().splitlines()
+        self.log.write_text("")
+        return lines
+
+    def _script(self, path: Path, does: str) -> None:
+        path.write_text(f"#!/bin/sh\n{does}\n")
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def refusal(machine: Machine, kind: str = "runtime") -> str:
+    """The one sentence that the installer ends with."""
+    result = machine.install(kind)
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    return result.stderr.strip()
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_where_all_is_there_a_second_run_does_nothing(machine: Machine, system: str) -> None:
+    machine.system(system)
+    first = machine.install()
+    assert (first.returncode, first.stderr) == (0, "")
+    assert machine.did()[-1].endswith("-e .")
+    second = machine.install()
+    assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
+    assert machine.did() == []
+
+
+def test_the_development_environment_serves_the_runtime_too(machine: Machine) -> None:
+    machine.install("dev")
+    assert machine.did()[-1].endswith("-e .[dev]")
+    machine.install("runtime")
+    assert machine.did() == []
+
+
+def test_a_changed_project_is_installed_again(machine: Machine) -> None:
+    machine.install()
+    machine.did()
+    (machine.folder / "pyproject.toml").write_text('[project]\nname = "other"\n')
+    machine.install()
+    assert machine.did()[-1].endswith("-e .")
+
+
+@pytest.mark.parametrize("system", UNSUPPORTED)
+def test_another_system_is_refused_before_anything_is_touched(machine: Machine, system: str) -> None:
+    machine.system(system)
+    assert refusal(machine).startswith("This system is not supported: use Debian 12 or Ubuntu 22.04 or newer")
+    assert machine.did() == []
+
+
+def test_a_system_that_does_not_say_what_it_is(machine: Machine) -> None:
+    (machine.folder / "os-release").unlink()
+    assert "not supported" in refusal(machine)
+
+
+def test_missing_packages_are_installed_by_root_only(machine: Machine) -> None:
+    machine.has("dpkg-query", 'case "$*" in *gcc*) exit 1 ;; *) echo "ii " ;; esac')
+    machine.has("id", "echo 1000")
+    assert refusal(machine) == "Debian packages are missing (gcc): run this once with sudo."
+    assert machine.did() == []
+    machine.has("id", "echo 0")
+    assert machine.install().returncode == 0
+    assert machine.did()[:2] == ["apt-get update", "apt-get install -y --no-install-recommends gcc"]
+
+
+@pytest.mark.parametrize(("system", "hint"), [("bookworm", "try again"), ("jammy", "universe")])
+def test_when_apt_fails_its_words_and_an_advice_are_shown(machine: Machine, system: str, hint: str) -> None:
+    machine.system(system)
+    machine.has("dpkg-query", 'case "$*" in *mininet*) exit 1 ;; *) echo "ii " ;; esac')
+    machine.has("apt-get", '[ "$1" = update ] || { echo "E: Unable to locate package mininet" >&2; exit 100; }')
+    result = machine.install()
+    assert result.returncode == 1
+    assert result.stderr.startswith("E: Unable to locate package mininet\n")
+    assert hint in result.stderr
+    assert "all output: " in result.stderr
+
+
+def test_when_pip_fails_nothing_is_taken_for_installed(machine: Machine) -> None:
+    machine.python('case "$*" in *"-e ."*) echo "no index" >&2; exit 1 ;; esac')
+    result = machine.install()
+    assert result.returncode == 1
+    assert "check that a package index can be reached" in result.stderr
+    machine.python(f'echo python "$@" >>{machine.log}')
+    assert machine.install().returncode == 0
+    assert machine.did()[-1].endswith("-e .")
+
+
+def test_an_environment_of_another_user() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
+        Path(folder).chmod(0o755)
+        machine = Machine(Path(folder))
+        (machine.folder / ".venv").chmod(0o555)
+        nobody = ("setpriv", "--reuid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+        result = machine.install(by=nobody)
+    assert result.returncode == 1
+    assert result.stderr == "The virtual environment .venv is another user's: run this once with sudo.\n"
+
+
+def test_a_wrong_word(machine: Machine) -> None:
+    assert refusal(machine, "everything") == "usage: scripts/install runtime|dev"

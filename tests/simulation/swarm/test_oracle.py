@@ -1,0 +1,55 @@
+import pytest
+
+from simulation.fault_kinds import Flap, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
+from simulation.swarm.oracle import longest_damage, longest_separation, merge, paths, touched
+from simulation.swarm.scenario import PlannedFault
+from tests.simulation.worlds import small_fabric
+
+FABRIC = small_fabric()  # 2 planes, 2 T0, 2 T1, h1 h2 | h3 h4
+
+
+def planned(*faults):
+    return [PlannedFault(fault, start, end) for fault, start, end in faults]
+
+
+def test_paths_are_counted_by_plane_and_uplink():
+    assert len(paths(FABRIC, "h1", "h3")) == 4
+    assert len(paths(FABRIC, "h1", "h2")) == 2
+    assert all(len(ends) == 4 for _, ends in paths(FABRIC, "h1", "h3"))
+
+
+@pytest.mark.parametrize(
+    ("faults", "gone"),
+    [
+        ([], 0),
+        ([(LinkDown("h1@p0"), 0, 100)], 0),
+        ([(LinkDown("h1@*"), 10, 100)], 90),
+        ([(LinkDown("h1@p0"), 0, 100), (LinkDown("h3@p1"), 60, 200)], 40),
+        ([(LinkDown("h1@p0"), 0, 100), (LinkDown("h2@p1"), 0, 100)], 0),
+        ([(SwitchDead("t1-*@p*"), 0, 70)], 70),
+        ([(SwitchDead("t1-0@p*"), 0, 70)], 0),
+        ([(SwitchSilent("t0-1@p*"), 0, 70)], 70),
+        ([(LinkDown("h1@*", towards="h1"), 0, 50)], 50),  # nothing comes back
+        ([(Flap("h1@*", 5, 5), 0, 80)], 80),
+        ([(Loss("h1@*", 0.5), 0, 80)], 0),
+        ([(Loss("h1@*", 1.0), 0, 80)], 80),
+        ([(PathLoss(0), 0, 80), (PathLoss(1), 0, 80), (LinkDown("h3@p1"), 0, 60)], 60),
+        ([(LinkDown("h1@*"), 0, 50), (LinkDown("h1@*"), 55, 100)], 100),  # too short a time to be used
+        ([(LinkDown("h1@*"), 0, 50), (LinkDown("h1@*"), 80, 100)], 50),
+    ],
+)
+def test_separation(faults, gone):
+    assert longest_separation(FABRIC, planned(*faults), "h1", "h3", 10) == gone
+
+
+def test_damage_and_touch():
+    faults = planned((Loss("t0-0:t1-0@p0", 0.1), 0, 30), (LinkDown("h2@p0"), 0, 90))
+    assert longest_damage(FABRIC, faults, "h1", "h3", 0) == 30
+    assert longest_damage(FABRIC, faults, "h2", "h3", 0) == 90
+    assert not touched(FABRIC, faults, "h1")
+    assert touched(FABRIC, faults, "h2")
+
+
+def test_merging():
+    assert merge([(5, 6), (0, 2), (1, 3)]) == [(0, 3), (5, 6)]
+    assert merge([(5, 6), (0, 3)], 2) == [(0, 6)]

@@ -1,0 +1,84 @@
+"""The swarm finds nothing in a few dozen seeds, and does find what is put there."""
+
+from dataclasses import replace
+
+import pytest
+
+from mrc_host.values import CompletionOpcode, QpType
+from mrc_host.verbs.local import LocalProvider
+from simulation.fault_kinds import LinkDown
+from simulation.line import Line
+from simulation.swarm import run as swarm_run
+from simulation.swarm.run import run
+from simulation.swarm.scenario import PlannedFault, generate
+
+
+@pytest.mark.parametrize("first", range(1, 41, 5))
+def test_a_few_seeds_are_clean(first):
+    for seed in range(first, first + 5):
+        assert run(generate(seed)).violations == (), f"replay: python -m simulation.swarm --seed {seed}"
+
+
+def test_a_run_can_be_repeated():
+    assert run(generate(7)) == run(generate(7))
+
+
+def busy_seed():
+    """A plan with MRC pairs only, immediates and no faults."""
+    for seed in range(1, 1000):
+        plan = generate(seed)
+        imms = sum(write.imm for write in plan.writes)
+        if imms > 2 and not plan.faults and all(pair.kind is QpType.MRC for pair in plan.pairs):
+            return plan
+    raise AssertionError
+
+
+def test_a_double_completion_is_found(monkeypatch):
+    honest = LocalProvider.poll_cq
+
+    def poll(self, cq, max_entries):
+        pending = self.__dict__.pop("_echo", None)
+        if pending:
+            return pending
+        found = honest(self, cq, max_entries)
+        if found and found[0].opcode is CompletionOpcode.WRITE:
+            self._echo = found[:1]
+        return found
+
+    monkeypatch.setattr(LocalProvider, "poll_cq", poll)
+    assert any("completed twice" in text for text in run(busy_seed()).violations)
+
+
+def test_a_lost_completion_is_found(monkeypatch):
+    honest = LocalProvider.poll_cq
+    monkeypatch.setattr(LocalProvider, "poll_cq", lambda self, cq, n: honest(self, cq, n) and [])
+    assert any("missing" in text for text in run(busy_seed()).violations)
+
+
+def test_wrong_bytes_are_found(monkeypatch):
+    """The damage is done in memory, behind the back of the ICRC."""
+    registered = []
+    honest = LocalProvider.register_memory
+
+    def remember(self, pd, length, access):
+        info, buffer = honest(self, pd, length, access)
+        registered.append(buffer)
+        return info, buffer
+
+    monkeypatch.setattr(LocalProvider, "register_memory", remember)
+    arrive = Line.arrive
+
+    def damage(self, frame, epoch):
+        arrive(self, frame, epoch)
+        for buffer in registered[1::4]:
+            buffer[len(buffer) // 2] ^= 1
+
+    monkeypatch.setattr("simulation.line.Line.arrive", damage)
+    assert run(busy_seed()).violations
+
+
+def test_a_failure_without_a_reason_is_found(monkeypatch):
+    """Everything is cut, but the oracle is told that nothing was."""
+    monkeypatch.setattr(swarm_run, "longest_separation", lambda fabric, faults, a, b, gap: 0)
+    broken = replace(busy_seed(), faults=(PlannedFault(LinkDown("h*", towards="t0-*"), 0, 3_600_000_000_000),))
+    assert any("failed" in text for text in run(broken).violations)

@@ -1,0 +1,34 @@
+"""The page's example runs and says what it promises."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from simulation.faults import Faults
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = (ROOT / "docs" / "simulation.md").read_text("utf-8")
+
+
+def run(*command):
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+def test_the_example_runs_and_repeats_itself():
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    first = run(sys.executable, "-c", code)
+    assert re.fullmatch(r"arrived after \d+\.\d us, \d+ packets lost, trace [0-9a-f]{32}\n", first)
+    assert run(sys.executable, "-c", code) == first
+
+
+def test_the_command_runs():
+    (command,) = re.findall(r"^python -m simulation.swarm --seed \d+$", PAGE, re.MULTILINE)
+    assert "data packets" in run(sys.executable, *command.split()[1:])
+
+
+def test_every_fault_named_there_exists():
+    paragraph = PAGE.partition("`world.faults` has")[2].partition("Each takes")[0]
+    names = re.findall(r"`([a-z_]+)`", paragraph)
+    assert len(names) > 10
+    assert all(hasattr(Faults, name) for name in names)

@@ -1,0 +1,241 @@
+import pytest
+
+from mrc_host.values import CompletionStatus, PortEvent
+from simulation.errors import FaultError
+from simulation.fault_kinds import Flap, LinkDown, Loss
+from simulation.faults import FaultState
+from simulation.world import SimulatedWorld
+from tests.simulation.worlds import GIGA, US, small_fabric, small_world, transfer
+from topologies.fabric import Endpoint
+
+
+@pytest.fixture
+def world():
+    with small_world() as made:
+        yield made
+
+
+def up(world, node, port):
+    return world.switch(node).stats().ports[port].up
+
+
+def test_a_link_that_is_down_has_no_carrier_at_either_end(world):
+    number = world.faults.link_down("t0-0:t1-1@p0")
+    assert not up(world, "t0-0@p0", 4)
+    assert not up(world, "t1-1@p0", 1)
+    assert up(world, "t0-0@p0", 3)
+    world.faults.clear(number)
+    assert up(world, "t0-0@p0", 4)
+    assert up(world, "t1-1@p0", 1)
+
+
+def test_a_link_cut_in_one_direction_keeps_its_carrier(world):
+    world.faults.link_down("t0-0:t1-1@p0", towards="t1-1@p0")
+    assert up(world, "t0-0@p0", 4)
+    assert up(world, "t1-1@p0", 1)
+    assert world.run(transfer(world)).equal
+    there, back = world.link_stats("t0-0:t1-1@p0")
+    assert there.lost == there.frames > 0
+    assert back.lost == 0
+
+
+def test_two_faults_on_one_link_both_have_to_go(world):
+    first = world.faults.link_down("h1@p1")
+    second = world.faults.port_down("h1", 1)
+    world.faults.clear(first)
+    assert not up(world, "t0-0@p1", 1)
+    world.faults.clear(second)
+    assert up(world, "t0-0@p1", 1)
+
+
+def test_a_nic_sees_its_port_go_and_come(world):
+    with world.open("h1") as context:
+        world.faults.port_down("h1", 1, at=5 * US, until=9 * US)
+        world.run(20 * US)
+        events = []
+        while (event := context.poll_event()) is not None:
+            events.append(event)
+    assert events == [PortEvent(5 * US, 1, False, True), PortEvent(9 * US, 1, True, True)]
+
+
+def test_a_dead_switch_takes_all_its_links_and_comes_back_with_its_tables(world):
+    world.faults.switch_dead("t1-0@p0", until=50 * US)
+    assert not any(port.up for port in world.switch("t1-0@p0").stats().ports.values())
+    assert not up(world, "t0-1@p0", 3)
+    assert world.run(transfer(world)).equal
+    world.run(world.now + 60 * US)
+    assert all(port.up for port in world.switch("t1-0@p0").stats().ports.values())
+    before = world.switch("t1-0@p0").stats().ports[1].tx_packets
+    world.run(world.now + 5_000 * US)  # probes bring the paths back
+    assert world.run(transfer(world, length=4 << 20)).equal
+    assert world.switch("t1-0@p0").stats().ports[2].tx_packets > before
+
+
+def test_a_silent_switch_is_up_but_swallows_everything(world):
+    world.faults.switch_silent("t1-0@p*")
+    result = world.run(transfer(world))
+    assert result.equal
+    assert result.counters.lost > 0
+    for plane in (0, 1):
+        stats = world.switch(f"t1-0@p{plane}").stats()
+        assert all(port.up for port in stats.ports.values())
+        assert all(port.rx_packets == 0 for port in stats.ports.values())
+
+
+def test_loss_and_corruption_are_survived_and_counted(world):
+    world.faults.loss("t0-0:t1-*@p0", 0.05)
+    world.faults.corruption("h3@p1", 0.05, towards="h3")
+    result = world.run(transfer(world, times=4))
+    assert result.equal
+    assert result.counters.retransmitted > 0
+    assert world.link_stats("h3@p1")[1].corrupted > 0
+    assert world.link_stats("h3@p1")[0].corrupted == 0
+    assert world.nic("h3").nic_counters()["drop_icrc"] > 0
+
+
+def test_loss_of_one_path_hits_no_other(world):
+    world.faults.path_loss(1, source="h1", destination="h3")  # plane 0, uplink 1
+    assert world.run(transfer(world)).equal
+    assert world.link_stats("h1@p0")[0].lost > 0
+    assert world.link_stats("h1@p1")[0].lost == 0
+    lost = world.link_stats("h1@p0")[0].lost
+    assert world.run(transfer(world, "h1", "h4")).equal
+    assert world.link_stats("h1@p0")[0].lost == lost
+
+
+def test_a_slower_and_a_longer_link():
+    def took(prepare):
+        with SimulatedWorld(small_fabric(planes=1), seed=1, rate=100 * GIGA) as world:
+            prepare(world.faults)
+            result = world.run(transfer(world))
+            assert result.equal
+            assert result.counters.lost == 0
+            return result.took
+
+    plain = took(lambda faults: None)
+    assert took(lambda faults: faults.rate("h1@p0", 50 * GIGA)) > 1.6 * plain
+    assert took(lambda faults: faults.delay("h3@p0", 40 * US)) > plain + 80 * US
+
+
+def test_reordering_needs_no_retransmission_to_be_right(world):
+    world.faults.reordering("*", 0.2, 3 * US)
+    assert world.run(transfer(world)).equal
+
+
+def test_flaps_by_schedule(world):
+    seen = []
+    world.faults.flap("t0-0:t1-0@p0", down=10 * US, up=20 * US, at=5 * US, until=70 * US)
+    for when in range(1, 100):
+        world.run(when * US)
+        if up(world, "t0-0@p0", 3) != (seen[-1][1] if seen else True):
+            seen.append((when, not seen[-1][1] if seen else False))
+    assert seen == [(5, False), (15, True), (35, False), (45, True), (65, False), (70, True)]
+    assert not world.clock.heap
+
+
+def test_random_flaps_follow_the_seed():
+    def changes(seed):
+        with small_world(seed) as world:
+            with world.open("h1") as context:
+                world.faults.flap("h1@p0", down=5 * US, up=20 * US, at_random=True, until=1000 * US)
+                world.run(1000 * US)
+                found = []
+                while (event := context.poll_event()) is not None:
+                    found.append(event.time)
+            return found
+
+    assert changes(1) == changes(1)
+    assert changes(1) != changes(2)
+    assert len(changes(1)) > 20
+
+
+def test_without_the_controller_traffic_goes_on(world):
+    number = world.faults.controller_gone()
+    assert not world.faults.controller_present
+    assert world.run(transfer(world)).equal
+    world.faults.clear(number)
+    assert world.faults.controller_present
+
+
+def test_faults_are_listed_while_they_last_and_told_about(world):
+    told = []
+    world.faults.watch(lambda now, record: told.append((now, record.id, record.state)))
+    a = world.faults.link_down("h1@p0", at=10 * US, until=20 * US)
+    b = world.faults.loss("h*@p1", 0.5)
+    assert [(r.id, r.fault, r.state) for r in world.faults.list()] == [
+        (a, LinkDown("h1@p0"), FaultState.SCHEDULED),
+        (b, Loss("h*@p1", 0.5), FaultState.ACTIVE),
+    ]
+    world.run(15 * US)
+    assert world.faults.list()[0].state is FaultState.ACTIVE
+    world.run(25 * US)
+    assert [r.id for r in world.faults.list()] == [b]
+    world.faults.clear_all()
+    assert world.faults.list() == ()
+    scheduled, active, cleared = FaultState
+    assert told == [
+        (0, a, scheduled), (0, b, scheduled), (0, b, active), (10 * US, a, active), (20 * US, a, cleared),
+        (25 * US, b, cleared),
+    ]  # fmt: skip
+
+
+def test_a_scheduled_fault_that_is_cleared_never_happens(world):
+    number = world.faults.link_down("h1@p0", at=10 * US)
+    world.faults.clear(number)
+    world.run(20 * US)
+    assert up(world, "t0-0@p0", 1)
+    with pytest.raises(FaultError, match=f"no fault {number}"):
+        world.faults.clear(number)
+
+
+@pytest.mark.parametrize(
+    ("add", "why"),
+    [
+        (lambda f: f.link_down("t0-9:t1-0@p0"), "no link that matches"),
+        (lambda f: f.link_down("h1@p0", towards="h2"), "leads to 'h2'"),
+        (lambda f: f.switch_dead("t2-0@p0"), "no switch that matches"),
+        (lambda f: f.port_down("h1", 9), "no port 9"),
+        (lambda f: f.add(LinkDown("h1@p0"), at=20 * US, until=10 * US), "must end later"),
+        (lambda f: f.loss("h1@p0", 1.5), "probability"),
+        (lambda f: f.corruption("h1@p0", 0), "probability"),
+        (lambda f: f.reordering("h1@p0", 0.1, 0), "1 ns or more"),
+        (lambda f: f.path_loss(77), "entropy value 77"),
+        (lambda f: f.rate("h1@p0", 0), "at least 1 bit/s"),
+        (lambda f: f.delay("h1@p0", 0), "1 ns or more"),
+        (lambda f: f.add(Flap("h1@p0", 0, 5)), "flaps"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_happens(world, add, why):
+    with pytest.raises(FaultError, match=why):
+        add(world.faults)
+    assert world.faults.list() == ()
+
+
+def test_a_fault_cannot_begin_in_the_past(world):
+    world.run(10 * US)
+    with pytest.raises(FaultError, match="already"):
+        world.faults.link_down("h1@p0", at=5 * US)
+
+
+def test_an_unreachable_peer_makes_the_queue_pair_fail_in_the_end(world):
+    world.faults.link_down("h3@*")
+
+    async def write():
+        with world.open("h1") as near, world.open("h3") as far:
+            pd, far_pd = near.alloc_pd(), far.alloc_pd()
+            region, far_region = pd.alloc_mr(100), far_pd.alloc_mr(100)
+            cq, far_cq = near.create_cq(), far.create_cq()
+            qp = pd.create_qp(cq, cq, attributes=world.attributes())
+            far_qp = far_pd.create_qp(far_cq, far_cq, attributes=world.attributes())
+            qp.connect(far_qp.address)
+            far_qp.connect(qp.address)
+            qp.post_write(region, 0, 100, far_region.address, far_region.rkey)
+            return (await cq.next()).status
+
+    assert world.run(write()) is CompletionStatus.RETRY_EXCEEDED
+
+
+def test_the_end_of_a_port_may_be_a_switch(world):
+    world.faults.port_down("t1-0@p1", 2)
+    assert not up(world, "t0-1@p1", 3)
+    assert world.fabric.link_at(Endpoint("t1-0@p1", 2)).name == "t0-1:t1-0@p1"

@@ -1,0 +1,159 @@
+import tracemalloc
+
+import pytest
+
+from experiments.collectives.exchange import LocalMeeting
+from mrc_host.values import CompletionStatus, QpType
+from mrc_host.verbs.errors import RefusedError, WaitTimeoutError
+from p4runtime_shim.values import QueueConfig
+from simulation.errors import SimulationError, StalledError
+from simulation.world import SimulatedWorld, switch_drops
+from tests.simulation.worlds import GIGA, US, small_fabric, small_world, transfer
+from topologies.clos import multi_plane_clos
+from topologies.errors import FabricError
+from topologies.fabric import Endpoint
+
+
+def test_a_write_crosses_the_fabric_at_nearly_line_rate():
+    with small_world() as world:
+        result = world.run(transfer(world, length=4 << 20))
+        assert result.equal
+        assert result.counters.lost == 0
+        goodput = (4 << 20) * 8 / result.took  # Gb/s
+        assert 0.9 * 2 * 100 < goodput < 2 * 100 * 4096 / 4262  # 96 % of two ports at most (docs/protocol.md §1.1)
+        for plane in range(2):
+            there, _ = world.link_stats(f"h1@p{plane}")
+            assert there.lost == 0
+        assert not any(switch_drops(world).values())
+
+
+def test_one_small_write_takes_the_time_of_its_path():
+    with SimulatedWorld(small_fabric(), seed=1, rate=100 * GIGA, delay=1 * US) as world:
+        took = world.run(transfer(world, length=8)).took
+        assert 8 * US < took < 10 * US  # four links there, four back
+        local = world.run(transfer(world, "h1", "h2", length=8)).took
+        assert 4 * US < local < 5 * US
+
+
+@pytest.mark.parametrize("kind", list(QpType))
+def test_every_pair_of_nics_reaches_each_other(kind):
+    with small_world() as world:
+        for source in world.fabric.nic_names:
+            for target in world.fabric.nic_names:
+                if source != target:
+                    assert world.run(transfer(world, source, target, length=10_000, kind=kind)).equal
+
+
+def test_frames_are_conserved():
+    with small_world() as world:
+        world.run(transfer(world))
+        world.run()
+        for switch in world.fabric.switches:
+            stats = world.switch(switch.name).stats()
+            assert sum(p.rx_packets for p in stats.ports.values()) == sum(p.tx_packets for p in stats.ports.values())
+            assert all(p.queued_packets == 0 for p in stats.ports.values())
+        for link in world.fabric.links:
+            for end, stats in zip((link.lower, link.upper), world.link_stats(link.name), strict=True):
+                if end.node not in world.fabric.nic_names:
+                    assert stats.frames == world.switch(end.node).stats().ports[end.port].tx_packets
+
+
+def test_an_incast_is_queued_by_the_switch_and_survived():
+    fabric = small_fabric(planes=1, hosts=8)
+    with SimulatedWorld(fabric, seed=1, rate=100 * GIGA, queues=QueueConfig(max_packets=16)) as world:
+        tasks = [world.spawn(transfer(world, f"h{n}", "h1", length=1 << 19)) for n in range(2, 9)]
+        results = [world.run(task) for task in tasks]
+        assert all(result.equal for result in results)
+        fair = 7 * (1 << 19) * 8 / 100  # ns that the last hop needs for all of it
+        assert fair < max(result.took for result in results) < 3 * fair
+
+
+def test_the_world_comes_to_rest():
+    with small_world() as world:
+        world.run(transfer(world))
+        world.run()
+        assert not world.clock.heap
+
+
+def test_blocking_calls_let_the_world_run():
+    with small_world() as world, world.open("h1") as near, world.open("h3") as far:
+        pd, far_pd = near.alloc_pd(), far.alloc_pd()
+        region, far_region = pd.alloc_mr(5000), far_pd.alloc_mr(5000)
+        region.buffer[:] = b"x" * 5000
+        cq, far_cq = near.create_cq(), far.create_cq()
+        qp = pd.create_qp(cq, cq, attributes=world.attributes())
+        far_qp = far_pd.create_qp(far_cq, far_cq, attributes=world.attributes())
+        qp.connect(far_qp.address)
+        far_qp.connect(qp.address)
+        qp.post_write(region, 0, 5000, far_region.address, far_region.rkey, imm=7)
+        assert far_cq.wait(1).imm == 7
+        assert cq.wait(1).status is CompletionStatus.SUCCESS
+        assert far_region.buffer == region.buffer
+        before = world.now
+        with pytest.raises(WaitTimeoutError):
+            cq.wait(0.5)
+        assert world.now == before + 500_000_000
+        with pytest.raises(RefusedError, match="come to rest"):
+            cq.wait()
+
+
+def test_a_coroutine_that_waits_for_nothing_is_reported():
+    with small_world() as world, world.open("h1") as context, pytest.raises(StalledError):
+        world.run(context.create_cq().next())
+
+
+def test_the_meeting_place_of_collectives_works_in_virtual_time():
+    with small_world() as world:
+        meeting = LocalMeeting(3)
+
+        async def main():
+            tasks = [world.spawn(meeting.rank(n).gather("x", n * n)) for n in range(3)]
+            return [await task for task in tasks]
+
+        assert world.run(main()) == [[0, 1, 4]] * 3
+
+
+def test_memory_does_not_grow_with_simulated_time():
+    with small_world() as world:
+        world.run(transfer(world, times=4))
+        tracemalloc.start()
+        world.run(transfer(world, times=4))
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(5):
+            world.run(transfer(world, times=4))
+        after = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert after - before < 100_000
+
+
+def test_64_nics_of_8_planes_fit():
+    fabric = multi_plane_clos("large", planes=8, t0=8, t1=8, hosts=64)
+    with SimulatedWorld(fabric, seed=1, rate=100 * GIGA) as world:
+        tasks = [world.spawn(transfer(world, f"h{n}", f"h{(n + 8) % 64 + 1}", length=50_000)) for n in range(1, 65)]
+        assert all(world.run(task).equal for task in tasks)
+
+
+def test_names_that_do_not_exist_are_refused():
+    with small_world() as world:
+        with pytest.raises(FabricError, match="did you mean"):
+            world.provider("h9")
+        with pytest.raises(FabricError, match="no switch"):
+            world.switch("t3-0@p0")
+        with pytest.raises(SimulationError, match="No link"):
+            world.line(Endpoint("h1", 7))
+
+
+def test_times_that_make_no_sense_are_refused():
+    with pytest.raises(SimulationError, match="negative"):
+        SimulatedWorld(small_fabric(), seed=1, delay=-1)
+    with small_world() as world:
+        world.run(100)
+        with pytest.raises(SimulationError, match="cannot run to 50"):
+            world.run(50)
+
+
+def test_a_closed_world_may_be_closed_again():
+    world = small_world()
+    world.run(10)
+    world.close()
+    world.close()

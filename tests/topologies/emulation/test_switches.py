@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from p4runtime_shim.config import load_file
+from topologies import addressing
+from topologies.clos import multi_plane_clos
+from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.switches import SwitchKind, address, commands, thrift_port
+from topologies.fabric import Endpoint, Fabric
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    directory = RunDirectory("demo", tmp_path)
+    directory.create()
+    return directory
+
+
+@pytest.fixture
+def fabric() -> Fabric:
+    return multi_plane_clos("demo", rate_bps=50_000_000, uplink_rate_bps=20_000_000)
+
+
+def test_one_process_carries_all_embedded_switches(fabric: Fabric, run: RunDirectory) -> None:
+    (command,) = commands(fabric, run, SwitchKind.SHIM)
+    settings = load_file(Path(command.argv[command.argv.index("--config") + 1]))
+    assert settings.grpc_address == address(run, SwitchKind.SHIM) == f"unix:{run.path}/switches.sock"
+    assert [(s.name, s.device_id) for s in settings.switches] == [(s.name, s.device_id) for s in fabric.switches]
+    t0 = settings.switches[0]
+    assert t0.ports == {p: addressing.interface_name(fabric, Endpoint("t0-0@p0", p)) for p in range(1, 7)}
+    assert t0.rates == {1: 50_000_000, 2: 50_000_000, **dict.fromkeys(range(3, 7), 20_000_000)}
+    assert t0.cpu_port == 510
+    limit = fabric.queues.bytes_at(fabric.queues.limit, 50_000_000, fabric.mtu)
+    assert t0.queues.max_packets * (fabric.mtu + 14) > limit
+    assert t0.queues.buffer_packets >= t0.queues.max_packets * len(t0.ports)
+    assert len({s.seed for s in settings.switches}) == len(settings.switches), "ECMP differs from switch to switch"
+
+
+def test_or_a_process_each(fabric: Fabric, run: RunDirectory) -> None:
+    found = commands(fabric, run, SwitchKind.SHIM_EACH)
+    assert [command.name for command in found] == [f"switch-{switch.name}" for switch in fabric.switches]
+    template = address(run, SwitchKind.SHIM_EACH)
+    for command, switch in zip(found, fabric.switches, strict=True):
+        settings = load_file(Path(command.argv[command.argv.index("--config") + 1]))
+        assert settings.grpc_address == template.format(name=switch.name)
+        assert [s.device_id for s in settings.switches] == [switch.device_id]
+
+
+def test_bmv2_is_started_as_its_users_know_it(fabric: Fabric, run: RunDirectory) -> None:
+    found = commands(fabric, run, SwitchKind.BMV2)
+    assert len(found) == len(fabric.switches)
+    argv = found[0].argv
+    options, target = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    assert options[:4] == ("simple_switch_grpc", "--no-p4", "--device-id", "1")
+    interfaces = [options[i + 1] for i, word in enumerate(options) if word == "-i"]
+    assert interfaces == [
+        f"{port}@{addressing.interface_name(fabric, Endpoint('t0-0@p0', port))}" for port in range(1, 7)
+    ]
+    assert target[target.index("--grpc-server-addr") + 1] == address(run, SwitchKind.BMV2).format(name="t0-0@p0")
+    assert target[target.index("--priority-queues") + 1] == "8"
+    assert target[target.index("--cpu-port") + 1] == "510"
+    assert thrift_port(found[0]) > 0
+    assert found[0].ready_socket == f"{run.path}/switch-t0-0@p0.sock"
+    ports = [command.argv[command.argv.index("--thrift-port") + 1] for command in found]
+    assert all(port.isdigit() for port in ports)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.topologies.shapes import SHAPES, build
+from topologies.clos import multi_plane_clos
+from topologies.errors import FabricError
+from topologies.fabric import Endpoint, LinkKind, Tier
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sizes_are_as_asked(shape: dict[str, int]) -> None:
+    fabric = build(shape)
+    planes, t0, t1, hosts = (shape[key] for key in ("planes", "t0", "t1", "hosts"))
+    assert (fabric.planes, fabric.t0_count, fabric.t1_count, len(fabric.nics)) == (planes, t0, t1, hosts)
+    assert len(fabric.switches) == planes * (t0 + t1)
+    assert len(fabric.links) == planes * (hosts + t0 * t1)
+    assert len({switch.device_id for switch in fabric.switches}) == len(fabric.switches)
+
+
+def test_wiring_of_the_demo_fabric() -> None:
+    fabric = multi_plane_clos("demo", planes=2, t0=2, t1=4, hosts=4)
+    assert [(nic.name, nic.t0, nic.downlink) for nic in fabric.nics] == [
+        ("h1", 0, 0),
+        ("h2", 0, 1),
+        ("h3", 1, 0),
+        ("h4", 1, 1),
+    ]
+    assert fabric.peer(Endpoint("h4", 1)) == Endpoint("t0-1@p1", 2)
+    assert fabric.peer(Endpoint("t0-1@p1", 6)) == Endpoint("t1-3@p1", 2)
+    assert [switch.name for switch in fabric.tier(Tier.T1, 1)] == ["t1-0@p1", "t1-1@p1", "t1-2@p1", "t1-3@p1"]
+    assert [nic.name for nic in fabric.nics_of(1)] == ["h3", "h4"]
+
+
+def test_rates_per_tier() -> None:
+    fabric = multi_plane_clos(rate_bps=40_000_000, uplink_rate_bps=20_000_000)
+    assert {link.rate_bps for link in fabric.links if link.kind is LinkKind.NIC_T0} == {40_000_000}
+    assert {link.rate_bps for link in fabric.links if link.kind is LinkKind.T0_T1} == {20_000_000}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        ({"planes": 0}, "planes is 0, but must be between 1 and 8"),
+        ({"planes": 9}, "planes is 9, but must be between 1 and 8"),
+        ({"t0": 0}, "t0 is 0, but must be between 1 and 1024"),
+        ({"t1": 1025}, "t1 is 1025, but must be between 0 and 1024"),
+        ({"hosts": 0}, "hosts is 0, but must be between 1 and 65535"),
+        ({"t1": 0}, "2 T0s per plane need at least one T1 to join them"),
+        ({"hosts": 5}, "5 hosts cannot be spread evenly over 2 T0 groups: give a multiple of 2"),
+        ({"t0": 1, "t1": 509, "hosts": 2}, "switch t0-0@p0 has 511 ports, but a P4 switch has 509 at most"),
+        ({"t0": 1, "t1": 0, "hosts": 1025}, "switch t0-0@p0 has 1025 ports"),
+        ({"rate_bps": 100}, "rate of link h1@p0 is 100 bit/s"),
+        ({"mtu": 1000}, "mtu is 1000, but must be between 1280 and 65535"),
+        ({"usid_block": 1 << 32}, "usid_block is"),
+        ({"address_prefix": -1}, "address_prefix is"),
+    ],
+)
+def test_impossible_numbers_are_refused_with_one_sentence(numbers: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(FabricError) as raised:
+        multi_plane_clos(**numbers)
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["", "Demo", "9lives", "a b", "../etc", "x" * 33, "demo/1", "é"])
+def test_names_that_cannot_be_directories_are_refused(name: str) -> None:
+    with pytest.raises(FabricError, match="must be 1 to 32 lower-case letters"):
+        multi_plane_clos(name)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from topologies import addressing, paths
+from topologies.clos import multi_plane_clos
+from topologies.entries import Action, Exact, TableEntry, Ternary
+from topologies.errors import FabricError
+from topologies.fault_entries import ALWAYS, LinkFault, PathLoss, SwitchSilent, fault_entries, ppb
+
+FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
+PORT, WHOLE = 0x1FF, (1 << 128) - 1
+
+
+def hurt(lose: int = 0, corrupt: int = 0) -> Action:
+    return Action("hurt", (("lose", lose), ("corrupt", corrupt)))
+
+
+def test_a_link_between_switches_loses_at_both_receiving_ends() -> None:
+    assert fault_entries(FABRIC, [LinkFault("t0-1:t1-0@p1", loss=7)]) == {
+        "t0-1@p1": (TableEntry("arrival_fault", (Ternary(3, PORT),), hurt(7), 1),),
+        "t1-0@p1": (TableEntry("arrival_fault", (Ternary(2, PORT),), hurt(7), 1),),
+    }
+
+
+def test_towards_a_nic_the_switch_loses_on_departure() -> None:
+    assert fault_entries(FABRIC, [LinkFault("h2@p0", corruption=5)]) == {
+        "t0-0@p0": (
+            TableEntry("arrival_fault", (Ternary(2, PORT),), hurt(corrupt=5), 1),
+            TableEntry("departure_fault", (Exact(2),), hurt(corrupt=5)),
+        ),
+    }
+
+
+@pytest.mark.parametrize(("towards", "table"), [("h2", "departure_fault"), ("t0-*", "arrival_fault")])
+def test_one_direction_only(towards: str, table: str) -> None:
+    ((switch, (entry,)),) = fault_entries(FABRIC, [LinkFault("h2@p0", loss=5, towards=towards)]).items()
+    assert (switch, entry.table) == ("t0-0@p0", table)
+
+
+def test_faults_on_one_port_make_one_entry_of_joint_probability() -> None:
+    faults = [
+        LinkFault("h1@p0", loss=ALWAYS // 2, towards="h1"),
+        LinkFault("h*@p0", loss=ALWAYS // 2, towards="h1"),
+        LinkFault("h1@p0", corruption=ALWAYS, towards="h1"),
+    ]
+    assert fault_entries(FABRIC, faults) == {
+        "t0-0@p0": (TableEntry("departure_fault", (Exact(1),), hurt(ALWAYS * 3 // 4, ALWAYS)),)
+    }
+
+
+def test_a_silent_switch_has_an_entry_that_goes_before_those_of_its_ports() -> None:
+    entries = fault_entries(FABRIC, [LinkFault("t0-0:t1-0@p0", loss=1), SwitchSilent("t1-0@p*")])
+    assert set(entries) == {"t0-0@p0", "t1-0@p0", "t1-0@p1"}
+    silent, loss = sorted(entries["t1-0@p0"], key=lambda entry: -entry.priority)
+    assert silent == TableEntry("arrival_fault", (Ternary(0, 0),), Action("blackhole"), 2)
+    assert loss.priority < silent.priority
+
+
+def test_a_path_is_the_usid_list_at_the_senders_t0() -> None:
+    source, target = FABRIC.nic("h1"), FABRIC.nic("h4")
+    ev = addressing.entropy_value(1, 1)
+    route = paths.destination(FABRIC, source, target)
+    ((switch, (entry,)),) = fault_entries(FABRIC, [PathLoss(ev, 3, "h1", "h4")]).items()
+    assert switch == "t0-0@p1"
+    address = int.from_bytes(route.template.address(ev), "big")
+    sender = int(addressing.nic_address(FABRIC, source))
+    assert entry.match == (Ternary(address, WHOLE), Ternary(sender, WHOLE))
+    assert entry.target == Action("lossy_path", (("lose", 3),))
+
+
+def test_a_path_of_all_senders_has_one_entry_for_each_list() -> None:
+    entries = fault_entries(FABRIC, [PathLoss(addressing.entropy_value(0, 1))])
+    assert set(entries) == {"t0-0@p0", "t0-1@p0"}
+    for found in entries.values():
+        assert len(found) == 2  # the NICs below the other T0
+        assert all(entry.match[1] == Ternary(0, 0) for entry in found)
+
+
+def test_a_sender_of_its_own_includes_what_holds_for_all() -> None:
+    ev = addressing.entropy_value(0, 1)
+    faults = [PathLoss(ev, ALWAYS // 2), PathLoss(ev, ALWAYS // 2, "h1", "h4")]
+    entries = fault_entries(FABRIC, faults)["t0-0@p0"]
+    own = max(entries, key=lambda entry: entry.priority)
+    assert own.target == Action("lossy_path", (("lose", ALWAYS * 3 // 4),))
+    assert sum(entry.priority == own.priority for entry in entries) == 1
+    assert len({entry.match for entry in entries}) == len(entries) == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (LinkFault("h9@p0"), "no link that matches"),
+        (LinkFault("h1@p0", towards="t1-*"), "leads to a node that matches"),
+        (SwitchSilent("t2-0@p0"), "no switch that matches"),
+        (PathLoss(2), "has the entropy value 0x2"),
+        (PathLoss(0, source="h5"), "no NIC that matches 'h5'"),
+    ],
+)
+def test_what_the_fabric_does_not_have_is_refused(fault: LinkFault, sentence: str) -> None:
+    with pytest.raises(FabricError, match=sentence):
+        fault_entries(FABRIC, [fault])
+
+
+def test_probabilities_are_parts_per_billion() -> None:
+    assert [ppb(0), ppb(1), ppb(1e-9), ppb(0.001)] == [0, ALWAYS, 1, 1_000_000]
+    with pytest.raises(FabricError, match=r"between 0 and 1, not -0\.1"):
+        ppb(-0.1)

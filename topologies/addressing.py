@@ -1,0 +1,137 @@
+"""Every number and name that is derived from a fabric: uSIDs, IPv6 addresses, MAC addresses, interface names.
+
+uSIDs (docs/protocol.md §5, format F3216: a 32-bit block and 16-bit uSIDs). One block serves all planes; a uSID is
+
+    kind (3 bits: 1 = T0, 2 = T1, 3 = NIC) | plane (3 bits) | number (10 bits)
+
+so that a NIC can copy the plane number into every uSID of a template. A NIC's number is its downlink on its T0.
+
+IPv6 addresses. A NIC has one address for all its ports, ``<prefix 48>:<T0>::<downlink + 1>``. The host's kernel has
+one address per port, ``<prefix 48>:<T0>:1:<plane>::<downlink + 1>``, so that ping works while the kernel stays
+silent about the NIC's own traffic. Both lie in the T0's /64, which is all that the rest of the fabric routes on.
+
+Entropy values. Uplink number in bits 9..0, plane in bits 12..10 (the layout :class:`mrc_host.config.UsidTemplate`
+reads).
+
+Interfaces. A host's port p is ``h1-eth<p>`` in its own namespace. A switch's ports live in the root namespace, with
+a tag of two letters per fabric in front so that two fabrics can exist at once; the kernel allows 15 characters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from ipaddress import IPv6Address, IPv6Network
+
+from topologies.fabric import Endpoint, Fabric, Nic, Switch, Tier
+
+KIND_T0, KIND_T1, KIND_NIC = 1, 2, 3
+USID_BITS = 16
+USID_KIND_SHIFT = 13
+USID_PLANE_SHIFT = 10
+EV_PLANE_SHIFT = 10
+KERNEL_GATEWAY = IPv6Address("fe80::1")  # never resolved: hosts hold a static neighbour entry for it on every port
+
+_MAC_LOCAL = 0x02  # locally administered, unicast
+
+
+# uSIDs
+
+
+def usid(kind: int, plane: int, number: int) -> int:
+    """16-bit uSID of a T0, T1 or NIC."""
+    return kind << USID_KIND_SHIFT | plane << USID_PLANE_SHIFT | number
+
+
+def switch_usid(switch: Switch) -> int:
+    """16-bit uSID of a switch."""
+    return usid(KIND_T0 if switch.tier is Tier.T0 else KIND_T1, switch.plane, switch.index)
+
+
+def nic_usid(nic: Nic, plane: int) -> int:
+    """16-bit uSID of a NIC's port in a plane: its last hop."""
+    return usid(KIND_NIC, plane, nic.downlink)
+
+
+def locator(fabric: Fabric, own_usid: int) -> int:
+    """First 48 bits of an address whose active uSID is `own_usid`: the block and the uSID."""
+    return fabric.usid_block << USID_BITS | own_usid
+
+
+def usid_address(fabric: Fabric, *usids: int) -> int:
+    """128-bit address that carries the block and up to six uSIDs, first hop first."""
+    if len(usids) > 6:
+        raise ValueError(f"an address carries at most 6 uSIDs, not {len(usids)}")
+    value = fabric.usid_block
+    for position in range(6):
+        value = value << USID_BITS | (usids[position] if position < len(usids) else 0)
+    return value
+
+
+def entropy_value(plane: int, uplink: int) -> int:
+    """The entropy value that names a T0 uplink of a plane (uplink 0 for a destination on the same T0)."""
+    return plane << EV_PLANE_SHIFT | uplink
+
+
+# IPv6 addresses
+
+
+def t0_prefix(fabric: Fabric, t0: int) -> IPv6Network:
+    """The /64 of every NIC and kernel address below a T0 number."""
+    return IPv6Network((fabric.address_prefix << 80 | t0 << 64, 64))
+
+
+def nic_address(fabric: Fabric, nic: Nic) -> IPv6Address:
+    """The NIC's own address: the inner destination of MRC packets."""
+    return t0_prefix(fabric, nic.t0).network_address + (nic.downlink + 1)
+
+
+def kernel_prefix(fabric: Fabric, t0: int, plane: int) -> IPv6Network:
+    """The /96 of the kernel addresses of one plane below a T0 number."""
+    return IPv6Network((int(t0_prefix(fabric, t0).network_address) | 1 << 48 | plane << 32, 96))
+
+
+def kernel_address(fabric: Fabric, nic: Nic, plane: int) -> IPv6Address:
+    """The address that the host's kernel answers on at its port of a plane (ping and other tools; never MRC)."""
+    return kernel_prefix(fabric, nic.t0, plane).network_address + (nic.downlink + 1)
+
+
+# MAC addresses
+
+
+def mac(fabric: Fabric, end: Endpoint) -> bytes:
+    """MAC address (6 bytes) of a switch's or NIC's port: 02, kind and plane, two bytes of number, two of port."""
+    if end.node in fabric.nic_names:
+        nic = fabric.nic(end.node)
+        kind, plane, number = KIND_NIC, end.port, nic.index
+    else:
+        switch = fabric.switch(end.node)
+        kind = KIND_T0 if switch.tier is Tier.T0 else KIND_T1
+        plane, number = switch.plane, switch.index
+    return bytes((_MAC_LOCAL, kind << 4 | plane)) + number.to_bytes(2, "big") + end.port.to_bytes(2, "big")
+
+
+# Interfaces
+
+
+def tag(fabric_name: str) -> str:
+    """Two characters that stand for a fabric in interface names. They may collide: the builder refuses the second."""
+    letters, others = string.ascii_lowercase, string.digits + string.ascii_lowercase
+    number = int.from_bytes(_digest(fabric_name)[:4], "big")
+    return letters[number % len(letters)] + others[number // len(letters) % len(others)]
+
+
+def interface_group(fabric_name: str) -> int:
+    """Kernel interface group of a fabric's switch interfaces; the kernel can delete a whole group at once."""
+    return 0x6D00_0000 | int.from_bytes(_digest(fabric_name)[4:7], "big")
+
+
+def interface_name(fabric: Fabric, end: Endpoint) -> str:
+    """Interface of a switch's port (root namespace) or a NIC's port (its host's namespace); at most 15 characters."""
+    if end.node in fabric.nic_names:
+        return f"{end.node}-eth{end.port}"
+    return f"{tag(fabric.name)}-{end.node.replace('@', '')}-{end.port}"
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()

@@ -1,0 +1,286 @@
+"""Bring a fabric up, hand it over, take it down: :func:`emulated`.
+
+What takes time is Python starting and importing gRPC in other processes, so those are started as early as they can
+be and waited for last. In order: companions (whatever the caller wants to run beside the fabric, such as the
+controller, which waits for the switches by itself); hosts' namespaces; links and switch ports; switch processes;
+the hosts' kernels and agents; then all readiness events at once. This process opens no gRPC channel, so forking
+Mininet's nodes is safe.
+
+Everything that must be undone is on one stack, and signals are acted upon only between steps (``interrupts``), so
+Ctrl-C during bring-up leaves nothing. Against kill -9 there are three nets: children are killed by the kernel with
+the thread that called :func:`emulated`, namespaces go with their shells, and the next bring-up of the same name (or
+``cleanup``) removes what the run directory and the interface group show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyroute2 import IPRoute
+
+from mrc_host.agent.config_file import dump_config
+from topologies import addressing, loader, paths
+from topologies.emulation import (
+    bmv2,
+    cleanup,
+    interfaces,
+    interrupts,
+    namespaces,
+    processes,
+    requirements,
+    rundir,
+    switches,
+)
+from topologies.emulation.errors import EmulationError, InUseError, ProcessError
+from topologies.emulation.interfaces import KernelPort
+from topologies.emulation.processes import READY_FD, Child, Command
+from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.switches import SwitchKind
+from topologies.fabric import Endpoint, Fabric, Link, Nic
+
+if TYPE_CHECKING:
+    from topologies.emulation.nodes import FabricHost, FabricNet
+
+READY_SECONDS = 60.0  # a first start compiles the P4 program
+
+Companion = Callable[[RunDirectory, str], Command]
+"""Given the run directory and the switches' gRPC address, a process to run beside the fabric and wait for."""
+
+
+@dataclass(slots=True)
+class Emulation:
+    """A fabric that is up. `phases` says how many seconds each part of the bring-up took, `bring_up_s` the whole."""
+
+    fabric: Fabric
+    run: RunDirectory
+    switches_address: str
+    net: FabricNet
+    children: dict[str, Child] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
+    bring_up_s: float = 0.0
+
+    def host(self, name: str) -> FabricHost:
+        """The Mininet node of a host."""
+        self.fabric.nic(name)
+        node: FabricHost = self.net[name]
+        return node
+
+    def socket(self, host: str) -> str:
+        """Path of a host agent's socket, as ``verbs.open`` takes it."""
+        return str(self.run.host_socket(self.fabric.nic(host).name))
+
+    @property
+    def controller_socket(self) -> str:
+        """Path of the controller's socket."""
+        return str(self.run.controller_socket)
+
+    def spawn(self, command: Command) -> Child:
+        """Start one more process that lives no longer than the fabric; its name must not be that of a running one."""
+        before = self.children.get(command.name)
+        if before is not None and before.process.poll() is None:
+            raise ProcessError(f"A process {command.name} is running already: end it first, or use another name.")
+        child = processes.start(self.run, command)
+        self.children[child.name] = child
+        return child
+
+    def spawn_in(self, host: str, name: str, argv: Sequence[str]) -> Child:
+        """Start a process inside a host's namespace that lives no longer than the fabric."""
+        return self.spawn(Command(name, tuple(argv), namespace_pid=self.host(host).pid))
+
+
+@contextlib.contextmanager
+def emulated(
+    fabric: Fabric,
+    *,
+    switch: SwitchKind | str = SwitchKind.SHIM,
+    agents: bool = True,
+    companions: Sequence[Companion] = (),
+    ready_timeout_s: float = READY_SECONDS,
+) -> Iterator[Emulation]:
+    """Bring `fabric` up as Mininet nodes, veth links and processes; on leaving, take everything down.
+
+    `switch` chooses the data plane, `agents` whether each host runs its NIC's agent, `companions` what else belongs to
+    the fabric. Raises :class:`EmulationError` (RequirementError, InUseError, ProcessError) with one sentence.
+    """
+    began = time.monotonic()
+    kind = _switch_kind(switch)
+    requirements.check(switch=kind.value)
+    run = RunDirectory(fabric.name)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(interrupts.orderly())
+        with interrupts.deferred() as signals:
+            # Registered first, so that it runs last and tidies whatever step was reached.
+            stack.enter_context(_owned(run))
+            builder = _Builder(fabric, run, kind, signals.check, began)
+            stack.callback(builder.take_down)
+            emulation = builder.bring_up(agents, companions, ready_timeout_s)
+        yield emulation
+
+
+def _switch_kind(switch: SwitchKind | str) -> SwitchKind:
+    try:
+        return SwitchKind(switch)
+    except ValueError:
+        known = ", ".join(kind.value for kind in SwitchKind)
+        raise EmulationError(f"There is no switch {switch!r}: choose one of {known}.") from None
+
+
+@contextlib.contextmanager
+def _owned(run: RunDirectory) -> Iterator[None]:
+    """Hold the run directory, without leftovers of an earlier run and of nothing afterwards."""
+    with run.locked():
+        try:
+            _check_interface_names(run)
+            cleanup.remove_leftovers(run)
+            run.create()
+            yield
+        finally:
+            run.remove()
+
+
+def _check_interface_names(run: RunDirectory) -> None:
+    for other in rundir.existing(run.root):
+        if other != run.name and addressing.tag(other) == addressing.tag(run.name):
+            raise InUseError(f"Fabric {run.name} would use the interface names of fabric {other}: choose another name.")
+
+
+class _Builder:
+    """The steps of one bring-up, and the state that taking it down needs."""
+
+    def __init__(
+        self, fabric: Fabric, run: RunDirectory, kind: SwitchKind, check: Callable[[], None], began: float
+    ) -> None:
+        from topologies.emulation.nodes import FabricNet  # Mininet is known to be there by now
+
+        self.fabric = fabric
+        self.run = run
+        self.kind = kind
+        self.check = check
+        self.group = addressing.interface_group(fabric.name)
+        net = FabricNet(interface_group=self.group)
+        self.emulation = Emulation(fabric, run, switches.address(run, kind), net)
+        self._began = self._mark = began
+
+    def bring_up(self, agents: bool, companions: Sequence[Companion], ready_timeout_s: float) -> Emulation:
+        """All steps in order."""
+        emulation = self.emulation
+        self._phase("requirements")
+        self.run.fabric_file.write_text(loader.dump_text(self.fabric))
+        for companion in companions:
+            emulation.spawn(companion(self.run, emulation.switches_address))
+        self._phase("companions")
+        self._add_hosts()
+        self._phase("hosts")
+        self._add_switches()
+        with IPRoute() as netlink:
+            self._add_links(netlink)
+            self._phase("links")
+            self._raise_switch_ports(netlink)
+        self._phase("switch_ports")
+        for command in switches.commands(self.fabric, self.run, self.kind):
+            emulation.spawn(command)
+            self.check()
+        self._phase("start_switches")
+        for nic in self.fabric.nics:
+            emulation.host(nic.name).configure()
+            if agents:
+                emulation.spawn(self._agent(nic))
+            self.check()
+        self._phase("start_agents")
+        processes.wait_ready(emulation.children.values(), timeout_s=ready_timeout_s, check=self.check)
+        self._phase("ready")
+        if self.kind is SwitchKind.BMV2:
+            self._set_bmv2_queues()
+            self._phase("queues")
+        emulation.bring_up_s = time.monotonic() - self._began
+        return emulation
+
+    def take_down(self) -> None:
+        """Undo whatever was done, undisturbed by signals."""
+        with interrupts.deferred():
+            processes.stop(reversed(self.emulation.children.values()))
+            self.emulation.net.stop()
+            cleanup.remove_leftovers(self.run)  # what users started inside hosts
+
+    def _phase(self, name: str) -> None:
+        now = time.monotonic()
+        self.emulation.phases[name] = now - self._mark
+        self._mark = now
+        self.check()
+
+    def _add_hosts(self) -> None:
+        for nic in self.fabric.nics:
+            ports = [self._kernel_port(nic, plane) for plane in range(self.fabric.planes)]
+            host = self.emulation.net.addHost(nic.name, ip=None, kernel_ports=ports)
+            self.run.record(
+                f"shell-{nic.name}",
+                host.pid,
+                ("bash", "--norc", "--noediting", "-is", f"mininet:{nic.name}"),
+                namespace=namespaces.cookie(host.pid),
+            )
+            namespaces.run_inside(host.pid, interfaces.prepare_host)
+            self.check()
+
+    def _kernel_port(self, nic: Nic, plane: int) -> KernelPort:
+        fabric, end = self.fabric, Endpoint(nic.name, plane)
+        gateway = fabric.peer(end)
+        assert gateway is not None, "a fabric has a link on every NIC port"
+        prefixes = [addressing.kernel_prefix(fabric, t0, plane) for t0 in range(fabric.t0_count)]
+        return KernelPort(
+            interface=addressing.interface_name(fabric, end),
+            address=str(addressing.kernel_address(fabric, nic, plane)),
+            gateway=str(addressing.KERNEL_GATEWAY),
+            gateway_mac=addressing.mac(fabric, gateway),
+            prefixes=tuple((str(prefix.network_address), prefix.prefixlen) for prefix in prefixes),
+        )
+
+    def _add_switches(self) -> None:
+        for switch in self.fabric.switches:
+            self.emulation.net.addSwitch(switch.name, device_id=switch.device_id)
+
+    def _add_links(self, netlink: IPRoute) -> None:
+        for link in self.fabric.links:
+            self._add_link(netlink, link)
+            self.check()
+
+    def _add_link(self, netlink: IPRoute, link: Link) -> None:
+        ends = {"1": link.lower, "2": link.upper}
+        options: dict[str, Any] = {}
+        for number, end in ends.items():
+            options[f"port{number}"] = end.port
+            options[f"intfName{number}"] = addressing.interface_name(self.fabric, end)
+            options[f"addr{number}"] = addressing.mac(self.fabric, end).hex(":")
+        self.emulation.net.addLink(
+            link.lower.node, link.upper.node, netlink=netlink, mtu=self.fabric.mtu, group=self.group, **options
+        )
+
+    def _raise_switch_ports(self, netlink: IPRoute) -> None:
+        ends = [(Endpoint(switch.name, port)) for switch in self.fabric.switches for port in switch.ports]
+        names = [addressing.interface_name(self.fabric, end) for end in ends]
+        interfaces.bring_up_switch_ports(netlink, names, self.group)
+        if self.kind is SwitchKind.BMV2:
+            for end, name in zip(ends, names, strict=True):
+                link = self.fabric.link_at(end)
+                assert link is not None, "a fabric has a link on every port"
+                interfaces.shape(netlink, name, link.rate_bps, self.fabric.mtu)
+
+    def _set_bmv2_queues(self) -> None:
+        for switch in self.fabric.switches:
+            command = self.emulation.children[f"switch-{switch.name}"].command
+            bmv2.set_queues(self.fabric, switch, switches.thrift_port(command))
+            self.check()
+
+    def _agent(self, nic: Nic) -> Command:
+        config = self.run.config_file(nic.name)
+        config.write_text(dump_config(paths.nic_config(self.fabric, nic)))
+        socket = str(self.run.host_socket(nic.name))
+        argv = (
+            sys.executable, "-m", "mrc_host.agent",
+            "--config", str(config), "--socket", socket, "--ready-fd", READY_FD,
+        )  # fmt: skip
+        return Command(nic.name, argv, namespace_pid=self.emulation.host(nic.name).pid)

@@ -1,0 +1,19 @@
+"""Errors of bringing up an emulated fabric; each message is one sentence for the user."""
+
+from __future__ import annotations
+
+
+class EmulationError(Exception):
+    """The fabric could not be brought up or taken down; the message says why and what to do."""
+
+
+class RequirementError(EmulationError):
+    """The machine lacks something that an emulated fabric needs."""
+
+
+class InUseError(EmulationError):
+    """A fabric of this name is up already."""
+
+
+class ProcessError(EmulationError):
+    """A process of the fabric died or did not get ready."""

@@ -1,0 +1,166 @@
+"""veth links, addresses and routes over netlink: a whole link in a few messages instead of a dozen shell commands.
+
+The fabric must carry the fabric's packets only. On a host's port the kernel's IPv6 has one static address per
+plane, a static neighbour for its T0 and static routes, and the interface is NOARP: no neighbour discovery, no
+duplicate address detection, no solicited-node groups and so no MLD reports (RFC 4861, RFC 3810 would all be chatter
+here). On a switch's port, IPv6 is off. Offloads are off on both, since what leaves a packet socket must be what
+arrives at the other end: checksums filled in, frames no larger than the MTU, VLAN tags in place.
+
+All switch interfaces of a fabric are in one kernel interface group, and with them their links: the kernel deletes a
+whole group in one message, which is quick, and finds it after a crash as well.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyroute2 import IPRoute
+from pyroute2.ethtool.ioctl import IoctlEthtool, NotSupportedError
+from pyroute2.netlink.exceptions import NetlinkError
+
+_SYSCTL_IPV6 = Path("/proc/sys/net/ipv6/conf")
+_HOST_SYSCTLS = {
+    "disable_ipv6": "0",  # in case the machine turns IPv6 off by default
+    "accept_ra": "0",
+    "autoconf": "0",
+    "accept_dad": "0",
+    "dad_transmits": "0",
+    "router_solicitations": "0",
+    "addr_gen_mode": "1",  # no link-local address
+    "keep_addr_on_down": "1",
+}
+_PERMANENT = 0x80  # NUD_PERMANENT
+
+
+@dataclass(frozen=True, slots=True)
+class VethEnd:
+    """One end of a veth link to be made: name, MAC address, and the process whose namespace it goes to (None: here)."""
+
+    name: str
+    mac: bytes
+    namespace_pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPort:
+    """What a host's kernel knows of one of its ports: its own address, the gateway and what lies behind it."""
+
+    interface: str
+    address: str
+    gateway: str
+    gateway_mac: bytes
+    prefixes: tuple[tuple[str, int], ...]
+
+
+def create_veth(netlink: IPRoute, near: VethEnd, far: VethEnd, *, mtu: int, group: int) -> None:
+    """Make a veth link whose `near` end stays in this namespace and belongs to `group`; both ends are down."""
+    peer = {"ifname": far.name, "address": far.mac.hex(":"), "mtu": mtu}
+    if far.namespace_pid is not None:
+        peer["net_ns_pid"] = far.namespace_pid
+    netlink.link("add", kind="veth", ifname=near.name, address=near.mac.hex(":"), mtu=mtu, group=group, peer=peer)
+
+
+def bring_up_switch_ports(netlink: IPRoute, interfaces: Iterable[str], group: int) -> None:
+    """Put switch interfaces into `group` (a far end is not in it yet), silence the kernel on them, take them up."""
+    interfaces = tuple(interfaces)
+    disable_offloads(interfaces)
+    for name in interfaces:
+        _write_sysctl(_SYSCTL_IPV6 / name / "disable_ipv6", "1")
+        netlink.link("set", index=socket.if_nametoindex(name), group=group, noarp=True, state="up")
+
+
+def prepare_host() -> None:
+    """Set up the current namespace, before interfaces come into it, so that they inherit the quiet settings."""
+    for scope in ("all", "default"):
+        for key, value in _HOST_SYSCTLS.items():
+            _write_sysctl(_SYSCTL_IPV6 / scope / key, value)
+    with IPRoute() as netlink:
+        netlink.link("set", index=socket.if_nametoindex("lo"), state="up")
+
+
+def configure_host_ports(ports: Iterable[KernelPort]) -> None:
+    """Take a host's ports up, in the current namespace, with their kernel addresses, neighbours and routes."""
+    ports = tuple(ports)
+    disable_offloads(port.interface for port in ports)
+    with IPRoute() as netlink:
+        for port in ports:
+            _configure_host_port(netlink, port)
+
+
+def _configure_host_port(netlink: IPRoute, port: KernelPort) -> None:
+    index = socket.if_nametoindex(port.interface)
+    netlink.link("set", index=index, noarp=True, state="up")
+    netlink.addr("replace", index=index, address=port.address, prefixlen=128)
+    netlink.neigh(
+        "replace",
+        ifindex=index,
+        family=socket.AF_INET6,
+        dst=port.gateway,
+        lladdr=port.gateway_mac.hex(":"),
+        state=_PERMANENT,
+    )
+    for prefix, length in port.prefixes:
+        netlink.route("replace", family=socket.AF_INET6, dst=f"{prefix}/{length}", gateway=port.gateway, oif=index)
+
+
+def set_link_state(interface: str, *, up: bool) -> None:
+    """Take an interface of the current namespace up or down; OSError if it does not exist."""
+    with IPRoute() as netlink:
+        netlink.link("set", index=socket.if_nametoindex(interface), state="up" if up else "down")
+
+
+def shape(netlink: IPRoute, interface: str, rate_bps: int, mtu: int) -> None:
+    """Limit what leaves an interface to `rate_bps`, for switches that do not pace their ports themselves."""
+    burst = max(4 * (mtu + 14), rate_bps // 8 // 250)  # a timer tick's worth at least
+    netlink.tc(
+        "add", "tbf", index=socket.if_nametoindex(interface), rate=rate_bps // 8, burst=burst, limit=burst + 200 * mtu
+    )
+
+
+def disable_offloads(interfaces: Iterable[str]) -> None:
+    """Turn off every offload of veth interfaces of the current namespace that would change a frame on its way."""
+    interfaces = tuple(interfaces)
+    if not interfaces:
+        return
+    tool = IoctlEthtool(interfaces[0])
+    try:
+        features = tool.get_features()
+        for name, active, available, _, _ in features:
+            if active and available and name.startswith(("tx-", "rx-")):
+                features[name] = False
+        for interface in interfaces:
+            tool.change_ifname(interface)
+            try:
+                tool.set_features(features)
+            except NotSupportedError:
+                # The kernel says so when a feature went off with another one it depends on.
+                continue
+    finally:
+        tool.close()
+
+
+def group_members(netlink: IPRoute, group: int) -> Iterator[str]:
+    """Names of the interfaces of a group in the namespace of `netlink`."""
+    for link in netlink.get_links():
+        if link.get("group") == group:
+            yield link.get("ifname")
+
+
+def delete_group(netlink: IPRoute, group: int) -> None:
+    """Delete every interface of a group, and so every link that has an end in it; nothing to delete is no error."""
+    try:
+        netlink.link("del", group=group)
+    except NetlinkError as error:
+        if any(True for _ in group_members(netlink, group)):
+            raise error
+
+
+def _write_sysctl(path: Path, value: str) -> None:
+    try:
+        path.write_text(value)
+    except FileNotFoundError:
+        # A kernel without this setting does not do what it would turn off.
+        return

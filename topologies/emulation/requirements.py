@@ -1,0 +1,123 @@
+"""Can this machine carry an emulated fabric? If not, one sentence says what is missing and what to do.
+
+The kernel's part is tried, not guessed from version numbers: a network namespace is made, a veth link in it, and a
+packet socket on that, and Mininet's own helper starts a command in one. All is gone when the question is answered.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from topologies.emulation import namespaces
+from topologies.emulation.errors import RequirementError
+
+_TOOLS = {"mnexec": "mininet", "ifconfig": "net-tools", "setpriv": "util-linux", "bash": "bash"}
+_ETH_P_ALL = 3
+_DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
+
+
+def check(*, switch: str = "shim") -> None:
+    """Raise :class:`RequirementError` with one sentence if a fabric cannot be brought up on this machine."""
+    for _, requirement in needs(switch):
+        requirement()
+
+
+def needs(switch: str = "shim") -> tuple[tuple[str, Callable[[], None]], ...]:
+    """What a fabric needs, by name, in an order in which each makes sense once those before it hold.
+
+    Each is a function that raises :class:`RequirementError` with one sentence if it is not there.
+    """
+    return (
+        ("Linux", _check_linux),
+        ("root", _check_root),
+        ("tools", lambda: _check_tools(switch)),
+        ("Mininet", _check_mininet),
+        ("kernel", _check_kernel),
+        ("mnexec", _check_mnexec),
+    )
+
+
+def _check_linux() -> None:
+    if not sys.platform.startswith("linux"):
+        raise RequirementError("An emulated fabric needs Linux: use the virtual machine in vagrant/.")
+
+
+def _check_root() -> None:
+    if os.geteuid() != 0:
+        raise RequirementError("Bringing up a fabric needs root: run the same command with sudo.")
+
+
+def _check_tools(switch: str) -> None:
+    for tool, package in _TOOLS.items():
+        if shutil.which(tool) is None:
+            raise RequirementError(f"The command {tool} is missing: run 'apt-get install {package}'.")
+    if switch == "bmv2" and shutil.which("simple_switch_grpc") is None:
+        raise RequirementError(
+            "simple_switch_grpc is missing: install BMv2 (package p4lang-bmv2) or use the embedded switch."
+        )
+
+
+def _check_mininet() -> None:
+    if importlib.util.find_spec("mininet") is None:
+        hint = (
+            "create the virtual environment with --system-site-packages"
+            if Path(_DEBIAN_PACKAGES, "mininet").is_dir()
+            else "run 'apt-get install mininet'"
+        )
+        raise RequirementError(f"Python cannot find Mininet: {hint}.")
+    try:
+        importlib.import_module("mininet.net")
+    except ImportError as error:
+        raise RequirementError(f"Mininet cannot be loaded ({error}): install the Python package it names.") from None
+
+
+def _check_kernel() -> None:
+    if not Path("/proc/sys/net/ipv6").is_dir():
+        raise RequirementError("This kernel has no IPv6: boot without ipv6.disable=1.")
+    try:
+        namespaces.cookie()
+    except OSError:
+        raise RequirementError(
+            "This kernel is too old to tell namespaces apart: Linux 5.14 or newer is needed."
+        ) from None
+    try:
+        namespaces.run_in_new(_try_veth)
+    except OSError as error:
+        raise RequirementError(
+            f"This kernel does not let us make network namespaces ({error.strerror}):"
+            " in a container, start it with --privileged."
+        ) from None
+
+
+def _try_veth() -> None:
+    with IPRoute() as netlink:
+        try:
+            netlink.link("add", kind="veth", ifname="try0", peer={"ifname": "try1"})
+        except NetlinkError:
+            raise RequirementError("This kernel cannot make veth links: run 'modprobe veth', or use another.") from None
+    try:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL)) as probe:
+            probe.bind(("try0", _ETH_P_ALL))
+    except OSError:
+        raise RequirementError("This kernel has no packet sockets: run 'modprobe af_packet', or use another.") from None
+
+
+def _check_mnexec() -> None:
+    """Mininet would wait for ever for the shell of a host whose mnexec has failed."""
+    tried = subprocess.run(["mnexec", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if tried.returncode != 0:
+        said = tried.stderr.decode(errors="replace").strip().replace("\n", ", ") or f"status {tried.returncode}"
+        raise RequirementError(
+            f"mnexec cannot make a host's namespaces ({said}):"
+            " in a container, start it with --privileged; a chroot has to be a mount point."
+        )

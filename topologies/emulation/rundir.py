@@ -1,0 +1,188 @@
+"""The run directory of a fabric, ``/run/mrc/<fabric>/``: configuration, sockets, logs, and what has been started.
+
+Mode 0700. Whoever brings the fabric up holds an exclusive lock on the file ``lock`` until all is down again; the
+kernel drops it when that process dies, however it dies, so a directory whose lock is free is a leftover. Each
+process started is recorded in ``processes/<name>.json`` with its start time and command line: a process id alone
+may have been reused since.
+
+Sockets are named here once, so that everybody finds them: ``switches.sock`` (or ``switch-<name>.sock`` each),
+``controller.sock``, ``<host>.sock``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from topologies.emulation.errors import InUseError
+
+DEFAULT_ROOT = Path("/run/mrc")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """A process of a fabric. `start_time` is in clock ticks since boot; `namespace` its network namespace's cookie.
+
+    `namespace` is given for hosts only: whatever else runs in there belongs to the fabric too.
+    """
+
+    name: str
+    pid: int
+    start_time: int
+    argv: tuple[str, ...]
+    namespace: int | None = None
+
+    def alive(self) -> bool:
+        """Tell whether this very process is running: its start time and command line must be the recorded ones."""
+        try:
+            if start_time(self.pid) != self.start_time:
+                return False
+            command = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        except OSError:
+            return False
+        if not command:  # between fork and exec; its start time has to do
+            return True
+        # What is recorded is the end of the chain of wrappers that it is started through.
+        return [os.fsencode(word) for word in self.argv] == command[-len(self.argv) :]
+
+
+def start_time(pid: int) -> int:
+    """Start time of a process in clock ticks since boot (proc(5), /proc/pid/stat field 22); OSError if it is gone."""
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    if after_name[0] in "ZX":
+        raise ProcessLookupError(f"process {pid} has ended")
+    return int(after_name[19])
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """Paths inside the run directory of fabric `name`; nothing exists until :meth:`create`."""
+
+    name: str
+    root: Path = DEFAULT_ROOT
+
+    @property
+    def path(self) -> Path:
+        """The directory itself."""
+        return self.root / self.name
+
+    @property
+    def fabric_file(self) -> Path:
+        """The fabric, as YAML."""
+        return self.path / "fabric.yaml"
+
+    @property
+    def controller_socket(self) -> Path:
+        """Where the controller listens."""
+        return self.path / "controller.sock"
+
+    @property
+    def switches_socket(self) -> Path:
+        """Where the one process of all switches listens."""
+        return self.path / "switches.sock"
+
+    def switch_socket(self, switch: str) -> Path:
+        """Where a switch with a process of its own listens; ``{name}`` makes it a template."""
+        return self.path / f"switch-{switch}.sock"
+
+    def host_socket(self, host: str) -> Path:
+        """Where a host's agent listens."""
+        return self.path / f"{host}.sock"
+
+    def config_file(self, name: str) -> Path:
+        """Configuration of the process `name`."""
+        return self.path / f"{name}.json"
+
+    def log_file(self, name: str) -> Path:
+        """What the process `name` has printed."""
+        return self.path / "logs" / f"{name}.log"
+
+    def create(self) -> None:
+        """Make the directory and its parts, mode 0700."""
+        self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        for directory in (self.path, self.path / "logs", self.path / "processes"):
+            directory.mkdir(mode=0o700, exist_ok=True)
+            directory.chmod(0o700)
+
+    def remove(self) -> None:
+        """Delete the directory and all that is in it; nothing there is no error."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.root.rmdir()
+
+    def leftovers(self) -> bool:
+        """Tell whether the directory holds more than its lock."""
+        return self.path.is_dir() and any(entry.name != "lock" for entry in self.path.iterdir())
+
+    def record(self, name: str, pid: int, argv: Sequence[str], namespace: int | None = None) -> None:
+        """Note that a process has been started."""
+        entry = ProcessRecord(name, pid, start_time(pid), tuple(argv), namespace)
+        path = self.path / "processes" / f"{name}.json"
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(asdict(entry)))
+        temporary.replace(path)
+
+    def records(self) -> Iterator[ProcessRecord]:
+        """Every process noted, running or not; a half-written note is passed over."""
+        for path in sorted((self.path / "processes").glob("*.json")):
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+                values = json.loads(path.read_text())
+                yield ProcessRecord(**{**values, "argv": tuple(values["argv"])})
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory's lock, making it if needed; :class:`InUseError` if another process holds it."""
+        descriptor = self._lock()
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    def owner(self) -> int | None:
+        """Process id of whoever holds the lock, None if nobody does."""
+        lock = self.path / "lock"
+        try:
+            with lock.open() as stream:
+                try:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return int(stream.read() or 0)
+        except (OSError, ValueError):
+            return None
+        return None
+
+    def _lock(self) -> int:
+        while True:
+            self.create()
+            try:
+                descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                continue  # removed by whoever had it before us
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(descriptor, 20).decode() or "unknown"
+                os.close(descriptor)
+                raise InUseError(
+                    f"Fabric {self.name} is up already (process {holder}): choose another name, or take it down first."
+                ) from None
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), os.stat(self.path / "lock")):
+                    os.truncate(descriptor, 0)
+                    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+                    return descriptor
+            os.close(descriptor)  # the directory was removed between opening and locking
+
+
+def existing(root: Path = DEFAULT_ROOT) -> tuple[str, ...]:
+    """Names of all fabrics that have a run directory."""
+    try:
+        return tuple(sorted(entry.name for entry in root.iterdir() if entry.is_dir()))
+    except OSError:
+        return ()

@@ -1,0 +1,104 @@
+"""Command lines of the switch processes: the embedded switch, all in one process or one each, and BMv2.
+
+Both are told their interfaces and a UNIX socket for P4Runtime and start without a program: the controller installs
+it. The embedded switch paces its ports itself. BMv2 does not pace in bits per second, so its interfaces get a token
+bucket.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import socket
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from topologies import addressing
+from topologies.emulation.processes import READY_FD, Command
+from topologies.emulation.rundir import RunDirectory
+from topologies.fabric import Endpoint, Fabric, Switch
+
+CPU_PORT = 510  # p4src/headers.p4: packets to and from the controller
+
+
+class SwitchKind(enum.Enum):
+    """Which data plane the fabric's switches run on."""
+
+    SHIM = "shim"  # the embedded switch, all in one process
+    SHIM_EACH = "shim-each"  # the embedded switch, a process per switch
+    BMV2 = "bmv2"  # simple_switch_grpc, a process per switch
+
+
+def address(run: RunDirectory, kind: SwitchKind) -> str:
+    """GRPC address of the switches; ``{name}`` in it stands for the switch's name where each has its own."""
+    return f"unix:{run.switches_socket if kind is SwitchKind.SHIM else run.switch_socket('{name}')}"
+
+
+def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Command]:
+    """The processes to start, with their configuration files written."""
+    if kind is SwitchKind.BMV2:
+        return [_bmv2(fabric, run, switch) for switch in fabric.switches]
+    if kind is SwitchKind.SHIM:
+        return [_shim(fabric, run.config_file("switches"), "switches", address(run, kind), fabric.switches)]
+    return [
+        _shim(
+            fabric,
+            run.config_file(f"switch-{switch.name}"),
+            f"switch-{switch.name}",
+            address(run, kind).format(name=switch.name),
+            (switch,),
+        )
+        for switch in fabric.switches
+    ]
+
+
+def _shim(fabric: Fabric, config: Path, name: str, grpc: str, switches: Iterable[Switch]) -> Command:
+    config.write_text(json.dumps({"grpc": grpc, "switches": [_shim_switch(fabric, switch) for switch in switches]}))
+    argv = (sys.executable, "-m", "p4runtime_shim", "--config", str(config), "--ready-fd", READY_FD)
+    return Command(name, argv)
+
+
+def _shim_switch(fabric: Fabric, switch: Switch) -> dict[str, Any]:
+    rates = {port: link.rate_bps for port in switch.ports if (link := fabric.link_at(Endpoint(switch.name, port)))}
+    frames = queue_frames(fabric, switch)
+    return {
+        "name": switch.name,
+        "device_id": switch.device_id,
+        "ports": {port: addressing.interface_name(fabric, Endpoint(switch.name, port)) for port in switch.ports},
+        "rates": rates,
+        "cpu_port": CPU_PORT,
+        "queues": {"max_packets": frames, "buffer_packets": frames * (len(switch.ports) + 1)},
+        "seed": switch.device_id,
+    }
+
+
+def queue_frames(fabric: Fabric, switch: Switch) -> int:
+    """Packets for which each of a switch's queues has room: more than the P4 program's own limit on data."""
+    links = (fabric.link_at(Endpoint(switch.name, port)) for port in switch.ports)
+    return max(fabric.queues.queue_frames(link.rate_bps, fabric.mtu) for link in links if link)
+
+
+def _bmv2(fabric: Fabric, run: RunDirectory, switch: Switch) -> Command:
+    path = run.switch_socket(switch.name)
+    argv = ["simple_switch_grpc", "--no-p4", "--device-id", str(switch.device_id)]
+    for port in switch.ports:
+        argv += ["-i", f"{port}@{addressing.interface_name(fabric, Endpoint(switch.name, port))}"]
+    argv += ["--thrift-port", str(_free_tcp_port())]
+    argv += ["--notifications-addr", f"ipc://{run.path}/notify-{switch.device_id}.ipc"]
+    argv += ["--", "--grpc-server-addr", f"unix:{path}", "--priority-queues", "8", "--cpu-port", str(CPU_PORT)]
+    return Command(f"switch-{switch.name}", tuple(argv), ready_socket=str(path))
+
+
+def thrift_port(command: Command) -> int:
+    """TCP port of a BMv2 process's Thrift interface."""
+    return int(command.argv[command.argv.index("--thrift-port") + 1])
+
+
+def _free_tcp_port() -> int:
+    """A TCP port that was free a moment ago: BMv2's Thrift server cannot choose one for itself."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

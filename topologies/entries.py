@@ -1,0 +1,228 @@
+"""What each switch's tables hold: written once, static, derived from the fabric alone.
+
+The entries are neutral values, not P4Runtime messages: `controller/` turns them into P4Runtime, `simulation/`
+writes them into embedded switches directly. Names of tables, actions and parameters are those of ``p4src/``; keys
+are given in the order of the table's key. Per switch:
+
+- ``usid_local``: its own uSID is shifted out (docs/protocol.md §5, behaviour uN).
+- ``usid_next``: the uSID of every neighbour names a port; on a T0 that is each T1 above and each NIC below.
+- ``ipv6_route``: plain IPv6 for RoCE and the hosts' kernels. A T0 knows its NICs and their kernel addresses, and
+  sends the /64 of every other T0 to an ECMP group of all its uplinks; a T1 knows the /64 of every T0.
+- ``ecmp_seed``: a seed of its own for the switch's hash.
+- ``traffic_class``: DSCP roles that overtake data.
+- ``queue_profile``, ``trimmable``, ``ecn_profile``: queue signals of each port (``topologies.queues``).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from topologies import addressing
+from topologies.fabric import Endpoint, Fabric, Link, LinkKind, Switch, Tier
+
+ECMP = "ecmp"
+UPLINK_GROUP = 1
+PRIORITY_CONTROL = 7  # control packets and trimmed ones: strict priority over all else
+PRIORITY_RETRANSMIT = 1  # retransmissions go ahead of first transmissions (docs/protocol.md §2)
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Exact match."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lpm:
+    """Longest-prefix match; the bits of `value` below the prefix are zero."""
+
+    value: int
+    prefix_len: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ternary:
+    """Match of the bits set in `mask`; the others of `value` are zero. Mask 0 matches all."""
+
+    value: int
+    mask: int
+
+
+Match = Exact | Lpm | Ternary
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action and its arguments by parameter name."""
+
+    name: str
+    args: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRef:
+    """A table entry's reference to a group of the table's action selector."""
+
+    group_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRef:
+    """A table entry's reference to a single member of the table's action selector."""
+
+    member_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """One entry; `match` follows the order of the table's key.
+
+    `priority` is 0 for tables without ternary keys and more for others; the largest that matches wins.
+    """
+
+    table: str
+    match: tuple[Match, ...]
+    target: Action | GroupRef | MemberRef
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of an action selector."""
+
+    profile: str
+    member_id: int
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of an action selector: members and their weights."""
+
+    profile: str
+    group_id: int
+    members: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchEntries:
+    """All a switch holds. To be written in the order members, groups, entries, and deleted in the reverse order."""
+
+    switch: str
+    members: tuple[Member, ...]
+    groups: tuple[Group, ...]
+    entries: tuple[TableEntry, ...]
+
+
+def switch_entries(fabric: Fabric, switch: Switch) -> SwitchEntries:
+    """The static entries of one switch."""
+    hops = {port: _set_egress(fabric, switch, port) for port in switch.ports}
+    downlinks = fabric.nics_per_t0
+    uplinks = switch.ports[downlinks:] if switch.tier is Tier.T0 else ()
+    return SwitchEntries(
+        switch=switch.name,
+        members=tuple(Member(ECMP, port, hop) for port, hop in hops.items()),
+        groups=(Group(ECMP, UPLINK_GROUP, tuple((port, 1) for port in uplinks)),) if uplinks else (),
+        entries=(
+            _usid_local(fabric, switch),
+            *(TableEntry("usid_next", (Exact(key),), hops[port]) for key, port in _neighbours(fabric, switch)),
+            *_routes(fabric, switch),
+            _ecmp_seed(fabric, switch),
+            *_traffic_classes(fabric),
+            *_trimmable(fabric),
+            *(entry for port in switch.ports for entry in _queue_signals(fabric, _link(fabric, switch, port), port)),
+        ),
+    )
+
+
+def _set_egress(fabric: Fabric, switch: Switch, port: int) -> Action:
+    peer = fabric.peer(Endpoint(switch.name, port))
+    assert peer is not None, "a fabric has a link on every port"
+    dmac = int.from_bytes(addressing.mac(fabric, peer), "big")
+    return Action("set_egress", (("port", port), ("dmac", dmac)))
+
+
+def _link(fabric: Fabric, switch: Switch, port: int) -> Link:
+    link = fabric.link_at(Endpoint(switch.name, port))
+    assert link is not None, "a fabric has a link on every port"
+    return link
+
+
+def _usid_local(fabric: Fabric, switch: Switch) -> TableEntry:
+    own = addressing.locator(fabric, addressing.switch_usid(switch))
+    return TableEntry("usid_local", (Exact(own),), Action("usid_shift"))
+
+
+def _neighbours(fabric: Fabric, switch: Switch) -> Iterator[tuple[int, int]]:
+    """First 48 bits of the address of every neighbour's uSID, and the port to it."""
+    for port in switch.ports:
+        peer = fabric.peer(Endpoint(switch.name, port))
+        assert peer is not None, "a fabric has a link on every port"
+        if peer.node in fabric.nic_names:
+            usid = addressing.nic_usid(fabric.nic(peer.node), switch.plane)
+        else:
+            usid = addressing.switch_usid(fabric.switch(peer.node))
+        yield addressing.locator(fabric, usid), port
+
+
+def _routes(fabric: Fabric, switch: Switch) -> Iterator[TableEntry]:
+    for t0 in range(fabric.t0_count):
+        prefix = addressing.t0_prefix(fabric, t0)
+        key = Lpm(int(prefix.network_address), prefix.prefixlen)
+        if switch.tier is Tier.T1:
+            yield TableEntry("ipv6_route", (key,), MemberRef(t0 + 1))
+        elif t0 != switch.index:
+            yield TableEntry("ipv6_route", (key,), GroupRef(UPLINK_GROUP))
+        else:
+            for nic in fabric.nics_of(t0):
+                for address in (
+                    addressing.nic_address(fabric, nic),
+                    addressing.kernel_address(fabric, nic, switch.plane),
+                ):
+                    yield TableEntry("ipv6_route", (Lpm(int(address), 128),), MemberRef(nic.downlink + 1))
+
+
+def _traffic_classes(fabric: Fabric) -> Iterator[TableEntry]:
+    dscp = fabric.settings.dscp
+    priorities = {
+        dscp.control: PRIORITY_CONTROL,
+        dscp.trimmed: PRIORITY_CONTROL,
+        dscp.trimmed_lasthop: PRIORITY_CONTROL,
+        dscp.retransmit: PRIORITY_RETRANSMIT,
+    }
+    for value, priority in sorted(priorities.items()):
+        yield TableEntry("traffic_class", (Exact(value),), Action("set_priority", (("priority", priority),)))
+
+
+def _ecmp_seed(fabric: Fabric, switch: Switch) -> TableEntry:
+    seed = zlib.crc32(f"{fabric.name}/{switch.name}".encode())
+    return TableEntry("ecmp_seed", (Lpm(0, 0),), Action("set_seed", (("seed", seed),)))
+
+
+def _trimmable(fabric: Fabric) -> Iterator[TableEntry]:
+    if fabric.queues.trimming:
+        port = Exact(fabric.settings.udp_port)
+        for dscp in (fabric.settings.dscp.trimmable, fabric.settings.dscp.retransmit):
+            yield TableEntry("trimmable", (Exact(dscp), port), Action("trimmable_data"))
+
+
+def _queue_signals(fabric: Fabric, link: Link, port: int) -> Iterator[TableEntry]:
+    """What a switch's port does when its queue grows; `link` is what is plugged in there."""
+    profile, dscp = fabric.queues, fabric.settings.dscp
+    last_hop = link.kind is LinkKind.NIC_T0
+    limit = ("limit", profile.bytes_at(profile.limit, link.rate_bps, fabric.mtu))
+    if profile.trimming:
+        threshold = profile.bytes_at(profile.trim_lasthop if last_hop else profile.trim, link.rate_bps, fabric.mtu)
+        role = dscp.trimmed_lasthop if last_hop else dscp.trimmed
+        full = Action("trim", (("threshold", threshold), limit, ("dscp", role), ("keep", profile.trim_keep)))
+    else:
+        full = Action("tail_drop", (limit,))
+    yield TableEntry("queue_profile", (Exact(port),), full)
+    if profile.ecn and not last_hop:
+        low = profile.frames_at(profile.ecn_low, link.rate_bps, fabric.mtu)
+        high = profile.frames_at(profile.ecn_high, link.rate_bps, fabric.mtu)
+        marking = Action("mark_between", (("start", low), ("width", max(1, high - low))))
+        yield TableEntry("ecn_profile", (Exact(port),), marking)

@@ -1,0 +1,7 @@
+"""The one error of this room: a sentence for the person who wrote the fabric file or gave the numbers."""
+
+from __future__ import annotations
+
+
+class FabricError(ValueError):
+    """A fabric cannot be described, found or built as asked; the message says what is wrong and what to do."""

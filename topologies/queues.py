@@ -1,0 +1,70 @@
+"""When switches mark, trim and drop: thresholds as shares of a plane's bandwidth-delay product.
+
+The shares are Ultra Ethernet's guidance (docs/protocol.md §1.10: ECN between 0.2 and 0.8, trimming at 1, at 1.5 on the
+last hop, tail drop at 2 to 5); production values of MRC are not published. The product is the port's rate times
+`base_rtt_ns`, but never less than `least_frames` full frames: an emulated fabric runs at a thousandth of the real
+rates, while its round trips are those of processes being scheduled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topologies.errors import FabricError
+
+ETHERNET_BYTES = 14
+_NANOSECONDS = 10**9
+_SHARES = ("ecn_low", "ecn_high", "trim", "trim_lasthop", "limit")
+_LEAST_KEPT, _MOST_KEPT = 108, 124  # up to TSETH, up to RETH, after Ethernet (docs/protocol.md §1.10)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProfile:
+    """Queue signals of every switch of a fabric. Shares are percent of the bandwidth-delay product.
+
+    Data is marked (ECN) with a probability that rises from 0 at `ecn_low` to 1 at `ecn_high`, except towards a NIC.
+    From `trim` on (`trim_lasthop` towards a NIC) trimmable data is cut to `trim_keep` bytes after Ethernet, 108 or,
+    with the RETH, 124. Other data is dropped beyond `limit`. Raises :class:`FabricError` where this makes no sense.
+    """
+
+    base_rtt_ns: int = 12_000
+    least_frames: int = 32
+    ecn: bool = True
+    ecn_low: int = 20
+    ecn_high: int = 80
+    trimming: bool = True
+    trim: int = 100
+    trim_lasthop: int = 150
+    limit: int = 500
+    trim_keep: int = _LEAST_KEPT
+
+    def __post_init__(self) -> None:
+        for share in _SHARES:
+            if not 1 <= getattr(self, share) <= 10_000:
+                raise FabricError(f"queues: {share} is {getattr(self, share)}, but must be 1 to 10000 percent")
+        if not 0 <= self.base_rtt_ns <= _NANOSECONDS:
+            raise FabricError(f"queues: base_rtt_ns is {self.base_rtt_ns}, but must be 0 to {_NANOSECONDS}")
+        if not 1 <= self.least_frames <= 10_000:
+            raise FabricError(f"queues: least_frames is {self.least_frames}, but must be 1 to 10000")
+        if self.ecn_low >= self.ecn_high:
+            raise FabricError(f"queues: ecn_low ({self.ecn_low}) must be below ecn_high ({self.ecn_high})")
+        if max(self.trim, self.trim_lasthop) >= self.limit:
+            raise FabricError(f"queues: trimming must begin below the limit of {self.limit} percent")
+        if self.trim_keep not in (_LEAST_KEPT, _MOST_KEPT):
+            raise FabricError(f"queues: trim_keep is {self.trim_keep}, but must be {_LEAST_KEPT} or {_MOST_KEPT}")
+
+    def product(self, rate_bps: int, mtu: int) -> int:
+        """Bandwidth-delay product in bytes of a link of `rate_bps` bit/s that carries IPv6 packets of `mtu` bytes."""
+        return max(rate_bps * self.base_rtt_ns // (8 * _NANOSECONDS), self.least_frames * (mtu + ETHERNET_BYTES))
+
+    def bytes_at(self, share: int, rate_bps: int, mtu: int) -> int:
+        """Bytes of data that are `share` percent of the bandwidth-delay product."""
+        return self.product(rate_bps, mtu) * share // 100
+
+    def frames_at(self, share: int, rate_bps: int, mtu: int) -> int:
+        """Full frames that are `share` percent of the bandwidth-delay product, at least 1."""
+        return max(1, self.bytes_at(share, rate_bps, mtu) // (mtu + ETHERNET_BYTES))
+
+    def queue_frames(self, rate_bps: int, mtu: int) -> int:
+        """Packets for which a queue should have room, so that its own bound is not met before `limit`."""
+        return 2 * self.frames_at(self.limit, rate_bps, mtu)
