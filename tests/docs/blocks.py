@@ -1,4 +1,4 @@
-"""The fenced blocks of the pages in docs/, and where each command in them is run.
+"""The fenced blocks of README.md and of the pages in docs/, and where each command in them is run.
 
 A block says where it is run by the word behind its language (docs/README.md). A line marked `elsewhere` stands in
 :data:`ELSEWHERE` with the test that runs it, or with the reason why no test can.
@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = (
-    "README.md", "start.md", "how-mrc-works-here.md", "prompt.md", "faults.md", "verbs.md", "p4-and-bmv2.md",
-    "troubleshooting.md", "scope.md",
+    "../README.md", "README.md", "start.md", "how-mrc-works-here.md", "prompt.md", "faults.md", "verbs.md",
+    "p4-and-bmv2.md", "troubleshooting.md", "scope.md",
 )  # fmt: skip
 KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "text")
 

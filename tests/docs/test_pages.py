@@ -52,7 +52,7 @@ def test_links_lead_somewhere(page: str) -> None:
         if target.startswith("http"):
             continue
         name, _, anchor = target.partition("#")
-        path = DOCS / name if name else DOCS / page
+        path = (DOCS / page).parent / name if name else DOCS / page
         assert path.is_file(), f"{page} links to {target}"
         if anchor:
             assert anchor in anchors(path), f"{page} links to {target}"
