@@ -13,7 +13,7 @@ from p4runtime_shim.server import p4info
 from p4runtime_shim.server.errors import BatchError, RpcError
 from p4runtime_shim.server.forwarding import Forwarding
 from tests.p4runtime_shim.server import sample
-from tests.p4runtime_shim.server.test_forwarding import (
+from tests.p4runtime_shim.server.entities import (
     default,
     exact,
     group,
