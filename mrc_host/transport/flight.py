@@ -57,6 +57,7 @@ class Flight:
         "_ring_mask",
         "_sacked",
         "_serial",
+        "_silent",
         "_stats",
         "_suspects",
         "_una",
@@ -98,6 +99,7 @@ class Flight:
         self._first_arrived = _NEVER  # sending time of the first packet known to have arrived
         self._suspects: list[tuple[int, int]] = []  # paths and sending times to blame for a timeout
         self._answers_lost = False
+        self._silent: dict[int, int] = {}  # paths with timeouts since anything was acknowledged -> when last sent on
 
     def _grow(self) -> None:
         old, mask = self._ring, self._ring_mask
@@ -305,6 +307,7 @@ class Flight:
             while record is not None and record.sent <= before:
                 size += record.size
                 self._mark_lost(record, "timeout")
+                self._silent[record.index] = record.sent
                 if record.suspect < 0:
                     record.suspect = record.index
                     record.suspect_sent = record.sent

@@ -211,6 +211,10 @@ class PathSet:
         self._listener.path_changed(index, old, BAD, reason, first_loss, now)
         return True
 
+    def has_backup(self, plane: int) -> bool:
+        """Whether a usable path waits to replace one of `plane`."""
+        return any(self._state[index] < BAD for index in self._backups[plane])
+
     def restore(self, index: int, reason: PathReason, now: int) -> bool:
         """Make a bad path GOOD again; False when it was not bad."""
         if self._state[index] != BAD:

@@ -13,7 +13,9 @@ completes requests.
 on the way; its answer shows the holes. The ACK timeout (1.024 us * 2**timeout, repeated, then doubling) marks what is
 older than it as lost. A timeout does not tell a dead path from a dead peer or a lost answer, so the path is blamed
 only once the retransmission has arrived, not when it turns out that answers were lost, and never for what was sent
-before the peer was first heard. After ``retry_count`` timeouts in a row the queue pair fails.
+before the peer was first heard. But a packet that timed out twice does not go on a path that has been silent
+all the while when a backup can take its place. After ``retry_count`` timeouts in a row, a whole retry interval apart, the
+queue pair fails.
 
 PSNs and message numbers are plain growing integers here (see ``wire.psn``).
 """
@@ -69,6 +71,7 @@ class Requester(Flight):
     __slots__ = (
         "_asked",
         "_burst",
+        "_counted_at",
         "_credit",
         "_credit_mask",
         "_current",
@@ -128,7 +131,8 @@ class Requester(Flight):
         self._credit_mask = peer.planes
         # silence
         self._timeout = 1024 << attributes.timeout
-        self._timeouts = 0
+        self._timeouts = 0  # retry intervals without progress
+        self._counted_at = 0  # when the last one was counted
         self._linear = settings.linear_retries
         self._max_backoff = settings.max_backoff
         self._tail_min = settings.tail_probe_min
@@ -270,7 +274,7 @@ class Requester(Flight):
                 continue
             if record.attempts > 1 and record.plane == plane and planes != 1 << plane:
                 return None  # lost twice here: leave it to another plane
-            index = self.paths.next(plane, record.index)
+            index = self._other_path(plane, record, now)
             wqe = record.wqe
             if index < 0 or wqe is None:
                 return None
@@ -281,6 +285,24 @@ class Requester(Flight):
             repeat.latest = record.stamp
             return frame
         return None
+
+    def _other_path(self, plane: int, record: Sent, now: int) -> int:
+        """A path for a lost packet, not the one that lost it; -1 when the plane has none.
+
+        After a second loss, backups take the place of paths that lost packets to timeouts and were not heard since:
+        nobody else would ever blame them when all active ones are dead.
+        """
+        paths = self.paths
+        index = paths.next(plane, record.index)
+        while (
+            record.attempts > 1
+            and index in self._silent
+            and paths.has_backup(plane)
+            and paths.retire(index, PathReason.TIMEOUT, self._silent[index], now)
+        ):
+            paths.sent[index] -= 1  # chosen, but not used
+            index = paths.next(plane, record.index)
+        return index
 
     def _emit(self, record: Sent, wqe: Wqe, plane: int, index: int, kind: int, now: int) -> bytes:
         size = record.size
@@ -448,6 +470,7 @@ class Requester(Flight):
         self._last_heard = now
         if progress:
             self._probe_backoff = 0
+            self._silent.clear()
             if self._timeouts:
                 self._timeouts = 0
                 self._host.scheduler.arm(self._qp, now + self._quiet_time())
@@ -560,15 +583,13 @@ class Requester(Flight):
         self._qp.offer_control()
 
     def _time_out(self, now: int, retry: int, mask: int) -> None:
-        self._timeouts += 1
         self._last_timeout = now
         self._stats.timeouts += 1
-        limit = self._qp.attributes.retry_count
-        if limit != 255 and self._timeouts > limit:
+        if (not self._timeouts or now >= self._counted_at + retry) and not self._may_go_on(now):
             silence = (now - self._last_heard) // 1_000_000
             self._qp.enter_error(
                 CompletionStatus.RETRY_EXCEEDED,
-                f"Nothing was acknowledged after {limit} retries; the peer was last heard {silence} ms ago.",
+                f"Nothing was acknowledged after {self._timeouts - 1} retries; the peer was last heard {silence} ms ago.",
                 now,
             )
             return
@@ -577,6 +598,17 @@ class Requester(Flight):
             self._asked = now
             self._ask(mask)
         self._qp.offer_data()
+
+    def _may_go_on(self, now: int) -> bool:
+        """Count a retry; False when there were too many.
+
+        Packets sent at different times time out at different times: that is one retry as long as less than a whole
+        interval has passed.
+        """
+        self._timeouts += 1
+        self._counted_at = now
+        limit = self._qp.attributes.retry_count
+        return limit == 255 or self._timeouts <= limit
 
     def probe(self, plane: int, now: int) -> bytes | None:
         """The reliability probe due on `plane`."""

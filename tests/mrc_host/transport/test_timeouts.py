@@ -1,0 +1,118 @@
+"""When nothing is heard: how retries are counted, and how a queue pair finds paths that work."""
+
+import pytest
+
+from mrc_host.config import TransportSettings
+from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
+from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet
+from tests.mrc_host.wires import US, path_events
+
+TIMEOUT = 1024 << 8  # ns
+
+
+def data(packets: list[Packet]) -> list[Packet]:
+    return [p for p in packets if p.opcode < 0xD0]
+
+
+def retired(end: FarEnd) -> list[tuple[int, PathReason]]:
+    return [(e.ev, e.reason) for e in path_events(end.nic) if e.new is PathState.ASSUMED_BAD]
+
+
+# ---- the budget --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packets", [1, 4, 9])
+def test_a_retry_is_a_whole_interval_however_many_packets_time_out_in_it(packets: int) -> None:
+    """Packets sent at different times time out at different times, and so do their retransmissions."""
+    settings = TransportSettings(linear_retries=2, max_backoff=4)
+    attributes = QpAttributes(timeout=8, retry_count=9, congestion_window=1 << 20)
+    end = FarEnd(planes=1, uplinks=16, attributes=attributes, transport=settings)
+    budget = (3 + 2 + 4 + 8 + 4 * 16) * TIMEOUT  # nine retries, and the wait for an answer to the last
+    first = end.now
+    end.write(packets * 4096)
+    for _ in range(packets):
+        assert len(end.data(1)) == 1
+        end.now += TIMEOUT // 10
+    end.wait(first + budget - 1 - end.now)
+    assert not end.poll()
+    end.wait(budget)
+    assert end.poll()[0].status is CompletionStatus.RETRY_EXCEEDED
+
+
+def test_the_reason_says_how_many_retries_there_were() -> None:
+    end = FarEnd(attributes=QpAttributes(timeout=8, retry_count=2))
+    end.write(1000)
+    end.wait(9 * TIMEOUT)
+    (completion,) = end.poll()
+    assert completion.reason.startswith("Nothing was acknowledged after 2 retries;")
+
+
+def test_progress_starts_the_count_afresh() -> None:
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=1))
+    end.write(4096)
+    end.wait(TIMEOUT + 1)
+    end.sack(0)
+    end.ack(1)
+    end.write(4096)
+    first = end.now
+    end.wait(2 * TIMEOUT - 1)
+    assert end.nic.qp_state(end.qpn) is QpState.RTS
+    end.wait(1)
+    assert end.now == first + 2 * TIMEOUT
+    assert end.nic.qp_state(end.qpn) is QpState.ERROR
+
+
+# ---- paths -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize("active", [1, 3])
+def test_when_all_active_paths_are_silent_backups_take_their_place(planes: int, active: int) -> None:
+    end = FarEnd(
+        planes=planes, uplinks=32, attributes=QpAttributes(timeout=8, retry_count=20, active_paths=active * planes)
+    )
+    end.write(4096)
+    sent = data(end.drain() + end.wait((2 * active * planes + 3) * TIMEOUT))
+    paths = [p.ev for p in sent]
+    assert len(set(paths)) > active * planes, "more than are active have been tried"
+    blamed = retired(end)
+    assert blamed
+    assert {reason for _ev, reason in blamed} == {PathReason.TIMEOUT}
+    assert {ev for ev, _reason in blamed} < set(paths)
+    for plane in range(planes):
+        states = [p.state for p in end.nic.qp_paths(end.qpn) if p.plane == plane and p.active]
+        assert len(states) == active, "planes stay equal"
+    last = sent[-1]
+    assert last.ev not in {ev for ev, _reason in blamed}
+
+
+def test_the_first_timeout_of_a_packet_blames_nobody() -> None:
+    end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, active_paths=1))
+    end.write(4096)
+    sent = data(end.drain() + end.wait(3 * TIMEOUT // 2))
+    assert len(sent) == 2
+    assert sent[0].ev == sent[1].ev
+    assert not retired(end)
+
+
+def test_without_a_backup_a_silent_path_is_used_on() -> None:
+    end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(timeout=8, retry_count=20))
+    end.write(4096)
+    sent = data(end.drain() + end.wait(12 * TIMEOUT))
+    assert len(sent) >= 10
+    assert len({p.ev for p in sent}) == 4
+    assert not retired(end)
+
+
+def test_a_path_restored_after_the_loss_is_not_blamed_for_it() -> None:
+    end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, active_paths=1, retry_count=20))
+    end.write(4096)
+    sent = data(end.drain() + end.wait(5 * TIMEOUT))
+    blamed = [ev for ev, _ in retired(end)]
+    assert blamed[0] == sent[0].ev
+    end.pass_time(20 * US)
+    end.sack(0, of=sent[0])
+    assert end.nic.qp_counters(end.qpn).spurious_retransmitted == len(sent) - 1
+    restored = [e.ev for e in path_events(end.nic) if e.new is PathState.GOOD]
+    assert restored == [sent[0].ev]
+    assert sent[0].psn == FIRST_OUT
