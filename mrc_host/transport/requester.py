@@ -13,9 +13,8 @@ completes requests.
 on the way; its answer shows the holes. The ACK timeout (1.024 us * 2**timeout, repeated, then doubling) marks what is
 older than it as lost. A timeout does not tell a dead path from a dead peer or a lost answer, so the path is blamed
 only once the retransmission has arrived, not when it turns out that answers were lost, and never for what was sent
-before the peer was first heard. But a packet that timed out twice does not go on a path that has been silent
-all the while when a backup can take its place. After ``retry_count`` timeouts in a row, a whole retry interval apart, the
-queue pair fails.
+before the peer was first heard. But a packet lost twice does not go on a path that has been silent all the while when
+a backup can take its place. After ``retry_count`` timeouts, a whole retry interval apart, the queue pair fails.
 
 PSNs and message numbers are plain growing integers here (see ``wire.psn``).
 """
@@ -589,7 +588,8 @@ class Requester(Flight):
             silence = (now - self._last_heard) // 1_000_000
             self._qp.enter_error(
                 CompletionStatus.RETRY_EXCEEDED,
-                f"Nothing was acknowledged after {self._timeouts - 1} retries; the peer was last heard {silence} ms ago.",
+                f"Nothing was acknowledged after {self._timeouts - 1} retries; "
+                f"the peer was last heard {silence} ms ago.",
                 now,
             )
             return
