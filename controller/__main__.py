@@ -21,11 +21,11 @@ from controller.fleet import Fleet
 from controller.links import FabricLinks
 from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
 from controller.service import ControllerService
+from p4src import BUILD
 from topologies import loader
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 
-_P4_BUILD = Path(__file__).resolve().parent.parent / "p4src" / "build"
 _PATH = click.Path(path_type=Path)
 _STOP_GRACE_S = 0.2
 
@@ -42,9 +42,7 @@ _STOP_GRACE_S = 0.2
 )
 @click.option("--ready-fd", type=int, help="Descriptor to write a line to when all switches are verified.")
 @click.option("--ready-timeout", default=60.0, show_default=True, help="Seconds to wait for that.")
-@click.option(
-    "--p4", "p4_build", default=_P4_BUILD, show_default=True, type=click.Path(path_type=Path), help="P4 build."
-)
+@click.option("--p4", "p4_build", default=BUILD, show_default=True, type=click.Path(path_type=Path), help="P4 build.")
 def main(
     fabric_file: Path, switches: str, socket_path: Path, ready_fd: int | None, ready_timeout: float, p4_build: Path
 ) -> None:

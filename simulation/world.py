@@ -25,6 +25,7 @@ from mrc_host.verbs.local import LocalProvider
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.values import QueueConfig
+from p4src import PROGRAM
 from simulation.aio import VirtualTimeLoop
 from simulation.clock import Clock
 from simulation.errors import SimulationError
@@ -40,7 +41,6 @@ from topologies.fabric import Endpoint, Fabric
 from topologies.paths import nic_config
 
 DEFAULT_DELAY = 1_000  # ns a link
-_PROGRAM = Path(__file__).resolve().parent.parent / "p4src" / "build" / "fabric.json"
 _MOST_BUFFERS = 16_384  # packets a switch can hold
 
 T = TypeVar("T")
@@ -266,12 +266,12 @@ def default_queues(fabric: Fabric) -> QueueConfig:
 
 
 @functools.cache
-def load_program(path: Path = _PROGRAM) -> Pipeline:
+def load_program(path: Path = PROGRAM) -> Pipeline:
     """The fabric's P4 program, compiled once a process (and cached on disk across processes)."""
     try:
         text = path.read_text("utf-8")
     except OSError as error:
-        raise SimulationError(f"{path} cannot be read ({error.strerror}): run from a complete checkout.") from None
+        raise SimulationError(f"{path} cannot be read ({error.strerror}): install the project anew.") from None
     return Pipeline.load(text)
 
 

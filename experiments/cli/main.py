@@ -13,6 +13,7 @@ from experiments.cli.compare import compare
 from experiments.cli.demo import demo
 from experiments.cli.doctor import doctor
 from experiments.cli.paper import paper
+from experiments.cli.plan import plan
 from experiments.cli.run import run as run_experiment
 from experiments.cli.shell import shell
 from experiments.errors import ExperimentError
@@ -42,7 +43,7 @@ def group(context: click.Context, traceback: bool) -> None:
     context.obj = {"traceback": traceback}
 
 
-for command in (demo, run_experiment, compare, paper, shell, clean, doctor):
+for command in (demo, run_experiment, compare, paper, plan, shell, clean, doctor):
     group.add_command(command)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,13 +15,51 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 SWITCHES = ("shim", "shim-each", "bmv2")
 
 
-def _rate(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
-    if value is None:
-        return None
-    try:
-        return parse_rate("the rate", value)
-    except FabricError as error:
-        raise click.BadParameter(str(error)) from None
+class Rate(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one
+    """Bits per second, as in 40M or 800G."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """An int."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_rate("the rate", value)
+        except FabricError as error:
+            self.fail(str(error), param, ctx)
+
+
+class WholeNumbers(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one
+    """Several whole numbers: single ones and ranges, as in 1-20,25."""
+
+    name = "numbers"
+    most = 1_000_000
+
+    def __init__(self, least: int = 0) -> None:
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """A tuple of int, each once, in the order given."""
+        if isinstance(value, tuple):
+            return value
+        found: dict[int, None] = {}
+        for part in value.split(","):
+            match = re.fullmatch(r"\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?", part)
+            if match is None:
+                self.fail(f"{part!r} is not a whole number or a range such as 1-20", param, ctx)
+            first, last = int(match[1]), int(match[2] or match[1])
+            if first < self.least:
+                self.fail(f"{first} is less than {self.least}", param, ctx)
+            if last < first:
+                self.fail(f"the range {part.strip()} ends before it begins", param, ctx)
+            if last - first >= self.most:
+                self.fail(f"the range {part.strip()} has more than {self.most} numbers", param, ctx)
+            found.update(dict.fromkeys(range(first, last + 1)))
+        return tuple(found)
+
+
+RATE, NATURAL, COUNTS = Rate(), WholeNumbers(), WholeNumbers(1)
 
 
 def fabric_options(function: _F) -> _F:
@@ -37,7 +76,7 @@ def fabric_options(function: _F) -> _F:
         click.option(
             "--rate",
             "rate_bps",
-            callback=_rate,
+            type=RATE,
             help="Rate of every link in bit/s, as in 40M. [default: what this machine carries]",
         ),
         click.option("--t1", default=4, show_default=True, help="T1 switches per plane."),

@@ -25,20 +25,28 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 def load_file(path: Path | str) -> Experiment:
     """Read an experiment file; FileError with one sentence for anything wrong with it."""
     path = Path(path)
+    return load_text(read_text(path), source=str(path), name=path.stem)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that people write; FileError when it cannot be read, is too long or is no text."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise FileError(f"{path}: an experiment file has at most {MAX_BYTES} bytes")
-        text = path.read_text("utf-8")
+        return path.read_text("utf-8")
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise FileError(f"{path}: is not a text file in UTF-8") from None
-    return load_text(text, source=str(path), name=path.stem)
 
 
 def load_text(text: str, *, source: str = "experiment", name: str = "experiment") -> Experiment:
     """The experiment in YAML `text`; `source` begins every error message, `name` is its name unless it has one."""
-    document = parse(text, source)
+    return load_document(parse(text, source), text, name)
+
+
+def load_document(document: Value, text: str, name: str) -> Experiment:
+    """The experiment that a document says; `text` is kept with it, `name` is its name unless it has one."""
     file: FilePart = Section(FilePart).read(document)
     name = file.name or name
     if not _NAME.fullmatch(name):
@@ -49,7 +57,9 @@ def load_text(text: str, *, source: str = "experiment", name: str = "experiment"
         checks.resolve(expectation, cases, place)
         for expectation, place in zip(file.expect, known["expect"].elements() if file.expect else (), strict=True)
     )
-    return Experiment(name, file.title or name, file.figure, file.about, file.scaled, cases, expect, text, source)
+    return Experiment(
+        name, file.title or name, file.figure, file.about, file.scaled, cases, expect, text, document.source
+    )
 
 
 def _cases(file: FilePart, document: Value) -> list[Case]:

@@ -46,6 +46,14 @@ def parse_share(text: str) -> float:
     return float(number * _factor(unit, SHARES, text, "a share such as 20% or 0.2"))
 
 
+def parse_number(text: str) -> float:
+    """A plain number, without unit."""
+    number, unit = _split(text, "a number such as 900")
+    if unit:
+        raise ValueError(f"must be a number such as 900, without unit, not {text!r}")
+    return float(number)
+
+
 def show_rate(bits_per_second: float) -> str:
     """As ``1.53 Tb/s`` or ``383 Gb/s``."""
     return _show(bits_per_second, ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s")))
