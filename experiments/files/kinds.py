@@ -231,14 +231,16 @@ class OneOf(Kind):
 
 @dataclass(frozen=True)
 class Overrides(Kind):
-    """Some fields of a plain dataclass (integers, yes/no, texts), those in `times` with units; the rest stays as it is.
+    """Some fields of a plain dataclass (numbers, yes/no, texts), those in `times` with units; the rest stays as it is.
 
-    Becomes a tuple of (name, value), so that it stays a value. `without` are fields that have a key of their own.
+    Becomes a tuple of (name, value), so that it stays a value. `without` are fields that have a key of their own,
+    `parts` the kinds of fields that are no plain values.
     """
 
     cls: type[Any]
     times: Collection[str] = ()
     without: Collection[str] = ()
+    parts: Sequence[tuple[str, Kind]] = ()
 
     def read(self, value: Value) -> tuple[tuple[str, Any], ...]:
         """Pairs of name and value."""
@@ -254,15 +256,38 @@ class Overrides(Kind):
 
     def _kinds(self) -> dict[str, Kind]:
         kinds: dict[str, Kind] = {}
+        parts = dict(self.parts)
         for field in dataclasses.fields(self.cls):
             if field.name in self.times:
                 kinds[field.name] = a_time()
+            elif field.name in parts:
+                kinds[field.name] = parts[field.name]
             elif field.name not in self.without:
                 kinds[field.name] = _PLAIN[str(field.type).partition(" ")[0]]
         return kinds
 
 
-_PLAIN: Mapping[str, Kind] = {"int": Whole(), "bool": Flag(), "str": Text()}
+@dataclass(frozen=True)
+class Built(Kind):
+    """A plain dataclass of which every field may be left out, made of what is given."""
+
+    fields: Overrides
+
+    def read(self, value: Value) -> Any:
+        """An instance."""
+        return self.fields.cls(**dict(self.fields.read(value)))
+
+    def schema(self) -> JsonSchema:
+        """An object without required keys."""
+        return self.fields.schema()
+
+
+_PLAIN: Mapping[str, Kind] = {
+    "int": Whole(),
+    "bool": Flag(),
+    "str": Text(),
+    "float": Quantity(quantities.parse_number, "0.8"),
+}
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:

@@ -16,6 +16,7 @@ from experiments.files import faults, workloads
 from experiments.files.document import Value
 from experiments.files.faults import PlannedFault
 from experiments.files.kinds import (
+    Built,
     Flag,
     JsonSchema,
     Kind,
@@ -33,11 +34,18 @@ from experiments.files.kinds import (
 )
 from experiments.files.workloads import Workload
 from mrc_host.config import TransportSettings
+from mrc_host.transport.nscc import NsccProfile
 from mrc_host.values import QpAttributes
 from topologies.fabric import DEFAULT_MTU, MAX_PLANES
 from topologies.queues import QueueProfile
 
 TIMERS = ("tail_probe_min", "probe_interval", "probe_timeout", "reverse_interval", "port_status_retry")
+
+_NSCC_TIMES = (
+    "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",
+    "target_delay",
+)  # fmt: skip
+_NSCC = Built(Overrides(NsccProfile, _NSCC_TIMES))
 
 # Metrics by name, each with the unit of its values: rate, time, share or count (see `reports.metrics`).
 METRICS: Mapping[str, str] = {
@@ -98,7 +106,7 @@ class TransportPart:
         default=(),
     )
     settings: tuple[tuple[str, object], ...] = key(
-        Overrides(TransportSettings, TIMERS, ("congestion",)),
+        Overrides(TransportSettings, TIMERS, ("congestion",), (("nscc", _NSCC),)),
         "further fields of mrc_host.config.TransportSettings",
         default=(),
     )
