@@ -5,6 +5,7 @@ import pytest
 import experiments.paper
 from experiments.files import FileError, load_file, load_text
 from experiments.files.workloads import Incast, Permutation
+from mrc_host.transport.nscc import NsccProfile
 from tests.experiments.files.texts import SMALL, VARIANTS
 
 PAPER = sorted(Path(experiments.paper.__path__[0]).glob("*.yaml"))
@@ -23,6 +24,13 @@ def test_a_file_becomes_values_in_base_units():
     assert (expectation.number, expectation.tolerance) == (383e9, 0.05)
     assert expectation.published.number == 383e9
     assert experiment.text == SMALL
+
+
+def test_constants_of_congestion_control_are_settings():
+    text = SMALL.replace("{qps: 2,", "{settings: {nscc: {gamma: 0.6, target_delay: 9us}},")
+    assert dict(load_text(text).cases[0].transport.settings) == {"nscc": NsccProfile(gamma=0.6, target_delay=9_000)}
+    with pytest.raises(FileError, match=r"transport.settings.nscc.gama: unknown key; did you mean gamma\?"):
+        load_text(text.replace("gamma", "gama"))
 
 
 def test_variants_are_laid_over_the_file():
