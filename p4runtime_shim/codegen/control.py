@@ -16,36 +16,33 @@ from p4runtime_shim.codegen.values import literal, modular_kind
 from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model import NodeRef, Pipeline, Table, ValidBit
 
-EXACT, LPM, TERNARY = 0, 1, 2
+EXACT, TERNARY = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """Layout of a table's key: `order` lists key positions as they lie in the words, `words` where each begins."""
+    """Layout of a table's key: `offsets` says in which of the `words` each key position begins.
+
+    `prioritized`: entries have a priority. Those of an lpm table do not; there the prefix length takes its place.
+    """
 
     kind: int
-    order: tuple[int, ...]
-    offsets: tuple[int, ...]  # by key position
+    prioritized: bool
+    offsets: tuple[int, ...]
     words: int
 
     @staticmethod
     def of(table: Table) -> TableShape:
         """The shape that engine/table.h expects."""
         kinds = [key.kind for key in table.keys]
-        positions = list(range(len(kinds)))
-        if table.kind in ("ternary", "range") or {"ternary", "range", "optional"} & set(kinds):
-            kind = TERNARY
-        elif "lpm" in kinds:
-            kind = LPM
-            positions.sort(key=lambda i: kinds[i] == "lpm")
-        else:
-            kind = EXACT
-        offsets = [0] * len(kinds)
+        prioritized = table.kind in ("ternary", "range") or bool({"ternary", "range", "optional"} & set(kinds))
+        kind = TERNARY if prioritized or "lpm" in kinds else EXACT
+        offsets = []
         word = 0
-        for position in positions:
-            offsets[position] = word
-            word += limbs(table.keys[position].width)
-        return TableShape(kind, tuple(positions), tuple(offsets), word)
+        for key in table.keys:
+            offsets.append(word)
+            word += limbs(key.width)
+        return TableShape(kind, prioritized, tuple(offsets), word)
 
 
 def table_descriptions(layout: Layout, w: Writer) -> None:
@@ -63,7 +60,7 @@ def table_descriptions(layout: Layout, w: Writer) -> None:
             shape = TableShape.of(table)
             w(
                 f'{{"{layout.tables[position]}", {shape.kind}, {shape.words}, {len(table.keys)}, '
-                f"{table.size}, fields_{position}}},"
+                f"{table.size}, {sum(key.kind == 'range' for key in table.keys)}, fields_{position}}},"
             )
         w("{0}")
 
@@ -177,38 +174,27 @@ class Node:
             return
         self.w(f"uint64_t k[{shape.words}];")
         compiler = Compiler(self.layout, source=table.source)
-        for position in shape.order:
-            key, word = table.keys[position], shape.offsets[position]
+        for key, word in zip(table.keys, shape.offsets, strict=True):
             source = key.source
             code = compiler.valid(source.header) if isinstance(source, ValidBit) else compiler.place(source)
             kind = modular_kind(key.width, self.layout)
             if key.mask is not None:
                 masked = literal(key.mask, kind)
                 code = f"{kind.prefix}_and({code}, {masked})" if kind.wide else f"({code} & {masked})"
-            self.key_words(code, key.width, word, shape.kind == LPM)
-        name = {EXACT: "exact", LPM: "lpm", TERNARY: "ternary"}[shape.kind]
+            self.key_words(code, key.width, word)
+        name = {EXACT: "exact", TERNARY: "ternary"}[shape.kind]
         self.w(f"struct sw_entry *e = sw_find_{name}(t, k, {shape.words});")
 
-    def key_words(self, code: str, width: int, word: int, leading: bool) -> None:
-        """Store one field: little-endian words, or left-justified big-endian ones in an lpm key."""
-        count = limbs(width)
+    def key_words(self, code: str, width: int, word: int) -> None:
+        """Store one field: words, the least significant first."""
         if width > 128:
             kind = modular_kind(width, self.layout)
-            self.w(f"{{ {kind.name} v = {code};")
-            if leading and count * 64 > width:
-                self.w(f"v = {kind.prefix}_shl(v, {count * 64 - width});")
-            for i in range(count):
-                self.w(f"k[{word + i}] = v.w[{count - 1 - i if leading else i}];")
-            self.w("}")
-            return
-        if width > 64:
-            shift = f" << {128 - width}" if leading and width < 128 else ""
-            self.w(f"{{ u128 v = (u128){code}{shift};")
-            low, high = (word + 1, word) if leading else (word, word + 1)
-            self.w(f"k[{low}] = (uint64_t)v;\nk[{high}] = (uint64_t)(v >> 64); }}")
-            return
-        shift = f" << {64 - width}" if leading and width < 64 else ""
-        self.w(f"k[{word}] = (uint64_t){code}{shift};")
+            words = " ".join(f"k[{word + i}] = v.w[{i}];" for i in range(limbs(width)))
+            self.w(f"{{ {kind.name} v = {code};\n{words} }}")
+        elif width > 64:
+            self.w(f"{{ u128 v = (u128){code};\nk[{word}] = (uint64_t)v;\nk[{word + 1}] = (uint64_t)(v >> 64); }}")
+        else:
+            self.w(f"k[{word}] = (uint64_t){code};")
 
     def hit(self, table: Table) -> None:
         """Direct counter and meter, the entry's action, its next node."""

@@ -27,7 +27,7 @@ static int set_target(struct sw_entry *e, const struct sw_target *t) {
 }
 
 struct sw_entry *sw_ctl_insert(struct sw *sw, uint32_t table, const uint64_t *key, const uint64_t *mask,
-                               const uint64_t *high, uint32_t prefix, int32_t priority, const struct sw_target *target) {
+                               const uint64_t *high, int32_t priority, const struct sw_target *target) {
     struct sw_table *t = &sw->tables[table];
     const struct sw_table_desc *d = t->desc;
     struct sw_entry *e = sw_entry_new(d);
@@ -41,7 +41,6 @@ struct sw_entry *sw_ctl_insert(struct sw *sw, uint32_t table, const uint64_t *ke
         memcpy(sw_entry_mask(d, e), mask, bytes);
         memcpy(sw_entry_high(d, e), high, bytes);
     }
-    e->prefix = prefix;
     e->priority = priority;
     sw_lock(sw);
     int status = sw_table_add(t, e);

@@ -20,8 +20,9 @@ struct sw_target {
     struct sw_group *group;
 };
 
+/* `mask` and `high` (upper ends of ranges) count in ternary tables only; there the larger priority wins. */
 struct sw_entry *sw_ctl_insert(struct sw *sw, uint32_t table, const uint64_t *key, const uint64_t *mask,
-                               const uint64_t *high, uint32_t prefix, int32_t priority, const struct sw_target *target);
+                               const uint64_t *high, int32_t priority, const struct sw_target *target);
 int sw_ctl_modify(struct sw *sw, struct sw_entry *entry, const struct sw_target *target);
 void sw_ctl_delete(struct sw *sw, uint32_t table, struct sw_entry *entry);
 /* arg_words UINT32_MAX: no default action. */

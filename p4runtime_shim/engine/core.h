@@ -14,7 +14,7 @@
 #include "table.h"
 #include "wide.h"
 
-#define SW_ABI 3
+#define SW_ABI 4
 #define SW_MAX_QUEUES 8
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
 #define SW_MAX_WORK 1024 /* the same, of all packets in one call of a verb */

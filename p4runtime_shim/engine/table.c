@@ -1,4 +1,4 @@
-/* What the three table structures share, and the exact one. */
+/* What the two table structures share, and the exact one. */
 #include "table.h"
 
 #include <stdlib.h>
@@ -16,9 +16,7 @@ void sw_entry_free(struct sw_entry *e) {
 }
 
 int sw_table_add(struct sw_table *t, struct sw_entry *e) {
-    int status = t->desc->kind == SW_EXACT ? sw_exact_add(t, e)
-                 : t->desc->kind == SW_LPM ? sw_lpm_add(t, e)
-                                           : sw_ternary_add(t, e);
+    int status = t->desc->kind == SW_EXACT ? sw_exact_add(t, e) : sw_ternary_add(t, e);
     if (status == 0)
         t->count++;
     return status;
@@ -27,21 +25,10 @@ int sw_table_add(struct sw_table *t, struct sw_entry *e) {
 void sw_table_remove(struct sw_table *t, struct sw_entry *e) {
     if (t->desc->kind == SW_EXACT)
         sw_exact_remove(t, e);
-    else if (t->desc->kind == SW_LPM)
-        sw_lpm_remove(t, e);
     else
         sw_ternary_remove(t, e);
     t->count--;
     sw_entry_free(e);
-}
-
-static void free_trie(struct sw_trie_node *n) { /* depth is at most the key's bits */
-    if (!n)
-        return;
-    free_trie(n->child[0]);
-    free_trie(n->child[1]);
-    sw_entry_free(n->entry);
-    free(n);
 }
 
 void sw_table_clear(struct sw_table *t) {
@@ -49,7 +36,6 @@ void sw_table_clear(struct sw_table *t) {
         for (uint32_t i = 0; i <= t->exact.mask; i++)
             sw_entry_free(t->exact.slots[i].entry);
     free(t->exact.slots);
-    free_trie(t->trie);
     sw_ternary_clear(t);
     free(t->fallback);
     *t = (struct sw_table){.desc = t->desc};

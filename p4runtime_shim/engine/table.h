@@ -1,13 +1,12 @@
-/* Match tables: three structures behind one entry type, and the lookups that generated code inlines.
+/* Match tables: two structures behind one entry type, and the lookups that generated code inlines.
  *
- * A key is an array of 64-bit words. In exact and ternary tables each field takes ceil(width / 64) words, least significant
- * first, in the table's key order. In lpm tables the words form one bit string, most significant first: exact fields, then the
- * lpm field, each left-justified in its words; a prefix length counts bits of that string.
+ * A key is an array of 64-bit words. Each field takes ceil(width / 64) words, least significant first, in the table's key
+ * order.
  *
  *   exact    open addressing with linear probing on a 64-bit hash, at most half full
- *   lpm      path-compressed binary trie, so the cost follows the logarithm of the entries and not their lengths
- *   ternary  decision trees that cut on single bits, with short leaves sorted by priority: the cost follows the logarithm of the
- *            entries however many different masks they have (ternary.c)
+ *   ternary  (and lpm, whose priorities are the prefix lengths; range; optional) decision trees whose nodes index an array of
+ *            children with some bits of the key, with short leaves sorted by priority: a few steps, however many entries and
+ *            different masks there are (ternary.c)
  *
  * Entries are owned by the table; the address of one is its handle for the control plane. The switch's lock covers all. */
 #ifndef SW_TABLE_H
@@ -20,7 +19,7 @@
 
 #define SW_MAX_KEY_WORDS 64
 
-enum sw_table_kind { SW_EXACT, SW_LPM, SW_TERNARY };
+enum sw_table_kind { SW_EXACT, SW_TERNARY };
 
 struct sw_call { /* an action with its arguments */
     uint32_t action;
@@ -58,7 +57,7 @@ struct sw_entry {
     void *place;                     /* its tree (ternary) */
     uint64_t hash;
     int32_t priority; /* larger wins */
-    uint32_t prefix;  /* lpm: bits of the whole key */
+    int64_t rank;     /* ternary: priority, then age: of equal priorities the entry that came first wins */
     uint64_t key[];   /* then, in ternary tables: mask words, high words */
 };
 
@@ -70,7 +69,7 @@ struct sw_field_desc {
 
 struct sw_table_desc {
     const char *name;
-    uint32_t kind, words, fields, max_size;
+    uint32_t kind, words, fields, max_size, ranges; /* ranges: how many of the fields are ranges */
     const struct sw_field_desc *field;
 };
 
@@ -84,34 +83,33 @@ struct sw_exact {
     uint32_t mask; /* slots - 1, or 0 with slots == NULL */
 };
 
-struct sw_trie_node {
-    struct sw_trie_node *child[2];
-    struct sw_entry *entry;
-    uint32_t bits; /* length of the prefix */
-    uint64_t prefix[];
-};
-
 struct sw_item { /* an entry in a leaf, with one word of it at hand */
     uint64_t mask, value;
     struct sw_entry *entry;
-    int32_t priority;
+    int64_t rank;
 };
 
-struct sw_cut {
-    int32_t bit; /* of the key; -1: a leaf */
-    uint32_t word, count, cap;
+struct sw_cut { /* a node: with bits, an array of 1 << bits children; without, a leaf of `count` items */
+    uint32_t count;
+    uint16_t word; /* of the key: that of the bits, or that of the items */
+    uint8_t bits, shift;
     union {
-        struct sw_cut *child[2];
+        struct sw_cut *child;
         struct sw_item *items;
     };
 };
 
 struct sw_tree {
-    struct sw_cut *root;
+    struct sw_cut root;
     struct sw_entry *entries;
-    uint64_t signature;
     uint32_t count, references;
-    int32_t best; /* highest priority inside */
+    uint32_t limit; /* references beyond which leaves are not cut; 0: the usual */
+    int64_t best; /* highest rank inside */
+};
+
+struct sw_class { /* entries that specify the same words of the key, and where they are */
+    uint64_t signature;
+    struct sw_tree *tree;
 };
 
 struct sw_table {
@@ -119,8 +117,11 @@ struct sw_table {
     struct sw_call *fallback; /* default action, or NULL */
     uint32_t count, tree_count;
     struct sw_exact exact;
-    struct sw_trie_node *trie;
     struct sw_tree **trees; /* by falling best */
+    struct sw_class *classes;
+    struct sw_tree *rest; /* among the trees: a plain list of entries that would be copied too often elsewhere */
+    uint32_t class_count, inserts;
+    uint32_t built; /* entries when the trees were last built from scratch */
 };
 
 /* --- hashing of keys --- */
@@ -158,45 +159,27 @@ SW_INLINE struct sw_entry *sw_find_exact(const struct sw_table *t, const uint64_
     }
 }
 
-SW_INLINE int sw_prefix_matches(const uint64_t *a, const uint64_t *b, uint32_t bits) {
-    uint32_t w = bits >> 6, rest = bits & 63;
-    for (uint32_t i = 0; i < w; i++)
-        if (a[i] != b[i])
-            return 0;
-    return !rest || !((a[w] ^ b[w]) >> (64 - rest));
-}
+int sw_match_ranges(const struct sw_table_desc *desc, const struct sw_entry *e, const uint64_t *key);
 
-SW_INLINE unsigned sw_key_bit(const uint64_t *key, uint32_t bit) {
-    return (unsigned)(key[bit >> 6] >> (63 - (bit & 63))) & 1;
+SW_INLINE int sw_match_full(const struct sw_table_desc *d, const struct sw_entry *e, const uint64_t *key, unsigned words) {
+    uint64_t differ = 0;
+    for (unsigned w = 0; w < words; w++)
+        differ |= (key[w] ^ e->key[w]) & e->key[words + w];
+    return !differ && (!d->ranges || sw_match_ranges(d, e, key));
 }
-
-SW_INLINE struct sw_entry *sw_find_lpm(const struct sw_table *t, const uint64_t *key, unsigned words) {
-    struct sw_entry *best = NULL;
-    for (const struct sw_trie_node *n = t->trie; n && sw_prefix_matches(key, n->prefix, n->bits);) {
-        if (n->entry)
-            best = n->entry;
-        if (n->bits >= 64 * words)
-            break;
-        n = n->child[sw_key_bit(key, n->bits)];
-    }
-    return best;
-}
-
-int sw_match_full(const struct sw_table_desc *desc, const struct sw_entry *e, const uint64_t *key);
 
 SW_INLINE struct sw_entry *sw_find_ternary(const struct sw_table *t, const uint64_t *key, unsigned words) {
     struct sw_entry *best = NULL;
-    int32_t rank = INT32_MIN;
-    (void)words;
+    int64_t rank = INT64_MIN;
     for (uint32_t i = 0; i < t->tree_count && t->trees[i]->best > rank; i++) {
-        const struct sw_cut *n = t->trees[i]->root;
-        while (n->bit >= 0)
-            n = n->child[key[n->bit >> 6] >> (n->bit & 63) & 1];
+        const struct sw_cut *n = &t->trees[i]->root;
+        while (n->bits)
+            n = &n->child[key[n->word] >> n->shift & ((1u << n->bits) - 1)];
         uint64_t word = key[n->word];
-        for (uint32_t k = 0; k < n->count && n->items[k].priority > rank; k++)
-            if ((word & n->items[k].mask) == n->items[k].value && sw_match_full(t->desc, n->items[k].entry, key)) {
+        for (uint32_t k = 0; k < n->count && n->items[k].rank > rank; k++)
+            if ((word & n->items[k].mask) == n->items[k].value && sw_match_full(t->desc, n->items[k].entry, key, words)) {
                 best = n->items[k].entry;
-                rank = best->priority;
+                rank = n->items[k].rank;
                 break;
             }
     }
@@ -207,15 +190,13 @@ SW_INLINE struct sw_entry *sw_find_ternary(const struct sw_table *t, const uint6
 
 struct sw_entry *sw_entry_new(const struct sw_table_desc *desc);
 void sw_entry_free(struct sw_entry *e);
-/* Puts the entry (key, mask and high words, prefix, priority filled in) into the table. 0, or -1 without memory. */
+/* Puts the entry (key, mask and high words, priority filled in) into the table. 0, or -1 without memory. */
 int sw_table_add(struct sw_table *t, struct sw_entry *e);
 void sw_table_remove(struct sw_table *t, struct sw_entry *e);
 void sw_table_clear(struct sw_table *t);
 
 int sw_exact_add(struct sw_table *t, struct sw_entry *e);
 void sw_exact_remove(struct sw_table *t, struct sw_entry *e);
-int sw_lpm_add(struct sw_table *t, struct sw_entry *e);
-void sw_lpm_remove(struct sw_table *t, struct sw_entry *e);
 int sw_ternary_add(struct sw_table *t, struct sw_entry *e);
 void sw_ternary_remove(struct sw_table *t, struct sw_entry *e);
 void sw_ternary_clear(struct sw_table *t);

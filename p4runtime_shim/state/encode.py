@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from p4runtime_shim.codegen.control import LPM, TERNARY, TableShape
+from p4runtime_shim.codegen.control import TERNARY, TableShape
 from p4runtime_shim.codegen.layout import limbs
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.pipeline import Pipeline
@@ -27,7 +27,7 @@ _EXPECTED = {
 
 @dataclass(frozen=True, slots=True)
 class EncodedKey:
-    """Words as little-endian bytes; `prefix` counts bits of the whole key (lpm tables)."""
+    """Words as little-endian bytes; `prefix` is the length of the lpm field's, if there is one."""
 
     value: bytes
     mask: bytes
@@ -76,9 +76,8 @@ def _problem(key: Key, field: Match) -> str | None:
 
 def encode_key(table: Table, shape: TableShape, match: Sequence[Match]) -> EncodedKey:
     """The words of a checked match."""
-    if shape.kind == LPM:
-        return _encode_lpm(table, shape, match)
     values, masks, highs = [], [], []
+    prefix = next((field.prefix_len for field in match if isinstance(field, Lpm)), 0)
     for key, field in zip(table.keys, match, strict=True):
         value, mask, high = _triple(key, field)
         if key.mask is not None:
@@ -88,7 +87,7 @@ def encode_key(table: Table, shape: TableShape, match: Sequence[Match]) -> Encod
         if shape.kind == TERNARY:
             masks.append(mask.to_bytes(size, "little"))
             highs.append(high.to_bytes(size, "little"))
-    return EncodedKey(b"".join(values), b"".join(masks), b"".join(highs), 0)
+    return EncodedKey(b"".join(values), b"".join(masks), b"".join(highs), prefix)
 
 
 def _triple(key: Key, field: Match) -> tuple[int, int, int]:
@@ -103,20 +102,6 @@ def _triple(key: Key, field: Match) -> tuple[int, int, int]:
     if isinstance(field, Optional):
         return (0, 0, 0) if field.value is None else (field.value, full, 0)
     return field.low, full ^ ((1 << (field.low ^ field.high).bit_length()) - 1), field.high
-
-
-def _encode_lpm(table: Table, shape: TableShape, match: Sequence[Match]) -> EncodedKey:
-    words: list[int] = []
-    prefix = 0
-    for position in shape.order:
-        key, field = table.keys[position], match[position]
-        count = limbs(key.width)
-        assert isinstance(field, Exact | Lpm)
-        value = field.value & key.mask if key.mask is not None else field.value
-        value <<= 64 * count - key.width
-        words.extend((value >> (64 * (count - 1 - i))) & ((1 << 64) - 1) for i in range(count))
-        prefix += field.prefix_len if isinstance(field, Lpm) else 64 * count
-    return EncodedKey(b"".join(word.to_bytes(8, "little") for word in words), b"", b"", prefix)
 
 
 def encode_args(action: Action, args: Sequence[int]) -> bytes:

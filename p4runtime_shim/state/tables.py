@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes as c
 from collections.abc import Sequence
 
-from p4runtime_shim.codegen.control import TERNARY, TableShape
+from p4runtime_shim.codegen.control import TableShape
 from p4runtime_shim.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -73,7 +73,7 @@ class Table:
         base = max((entry.priority for entry in self.info.entries), default=0) + 1
         for fixed in self.info.entries:
             action = self.pipeline.program.actions[fixed.call.action].name
-            priority = base - fixed.priority if self.shape.kind == TERNARY else 0
+            priority = base - fixed.priority if self.shape.prioritized else 0
             match = self._fixed_match(fixed)
             self._insert(Entry(match, ActionCall(action, fixed.call.args), priority))
 
@@ -89,7 +89,7 @@ class Table:
     def _key(self, match: Sequence[Match], priority: int) -> tuple[EncodedKey, int]:
         """What tells entries apart, checked."""
         check_match(self.info, match)
-        if self.shape.kind == TERNARY:
+        if self.shape.prioritized:
             if not 0 < priority <= _MAX_PRIORITY:
                 raise InvalidArgument(f"table {self.info.name} needs a priority above 0, not {priority}")
         elif priority:
@@ -144,8 +144,7 @@ class Table:
             words.value,
             words.mask,
             words.high,
-            words.prefix,
-            entry.priority,
+            entry.priority if self.shape.prioritized else words.prefix,
             c.byref(target),
         )
         if not pointer:

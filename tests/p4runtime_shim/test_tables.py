@@ -347,3 +347,54 @@ def test_direct_counters_count_hits_only() -> None:
         switch.table_delete(P + "route", match)
         switch.table_insert(P + "route", Entry(match, forward))
         assert switch.direct_counter_read(P + "route", match) == CounterValue(0, 0)
+
+
+def _upper(rng: random.Random) -> int:
+    return (1 << 128) - (1 << rng.choice((0, 64, 96)))
+
+
+def _lower(rng: random.Random) -> int:
+    return (1 << rng.choice((32, 64, 80))) - 1
+
+
+_MASKS = {
+    "upper and lower bits": lambda rng, number: (_upper, _lower)[number % 2](rng),
+    "first upper, then lower bits": lambda rng, number: (_upper, _lower)[number > 400](rng),
+    "anything now and then": lambda rng, number: 0 if number % 3 == 0 else _upper(rng),
+    "random bits": lambda rng, number: rng.getrandbits(128),
+    "few bits": lambda rng, number: sum(1 << bit for bit in rng.sample(range(128), 6)),
+}
+
+
+@pytest.mark.parametrize("masks", _MASKS)
+def test_masks_that_suit_no_tree(switch: Switch, masks: str) -> None:
+    """Entries that would be copied all over a decision tree are found too, also after most are gone."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    model = Model(2)
+    for number, priority in enumerate(rng.sample(range(1, 1 << 31), 900)):
+        mask = _MASKS[masks](rng, number)
+        match = (Exact(3), Ternary(0, 0), Ternary(rng.getrandbits(128) & mask, mask))
+        switch.table_insert(P + "ternary_t", Entry(match, ActionCall(P + "put", (number,)), priority))
+        model.entries[match, priority] = number
+
+    def check(times: int) -> None:
+        for match, _ in rng.choices(list(model.entries), k=times):
+            field = match[2]
+            assert isinstance(field, Ternary)
+            key = {"a": 3, "b": 0, "c": 0, "d": field.value | rng.getrandbits(128) & ~field.mask}
+            assert look(switch, 2, key) == model.search(key)
+
+    check(60)
+    for match, priority in list(model.entries)[::-1][:870]:
+        switch.table_delete(P + "ternary_t", match, priority)
+        del model.entries[match, priority]
+    check(30)
+
+
+def test_of_equal_priorities_the_entry_that_came_first_wins(switch: Switch) -> None:
+    for number in range(200):  # enough that trees are built anew meanwhile
+        match = (Exact(3), Ternary(0, number % 2), Ternary(0, number >> 1))
+        switch.table_insert(P + "ternary_t", Entry(match, ActionCall(P + "put", (number,)), 7))
+        assert look(switch, 2, {"a": 3, "b": 0, "c": 0, "d": 0}) == 0
