@@ -202,10 +202,22 @@ class PortConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PausePriorities:
+    """Priorities (0..7) under which switches queue what the NIC sends: data and control packets.
+
+    A port whose neighbour pauses one of a kind's priorities (IEEE 802.1Qbb) sends nothing of that kind.
+    """
+
+    data: frozenset[int] = frozenset((0, 1))
+    control: frozenset[int] = frozenset((7,))
+
+
+@dataclass(frozen=True, slots=True)
 class NicConfig:
     """Everything a NIC is told. `ports[i].plane == i`; `block` is the 32-bit uSID locator block.
 
     `address` is the NIC's IPv6 address, or its IPv4 address in IPv6 form (::ffff:a.b.c.d), which takes the format UDP.
+    With `pause` the ports obey priority flow control; without, PAUSE frames are dropped like all that is not IP.
     """
 
     name: str
@@ -215,3 +227,4 @@ class NicConfig:
     destinations: tuple[Destination, ...]
     mtu: int = 4500
     settings: ProtocolSettings = field(default_factory=ProtocolSettings)
+    pause: PausePriorities | None = None

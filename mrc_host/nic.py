@@ -26,6 +26,7 @@ from mrc_host.transport.congestion import make_congestion_control
 from mrc_host.transport.control_plane import ControlPlane
 from mrc_host.transport.host import Host
 from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import QueuePair, check_attributes
 from mrc_host.transport.roce.qp import RcQueuePair
@@ -78,6 +79,7 @@ class Nic:
         self._host = Host(config, self._rng)
         self._scheduler = self._host.scheduler
         self._parser = Parser(config)
+        self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
         self._flows: list[dict[bytes, Flow]] = [{} for _ in ports]
         self._peers = {d.address: Peer(self._host, d) for d in config.destinations}
         self._qps: dict[int, QueuePair] = {}
@@ -126,6 +128,8 @@ class Nic:
         key = bytes(frame[: PREFIX_LENGTHS[frame[KIND_BYTE]]])
         known = flows.get(key)
         if known is None:
+            if self._pauses is not None and self._pauses.receive(port, frame, now):
+                return None
             parsed = self._parser.parse(port, frame)
             if isinstance(parsed, Drop):
                 return parsed
@@ -221,6 +225,8 @@ class Nic:
         if bool(host.local_up & bit) == up:
             return
         host.local_up ^= bit
+        if self._pauses is not None:
+            self._pauses.port_down(port, now)
         host.emit(PortEvent(now, port, up, True))
         for peer in self._peers.values():
             peer.local_ports_changed(now)
@@ -445,7 +451,10 @@ class Nic:
             self._trace.state(qp.qpn, state or qp.state.value, peer, qp.remote_qpn, now)
 
     def nic_counters(self) -> Mapping[str, int]:
-        """Frames and bytes sent and received, and frames dropped by reason (``drop_<reason>``)."""
+        """Frames and bytes sent and received, and frames dropped by reason (``drop_<reason>``).
+
+        With flow control also PAUSE frames received, and for how long (ns) ports could not send data, over all ports.
+        """
         counters = {
             "rx_frames": self._rx_frames,
             "rx_bytes": self._rx_bytes,
@@ -453,6 +462,9 @@ class Nic:
             "tx_bytes": self._tx_bytes,
             "events_lost": self._host.events_lost,
         }
+        if self._pauses is not None:
+            counters["pauses_received"] = self._pauses.received
+            counters["paused_ns"] = self._pauses.paused_ns
         counters.update((f"drop_{reason.value}", count) for reason, count in self._drops.items())
         return counters
 

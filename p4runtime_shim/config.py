@@ -12,6 +12,7 @@ A file lists the switches of a process (YAML, or JSON, which is YAML too):
         cpu_port: 510                          # optional: turns packet-in and packet-out on
         program: p4src/build/fabric.json       # optional: BMv2 JSON to start with; P4Runtime may replace it
         queues: {queues: 8, max_packets: 256}  # optional: traffic manager, fields of values.QueueConfig
+        pauses: {1: {rate_bps: 100000000, xoff: 60000, xon: 40000, headroom: 30000}}  # optional: priority flow control
 
 Everything a person can get wrong here is found before anything is opened, and is one `ConfigError` with one sentence.
 """
@@ -26,7 +27,7 @@ from typing import Any
 
 import yaml
 
-from p4runtime_shim.values import QueueConfig
+from p4runtime_shim.values import PauseConfig, QueueConfig
 
 DEFAULT_GRPC_ADDRESS = "127.0.0.1:9559"  # port of P4Runtime, IANA
 MAX_PORT = 510  # 9 bits; 511 is v1model's drop port
@@ -54,6 +55,7 @@ class SwitchSettings:
     program: Path | None = None
     seed: int = 0
     queues: QueueConfig = field(default_factory=QueueConfig)
+    pauses: Mapping[int, PauseConfig] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -133,7 +135,7 @@ def check(settings: ProcessSettings) -> ProcessSettings:
             interfaces[interface] = switch.label
             if port == switch.cpu_port:
                 raise ConfigError(f"{switch.label}: port {port} is the CPU port; it can have no interface")
-        for port in (*switch.rates, *switch.ports_down):
+        for port in (*switch.rates, *switch.ports_down, *switch.pauses):
             if port not in switch.ports:
                 raise ConfigError(f"{switch.label} has no port {port}; give it an interface first")
     check_address(settings.grpc_address)
@@ -152,7 +154,7 @@ def check_address(address: str) -> None:
 
 
 def _switch(item: object, where: str, directory: Path) -> SwitchSettings:
-    known = {"name", "device_id", "ports", "rates", "rate", "ports_down", "cpu_port", "program", "seed", "queues"}
+    known = {item.name for item in fields(SwitchSettings)} | {"rate"}
     given = _mapping(item, where, known)
     name = given.get("name", "")
     if not isinstance(name, str):
@@ -173,6 +175,7 @@ def _switch(item: object, where: str, directory: Path) -> SwitchSettings:
         program=None if program is None else directory / program,
         seed=_integer(given.get("seed", 0), f"{where}: seed", 0, 2**64 - 1),
         queues=_queues(given.get("queues", {}), where),
+        pauses=_pauses(given.get("pauses", {}), f"{where}: pauses"),
     )
 
 
@@ -205,6 +208,31 @@ def _queues(given: object, where: str) -> QueueConfig:
     config = QueueConfig(**values)
     if not 1 <= config.queues <= 8:
         raise ConfigError(f"{where}: queues: a port has 1 to 8 queues, not {config.queues}")
+    return config
+
+
+def _pauses(given: object, where: str) -> dict[int, PauseConfig]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{where} is {given!r}; write {{1: {{rate_bps: ..., xoff: ..., xon: ..., headroom: ...}}}}")
+    return {_port_number(port, where): _pause(values, f"{where}: port {port}") for port, values in given.items()}
+
+
+def _pause(given: object, where: str) -> PauseConfig:
+    values = dict(_mapping(given, where, {item.name for item in fields(PauseConfig)}))
+    priorities = values.pop("priorities", [0])
+    if not isinstance(priorities, list):
+        raise ConfigError(f"{where}: priorities is {priorities!r}; give a list of queue numbers, like [0]")
+    numbers = {
+        name: _integer(values.get(name), f"{where}: {name}", 1, 2**31 - 1) for name in ("xoff", "xon", "headroom")
+    }
+    config = PauseConfig(
+        rate_bps=parse_rate(values.get("rate_bps"), f"{where}: rate_bps"),
+        **numbers,
+        priorities=frozenset(_integer(number, f"{where}: priorities", 0, 7) for number in priorities),
+        quanta=_integer(values.get("quanta", 65535), f"{where}: quanta", 1, 65535),
+    )
+    if config.xon > config.xoff or config.rate_bps < 1 or not config.priorities:
+        raise ConfigError(f"{where}: xon must not be above xoff, and there must be a rate and a priority")
     return config
 
 

@@ -24,6 +24,7 @@ DROP_REASONS = (
     "port_down",
     "no_pipeline",
     "frame_size",
+    "no_headroom",
     "bad_priority",
     "no_group",
     "no_session",
@@ -58,9 +59,25 @@ class SwPortStats(c.Structure):
         ("tx_bytes", c.c_uint64),
         ("queue_drops", c.c_uint64),
         ("down_drops", c.c_uint64),
+        ("headroom_drops", c.c_uint64),
+        ("pauses_sent", c.c_uint64),
+        ("pauses_received", c.c_uint64),
         ("queued_packets", c.c_uint32),
         ("queued_bytes", c.c_uint32),
         ("up", c.c_int32),
+    )
+
+
+class SwPauseConfig(c.Structure):
+    """struct sw_pause_config."""
+
+    _fields_ = (
+        ("priorities", c.c_uint32),
+        ("xoff", c.c_uint32),
+        ("xon", c.c_uint32),
+        ("headroom", c.c_uint32),
+        ("quanta", c.c_uint32),
+        ("rate", c.c_uint64),
     )
 
 
@@ -124,6 +141,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_ctl_stats": (None, (_P, c.POINTER(_U64))),
     "sw_ctl_port_stats": (c.c_int, (_P, _U, c.POINTER(SwPortStats))),
     "sw_ctl_port_rate": (c.c_int, (_P, _U, _U64, _I64)),
+    "sw_ctl_pause": (c.c_int, (_P, _U, c.POINTER(SwPauseConfig))),
     "sw_ctl_event": (None, (_P, c.c_int)),
     "sw_ctl_port_event": (None, (_P, _U, c.c_int)),
     "sw_ctl_digest_event": (None, (_P, c.c_int)),

@@ -88,6 +88,8 @@ class SwitchProcess:
             switch.set_epoch(time.monotonic_ns())  # timestamps count from here, as BMv2's do
             for port, rate in settings.rates.items():
                 switch.set_port_rate(port, rate, LINE_SLACK_NS)
+            for port, pause in settings.pauses.items():
+                switch.set_pause(port, pause)
             self._switches[settings.device_id] = switch
 
     def _make_switch(self, settings: SwitchSettings, pipeline: Any) -> Switch:

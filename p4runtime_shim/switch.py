@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from p4runtime_shim.errors import InvalidArgument, NotFound, SwitchError
-from p4runtime_shim.native import DROP_REASONS, NEVER, Native, SwConfig, SwPortStats, load_engine
+from p4runtime_shim.native import DROP_REASONS, NEVER, Native, SwConfig, SwPauseConfig, SwPortStats, load_engine
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model import FieldList, FieldRef, Program
 from p4runtime_shim.state.forwarding import Forwarding, require
@@ -28,6 +28,7 @@ from p4runtime_shim.values import (
     LogLine,
     Match,
     MeterConfig,
+    PauseConfig,
     PortStats,
     QueueConfig,
     Replica,
@@ -157,12 +158,15 @@ class Switch:
             return bytes(self._view[:length]) if length else None
 
     def wakeup(self) -> int | None:
-        """When a port with a rate and a backlog has its line free (may be past); None: only on input."""
+        """When a port with a rate and a backlog has its line free, or a PAUSE ends or is repeated; may be past.
+
+        None: only on input.
+        """
         when: int = self._wakeup(self._handle)
         return None if when == NEVER else when
 
     def tick(self, now: int) -> None:
-        """Time passes."""
+        """Time passes: pauses end, and are repeated."""
         self._native.hot.sw_dev_tick(self._handle, now)
 
     def port_changed(self, port: int, up: bool, now: int) -> None:
@@ -200,6 +204,23 @@ class Switch:
             raise InvalidArgument(f"queues are 0..{self.queues.queues - 1}, not {queue}")
         for number in range(self.queues.queues) if queue is None else (queue,):
             self._native.library.sw_ctl_queue_limits(self._handle, port, number, max_packets, max_bytes)
+
+    def set_pause(self, port: int, config: PauseConfig | None) -> None:
+        """Priority flow control of a port; None turns it off, as it is at first. InvalidArgument, NotFound."""
+        self._check_port(port)
+        if config is None:
+            self._native.library.sw_ctl_pause(self._handle, port, None)
+            return
+        if not 0 < config.xon <= config.xoff or config.headroom < 0 or config.xoff + config.headroom >= 1 << 32:
+            raise InvalidArgument("flow control needs 0 < xon <= xoff and a headroom, in bytes, below 4 GiB together")
+        if config.rate_bps < 1 or not 1 <= config.quanta <= 65535:
+            raise InvalidArgument("flow control needs the port's rate in bit/s, and 1 to 65535 quanta")
+        if not config.priorities or not config.priorities <= set(range(self.queues.queues)):
+            raise InvalidArgument(f"flow control needs one or more of the priorities 0..{self.queues.queues - 1}")
+        mask = sum(1 << priority for priority in config.priorities)
+        sizes = config.xoff, config.xon, config.headroom
+        native = SwPauseConfig(mask, *sizes, config.quanta, config.rate_bps)
+        self._native.library.sw_ctl_pause(self._handle, port, c.byref(native))
 
     def set_epoch(self, epoch: int) -> None:
         """The time (ns) from which the program's timestamps count."""
@@ -450,6 +471,9 @@ class Switch:
                 down_drops=raw.down_drops,
                 queued_packets=raw.queued_packets,
                 queued_bytes=raw.queued_bytes,
+                headroom_drops=raw.headroom_drops,
+                pauses_sent=raw.pauses_sent,
+                pauses_received=raw.pauses_received,
             )
         return SwitchStats(dict(zip(DROP_REASONS, drops, strict=True)), ports)
 

@@ -156,8 +156,30 @@ class QueueConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseConfig:
+    """Priority flow control of a port (IEEE 802.1Qbb; engine/pause.c).
+
+    Of each of `priorities` (queue numbers) the bytes that arrived on the port and wait in the switch are counted:
+    beyond `xoff` the neighbour is told to stop, at or below `xon` to go on, and `headroom` more are taken meanwhile.
+    `quanta` (1..65535) is the time in PAUSE frames, in units of 512 bits at `rate_bps`, the port's rate. PAUSE frames
+    that arrive stop the same priorities here.
+    """
+
+    rate_bps: int
+    xoff: int
+    xon: int
+    headroom: int
+    priorities: frozenset[int] = frozenset((0,))
+    quanta: int = 65535
+
+
+@dataclass(frozen=True, slots=True)
 class PortStats:
-    """Figures of one port since the switch was created, and its queues now."""
+    """Figures of one port since the switch was created, and its queues now.
+
+    `headroom_drops` are frames from this port that flow control could not hold off in time; `pauses_sent` and
+    `pauses_received` are PAUSE frames.
+    """
 
     up: bool
     rx_packets: int
@@ -168,6 +190,9 @@ class PortStats:
     down_drops: int
     queued_packets: int
     queued_bytes: int
+    headroom_drops: int = 0
+    pauses_sent: int = 0
+    pauses_received: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 A device is pulled: whenever one of its lines is free it is asked for that port's next frame. A port that answered
 "nothing" is idle until the device gets some input, so nobody is polled for nothing: a switch says itself which ports
 became ready (`Switch.ready`), a NIC's idle ports are asked again after every input, and its earliest deadline
-(`Nic.wakeup`) is one event in the queue.
+(`Nic.wakeup`) is one event in the queue, as is a switch's where it has priority flow control.
 """
 
 from __future__ import annotations
@@ -38,9 +38,22 @@ class Node(Protocol):
 class SwitchNode:
     """A switch and the lines that leave its ports."""
 
-    __slots__ = ("_clock", "_copies", "_lines", "_ready", "_receive", "_transmit", "name", "switch")
+    __slots__ = (
+        "_clock",
+        "_copies",
+        "_lines",
+        "_pauses",
+        "_ready",
+        "_receive",
+        "_transmit",
+        "_wake_at",
+        "name",
+        "switch",
+    )
 
-    def __init__(self, clock: Clock, name: str, switch: Switch, lines: Mapping[int, Line]) -> None:
+    def __init__(
+        self, clock: Clock, name: str, switch: Switch, lines: Mapping[int, Line], pauses: bool = False
+    ) -> None:
         self.name = name
         self.switch = switch
         self._clock = clock
@@ -48,7 +61,9 @@ class SwitchNode:
         self._receive = switch.receive
         self._transmit = switch.transmit
         self._ready = switch.ready
-        self._copies = _copies_in_egress(switch)
+        self._pauses = pauses
+        self._wake_at = _NEVER  # of the earliest wake-up in the event queue
+        self._copies = pauses or _copies_in_egress(switch)  # sending from one port may make others ready
 
     def receive(self, port: int, frame: bytes) -> None:
         """A frame arrived: it, or what the program makes of it, is queued; idle lines start at once."""
@@ -69,6 +84,21 @@ class SwitchNode:
             if not self._copies:
                 return
             ready = self._ready()
+        if self._pauses:
+            self._come_back()
+
+    def _come_back(self) -> None:
+        due = self.switch.wakeup()
+        if due is not None and due < self._wake_at:
+            self._wake_at = due
+            self._clock.at(max(due, self._clock.now + 1), self._wake, due)
+
+    def _wake(self, due: int, _: object) -> None:
+        if due != self._wake_at:
+            return  # an earlier wake-up was asked for meanwhile, and has done this one's work
+        self._wake_at = _NEVER
+        self.switch.tick(self._clock.now)
+        self._serve()
 
     def pull(self, line: Line, _: object) -> None:
         """The line is free: its port's next frame, if there is one."""

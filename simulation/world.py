@@ -24,7 +24,7 @@ from mrc_host.verbs.context import Context
 from mrc_host.verbs.local import LocalProvider
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import QueueConfig
+from p4runtime_shim.values import PauseConfig, QueueConfig
 from p4src import PROGRAM
 from simulation.aio import VirtualTimeLoop
 from simulation.clock import Clock
@@ -38,7 +38,9 @@ from simulation.timing import Timing, timing
 from simulation.trace import Trace
 from topologies.entries import switch_entries
 from topologies.fabric import Endpoint, Fabric
+from topologies.fabric import Switch as SwitchPart
 from topologies.paths import nic_config
+from topologies.queues import ETHERNET_BYTES
 
 DEFAULT_DELAY = 1_000  # ns a link
 _MOST_BUFFERS = 16_384  # packets a switch can hold
@@ -70,6 +72,8 @@ class SimulatedWorld:
             fabric = replace(fabric, links=tuple(replace(link, rate_bps=rate) for link in fabric.links))
         if delay < 0:
             raise SimulationError(f"A link's delay cannot be negative, as {delay} ns is.")
+        if fabric.queues.pfc:
+            fabric = with_headroom(fabric, delay)
         self._queues = queues or default_queues(fabric)
         self.timing: Timing = timing(fabric, delay, self._queues.max_packets or self._queues.buffer_packets)
         fitted = transport or self.timing.transport(fabric.settings.transport)
@@ -116,7 +120,10 @@ class SimulatedWorld:
             )
             write_entries(switch, switch_entries(self.fabric, description))
             lines = {port: self._lines[Endpoint(name, port)] for port in description.ports}
-            self._switches[name] = SwitchNode(self.clock, name, switch, lines)
+            if self.fabric.queues.pfc:
+                for port, config in pauses(self.fabric, description).items():
+                    switch.set_pause(port, config)
+            self._switches[name] = SwitchNode(self.clock, name, switch, lines, self.fabric.queues.pfc)
 
     def _join(self) -> None:
         nodes: dict[str, Node] = {**self._nics, **self._switches}
@@ -259,10 +266,39 @@ class SimulatedWorld:
 def default_queues(fabric: Fabric) -> QueueConfig:
     """Traffic managers with room for what the fabric's queue profile allows, so that the P4 program decides."""
     fastest = max(link.rate_bps for link in fabric.links)
-    packets = fabric.queues.queue_frames(fastest, fabric.mtu)
     ports = max(len(switch.ports) for switch in fabric.switches)
-    buffers = min(_MOST_BUFFERS, 2 * packets * ports)
+    packets = fabric.queues.queue_frames(fastest, fabric.mtu, ports)
+    # Under flow control all queues together hold no more than one may.
+    buffers = 2 * packets if fabric.queues.pfc else min(_MOST_BUFFERS, 2 * packets * ports)
     return QueueConfig(max_packets=packets, buffer_packets=buffers, max_frame=fabric.mtu + 64)
+
+
+def pauses(fabric: Fabric, switch: SwitchPart) -> dict[int, PauseConfig]:
+    """Flow control of each port of a switch."""
+    profile = fabric.queues
+
+    def size(share: int, rate: int) -> int:
+        return profile.bytes_at(share, rate, fabric.mtu)
+
+    rates = {port: link.rate_bps for port in switch.ports if (link := fabric.link_at(Endpoint(switch.name, port)))}
+    return {
+        port: PauseConfig(
+            rate, size(profile.pfc_xoff, rate), size(profile.pfc_xon, rate), size(profile.pfc_headroom, rate)
+        )
+        for port, rate in rates.items()
+    }
+
+
+def with_headroom(fabric: Fabric, delay: int) -> Fabric:
+    """The fabric with enough headroom of flow control for links of `delay` ns.
+
+    Until a neighbour is silent there arrives what is on the link both ways, and on both sides a frame that was begun.
+    """
+    profile, share = fabric.queues, fabric.queues.pfc_headroom
+    for rate in {link.rate_bps for link in fabric.links}:
+        least = 2 * delay * rate // 8_000_000_000 + 3 * (fabric.mtu + ETHERNET_BYTES)
+        share = max(share, -(-100 * least // profile.product(rate, fabric.mtu)))
+    return replace(fabric, queues=replace(profile, pfc_headroom=share))
 
 
 @functools.cache

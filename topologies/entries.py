@@ -133,7 +133,7 @@ def switch_entries(fabric: Fabric, switch: Switch) -> SwitchEntries:
             _ecmp_seed(fabric, switch),
             *_traffic_classes(fabric),
             *_trimmable(fabric),
-            *(entry for port in switch.ports for entry in _queue_signals(fabric, _link(fabric, switch, port), port)),
+            *(entry for port in switch.ports for entry in _queue_signals(fabric, switch, port)),
         ),
     )
 
@@ -209,11 +209,13 @@ def _trimmable(fabric: Fabric) -> Iterator[TableEntry]:
             yield TableEntry("trimmable", (Exact(dscp), port), Action("trimmable_data"))
 
 
-def _queue_signals(fabric: Fabric, link: Link, port: int) -> Iterator[TableEntry]:
-    """What a switch's port does when its queue grows; `link` is what is plugged in there."""
+def _queue_signals(fabric: Fabric, switch: Switch, port: int) -> Iterator[TableEntry]:
+    """What a switch's port does when its queue grows."""
+    link = _link(fabric, switch, port)
     profile, dscp = fabric.queues, fabric.settings.dscp
     last_hop = link.kind is LinkKind.NIC_T0
-    limit = ("limit", profile.bytes_at(profile.limit, link.rate_bps, fabric.mtu))
+    rates = (_link(fabric, switch, number).rate_bps for number in switch.ports) if profile.pfc else (link.rate_bps,)
+    limit = ("limit", profile.data_limit(max(rates), fabric.mtu, len(switch.ports)))
     if profile.trimming:
         threshold = profile.bytes_at(profile.trim_lasthop if last_hop else profile.trim, link.rate_bps, fabric.mtu)
         role = dscp.trimmed_lasthop if last_hop else dscp.trimmed
@@ -221,7 +223,7 @@ def _queue_signals(fabric: Fabric, link: Link, port: int) -> Iterator[TableEntry
     else:
         full = Action("tail_drop", (limit,))
     yield TableEntry("queue_profile", (Exact(port),), full)
-    if profile.ecn and not last_hop:
+    if profile.ecn and (not last_hop or profile.ecn_lasthop):
         low = profile.frames_at(profile.ecn_low, link.rate_bps, fabric.mtu)
         high = profile.frames_at(profile.ecn_high, link.rate_bps, fabric.mtu)
         marking = Action("mark_between", (("start", low), ("width", max(1, high - low))))

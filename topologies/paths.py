@@ -8,7 +8,7 @@ covers every path to a peer.
 
 from __future__ import annotations
 
-from mrc_host.config import Destination, NicConfig, PortConfig, UsidTemplate
+from mrc_host.config import Destination, NicConfig, PausePriorities, PortConfig, UsidTemplate
 from topologies import addressing
 from topologies.addressing import KIND_NIC, KIND_T0, KIND_T1, usid
 from topologies.fabric import Endpoint, Fabric, Nic
@@ -26,6 +26,7 @@ def nic_config(fabric: Fabric, nic: Nic) -> NicConfig:
         destinations=tuple(destination(fabric, nic, peer) for peer in fabric.nics if peer != nic),
         mtu=fabric.mtu,
         settings=fabric.settings,
+        pause=PausePriorities() if fabric.queues.pfc else None,
     )
 
 

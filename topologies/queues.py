@@ -14,7 +14,7 @@ from topologies.errors import FabricError
 
 ETHERNET_BYTES = 14
 _NANOSECONDS = 10**9
-_SHARES = ("ecn_low", "ecn_high", "trim", "trim_lasthop", "limit")
+_SHARES = ("ecn_low", "ecn_high", "trim", "trim_lasthop", "limit", "pfc_xoff", "pfc_xon", "pfc_headroom")
 _LEAST_KEPT, _MOST_KEPT = 108, 124  # up to TSETH, up to RETH, after Ethernet (docs/protocol.md §1.10)
 
 
@@ -22,9 +22,15 @@ _LEAST_KEPT, _MOST_KEPT = 108, 124  # up to TSETH, up to RETH, after Ethernet (d
 class QueueProfile:
     """Queue signals of every switch of a fabric. Shares are percent of the bandwidth-delay product.
 
-    Data is marked (ECN) with a probability that rises from 0 at `ecn_low` to 1 at `ecn_high`, except towards a NIC.
+    Data is marked (ECN) with a probability that rises from 0 at `ecn_low` to 1 at `ecn_high`, except towards a NIC (and
+    there too with `ecn_lasthop`, which DCQCN needs to notice an incast).
     From `trim` on (`trim_lasthop` towards a NIC) trimmable data is cut to `trim_keep` bytes after Ethernet, 108 or,
-    with the RETH, 124. Other data is dropped beyond `limit`. Raises :class:`FabricError` where this makes no sense.
+    with the RETH, 124. Other data is dropped beyond `limit`.
+
+    With `pfc` first transmissions and the RoCE baseline's data (priority 0) are under priority flow control: a port
+    that has more than `pfc_xoff` of them waiting in its switch pauses its neighbour, until `pfc_xon`; `pfc_headroom` is
+    for what arrives meanwhile. Nothing of them is then dropped at `limit`. Raises :class:`FabricError` where this makes
+    no sense.
     """
 
     base_rtt_ns: int = 12_000
@@ -36,6 +42,11 @@ class QueueProfile:
     trim: int = 100
     trim_lasthop: int = 150
     limit: int = 500
+    ecn_lasthop: bool = False
+    pfc: bool = False
+    pfc_xoff: int = 100
+    pfc_xon: int = 80
+    pfc_headroom: int = 60
     trim_keep: int = _LEAST_KEPT
 
     def __post_init__(self) -> None:
@@ -50,6 +61,8 @@ class QueueProfile:
             raise FabricError(f"queues: ecn_low ({self.ecn_low}) must be below ecn_high ({self.ecn_high})")
         if max(self.trim, self.trim_lasthop) >= self.limit:
             raise FabricError(f"queues: trimming must begin below the limit of {self.limit} percent")
+        if self.pfc_xon > self.pfc_xoff:
+            raise FabricError(f"queues: pfc_xon ({self.pfc_xon}) must not be above pfc_xoff ({self.pfc_xoff})")
         if self.trim_keep not in (_LEAST_KEPT, _MOST_KEPT):
             raise FabricError(f"queues: trim_keep is {self.trim_keep}, but must be {_LEAST_KEPT} or {_MOST_KEPT}")
 
@@ -65,6 +78,14 @@ class QueueProfile:
         """Full frames that are `share` percent of the bandwidth-delay product, at least 1."""
         return max(1, self.bytes_at(share, rate_bps, mtu) // (mtu + ETHERNET_BYTES))
 
-    def queue_frames(self, rate_bps: int, mtu: int) -> int:
-        """Packets for which a queue should have room, so that its own bound is not met before `limit`."""
-        return 2 * self.frames_at(self.limit, rate_bps, mtu)
+    def data_limit(self, rate_bps: int, mtu: int, ports: int) -> int:
+        """Bytes beyond which a queue drops data, on a switch of `ports` ports of at most `rate_bps`.
+
+        With flow control that is more than can arrive: its thresholds, not this, bound the queue.
+        """
+        share = max(self.limit, (self.pfc_xoff + self.pfc_headroom) * ports) if self.pfc else self.limit
+        return self.bytes_at(share, rate_bps, mtu)
+
+    def queue_frames(self, rate_bps: int, mtu: int, ports: int) -> int:
+        """Packets for which a queue should have room, so that its own bound is not met before :meth:`data_limit`."""
+        return 2 * max(1, self.data_limit(rate_bps, mtu, ports) // (mtu + ETHERNET_BYTES))

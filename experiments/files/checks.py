@@ -30,7 +30,7 @@ _PARSERS = {
 
 def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
     """The fabric that a file describes; FabricError when it cannot be."""
-    queues = QueueProfile(**dict(part.queues))  # type: ignore[arg-type]
+    queues = QueueProfile(**{"pfc": part.pfc, **dict(part.queues)})  # type: ignore[arg-type]
     return multi_plane_clos(
         name,
         planes=part.planes,

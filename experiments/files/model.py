@@ -86,6 +86,7 @@ class FabricPart:
     uplink_rate: int | None = key(a_rate(), "rate of T0-T1 links, where it differs", default=None)
     delay: int = key(a_time(), "propagation delay of every link (simulated world)", default=1_000)
     mtu: int = key(Whole(1280, 65535), "IPv6 MTU of every link", default=DEFAULT_MTU)
+    pfc: bool = key(Flag(), "priority flow control of data, see topologies.queues", default=False)
     queues: tuple[tuple[str, object], ...] = key(
         Overrides(QueueProfile), "queue signals, as topologies.queues.QueueProfile", default=()
     )

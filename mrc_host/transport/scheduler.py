@@ -59,6 +59,7 @@ class Scheduler:
         self._all = (1 << ports) - 1
         self.asked = 0  # ports that answered "nothing" since the last input
         self.kick = False
+        self.held_control = self.held_data = 0  # ports that may not send: see pause.py
         self._heap: list[tuple[int, int, Source]] = []
         self._serial = 0
         self._armed = 0  # sources with a valid entry
@@ -96,7 +97,7 @@ class Scheduler:
         """Next frame for `port`, control first."""
         bit = 1 << port
         queue = self._control[port]
-        while queue:
+        while queue and not self.held_control & bit:
             source = queue[0]
             frame = source.transmit_control(port, now)
             if frame is not None:
@@ -105,7 +106,7 @@ class Scheduler:
             queue.popleft()
             source.control_mask &= ~bit
         queue = self._data[port]
-        while queue:
+        while queue and not self.held_data & bit:
             source = queue[0]
             frame = source.transmit_data(port, now)
             if frame is not None:

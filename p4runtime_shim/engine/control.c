@@ -305,6 +305,13 @@ int sw_ctl_port_rate(struct sw *sw, unsigned port, uint64_t rate, int64_t slack)
     return status;
 }
 
+int sw_ctl_pause(struct sw *sw, unsigned port, const struct sw_pause_config *config) {
+    sw_lock(sw);
+    int status = sw_set_pause(sw, port, config);
+    sw_unlock(sw);
+    return status;
+}
+
 void sw_ctl_event(struct sw *sw, int fd) {
     sw_lock(sw);
     sw_set_event(sw, fd);

@@ -59,6 +59,7 @@ uint64_t sw_ctl_lines_lost(struct sw *sw);
 void sw_ctl_stats(struct sw *sw, uint64_t *drops);
 int sw_ctl_port_stats(struct sw *sw, unsigned port, struct sw_port_stats *out);
 int sw_ctl_port_rate(struct sw *sw, unsigned port, uint64_t rate, int64_t slack);
+int sw_ctl_pause(struct sw *sw, unsigned port, const struct sw_pause_config *config);
 void sw_ctl_event(struct sw *sw, int fd);
 void sw_ctl_port_event(struct sw *sw, unsigned port, int fd);
 void sw_ctl_digest_event(struct sw *sw, int fd);

@@ -35,6 +35,7 @@ struct sw_packet {
     uint16_t egress_port, arrival_port;
     uint8_t clone, resubmit, recirc; /* asked for */
     uint8_t checksum_error, exited, failed, passes, queue;
+    uint8_t charged; /* its bytes count against the port it came from (pause.c) */
     uint32_t wire_len; /* bytes counted against the queue's limit */
     int64_t enqueued;
     uint64_t id; /* for the trace; copies get their own */
@@ -47,6 +48,17 @@ struct sw_queue {
     uint32_t packets, bytes, max_packets, max_bytes;
 };
 
+/* Priority flow control of a port; masks have a bit a priority. See pause.c. */
+struct sw_pause {
+    struct sw_pause_config config;
+    uint32_t used[SW_MAX_QUEUES]; /* bytes that arrived here and have not left the switch */
+    uint8_t over;                 /* the neighbour has been, or will be, told to stop */
+    uint8_t say;                  /* priorities for the next frame to the neighbour; 0 = no frame */
+    uint8_t held;                 /* the neighbour told us to stop, until `until` */
+    int64_t until[SW_MAX_QUEUES];
+    int64_t again; /* when to repeat what `over` says */
+};
+
 struct sw_port {
     struct sw_queue queue[SW_MAX_QUEUES];
     uint32_t waiting; /* bit q: queue q is not empty */
@@ -56,6 +68,7 @@ struct sw_port {
     uint64_t rate;
     int64_t slack, free_at;
     uint64_t remainder; /* of free_at, in units of 1/rate ns */
+    struct sw_pause pause;
     struct sw_port_stats stats;
 };
 
@@ -117,6 +130,7 @@ struct sw {
     uint16_t *ready;
     uint32_t ready_count;
     int event, digest_event, outside_ready;
+    int pausing; /* some port has flow control */
 
     struct sw_map groups, sessions;
     struct sw_digest *digests, **digests_end;
@@ -191,10 +205,22 @@ struct sw_packet *sw_packet_copy(struct sw *sw, const struct sw_packet *p, int w
 /* queue.c */
 void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason);
 void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned port);
+void sw_announce(struct sw *sw, struct sw_port *port);
 struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port);
 int64_t sw_line_start(const struct sw_port *port, int64_t now);
 void sw_line_take(struct sw_port *port, int64_t start, uint32_t bytes);
 void sw_drain_dead(struct sw *sw, struct sw_port *port);
+
+/* pause.c */
+int sw_pause_charge(struct sw *sw, struct sw_packet *p); /* false: no headroom left, drop it */
+void sw_pause_release(struct sw *sw, struct sw_packet *p);
+void sw_pause_forget(struct sw *sw); /* all packets are gone */
+size_t sw_pause_emit(struct sw *sw, struct sw_port *port, uint8_t *frame, size_t cap);
+int sw_pause_take(struct sw *sw, struct sw_port *port, const uint8_t *frame, size_t len); /* true: it was a PAUSE */
+void sw_pause_expire(struct sw *sw, struct sw_port *port);
+void sw_pause_port_down(struct sw_port *port);
+void sw_pause_tick(struct sw *sw);
+int64_t sw_pause_next(const struct sw_port *port);
 
 /* pipe.c */
 void sw_run_ingress(struct sw *sw, struct sw_packet *p);

@@ -51,6 +51,7 @@ static void forget_packets(struct sw *sw) {
         }
         port->waiting = 0;
     }
+    sw_pause_forget(sw);
     sw_pool_free(sw);
 }
 

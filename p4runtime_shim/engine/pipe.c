@@ -213,6 +213,8 @@ void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, in
     }
     port->stats.rx_packets++;
     port->stats.rx_bytes += len;
+    if (port->pause.config.priorities && sw_pause_take(sw, port, data, len))
+        return;
     if (!sw->program) {
         sw->drops[SW_DROP_no_pipeline]++;
         return;
@@ -235,13 +237,27 @@ void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, in
     sw_run_ingress(sw, p);
 }
 
+static void left(struct sw_port *port, size_t len, int64_t now) {
+    if (port->rate)
+        sw_line_take(port, sw_line_start(port, now), (uint32_t)len);
+    port->stats.tx_packets++;
+    port->stats.tx_bytes += len;
+}
+
 size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_t cap) {
     struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
-    if (!port || !port->up || !port->waiting)
+    if (!port || !port->up || !(port->waiting || port->pause.say))
         return 0;
     if (port->rate && now < port->free_at)
         return 0;
     sw_set_now(sw, now);
+    size_t said = port->pause.say ? sw_pause_emit(sw, port, buf, cap) : 0;
+    if (said) {
+        left(port, said, now);
+        return said;
+    }
+    if (port->pause.held)
+        sw_pause_expire(sw, port);
     for (struct sw_packet *p; (p = sw_dequeue(sw, port));) {
         p = sw_run_egress(sw, p, port->queue[p->queue].packets);
         if (!p)
@@ -254,16 +270,17 @@ size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_
         SW_TRACE(sw, p, "leaves port %u, %zu bytes", number, len);
         memcpy(buf, p->data, len);
         sw_packet_free(sw, p);
-        if (port->rate)
-            sw_line_take(port, sw_line_start(port, now), (uint32_t)len);
-        port->stats.tx_packets++;
-        port->stats.tx_bytes += len;
+        left(port, len, now);
         return len;
     }
     return 0;
 }
 
-void sw_tick(struct sw *sw, int64_t now) { sw_set_now(sw, now); }
+void sw_tick(struct sw *sw, int64_t now) {
+    sw_set_now(sw, now);
+    if (sw->pausing)
+        sw_pause_tick(sw);
+}
 
 void sw_port_changed(struct sw *sw, unsigned number, int up, int64_t now) {
     struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
@@ -272,8 +289,10 @@ void sw_port_changed(struct sw *sw, unsigned number, int up, int64_t now) {
     sw_set_now(sw, now);
     port->up = up != 0;
     port->stats.up = port->up;
-    if (!up)
+    if (!up) {
+        sw_pause_port_down(port);
         sw_drain_dead(sw, port);
+    }
 }
 
 void sw_set_epoch(struct sw *sw, int64_t epoch) { sw->epoch = epoch; }

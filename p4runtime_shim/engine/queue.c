@@ -25,7 +25,7 @@ void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason) {
 }
 
 /* Tell whoever transmits that the port has something to send. */
-static void announce(struct sw *sw, struct sw_port *port) {
+void sw_announce(struct sw *sw, struct sw_port *port) {
     if (port->ready_listed)
         return;
     port->ready_listed = 1;
@@ -66,6 +66,10 @@ void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned number) {
         sw_drop(sw, p, SW_DROP_queue_full);
         return;
     }
+    if (sw->pausing && !sw_pause_charge(sw, p)) {
+        sw_drop(sw, p, SW_DROP_no_headroom);
+        return;
+    }
     SW_TRACE(sw, p, "queued for port %u, priority %u, behind %u packets", number, priority, q->packets);
     sw->program->set_enqueue(p->phv, sw->now_us, q->packets);
     p->next = NULL;
@@ -76,23 +80,25 @@ void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned number) {
     q->tail = p;
     q->packets++;
     q->bytes += p->wire_len;
-    int was_empty = !port->waiting;
+    int was_idle = !(port->waiting & ~port->pause.held);
     port->waiting |= 1u << priority;
-    if (was_empty)
-        announce(sw, port);
+    if (was_idle && port->waiting & ~port->pause.held)
+        sw_announce(sw, port);
 }
 
 struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port) {
-    (void)sw;
-    if (!port->waiting)
+    uint32_t open = port->up ? port->waiting & ~port->pause.held : port->waiting; /* what a dead port held is drained */
+    if (!open)
         return NULL;
-    struct sw_queue *q = &port->queue[31 - __builtin_clz(port->waiting)];
+    struct sw_queue *q = &port->queue[31 - __builtin_clz(open)];
     struct sw_packet *p = q->head;
     q->head = p->next;
     q->packets--;
     q->bytes -= p->wire_len;
     if (!q->head)
         port->waiting &= ~(1u << p->queue);
+    if (p->charged)
+        sw_pause_release(sw, p);
     return p;
 }
 
@@ -130,7 +136,7 @@ size_t sw_take_ready(struct sw *sw, uint16_t *ports, size_t cap) {
 }
 
 int sw_has_backlog(const struct sw *sw, unsigned port) {
-    return port < SW_MAX_PORTS && sw->port[port] && sw->port[port]->waiting != 0;
+    return port < SW_MAX_PORTS && sw->port[port] && (sw->port[port]->waiting || sw->port[port]->pause.say);
 }
 
 int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int64_t slack) {
@@ -150,8 +156,12 @@ int64_t sw_next_wakeup(struct sw *sw) {
     int64_t best = SW_NEVER;
     for (uint32_t i = 0; i < sw->port_count; i++) {
         const struct sw_port *port = &sw->port_list[i];
-        if (port->waiting && port->rate && port->up && port->free_at < best)
+        int can_send = port->waiting & ~port->pause.held || port->pause.say;
+        if (can_send && port->rate && port->up && port->free_at < best)
             best = port->free_at;
+        int64_t pause = sw->pausing ? sw_pause_next(port) : SW_NEVER;
+        if (pause < best)
+            best = pause;
     }
     return best;
 }

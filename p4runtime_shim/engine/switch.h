@@ -53,11 +53,11 @@ void sw_receive(struct sw *sw, unsigned port, const void *data, size_t len, int6
 size_t sw_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
 
 /* Earliest time at which sw_tick() or sw_transmit() may have something to do without further input; SW_NEVER when none.
- * It covers ports with a rate and a backlog (the time their line is free); a port without a rate has no line of its own,
- * so its backlog is announced by sw_take_ready() only. */
+ * It covers ports with a rate and a backlog (the time their line is free), and what flow control has to do; a port without a
+ * rate has no line of its own, so its backlog is announced by sw_take_ready() only. */
 int64_t sw_next_wakeup(struct sw *sw);
 
-/* Time passes (ages meters and the like; a program may need nothing). */
+/* Time passes: pauses end, and are repeated. */
 void sw_tick(struct sw *sw, int64_t now);
 
 /* Carrier. Frames queued for a port that goes down run through egress and are then dropped and counted (port_down). */
@@ -67,7 +67,7 @@ void sw_port_changed(struct sw *sw, unsigned port, int up, int64_t now);
  * recirculation reach other ports too). Writes at most `cap` numbers, returns how many; call again while it returns cap. */
 size_t sw_take_ready(struct sw *sw, uint16_t *ports, size_t cap);
 
-/* True when the port has a frame queued (sw_transmit may still return 0 because its line is busy or egress drops it). */
+/* True when the port has a frame to send (sw_transmit may still return 0: line busy, priority paused, dropped in egress). */
 int sw_has_backlog(const struct sw *sw, unsigned port);
 
 /* Line of a port: 0 = no limit. With a rate, frame n+1 starts when frame n has left, bit-exact without drift. `slack` ns lets
@@ -75,6 +75,16 @@ int sw_has_backlog(const struct sw *sw, unsigned port);
 int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int64_t slack);
 /* Time from which the line of the port is free (a value not after now means it is free already). */
 int64_t sw_port_free_at(const struct sw *sw, unsigned port);
+
+/* Priority flow control of a port (pause.c). Bytes are counted as frames without FCS. */
+struct sw_pause_config {
+    uint32_t priorities;           /* bit q: queue q of every port; 0 = off */
+    uint32_t xoff, xon, headroom;  /* bytes that arrived on this port, per priority; 0 < xon <= xoff */
+    uint32_t quanta;               /* time in the PAUSE frames sent, 1..65535 units of 512 bits */
+    uint64_t rate;                 /* of the port, bit/s: the length of such a unit */
+};
+/* NULL turns it off. Fails (-1) when there is no such port, or no rate. */
+int sw_set_pause(struct sw *sw, unsigned port, const struct sw_pause_config *config);
 
 /* The zero of the P4 timestamps (microseconds since then). Default 0. */
 void sw_set_epoch(struct sw *sw, int64_t epoch);
@@ -101,6 +111,7 @@ size_t sw_dev_take_ready(struct sw *sw, uint16_t *ports, size_t cap);
 struct sw_port_stats {
     uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
     uint64_t queue_drops, down_drops;
+    uint64_t headroom_drops, pauses_sent, pauses_received; /* priority flow control */
     uint32_t queued_packets, queued_bytes;
     int32_t up;
 };
@@ -115,6 +126,7 @@ int sw_port_stats(const struct sw *sw, unsigned port, struct sw_port_stats *out)
     X(port_down, "sent to or received from a port without carrier")                                                     \
     X(no_pipeline, "no program is loaded")                                                                              \
     X(frame_size, "an empty or too long frame")                                                                         \
+    X(no_headroom, "beyond the headroom of priority flow control")                                                      \
     X(bad_priority, "priority at or above the number of queues")                                                        \
     X(no_group, "multicast group without replicas, or unknown")                                                         \
     X(no_session, "clone to a session that is not configured")                                                          \

@@ -1,5 +1,6 @@
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from p4runtime_shim.config import (
     parse_rate,
     settings_from_options,
 )
+from p4runtime_shim.values import PauseConfig
 
 
 @pytest.mark.parametrize(
@@ -182,3 +184,35 @@ def test_options_make_one_switch() -> None:
 def test_wrong_options(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         settings_from_options(**options)
+
+
+class TestPauses:
+    GOOD: ClassVar = {"rate_bps": "100M", "xoff": 60000, "xon": 40000, "headroom": 30000}
+
+    def load(self, pauses: object) -> PauseConfig:
+        document = {"switches": [{"device_id": 1, "ports": {1: "eth0"}, "pauses": pauses}]}
+        return from_document(document, where="here").switches[0].pauses[1]
+
+    def test_flow_control_of_a_port(self) -> None:
+        assert self.load({1: self.GOOD}) == PauseConfig(100_000_000, 60000, 40000, 30000)
+        assert self.load({"1": {**self.GOOD, "priorities": [0, 3], "quanta": 9}}) == PauseConfig(
+            100_000_000, 60000, 40000, 30000, frozenset((0, 3)), 9
+        )
+
+    @pytest.mark.parametrize(
+        ("pauses", "words"),
+        [
+            ([], "pauses is []"),
+            ({2: GOOD}, "has no port 2"),
+            ({1: {**GOOD, "xon": 70000}}, "xon must not be above xoff"),
+            ({1: {**GOOD, "xof": 1}}, "unknown setting 'xof'"),
+            ({1: {"rate_bps": "1G", "xoff": 1}}, "xon is missing"),
+            ({1: {**GOOD, "rate_bps": None}}, "rate_bps is None"),
+            ({1: {**GOOD, "priorities": [8]}}, "from 0 to 7"),
+            ({1: {**GOOD, "priorities": 3}}, "give a list"),
+            ({1: {**GOOD, "quanta": 0}}, "from 1 to 65535"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, pauses: object, words: str) -> None:
+        with pytest.raises(ConfigError, match=re.escape(words)):
+            self.load(pauses)

@@ -43,7 +43,15 @@ def test_at_scaled_down_rates_thresholds_are_full_frames() -> None:
 def test_a_queue_has_room_for_more_than_the_limit() -> None:
     profile = QueueProfile()
     for rate in (25_000_000, 100 * G, 800 * G):
-        assert profile.queue_frames(rate, 4500) * 4514 > profile.bytes_at(profile.limit, rate, 4500)
+        assert profile.queue_frames(rate, 4500, 8) * 4514 > profile.bytes_at(profile.limit, rate, 4500)
+
+
+def test_under_flow_control_a_queue_has_room_for_what_all_ports_may_bring() -> None:
+    profile = QueueProfile(pfc=True)
+    each = profile.bytes_at(profile.pfc_xoff + profile.pfc_headroom, 100 * G, 4500)
+    for ports in (4, 32):
+        assert profile.data_limit(100 * G, 4500, ports) >= ports * each
+        assert profile.queue_frames(100 * G, 4500, ports) * 4514 > ports * each
 
 
 def test_every_port_has_a_profile_and_only_the_last_hop_differs() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from topologies import addressing
+from topologies.emulation.errors import EmulationError
 from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.rundir import RunDirectory
 from topologies.fabric import Endpoint, Fabric, Switch
@@ -38,6 +39,8 @@ def address(run: RunDirectory, kind: SwitchKind) -> str:
 
 def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Command]:
     """The processes to start, with their configuration files written."""
+    if kind is SwitchKind.BMV2 and fabric.queues.pfc:
+        raise EmulationError("BMv2 has no priority flow control: use the embedded switch, or turn pfc off.")
     if kind is SwitchKind.BMV2:
         return [_bmv2(fabric, run, switch) for switch in fabric.switches]
     if kind is SwitchKind.SHIM:
@@ -71,13 +74,22 @@ def _shim_switch(fabric: Fabric, switch: Switch) -> dict[str, Any]:
         "cpu_port": CPU_PORT,
         "queues": {"max_packets": frames, "buffer_packets": frames * (len(switch.ports) + 1)},
         "seed": switch.device_id,
+        "pauses": {port: _pause(fabric, rate) for port, rate in rates.items()} if fabric.queues.pfc else {},
     }
+
+
+def _pause(fabric: Fabric, rate_bps: int) -> dict[str, int]:
+    """Flow control of a port (p4runtime_shim.values.PauseConfig)."""
+    profile = fabric.queues
+    shares = {"xoff": profile.pfc_xoff, "xon": profile.pfc_xon, "headroom": profile.pfc_headroom}
+    sizes = {name: profile.bytes_at(share, rate_bps, fabric.mtu) for name, share in shares.items()}
+    return {"rate_bps": rate_bps, **sizes}
 
 
 def queue_frames(fabric: Fabric, switch: Switch) -> int:
     """Packets for which each of a switch's queues has room: more than the P4 program's own limit on data."""
     links = (fabric.link_at(Endpoint(switch.name, port)) for port in switch.ports)
-    return max(fabric.queues.queue_frames(link.rate_bps, fabric.mtu) for link in links if link)
+    return max(fabric.queues.queue_frames(link.rate_bps, fabric.mtu, len(switch.ports)) for link in links if link)
 
 
 def _bmv2(fabric: Fabric, run: RunDirectory, switch: Switch) -> Command:

@@ -7,9 +7,11 @@ import pytest
 from p4runtime_shim.config import load_file
 from topologies import addressing
 from topologies.clos import multi_plane_clos
+from topologies.emulation.errors import EmulationError
 from topologies.emulation.rundir import RunDirectory
 from topologies.emulation.switches import SwitchKind, address, commands, thrift_port
 from topologies.fabric import Endpoint, Fabric
+from topologies.queues import QueueProfile
 
 
 @pytest.fixture
@@ -37,6 +39,20 @@ def test_one_process_carries_all_embedded_switches(fabric: Fabric, run: RunDirec
     assert t0.queues.max_packets * (fabric.mtu + 14) > limit
     assert t0.queues.buffer_packets >= t0.queues.max_packets * len(t0.ports)
     assert len({s.seed for s in settings.switches}) == len(settings.switches), "ECMP differs from switch to switch"
+
+
+def test_flow_control_is_a_setting_of_every_port_and_nothing_for_bmv2(run: RunDirectory) -> None:
+    fabric = multi_plane_clos("demo", rate_bps=50_000_000, queues=QueueProfile(pfc=True))
+    (command,) = commands(fabric, run, SwitchKind.SHIM)
+    settings = load_file(Path(command.argv[command.argv.index("--config") + 1]))
+    profile = fabric.queues
+    for switch in settings.switches:
+        assert switch.pauses.keys() == switch.ports.keys()
+        pause = switch.pauses[1]
+        assert pause.xoff == profile.bytes_at(profile.pfc_xoff, 50_000_000, fabric.mtu)
+        assert switch.queues.max_packets * (fabric.mtu + 14) > (pause.xoff + pause.headroom) * len(switch.ports)
+    with pytest.raises(EmulationError, match="BMv2 has no priority flow control"):
+        commands(fabric, run, SwitchKind.BMV2)
 
 
 def test_or_a_process_each(fabric: Fabric, run: RunDirectory) -> None:
