@@ -27,11 +27,11 @@ run: ## * Bring up the same fabric and open the Mininet prompt
 
 test: ## * Run every test: units, devices, and real fabrics in network namespaces
 	@scripts/install dev
-	@$(PY) -m pytest $(ARGS)
+	@scripts/test $(ARGS)
 
 unit: ## Run the tests that need no root
 	@scripts/install dev
-	@$(PY) -m pytest -m "not root" $(ARGS)
+	@$(PY) -m pytest -m "not root" --numprocesses auto $(ARGS)
 
 soak: ## Run random fabrics, workloads and faults in the simulated world (ARGS="--seconds 3600 --jobs 2")
 	@scripts/install runtime

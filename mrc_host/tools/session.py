@@ -51,6 +51,7 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
     add("peer", nargs="?", help="server's host name, address or unix:PATH; without it this is the server")
     add("-d", "--ib-dev", required=True, metavar="SOCKET", help="socket of this host's agent")
     add("-p", "--port", default=str(DEFAULT_PORT), help="TCP port of the server, or unix:PATH (default %(default)s)")
+    add("--bind", default="localhost", metavar="ADDRESS", help="where the server listens (default %(default)s)")
     add("-s", "--size", type=int, default=size, help="bytes of a message (default %(default)s)")
     add("-a", "--all", action="store_true", help="sizes from 2 to 2^23")
     add("-n", "--iters", type=int, default=iterations, help="messages of each size (default %(default)s)")
@@ -125,21 +126,23 @@ def connect(peer: str, port: str) -> Channel:
     return Channel(sock)
 
 
-def accept(port: str) -> Channel:
-    """Wait for one client, however long it takes."""
+def accept(port: str, bind: str = "localhost") -> Channel:
+    """Wait for one client at a TCP port of the address `bind`, or at unix:PATH, however long it takes.
+
+    A UNIX socket gets its name when it listens, so whoever sees it can connect.
+    """
     try:
         if port.startswith("unix:"):
-            path = Path(port[5:])
-            if path.is_socket():
-                path.unlink()
+            path, unready = port[5:], f"{port[5:]}.new"
+            Path(unready).unlink(missing_ok=True)
             listener = socket.socket(socket.AF_UNIX)
-            listener.bind(str(path))
+            listener.bind(unready)
             listener.listen()
+            Path(unready).rename(path)
         else:
-            dual = socket.has_dualstack_ipv6()
-            family = socket.AF_INET6 if dual else socket.AF_INET
-            listener = socket.create_server(("", int(port)), family=family, dualstack_ipv6=dual)
-    except (OSError, ValueError) as error:
+            family, *_, address = socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM)[0]
+            listener = socket.create_server((address[0], int(port)), family=family)
+    except (OSError, OverflowError, ValueError) as error:
         raise ToolError(f"Cannot wait for clients at port {port}: {error}.") from None
     with listener:
         sock, _ = listener.accept()

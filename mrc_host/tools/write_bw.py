@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = flags.parse_args(arguments)
     try:
         if options.peer is None:
-            serve(options.ib_dev, accept(options.port))
+            serve(options.ib_dev, accept(options.port, options.bind))
         else:
             work = plan(options)
             if work.seconds is not None:

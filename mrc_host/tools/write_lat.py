@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser("write_lat", "Latency of RDMA WRITE.", iterations=1000, size=2, depth=1).parse_args(arguments)
     try:
         if options.peer is None:
-            serve(options.ib_dev, accept(options.port))
+            serve(options.ib_dev, accept(options.port, options.bind))
         else:
             measure(options.ib_dev, connect(options.peer, options.port), plan(options))
     except MrcError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mrc_host.tools import write_bw, write_lat
-from mrc_host.tools.session import ToolError, accept, connect, parser, plan
+from mrc_host.tools.session import Channel, ToolError, accept, connect, parser, plan
 from tests.mrc_host.agent.conftest import Agents
 
 Main = Callable[[list[str]], int]
@@ -107,11 +108,33 @@ def test_the_peers_end_is_noticed(tmp_path: Path) -> None:
     client.close()
 
 
+def listens(port: int) -> bool:
+    entries = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines())
+    return any(entry[1].endswith(f":{port:04X}") and entry[3] == "0A" for entry in entries)
+
+
+def test_a_server_is_reached_over_tcp_at_the_address_it_was_given() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    accepted: list[Channel] = []
+    server = threading.Thread(target=lambda: accepted.append(accept(port, "127.0.0.1")))
+    server.start()
+    while not listens(int(port)):
+        server.join(0.01)
+    client = connect("127.0.0.1", port)
+    server.join(10)
+    client.send({"sizes": [1]})
+    assert accepted[0].receive() == {"sizes": [1]}
+    client.close()
+    accepted[0].close()
+
+
 def test_tcp_and_wrong_flags(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ToolError, match="No server answers"):
         connect("localhost", "1")
-    with pytest.raises(ToolError, match="Cannot wait"):
-        accept("not a port")
+    for port, address in (("not a port", "localhost"), ("70000", "localhost"), ("0", "203.0.113.1")):
+        with pytest.raises(ToolError, match="Cannot wait"):
+            accept(port, address)
     flags = parser("write_bw", "", iterations=1, size=1, depth=1)
     with pytest.raises(ToolError, match="at least 1"):
         plan(flags.parse_args(["-d", "x", "-q", "0", "peer"]))
