@@ -81,6 +81,26 @@ class SwPauseConfig(c.Structure):
     )
 
 
+class SwQueueStats(c.Structure):
+    """struct sw_queue_stats."""
+
+    _fields_ = (
+        ("drops", c.c_uint64),
+        ("packets", c.c_uint32),
+        ("bytes", c.c_uint32),
+        ("max_packets", c.c_uint32),
+        ("max_bytes", c.c_uint32),
+        ("peak_packets", c.c_uint32),
+        ("peak_bytes", c.c_uint32),
+    )
+
+
+class SwCaptureStats(c.Structure):
+    """struct sw_capture_stats."""
+
+    _fields_ = (("frames", c.c_uint64), ("lost", c.c_uint64), ("waiting", c.c_uint64), ("error", c.c_int32))
+
+
 class SwTarget(c.Structure):
     """struct sw_target."""
 
@@ -132,6 +152,13 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_ctl_meter": (None, (_P, _U32, _U32, c.POINTER(c.c_double))),
     "sw_ctl_replicas": (c.c_int, (_P, c.c_int, _U32, _U32, c.POINTER(SwReplica), _U32)),
     "sw_ctl_replicas_delete": (c.c_int, (_P, c.c_int, _U32)),
+    "sw_ctl_queue_stats": (None, (_P, _U, _U, c.c_int, c.POINTER(SwQueueStats))),
+    "sw_capture_start": (_P, (_P, c.c_size_t, _I64, c.c_int)),
+    "sw_capture_file": (c.c_int, (_P, _U, c.c_int, c.c_int)),
+    "sw_capture_write": (c.c_int, (_P,)),
+    "sw_capture_stats": (None, (_P, c.POINTER(SwCaptureStats))),
+    "sw_capture_stop": (None, (_P,)),
+    "sw_capture_free": (None, (_P,)),
     "sw_ctl_queue_limits": (None, (_P, _U, _U, _U32, _U32)),
     "sw_ctl_digest": (c.c_int, (_P, c.POINTER(_U32), c.POINTER(_I64), c.POINTER(_U64), _U32)),
     "sw_ctl_digests_lost": (_U64, (_P,)),

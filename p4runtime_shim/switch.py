@@ -15,7 +15,16 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from p4runtime_shim.errors import InvalidArgument, NotFound, SwitchError
-from p4runtime_shim.native import DROP_REASONS, NEVER, Native, SwConfig, SwPauseConfig, SwPortStats, load_engine
+from p4runtime_shim.native import (
+    DROP_REASONS,
+    NEVER,
+    Native,
+    SwConfig,
+    SwPauseConfig,
+    SwPortStats,
+    SwQueueStats,
+    load_engine,
+)
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model import FieldList, FieldRef, Program
 from p4runtime_shim.state.forwarding import Forwarding, require
@@ -31,6 +40,7 @@ from p4runtime_shim.values import (
     PauseConfig,
     PortStats,
     QueueConfig,
+    QueueStats,
     Replica,
     SwitchStats,
 )
@@ -89,6 +99,7 @@ class Switch:
         self._wakeup = self._native.hot.sw_dev_next_wakeup
         self._ready = (c.c_uint16 * _READY)()
         self._lock = threading.RLock()
+        self._rates: dict[int, int] = {}
         self._transmit_lock = threading.Lock()
         self._forwarding: Forwarding | None = None
         if pipeline is not None:
@@ -193,7 +204,15 @@ class Switch:
         self._check_port(port)
         if bits_per_second < 0 or slack < 0:
             raise InvalidArgument("rate and slack cannot be negative")
+        if bits_per_second >= 1 << 63:
+            raise InvalidArgument("a rate is below 2**63 bit/s")
         self._native.library.sw_ctl_port_rate(self._handle, port, bits_per_second, slack)
+        self._rates[port] = bits_per_second
+
+    def port_rate(self, port: int) -> int:
+        """Rate of a port's line in bit/s, 0 = no limit."""
+        self._check_port(port)
+        return self._rates.get(port, 0)
 
     def set_queue_limits(
         self, port: int, queue: int | None = None, *, max_packets: int = 0, max_bytes: int = 0
@@ -202,8 +221,30 @@ class Switch:
         self._check_port(port)
         if queue is not None and not 0 <= queue < self.queues.queues:
             raise InvalidArgument(f"queues are 0..{self.queues.queues - 1}, not {queue}")
+        if not 0 <= max_packets < 1 << 32 or not 0 <= max_bytes < 1 << 32:
+            raise InvalidArgument("limits are 0 to 2**32 - 1 packets or bytes")
         for number in range(self.queues.queues) if queue is None else (queue,):
             self._native.library.sw_ctl_queue_limits(self._handle, port, number, max_packets, max_bytes)
+
+    def queue_stats(self, port: int, *, reset_peaks: bool = False) -> list[QueueStats]:
+        """The queues of a port, by priority; `reset_peaks` lets the peaks start again from what waits now."""
+        self._check_port(port)
+        queues = []
+        for number in range(self.queues.queues):
+            raw = SwQueueStats()
+            self._native.library.sw_ctl_queue_stats(self._handle, port, number, int(reset_peaks), c.byref(raw))
+            queues.append(
+                QueueStats(
+                    packets=raw.packets,
+                    bytes=raw.bytes,
+                    peak_packets=raw.peak_packets,
+                    peak_bytes=raw.peak_bytes,
+                    max_packets=raw.max_packets,
+                    max_bytes=raw.max_bytes,
+                    drops=raw.drops,
+                )
+            )
+        return queues
 
     def set_pause(self, port: int, config: PauseConfig | None) -> None:
         """Priority flow control of a port; None turns it off, as it is at first. InvalidArgument, NotFound."""
@@ -441,11 +482,13 @@ class Switch:
         """Digests that came while 4096 waited."""
         return int(self._native.library.sw_ctl_digests_lost(self._handle))
 
-    def take_log(self) -> list[LogLine]:
-        """The lines since last asked, oldest first; the switch keeps 16384 and counts what is lost."""
+    def take_log(self, limit: int | None = None) -> list[LogLine]:
+        """The lines since last asked, oldest first, at most `limit`; the switch keeps 16384 and counts what is lost."""
         when, text = c.c_int64(), c.create_string_buffer(1024)
         lines: list[LogLine] = []
-        while self._native.library.sw_ctl_line(self._handle, c.byref(when), text, len(text)) >= 0:
+        while len(lines) != limit:
+            if self._native.library.sw_ctl_line(self._handle, c.byref(when), text, len(text)) < 0:
+                break
             lines.append(LogLine(when.value, text.value.decode(errors="replace")))
         return lines
 

@@ -174,6 +174,22 @@ class PauseConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueStats:
+    """One queue of a port: what waits now, the most that ever waited, its limits (0 = none), what it has dropped.
+
+    `drops` are packets that found the queue at a limit.
+    """
+
+    packets: int
+    bytes: int
+    peak_packets: int
+    peak_bytes: int
+    max_packets: int
+    max_bytes: int
+    drops: int
+
+
+@dataclass(frozen=True, slots=True)
 class PortStats:
     """Figures of one port since the switch was created, and its queues now.
 

@@ -51,7 +51,7 @@ def table_descriptions(layout: Layout, w: Writer) -> None:
     for position, table in enumerate(program.tables):
         shape = TableShape.of(table)
         fields = ", ".join(
-            f"{{{shape.offsets[i]}, {limbs(key.width)}, {key.width}, {int(key.kind == 'range')}}}"
+            f"{{{shape.offsets[i]}, {limbs(key.width)}, {key.width}, {int(key.kind == 'range')}, {quote(key.name)}}}"
             for i, key in enumerate(table.keys)
         )
         w(f"static const struct sw_field_desc fields_{position}[] = {{{fields or '{0}'}}};")
@@ -63,6 +63,13 @@ def table_descriptions(layout: Layout, w: Writer) -> None:
                 f"{table.size}, {sum(key.kind == 'range' for key in table.keys)}, fields_{position}}},"
             )
         w("{0}")
+
+
+def parameters(layout: Layout, w: Writer) -> None:
+    """Names and widths of the actions' parameters, for the trace."""
+    for position, action in enumerate(layout.program.actions):
+        items = ", ".join(f"{{{quote(param.name)}, {param.width}}}" for param in action.params)
+        w(f"static const struct sw_param params_{position}[] = {{{items or '{0}'}}};")
 
 
 def selectors(layout: Layout, w: Writer) -> None:
@@ -125,7 +132,9 @@ class Node:
 
     def run(self, action: int, args: str) -> None:
         """Call an action, and leave the pipeline if it says so."""
-        self.w(f'SW_TRACE(s, p, "action %s", {quote(self.program.actions[action].name)});')
+        params = f"params_{action}, {len(self.program.actions[action].params)}, {args}"
+        self.w("if (__builtin_expect(s->tracing, 0))")
+        self.w(f"    sw_trace_action(s, p, {quote(self.program.actions[action].name)}, {params});")
         self.w(f"{self.layout.actions[action]}(s, p, h, {args});")
         if may_exit(self.program.actions[action]):
             self.w("if (p->exited | p->failed)\n    goto done;")
@@ -140,8 +149,9 @@ class Node:
         with self.w.block(""):
             self.w(f"const struct sw_table *t = &s->tables[{position}];\nconst struct sw_call *call;")
             self.lookup(table)
-            found = '(e ? "hit" : "miss")' if table.keys else '"no key"'
-            self.w(f'SW_TRACE(s, p, "table %s: %s", {quote(table.name)}, {found});')
+            self.w("if (__builtin_expect(s->tracing, 0))")
+            trace = f"sw_trace_table(s, p, {quote(table.name)}, t, k, e);" if table.keys else self.no_key(table)
+            self.w(f"    {trace}")
             if table.keys:
                 with self.w.block("if (e)"):
                     self.hit(table)
@@ -151,6 +161,10 @@ class Node:
                 self.miss(table)
             if not table.by_hit:
                 self.dispatch(table, True)
+
+    def no_key(self, table: Table) -> str:
+        """The trace of a table that has only a default action."""
+        return f'sw_trace(s, p, "table %s: no key", {quote(table.name)});'
 
     def constant_call(self, table: Table) -> None:
         """A table without keys whose action can never change is a call."""

@@ -27,6 +27,7 @@ def generate(program: Program) -> str:
         actions.function(layout, position, body)
     parser.function(layout, body)
     _metadata(layout, body)
+    control.parameters(layout, body)
     control.pipeline(layout, program.ingress, body)
     control.pipeline(layout, program.egress, body)
     _verbs(layout, body)

@@ -41,6 +41,12 @@ _BUILT_IN = {
 def function(layout: Layout, w: Writer) -> None:
     """`static void parse(s, p)`: headers out of the packet, parser_error, checksum_error."""
     program = layout.program
+    with w.block("static const char *error_name(uint32_t error)"):
+        names = {code: name for name, code in program.errors} or {code: name for name, code in _BUILT_IN.items()}
+        with w.block("switch (error)"):
+            for code, name in names.items():
+                w(f"case {code}:\n    return {quote(name)};")
+        w('return "unknown";')
     with w.block("static void parse(struct sw *s, struct sw_packet *p)"):
         w("struct phv *h = p->phv;\nconst uint8_t *d = p->data;\nconst uint32_t len = p->len;")
         w("uint32_t at = 0, error = 0, visits = 0;")
@@ -53,7 +59,7 @@ def function(layout: Layout, w: Writer) -> None:
             for position in reachable:
                 State(layout, position, w).write()
             w("done:")
-        w('if (error)\n    SW_TRACE(s, p, "parser error %u", error);')
+        w('if (error)\n    SW_TRACE(s, p, "parser error %s", error_name(error));')
         w("p->data += at;\np->len -= at;\np->parsed = at;\np->parser_error = error;")
         w("p->checksum_error = verify_checksums(s, p, h);")
 

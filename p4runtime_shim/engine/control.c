@@ -216,6 +216,18 @@ int sw_ctl_replicas_delete(struct sw *sw, int sessions, uint32_t id) {
     return status;
 }
 
+void sw_ctl_queue_stats(struct sw *sw, unsigned port, unsigned queue, int reset, struct sw_queue_stats *out) {
+    sw_lock(sw);
+    struct sw_queue *q = &sw->port[port]->queue[queue];
+    *out = (struct sw_queue_stats){q->drops,     q->packets,      q->bytes,     q->max_packets,
+                                   q->max_bytes, q->peak_packets, q->peak_bytes};
+    if (reset) {
+        q->peak_packets = q->packets;
+        q->peak_bytes = q->bytes;
+    }
+    sw_unlock(sw);
+}
+
 void sw_ctl_queue_limits(struct sw *sw, unsigned port, unsigned queue, uint32_t packets, uint32_t bytes) {
     sw_lock(sw);
     sw->port[port]->queue[queue].max_packets = packets;

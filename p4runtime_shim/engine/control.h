@@ -47,6 +47,12 @@ void sw_ctl_meter(struct sw *sw, uint32_t meter, uint32_t index, const double *c
 int sw_ctl_replicas(struct sw *sw, int sessions, uint32_t id, uint32_t count, const struct sw_replica *at, uint32_t cut);
 int sw_ctl_replicas_delete(struct sw *sw, int sessions, uint32_t id);
 
+struct sw_queue_stats {
+    uint64_t drops; /* because a limit was reached */
+    uint32_t packets, bytes, max_packets, max_bytes, peak_packets, peak_bytes;
+};
+/* With `reset`, the peaks start again from what waits now. */
+void sw_ctl_queue_stats(struct sw *sw, unsigned port, unsigned queue, int reset, struct sw_queue_stats *out);
 void sw_ctl_queue_limits(struct sw *sw, unsigned port, unsigned queue, uint32_t packets, uint32_t bytes);
 /* The oldest digest: words written to `values`, or -1 when there is none. */
 int sw_ctl_digest(struct sw *sw, uint32_t *list, int64_t *time, uint64_t *values, uint32_t cap);

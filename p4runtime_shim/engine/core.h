@@ -9,13 +9,15 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "capture.h"
 #include "hash.h"
 #include "switch.h"
 #include "table.h"
 #include "wide.h"
 
-#define SW_ABI 4
+#define SW_ABI 5
 #define SW_MAX_QUEUES 8
+#define SW_LINE_BYTES 1000 /* longest line of the log or trace; longer ones are cut */
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
 #define SW_MAX_WORK 1024 /* the same, of all packets in one call of a verb */
 
@@ -46,6 +48,8 @@ struct sw_packet {
 struct sw_queue {
     struct sw_packet *head, *tail;
     uint32_t packets, bytes, max_packets, max_bytes;
+    uint32_t peak_packets, peak_bytes; /* highest since they were last set back */
+    uint64_t drops;
 };
 
 /* Priority flow control of a port; masks have a bit a priority. See pause.c. */
@@ -130,6 +134,7 @@ struct sw {
     uint16_t *ready;
     uint32_t ready_count;
     int event, digest_event, outside_ready;
+    struct sw_capture *capture; /* NULL: nobody captures */
     int pausing; /* some port has flow control */
 
     struct sw_map groups, sessions;
@@ -160,6 +165,10 @@ struct sw_array_desc { /* counters; meters (packets: unit) */
 struct sw_action_desc {
     const char *name;
     uint32_t arg_words;
+};
+struct sw_param { /* of an action, for the trace */
+    const char *name;
+    uint32_t bits;
 };
 struct sw_digest_desc {
     uint32_t id, words;
@@ -237,10 +246,14 @@ void sw_map_clear(struct sw_map *map);
 void sw_send_digest(struct sw *sw, struct sw_packet *p);
 void sw_clear_digests(struct sw *sw);
 
-/* log.c; the first two are called by generated code */
+/* log.c, trace.c; called by generated code too */
 void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *values);
 void sw_failed(struct sw *sw, struct sw_packet *p, const char *what);
 void sw_trace(struct sw *sw, const struct sw_packet *p, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void sw_trace_table(struct sw *sw, const struct sw_packet *p, const char *name, const struct sw_table *t,
+                    const uint64_t *key, const struct sw_entry *e);
+void sw_trace_action(struct sw *sw, const struct sw_packet *p, const char *name, const struct sw_param *params,
+                     unsigned count, const uint64_t *args);
 void sw_clear_lines(struct sw *sw);
 
 /* One line of the trace about a packet; costs a test when nobody traces. */

@@ -40,7 +40,7 @@ void sw_clear_lines(struct sw *sw) {
 }
 
 void sw_trace(struct sw *sw, const struct sw_packet *p, const char *format, ...) {
-    char text[400];
+    char text[SW_LINE_BYTES];
     int used = snprintf(text, sizeof text, "packet %llu: ", (unsigned long long)p->id);
     va_list args;
     va_start(args, format);

@@ -169,6 +169,7 @@ static int deparse(struct sw *sw, struct sw_packet *p) {
 
 struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t depth) {
     const struct sw_program *program = sw->program;
+    SW_TRACE(sw, p, "egress for port %u after %lld us", p->egress_port, (long long)(sw->now - p->enqueued) / 1000);
     int64_t since = p->enqueued > sw->epoch ? p->enqueued - sw->epoch : 0;
     program->egress(sw, p, (uint64_t)since / 1000, depth);
     if (p->failed) {
@@ -211,6 +212,8 @@ void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, in
         sw->drops[port ? SW_DROP_port_down : SW_DROP_no_port]++;
         return;
     }
+    if (__builtin_expect(sw->capture != NULL, 0))
+        sw_capture_frame(sw, number, SW_IN, data, len, now);
     port->stats.rx_packets++;
     port->stats.rx_bytes += len;
     if (port->pause.config.priorities && sw_pause_take(sw, port, data, len))
@@ -237,7 +240,9 @@ void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, in
     sw_run_ingress(sw, p);
 }
 
-static void left(struct sw_port *port, size_t len, int64_t now) {
+static void left(struct sw *sw, struct sw_port *port, const void *frame, size_t len, int64_t now) {
+    if (__builtin_expect(sw->capture != NULL, 0))
+        sw_capture_frame(sw, port->number, SW_OUT, frame, len, now);
     if (port->rate)
         sw_line_take(port, sw_line_start(port, now), (uint32_t)len);
     port->stats.tx_packets++;
@@ -253,7 +258,7 @@ size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_
     sw_set_now(sw, now);
     size_t said = port->pause.say ? sw_pause_emit(sw, port, buf, cap) : 0;
     if (said) {
-        left(port, said, now);
+        left(sw, port, buf, said, now);
         return said;
     }
     if (port->pause.held)
@@ -270,7 +275,7 @@ size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_
         SW_TRACE(sw, p, "leaves port %u, %zu bytes", number, len);
         memcpy(buf, p->data, len);
         sw_packet_free(sw, p);
-        left(port, len, now);
+        left(sw, port, buf, len, now);
         return len;
     }
     return 0;

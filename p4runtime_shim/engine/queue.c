@@ -63,6 +63,7 @@ void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned number) {
     p->wire_len = p->length < p->cut ? p->length : p->cut;
     if ((q->max_packets && q->packets >= q->max_packets) || (q->max_bytes && q->bytes + p->wire_len > q->max_bytes)) {
         port->stats.queue_drops++;
+        q->drops++;
         sw_drop(sw, p, SW_DROP_queue_full);
         return;
     }
@@ -80,6 +81,10 @@ void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned number) {
     q->tail = p;
     q->packets++;
     q->bytes += p->wire_len;
+    if (q->packets > q->peak_packets)
+        q->peak_packets = q->packets;
+    if (q->bytes > q->peak_bytes)
+        q->peak_bytes = q->bytes;
     int was_idle = !(port->waiting & ~port->pause.held);
     port->waiting |= 1u << priority;
     if (was_idle && port->waiting & ~port->pause.held)

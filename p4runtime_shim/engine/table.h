@@ -65,6 +65,7 @@ struct sw_field_desc {
     uint16_t word, words; /* place in the key */
     uint16_t bits;        /* width */
     uint8_t range;        /* compared as low <= k <= high */
+    const char *name;
 };
 
 struct sw_table_desc {

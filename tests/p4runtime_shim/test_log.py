@@ -32,8 +32,10 @@ def test_a_packet_is_followed_from_arrival_to_departure() -> None:
     texts = [line.text for line in lines]
     assert texts[0] == "packet 2: arrived on port 1, 34 bytes"
     assert "packet 2: parser state ipv4 at byte 14" in texts
-    assert "packet 2: table MyIngress.route: hit" in texts
-    assert "packet 2: action MyIngress.forward" in texts
+    assert (
+        "packet 2: table MyIngress.route: hit, key dst=0xa000002, entry dst=0xa000000&&&0xff000000 priority 8"
+    ) in texts
+    assert "packet 2: action MyIngress.forward(port=0x2, mac=0x5)" in texts
     assert "packet 2: queued for port 2, priority 0, behind 0 packets" in texts
     assert texts[-1] == "packet 2: leaves port 2, 34 bytes"
     assert (lines[0].time, lines[-1].time) == (7, 9)

@@ -222,3 +222,23 @@ def test_bad_settings() -> None:
             switch.set_port_rate(1, -1)
         with pytest.raises(InvalidArgument):
             switch.set_queue_limits(1, 8, max_packets=1)
+
+
+def test_each_queue_has_its_figures(switch: Switch) -> None:
+    switch.set_queue_limits(2, 3, max_packets=2, max_bytes=1000)
+    for number in range(4):
+        put(switch, 3, number, size=100)
+    put(switch, 0, 9, size=70)
+    while take(switch, 0):
+        pass
+    queue = switch.queue_stats(2)[3]
+    assert (queue.packets, queue.bytes) == (0, 0)
+    assert (queue.peak_packets, queue.peak_bytes, queue.drops) == (2, 200, 2)
+    assert (queue.max_packets, queue.max_bytes) == (2, 1000)
+    put(switch, 3, 5, size=80)
+    assert switch.queue_stats(2, reset_peaks=True)[3].peak_packets == 2
+    queue = switch.queue_stats(2)[3]
+    assert (queue.packets, queue.peak_packets, queue.peak_bytes, queue.drops) == (1, 1, 80, 2)
+    assert [item.peak_bytes for item in switch.queue_stats(2)[:3]] == [0, 0, 0]
+    with pytest.raises(NotFound):
+        switch.queue_stats(9)

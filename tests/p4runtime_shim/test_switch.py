@@ -169,9 +169,13 @@ def exercise(pipeline: Pipeline, seed: int, rounds: int) -> None:
                 port = rng.randrange(8)
                 while switch.transmit(port, now) is not None:
                     pass
+            if rng.random() < 0.02:
+                switch.set_logging(messages=rng.random() < 0.5, trace=rng.random() < 0.5)
+                switch.take_log()
             switch.wakeup()
         switch.take_digests()
         switch.stats()
+        switch.queue_stats(1, reset_peaks=True)
 
 
 @pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
@@ -221,8 +225,10 @@ SANITIZED = """
 import sys
 from pathlib import Path
 from p4runtime_shim.build import BuildOptions
+from p4runtime_shim.capture import Capture
 from p4runtime_shim.pipeline import Pipeline
-from tests.p4runtime_shim import programs, test_switch
+from p4runtime_shim.switch import Switch
+from tests.p4runtime_shim import programs, test_switch, test_tables
 flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 options = BuildOptions(flags=flags)
 for name in [*programs.NAMES, "fabric"]:
@@ -230,6 +236,18 @@ for name in [*programs.NAMES, "fabric"]:
     pipeline = Pipeline.load(text, cache=Path(sys.argv[1]), options=options)
     test_switch.exercise(pipeline, seed=2, rounds=1500)
     print("clean", name)
+    if name == "keys":
+        for masks in ("upper and lower bits", "random bits"):
+            with Switch(pipeline, ports=range(8), seed=0) as switch:
+                switch.set_logging(trace=True)
+                test_tables.test_masks_that_suit_no_tree(switch, masks)
+        with Switch(pipeline, ports=range(8), seed=0) as switch:
+            capture = Capture(switch, Path(sys.argv[1]) / "pcap", {port: str(port) for port in range(8)}, buffer_bytes=9000)
+            for number in range(300):
+                switch.receive(number % 9, bytes(number * 31 % 9300), number)
+                switch.transmit(1, number)
+            stats = capture.close()
+            assert stats.frames and stats.lost and not stats.problem
 """
 
 

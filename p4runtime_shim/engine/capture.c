@@ -1,0 +1,210 @@
+/* Packet capture: what goes in and out of each port, to pcap files.
+ *
+ * Whoever moves packets copies each frame, under the switch's lock, to the end of a buffer of fixed size, already as a pcap
+ * record; records of one file form a chain. Whoever writes swaps that buffer for an empty one, and then writes every chain
+ * without any lock, many records a system call. A frame that finds the buffer full is lost and counted: the switch never
+ * waits for a disk. When a file cannot be written (a full disk), it is cut back to its last whole record, the rest of the
+ * chain is lost and counted, and the next chain is tried as if nothing had happened. */
+#include "capture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "core.h"
+
+#define FILES (2 * SW_MAX_PORTS)
+#define NONE UINT32_MAX
+#define GATHER 256 /* records in one system call */
+
+struct record { /* in a buffer: this, then `length` bytes of frame, then padding to 8 bytes */
+    uint32_t next; /* place of the next record of the same file */
+    uint32_t length;
+    uint32_t pcap[4]; /* seconds, nanoseconds, bytes kept, bytes seen */
+};
+
+struct buffer {
+    uint8_t *bytes;
+    size_t used;
+    uint32_t first[FILES], last[FILES];
+};
+
+struct file {
+    int fd;
+    off_t end; /* of the last whole record */
+};
+
+struct sw_capture {
+    struct sw *sw;
+    struct buffer buffers[2], *filling;
+    size_t size;
+    int64_t wall;
+    int event;
+    struct file files[FILES];
+    struct sw_capture_stats stats; /* under the switch's lock */
+};
+
+static unsigned slot(unsigned port, enum sw_direction direction) { return 2 * port + (direction == SW_OUT); }
+
+static void empty(struct buffer *b) {
+    b->used = 0;
+    memset(b->first, 0xff, sizeof b->first); /* NONE */
+}
+
+struct sw_capture *sw_capture_start(struct sw *sw, size_t bytes, int64_t wall, int event) {
+    struct sw_capture *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    *c = (struct sw_capture){.sw = sw, .size = bytes, .wall = wall, .event = event, .filling = c->buffers};
+    for (unsigned i = 0; i < FILES; i++)
+        c->files[i].fd = -1;
+    for (unsigned i = 0; i < 2; i++) {
+        c->buffers[i].bytes = malloc(bytes);
+        empty(&c->buffers[i]);
+    }
+    sw_lock(sw);
+    int taken = sw->capture != NULL;
+    if (!taken && c->buffers[0].bytes && c->buffers[1].bytes)
+        sw->capture = c;
+    int started = sw->capture == c;
+    sw_unlock(sw);
+    if (started)
+        return c;
+    sw_capture_free(c);
+    return NULL;
+}
+
+int sw_capture_file(struct sw_capture *c, unsigned port, enum sw_direction direction, int fd) {
+    off_t end = port < SW_MAX_PORTS ? lseek(fd, 0, SEEK_END) : -1;
+    if (end < 0)
+        return -1;
+    sw_lock(c->sw);
+    c->files[slot(port, direction)] = (struct file){fd, end};
+    sw_unlock(c->sw);
+    return 0;
+}
+
+void sw_capture_frame(struct sw *sw, unsigned port, enum sw_direction direction, const void *data, size_t len, int64_t now) {
+    struct sw_capture *c = sw->capture;
+    struct buffer *b = c->filling;
+    unsigned s = slot(port, direction);
+    size_t space = (sizeof(struct record) + len + 7) & ~(size_t)7;
+    if (c->files[s].fd < 0)
+        return;
+    if (space > c->size - b->used) {
+        c->stats.lost++;
+        return;
+    }
+    uint32_t place = (uint32_t)b->used;
+    struct record *r = (struct record *)(void *)(b->bytes + place);
+    uint64_t when = (uint64_t)(now + c->wall);
+    *r = (struct record){NONE, (uint32_t)len, {0, 0, (uint32_t)len, (uint32_t)len}};
+    r->pcap[0] = (uint32_t)(when / 1000000000u);
+    r->pcap[1] = (uint32_t)(when % 1000000000u);
+    if (len)
+        memcpy(r + 1, data, len);
+    if (b->first[s] == NONE)
+        b->first[s] = place;
+    else
+        ((struct record *)(void *)(b->bytes + b->last[s]))->next = place;
+    b->last[s] = place;
+    uint64_t one = 1;
+    if (!b->used && c->event >= 0 && write(c->event, &one, sizeof one) < 0) {
+        /* a full eventfd is signalled already */
+    }
+    b->used += space;
+}
+
+/* --- writing --- */
+
+static struct record *at(const struct buffer *b, uint32_t place) {
+    return (struct record *)(void *)(b->bytes + place);
+}
+
+static size_t on_disk(const struct record *r) { return sizeof r->pcap + r->length; }
+
+/* Writes records of a chain, as many as one system call takes; the bytes that were written, or -1. */
+static ssize_t write_some(const struct buffer *b, const struct file *file, uint32_t place) {
+    struct iovec parts[2 * GATHER];
+    int n = 0;
+    for (; place != NONE && n < 2 * GATHER; place = at(b, place)->next) {
+        struct record *r = at(b, place);
+        parts[n++] = (struct iovec){r->pcap, sizeof r->pcap};
+        parts[n++] = (struct iovec){r + 1, r->length};
+    }
+    ssize_t done;
+    do
+        done = pwritev(file->fd, parts, n, file->end);
+    while (done < 0 && errno == EINTR);
+    return done;
+}
+
+/* One chain; 0 or an errno. A short write is taken up again where its last whole record ends. */
+static int write_chain(const struct buffer *b, struct file *file, uint32_t place, struct sw_capture_stats *sum) {
+    while (place != NONE) {
+        ssize_t left = write_some(b, file, place);
+        int error = left < 0 ? errno : 0;
+        if (left >= 0 && (size_t)left < on_disk(at(b, place)))
+            error = pwrite(file->fd, "", 1, file->end + left) < 0 ? errno : ENOSPC; /* one byte more says what is wrong */
+        for (; place != NONE && left >= (ssize_t)on_disk(at(b, place)); place = at(b, place)->next) {
+            left -= (ssize_t)on_disk(at(b, place));
+            file->end += (off_t)on_disk(at(b, place));
+            sum->frames++;
+        }
+        if (!error)
+            continue;
+        for (; place != NONE; place = at(b, place)->next)
+            sum->lost++;
+        if (ftruncate(file->fd, file->end)) {
+            /* what stands behind the last whole record is written over by the next chain */
+        }
+        return error;
+    }
+    return 0;
+}
+
+int sw_capture_write(struct sw_capture *c) {
+    sw_lock(c->sw);
+    struct buffer *full = c->filling;
+    c->filling = full == c->buffers ? c->buffers + 1 : c->buffers;
+    sw_unlock(c->sw);
+    struct sw_capture_stats sum = {0};
+    for (unsigned i = 0; full->used && i < FILES; i++) {
+        if (full->first[i] == NONE)
+            continue;
+        int error = write_chain(full, &c->files[i], full->first[i], &sum);
+        if (error)
+            sum.error = error;
+    }
+    int wrote = full->used != 0;
+    empty(full);
+    sw_lock(c->sw);
+    c->stats.frames += sum.frames;
+    c->stats.lost += sum.lost;
+    if (wrote)
+        c->stats.error = sum.error;
+    sw_unlock(c->sw);
+    return sum.error;
+}
+
+void sw_capture_stats(struct sw_capture *c, struct sw_capture_stats *out) {
+    sw_lock(c->sw);
+    *out = c->stats;
+    out->waiting = c->filling->used;
+    sw_unlock(c->sw);
+}
+
+void sw_capture_stop(struct sw_capture *c) {
+    sw_lock(c->sw);
+    if (c->sw->capture == c)
+        c->sw->capture = NULL;
+    sw_unlock(c->sw);
+}
+
+void sw_capture_free(struct sw_capture *c) {
+    free(c->buffers[0].bytes);
+    free(c->buffers[1].bytes);
+    free(c);
+}

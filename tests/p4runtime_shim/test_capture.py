@@ -1,0 +1,142 @@
+"""Captures: what goes through the switch stands in the files, and a disk or memory that is full costs no packet."""
+
+from __future__ import annotations
+
+import logging
+import random
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scapy.utils import PcapReader
+
+from p4runtime_shim.capture import Capture, CaptureError
+from p4runtime_shim.switch import Switch
+from p4runtime_shim.values import ActionCall, Entry, Exact
+from tests.p4runtime_shim import programs
+
+P = "MyIngress."
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    """Sends every frame to port 2."""
+    with Switch(programs.pipeline("state"), ports=range(4), seed=0) as made:
+        made.table_insert(P + "classes", Entry((Exact(0),), ActionCall(P + "send", (2, 0))))
+        yield made
+
+
+def frame(number: int, size: int) -> bytes:
+    return bytes([7, 0]) + number.to_bytes(4, "big") + bytes(size - 6)
+
+
+def read(path: Path) -> list[tuple[bytes, int]]:
+    """(frame, time in ns) of each record."""
+    with PcapReader(str(path)) as reader:
+        return [(bytes(packet), round(packet.time * 10**9)) for packet in reader]
+
+
+def test_every_frame_is_in_its_file_with_its_time(switch: Switch, tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    into: dict[int, list[tuple[bytes, int]]] = {0: [], 1: []}
+    out = []
+    capture = Capture(switch, tmp_path / "new", {0: "eth0", 1: "eth1", 2: "eth2"}, wall=1_700_000_000_000_000_000)
+    for number in range(3000):
+        port, now = rng.randrange(2), 1000 * number
+        sent = frame(number, rng.choice((60, 64, 1500, 9000)))
+        switch.receive(port, sent, now)
+        into[port].append((sent, 1_700_000_000_000_000_000 + now))
+        left = switch.transmit(2, now + 7)
+        assert left is not None
+        out.append((left, 1_700_000_000_000_000_000 + now + 7))
+        if number % 200 == 0:
+            while (
+                capture.stats().frames < 2 * number
+            ):  # the writer's thread has its turn: 3000 frames are more than fit
+                pass
+    stats = capture.close()
+    assert (stats.frames, stats.lost, stats.problem) == (6000, 0, "")
+    assert capture.close() == stats
+    for port, expected in into.items():
+        assert read(tmp_path / "new" / f"eth{port}_in.pcap") == expected
+    assert read(tmp_path / "new" / "eth2_out.pcap") == out
+    assert read(tmp_path / "new" / "eth0_out.pcap") == []
+    switch.receive(0, frame(0, 60), 0)  # no capture any more
+
+
+def test_memory_is_bounded_and_what_does_not_fit_is_counted(switch: Switch, tmp_path: Path) -> None:
+    capture = Capture(switch, tmp_path, {1: "eth1", 2: "eth2"}, buffer_bytes=4000)
+    big = frame(1, 5000)
+    for _ in range(3):
+        switch.receive(1, big, 0)
+        switch.transmit(2, 0)
+    switch.receive(1, frame(2, 60), 0)
+    stats = capture.close()
+    assert (stats.frames, stats.lost) == (1, 6)
+    assert [data for data, _ in read(tmp_path / "eth1_in.pcap")] == [frame(2, 60)]
+
+
+def test_a_full_disk_is_reported_and_what_is_there_stays_readable(
+    switch: Switch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The capture's own thread may write no more than 10,000 bytes to a file, until the limit is lifted."""
+    capture = Capture(switch, tmp_path, {1: "eth1"})
+    with caplog.at_level(logging.WARNING), limited_files(10_000):
+        for number in range(20):
+            switch.receive(1, frame(number, 1000), 0)
+            assert switch.transmit(2, 0) is not None  # packets pass all the while
+        wait(lambda: capture.stats().lost > 0)
+        assert capture.stats().problem == "File too large"
+    assert "cannot write captures" in caplog.text
+    kept = capture.stats().frames
+    assert kept + capture.stats().lost == 20
+    switch.receive(1, frame(99, 1000), 0)
+    stats = capture.close()
+    assert stats.problem == ""
+    found = [int.from_bytes(data[2:6], "big") for data, _ in read(tmp_path / "eth1_in.pcap")]
+    assert found == [*range(kept), 99]
+
+
+def wait(condition) -> None:  # type: ignore[no-untyped-def]
+    while not condition():  # pytest-timeout ends what never happens
+        time.sleep(0.001)
+
+
+class limited_files:  # noqa: N801 - reads as a verb
+    """RLIMIT_FSIZE with its signal ignored: writing fails with EFBIG as it would with ENOSPC on a full disk."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __enter__(self) -> None:
+        self.handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        self.limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, self.limits[1]))
+
+    def __exit__(self, *_: object) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, self.limits)
+        signal.signal(signal.SIGXFSZ, self.handler)
+
+
+def test_only_one_capture_at_a_time_and_only_where_one_may_write(switch: Switch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CaptureError, match=r"cannot capture to .*: Not a directory"):
+        Capture(switch, tmp_path / "file" / "x", {1: "eth1"})
+    capture = Capture(switch, tmp_path, {1: "eth1"})
+    with pytest.raises(CaptureError, match="captures already"):
+        Capture(switch, tmp_path, {1: "eth1"})
+    capture.close()
+    Capture(switch, tmp_path, {1: "eth1"}).close()
+
+
+def test_ports_without_a_file_cost_no_memory(switch: Switch, tmp_path: Path) -> None:
+    capture = Capture(switch, tmp_path, {3: "eth3"}, buffer_bytes=256)
+    for number in range(50):
+        switch.receive(1, frame(number, 200), 0)
+        switch.transmit(2, 0)
+    assert capture.close().lost == 0
