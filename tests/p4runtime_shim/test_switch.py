@@ -242,7 +242,8 @@ for name in [*programs.NAMES, "fabric"]:
                 switch.set_logging(trace=True)
                 test_tables.test_masks_that_suit_no_tree(switch, masks)
         with Switch(pipeline, ports=range(8), seed=0) as switch:
-            capture = Capture(switch, Path(sys.argv[1]) / "pcap", {port: str(port) for port in range(8)}, buffer_bytes=9000)
+            names = {port: str(port) for port in range(8)}
+            capture = Capture(switch, Path(sys.argv[1]) / "pcap", names, buffer_bytes=9000)
             for number in range(300):
                 switch.receive(number % 9, bytes(number * 31 % 9300), number)
                 switch.transmit(1, number)
