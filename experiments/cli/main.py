@@ -16,6 +16,7 @@ from experiments.cli.paper import paper
 from experiments.cli.plan import plan
 from experiments.cli.run import run as run_experiment
 from experiments.cli.shell import shell
+from experiments.cli.sweep import sweep
 from experiments.errors import ExperimentError
 from mrc_host.errors import MrcError
 from topologies.emulation.errors import EmulationError
@@ -43,7 +44,7 @@ def group(context: click.Context, traceback: bool) -> None:
     context.obj = {"traceback": traceback}
 
 
-for command in (demo, run_experiment, compare, paper, plan, shell, clean, doctor):
+for command in (demo, run_experiment, sweep, compare, paper, plan, shell, clean, doctor):
     group.add_command(command)
 
 

@@ -7,6 +7,7 @@ Whatever differs from run to run of the same thing (when, how long it took, on w
 from __future__ import annotations
 
 import dataclasses
+import functools
 import platform
 import subprocess
 import sys
@@ -112,7 +113,7 @@ def circumstances(wall_seconds: float, packets: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "versions": versions(),
-        "commit": _commit(),
+        "commit": commit(),
     }
 
 
@@ -128,7 +129,8 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _commit() -> str:
+@functools.cache
+def commit() -> str:
     """The checkout's commit, marked where it was changed; empty outside of one."""
     root = Path(__file__).resolve().parent
     try:
@@ -149,4 +151,4 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
-__all__ = ["circumstances", "summarize", "versions"]
+__all__ = ["circumstances", "commit", "summarize", "versions"]

@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = (
     "../README.md", "README.md", "start.md", "how-mrc-works-here.md", "prompt.md", "faults.md", "verbs.md",
-    "p4-and-bmv2.md", "troubleshooting.md", "scope.md", "plan.md",
+    "p4-and-bmv2.md", "troubleshooting.md", "scope.md", "plan.md", "experiments.md",
 )  # fmt: skip
-KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "text")
+KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "yaml", "text")
 
 ELSEWHERE = {
     "sudo apt-get install git make": "it changes the machine that runs the tests",
@@ -28,6 +28,13 @@ ELSEWHERE = {
     'sudo mrc shell -c "write h1 h3 16M" -c "evs h1"': "tests/docs/test_on_fabric.py",
     'sudo mrc shell -c "write h1 h3 16M" -c "links"': "tests/docs/test_on_fabric.py",
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
+    "mrc run experiments/paper/fig11.yaml --seed 7": "tests/experiments/test_experiments.py",
+    "sudo mrc run trial.yaml --world emulation": "tests/integration/test_experiment_file.py",
+    "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/experiments/test_experiments.py",
+    "make paper": "it takes minutes; tests/experiments/reports/ has its parts",
+    "mrc sweep trial.yaml --set workload.message=64K,1M --set fabric.planes=1,2,4 --seeds 1-20": (
+        "tests/experiments/sweeps/test_conduct.py"
+    ),
     "cd vagrant && vagrant up": "tests/vagrant/test_provision.py",
     "sudo make test": "it is what runs this",
     "make unit": "it is what runs this",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.files import load_text
 from tests.docs.blocks import DOCS, ELSEWHERE, KINDS, PAGES, ROOT, Block, blocks
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -30,6 +31,11 @@ def test_python_that_runs_anywhere(block: Block, tmp_path: Path) -> None:
         [sys.executable, "-c", block.text], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_experiment_files_are_in_order(block: Block) -> None:
+    assert load_text(block.text, source=str(block)).cases
 
 
 @pytest.mark.parametrize("block", blocks(), ids=str)

@@ -1,0 +1,93 @@
+"""The result table of a sweep: one row for each case of each run, in Parquet.
+
+Columns: ``experiment``, ``set.<key>`` for every parameter, ``seed``, ``case``, ``verdict`` and ``error`` of the run;
+the case's figures from its summary under dotted names (``packets.lost``, ``flows.h1>h3.median_bps``; of a list its
+length); ``expect.<title>.ours`` and ``.verdict`` for every expectation; ``wall_s``, ``finished``, ``commit``, ``run``.
+Rows are in the order of experiment, parameters, seed and case, so that the table does not depend on which run was done
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import yaml
+
+Row = dict[str, Any]
+_LAST = ("wall_s", "finished", "commit", "run")
+
+
+def write_table(place: Path, records: Iterable[Mapping[str, Any]]) -> int:
+    """Write the table of some records; returns how many rows it has."""
+    rows = [row for record in records for row in rows_of(record)]
+    rows.sort(key=_order)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = [name for name in names if name not in _LAST] + [name for name in _LAST if name in names]
+    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    fresh = place.with_suffix(".new")
+    pyarrow.parquet.write_table(pa.table(columns), fresh)
+    fresh.replace(place)
+    return len(rows)
+
+
+def rows_of(record: Mapping[str, Any]) -> Iterator[Row]:
+    """The rows of one run; a run that failed has one, without figures."""
+    summary = record.get("summary") or {}
+    expected: Row = {}
+    for one in summary.get("expectations", ()):
+        title = _unused(f"expect.{one['title']}", expected)
+        expected |= {f"{title}.ours": one["ours"], f"{title}.verdict": one["verdict"]}
+    for case, figures in (summary.get("cases") or {None: {}}).items():
+        yield {
+            "experiment": record["experiment"],
+            **{f"set.{key}": _parameter(text) for key, text in record["settings"].items()},
+            "seed": record["seed"],
+            "case": case,
+            "verdict": summary.get("verdict", "error"),
+            "error": record.get("error"),
+            **dict(_flat("", figures)),
+            **expected,
+            **{name: record[name] for name in _LAST},
+        }
+
+
+def _flat(prefix: str, figures: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in figures.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flat(f"{name}.", value)
+        else:
+            yield name, len(value) if isinstance(value, list) else value
+
+
+def _parameter(text: str) -> Any:
+    """A plain number or yes/no as such, anything else as it was written."""
+    value = yaml.safe_load(text)
+    return value if isinstance(value, int | float) else text
+
+
+def _unused(title: str, row: Row) -> str:
+    if f"{title}.verdict" not in row:
+        return title
+    return next(name for n in range(2, 1000) if f"{(name := f'{title} ({n})')}.verdict" not in row)
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    """One type a column: whatever is of several kinds becomes text."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if value is None else str(value) for value in values])
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    chosen = [_sortable(value) for name, value in row.items() if name.startswith("set.")]
+    return row["experiment"], chosen, row["seed"], row["case"] or ""
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    return (1, value) if isinstance(value, str) else (0, float(value))
