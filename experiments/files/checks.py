@@ -11,8 +11,8 @@ from experiments.files.document import Value
 from experiments.files.errors import FileError
 from experiments.files.faults import PlannedFault
 from experiments.files.kinds import suggest
-from experiments.files.model import METRICS, Case, Expectation, FabricPart, Published, Selection
-from experiments.files.workloads import Collective, Incast, Permutation, Workload, WriteBw
+from experiments.files.model import METRICS, Case, Expectation, FabricPart, Published, Selection, Shown
+from experiments.files.workloads import Collective, Incast, Permutation, Training, Workload, WriteBw
 from simulation.errors import FaultError
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
@@ -55,6 +55,8 @@ def check_case(case: Case, document: Value) -> None:
         check_workload(case.workload, fabric)
     except (FabricError, ValueError) as error:
         raise members["workload"].error(str(error)) from None
+    if isinstance(case.workload, WriteBw) and any(start >= case.duration for start in case.workload.starts):
+        raise members["workload"].error("a pair begins when the run is over: see starts")
     if case.measure.warmup >= case.duration:
         raise members["measure"].error("the warm-up is as long as the run: make it shorter, or the duration longer")
     if case.duration // case.measure.bin > 100_000:
@@ -85,13 +87,15 @@ def check_workload(workload: Workload, fabric: Fabric) -> None:
     if isinstance(workload, WriteBw):
         for pair in workload.pairs:
             split_pair(pair, fabric)
+        if len(workload.starts) > len(workload.pairs):
+            raise ValueError(f"starts has {len(workload.starts)} times for {len(workload.pairs)} pairs")
     elif isinstance(workload, Incast):
         fabric.nic(workload.target)
         if workload.target in select_hosts(workload.sources, fabric):
             raise ValueError(f"{workload.target} cannot be target and source of the incast")
         for pair in workload.victim:
             split_pair(pair, fabric)
-    elif isinstance(workload, Permutation | Collective):
+    elif isinstance(workload, Permutation | Collective | Training):
         hosts = select_hosts(workload.hosts, fabric)
         if len(hosts) < 2:
             raise ValueError(f"needs two hosts or more, but has {len(hosts)}")
@@ -132,6 +136,14 @@ def resolve(expectation: Expectation, cases: tuple[Case, ...], place: Value) -> 
         published = _published(published, expectation.unit, members["published"])
     number = _number(expectation.value, expectation.unit, members["value"])
     return replace(expectation, number=number, published=published)
+
+
+def check_shown(shown: Shown, cases: tuple[Case, ...], place: Value) -> None:
+    """FileError when a figure to be shown does not fit its metric or one of the cases."""
+    if shown.of.variant is not None:
+        raise place.error("what is shown is shown of every variant: leave variant away")
+    for case in cases:
+        _check_selection(replace(shown.of, variant=case.name), shown.metric, cases, place)
 
 
 def _published(published: Published, unit: str, place: Value) -> Published:

@@ -169,6 +169,15 @@ class Expectation:
         return "share" if self.against is not None else METRICS[self.metric]
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A figure that a table sets side by side for all variants, without a verdict."""
+
+    metric: str = key(Text(tuple(METRICS)), "the figure")
+    title: str = key(Text(), "in words", default="")
+    of: Selection = key(Section(Selection), "what it is taken from, of every variant", default=Selection())
+
+
 @dataclass(frozen=True)
 class AnyMapping(Kind):
     """A mapping that is read later; only its name is looked at now."""
@@ -215,6 +224,9 @@ class FilePart(CasePart):
     scaled: str = key(Text(), "what is smaller or shorter than in the publication, and by how much", default="")
     variants: tuple[Value, ...] = key(Listing(AnyMapping()), "cases: each laid over the rest of the file", default=())
     expect: tuple[Expectation, ...] = key(Listing(Section(Expectation)), "what is expected", default=())
+    show: tuple[Shown, ...] = key(
+        Listing(Section(Shown)), "figures to be tabled and plotted for all variants", default=()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +255,7 @@ class Experiment:
     expect: tuple[Expectation, ...]
     text: str
     source: str
+    show: tuple[Shown, ...] = ()
 
     def case(self, name: str | None) -> Case:
         """The case of that name; None: the first."""

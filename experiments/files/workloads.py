@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from experiments.files.kinds import Flag, Listing, Text, Whole, a_size, key
+from experiments.files.kinds import Flag, Listing, Text, Whole, a_size, a_time, key
 
 _MESSAGE = "bytes of one write"
 _OUTSTANDING = "writes under way on each queue pair"
@@ -26,6 +26,9 @@ class WriteBw:
     name: ClassVar[str] = "write_bw"
     pairs: tuple[str, ...] = key(Listing(Text(), 1, alone=True), _PAIR)
     bidirectional: bool = key(Flag(), "both ends write", default=False)
+    starts: tuple[int, ...] = key(
+        Listing(a_time(), alone=True), "when each pair begins; those not listed, at once", default=()
+    )
     message: int = key(a_size(), _MESSAGE, default=1 << 18)
     outstanding: int = key(Whole(1, 1024), _OUTSTANDING, default=4)
     total: int | None = key(a_size(), _TOTAL, default=None)
@@ -73,5 +76,28 @@ class Collective:
     interleave: bool = key(Flag(), "put ranks that follow one another below different T0s", default=False)
 
 
-Workload = WriteBw | Permutation | Incast | Collective
-KINDS: Mapping[str, type[Any]] = {cls.name: cls for cls in (WriteBw, Permutation, Incast, Collective)}
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Data-parallel training: step by step every host computes gradients, and a ring all-reduce sums them up.
+
+    Gradients become ready bucket by bucket while a step is computed, as frameworks arrange it. Computing takes time and
+    nothing else; the sums are compared with the right ones.
+    """
+
+    name: ClassVar[str] = "training"
+    operation: ClassVar[str] = "all_reduce"
+    steps: int = key(Whole(1), "steps that count")
+    gradients: tuple[int, ...] = key(
+        Listing(a_size(), 1, alone=True), "bytes of each bucket of gradients, in the order in which they become ready"
+    )
+    compute: int = key(a_time(), "computing of a step; an equal part of it before each bucket is ready", default=0)
+    overlap: bool = key(Flag(), "sum a bucket up while the next is computed", default=True)
+    hosts: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
+    warmup: int = key(Whole(), "steps before those that count", default=0)
+    chunk: int = key(a_size(16), "bytes of one write, the unit of pipelining", default=1 << 16)
+    slots: int = key(Whole(1, 1024), "chunks under way on a stream", default=8)
+    interleave: bool = key(Flag(), "put ranks that follow one another below different T0s", default=False)
+
+
+Workload = WriteBw | Permutation | Incast | Collective | Training
+KINDS: Mapping[str, type[Any]] = {cls.name: cls for cls in (WriteBw, Permutation, Incast, Collective, Training)}

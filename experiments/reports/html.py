@@ -10,8 +10,9 @@ from typing import Any
 from experiments.files.checks import build_fabric
 from experiments.files.model import Case, Experiment
 from experiments.files.quantities import show_rate, show_time
-from experiments.files.workloads import Collective
+from experiments.files.workloads import Collective, Training
 from experiments.reports import plots, topology
+from experiments.reports.shown import block
 from experiments.reports.verdicts import Judged, show
 from experiments.running.recording import FaultSpan, Recording
 
@@ -45,7 +46,8 @@ def write_report(
             "Mean rate of each flow": plots.flow_bars(recordings, cases),
             "Completion times of all cases": plots.completions(recordings, cases),
         }
-        parts.append("<h2>The cases together</h2>" + _figures(folder, "together", together))
+        side_by_side = block(summary["shown"], experiment.name)
+        parts.append("<h2>The cases together</h2>" + side_by_side + _figures(folder, "together", together))
     for name, case in cases.items():
         parts.append(_case(folder, experiment, case, recordings[name], alone=len(cases) == 1))
     parts.append(_circumstances(run, summary))
@@ -142,6 +144,9 @@ def describe(case: Case) -> str:
     shape = f"{part.planes} planes of {part.t0} T0 and {part.t1} T1, {part.hosts} hosts, {show_rate(part.rate)} a link"
     if isinstance(load, Collective):
         work = f"{load.operation} of {load.bytes} bytes, {load.iterations} times"
+    elif isinstance(load, Training):
+        sizes = " + ".join(map(str, load.gradients))
+        work = f"training, {load.steps} steps of {show_time(load.compute)} computing and {sizes} bytes of gradients"
     else:
         name = load.name.replace("_", " ")
         work = f"{name}, writes of {load.message} bytes, {load.outstanding} under way on a queue pair"
@@ -166,11 +171,11 @@ def _figures(folder: Path, name: str, figures: Mapping[str, str]) -> str:
     for number, (title, svg) in enumerate(figures.items(), 1):
         word = title.split(":")[0].lower().replace(" ", "-").replace(",", "")
         (place / f"{number}-{word}.svg").write_text(svg, "utf-8")
-        out.append(f"<h3>{escape(title)}</h3>{_unique(svg, f'{name}-{number}-')}")
+        out.append(f"<h3>{escape(title)}</h3>{unique_ids(svg, f'{name}-{number}-')}")
     return "".join(out)
 
 
-def _unique(svg: str, prefix: str) -> str:
+def unique_ids(svg: str, prefix: str) -> str:
     """Ids of one SVG must not meet those of another in the same page."""
     prefix = "".join(letter if letter.isalnum() else "_" for letter in prefix)
     for before in ('id="', 'href="#', "url(#"):

@@ -22,6 +22,7 @@ from experiments.files import load_file
 from experiments.reports import folder as folders
 from experiments.reports.html import HEAD, RELATIONS, page, table
 from experiments.reports.produce import produce
+from experiments.reports.shown import block
 from experiments.reports.verdicts import show
 from mrc_host.errors import MrcError
 from topologies.errors import FabricError
@@ -120,7 +121,8 @@ def _section(outcome: Outcome) -> str:
     line = f'<span class="{found["verdict"]}">{found["verdict"]}</span> · <a href="{escape(outcome.report)}">report</a>'
     scaled = f"<p class='sub'>{escape(found['scaled'])}</p>" if found["scaled"] else ""
     rows = [_row(one) for one in found["expectations"]]
-    return head + f"<p>{line} · {outcome.wall_seconds:.0f} s</p>{scaled}" + table(HEAD, rows, (3, 4))
+    side_by_side = block(found["shown"], found["name"])
+    return head + f"<p>{line} · {outcome.wall_seconds:.0f} s</p>{scaled}{side_by_side}" + table(HEAD, rows, (3, 4))
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:

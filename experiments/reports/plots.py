@@ -98,6 +98,20 @@ def flow_bars(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) ->
     return _svg(figure)
 
 
+def bars(figures: Sequence[Mapping[str, Any]]) -> str:
+    """One panel for each figure (title, unit, values by case), a bar for each case."""
+    figure = _figure(1.1 + 0.22 * max(len(one["values"]) for one in figures))
+    panels = figure.subplots(1, len(figures), sharey=True, squeeze=False)[0]
+    for axes, one in zip(panels, figures, strict=True):
+        factor, unit = {"rate": (1e-9, "Gb/s"), "time": (1e-3, "us")}.get(one["unit"], (1.0, ""))
+        names = list(one["values"])[::-1]
+        axes.barh(names, [factor * (one["values"][name] or 0) for name in names], color=_BLUE)
+        axes.set_title(one["title"], fontsize=8, loc="left")
+        axes.set_xlabel(unit)
+        axes.set_xlim(left=0)
+    return _svg(figure)
+
+
 def activity(recording: Recording) -> str:
     """Which upward lines carried how much when, and when queue pairs gave paths up or took them back.
 

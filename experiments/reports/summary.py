@@ -19,6 +19,7 @@ from typing import Any
 
 from experiments.files.model import Case, Experiment, Selection
 from experiments.reports.metrics import compute, statistic
+from experiments.reports.shown import shown
 from experiments.reports.verdicts import Judged, passed
 from experiments.running.recording import Recording
 
@@ -44,6 +45,7 @@ def summarize(
         "verdict": "pass" if passed(judged) else "fail" if trusted else "untrusted",
         "trusted": trusted,
         "expectations": [_expectation(one) for one in judged],
+        "shown": _rounded_all(shown(experiment, recordings)),
         "cases": {case.name: _case(case, recordings[case.name]) for case in experiment.cases},
     }
 
@@ -149,6 +151,10 @@ def commit() -> str:
 def _rounded(value: Any) -> Any:
     """Ten digits are enough, and the same on every machine."""
     return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
+def _rounded_all(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**one, "values": {case: _rounded(value) for case, value in one["values"].items()}} for one in found]
 
 
 __all__ = ["circumstances", "commit", "summarize", "versions"]

@@ -2,6 +2,8 @@
 
 `transport.qps` is the number of channels: communicators that each do an equal part of the operation at the same time,
 as collective libraries do with several connections.
+
+A training job is the same with several operations a step, one a bucket of gradients, and time to compute between.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from experiments.collectives import Communicator, LocalMeeting, Peers, StreamSet
 from experiments.errors import ExperimentError
 from experiments.files.checks import select_hosts
 from experiments.files.model import Case
-from experiments.files.workloads import Collective
+from experiments.files.workloads import Collective, Training
 from experiments.running.flows import queue_pair_attributes
 from experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
 from experiments.running.stage import Stage
@@ -65,8 +67,9 @@ class CollectiveLoad:
 
     def __init__(self, case: Case, stage: Stage, seed: int, open_context: Callable[[str], Context]) -> None:
         load = case.workload
-        assert isinstance(load, Collective)
+        assert isinstance(load, Collective | Training)
         self._load = load
+        self._sizes = load.gradients if isinstance(load, Training) else (load.bytes,)
         self._stage = stage
         self._hosts = ordered_hosts(load, stage.fabric)
         self._contexts = [open_context(host) for host in self._hosts]
@@ -76,7 +79,8 @@ class CollectiveLoad:
         )
         self._channels = case.transport.qps
         self._seed = seed
-        self._ranks: list[_Rank] = []
+        self._members: list[Communicator] = []
+        self._buckets: list[list[_Rank]] = [[] for _ in self._sizes]  # of each operation, all ranks and channels
         self._task: asyncio.Future[None] | None = None
         self._flows: dict[tuple[str, str], list[tuple[QueuePair, QueuePair]]] = {}
         self.operations: list[OperationRecord] = []
@@ -86,7 +90,6 @@ class CollectiveLoad:
     async def prepare(self) -> None:
         """Join all communicators."""
         load, world = self._load, len(self._hosts)
-        elements = max(world, load.bytes // _ITEM // self._channels // world * world)
         for channel in range(self._channels):
             meeting = LocalMeeting(world)
             peers = Peers.ALL if load.operation == "all_to_all" else Peers.RING
@@ -96,9 +99,10 @@ class CollectiveLoad:
                     for rank, context in enumerate(self._contexts)
                 )
             )
-            self._ranks += [
-                _Rank(member, *arrays(load.operation, member.rank, world, elements, self._seed)) for member in joined
-            ]
+            self._members += joined
+            for ranks, size in zip(self._buckets, self._sizes, strict=True):
+                elements = max(world, size // _ITEM // self._channels // world * world)
+                ranks += [_Rank(m, *arrays(load.operation, m.rank, world, elements, self._seed)) for m in joined]
             for member in joined:
                 for peer, sender in member.senders.items():
                     ends = (self._hosts[member.rank], self._hosts[peer])
@@ -143,10 +147,11 @@ class CollectiveLoad:
         if self._task is not None and not self._task.done():
             self._task.cancel()
             done = sum(operation.counted for operation in self.operations)
-            self.errors.append(f"only {done} of {self._load.iterations} operations were done when the time was over")
+            what = f"{self._count} operations" if isinstance(self._load, Collective) else f"{self._count} steps"
+            self.errors.append(f"only {done} of {what} were done when the time was over")
             await asyncio.wait([self._task])
-        for rank in self._ranks:
-            await rank.communicator.leave()
+        for member in self._members:
+            await member.leave()
 
     def messages(self) -> list[MessageRecord]:
         """Operations are recorded, not the writes they are made of."""
@@ -158,23 +163,62 @@ class CollectiveLoad:
 
     async def _iterate(self) -> None:
         load = self._load
-        for number in range(load.warmup + load.iterations):
-            for rank in self._ranks:
+        everyone = [rank for ranks in self._buckets for rank in ranks]
+        for number in range(load.warmup + self._count):
+            for rank in everyone:
                 rank.receive[:] = 0
             began = self._stage.now()
             try:
-                await asyncio.gather(*(rank.operate(load.operation) for rank in self._ranks))
+                await self._once()
             except (MrcError, ExperimentError) as error:
                 self.errors.append(str(error))
                 return
-            record = OperationRecord(began, self._stage.now(), load.bytes, number >= load.warmup)
+            record = OperationRecord(began, self._stage.now(), sum(self._sizes), number >= load.warmup)
             self.operations.append(record)
-            for rank in self._ranks:
+            for rank in everyone:
                 self._wrong += _ITEM * int(np.count_nonzero(rank.receive != rank.expected))
                 self._checked += rank.expected.nbytes
 
+    @property
+    def _count(self) -> int:
+        return self._load.steps if isinstance(self._load, Training) else self._load.iterations
 
-def ordered_hosts(load: Collective, fabric: Fabric) -> list[str]:
+    async def _once(self) -> None:
+        await self._operate(self._buckets[0])
+
+    async def _operate(self, ranks: list[_Rank]) -> None:
+        await asyncio.gather(*(rank.operate(self._load.operation) for rank in ranks))
+
+
+class TrainingLoad(CollectiveLoad):
+    """A training job: an operation is a step."""
+
+    async def _once(self) -> None:
+        load = self._load
+        assert isinstance(load, Training)
+        part = load.compute * self._stage.time_scale / len(self._buckets) / 1e9
+        last: asyncio.Future[None] | None = None
+        for ranks in self._buckets:
+            await asyncio.sleep(part)
+            last = asyncio.ensure_future(self._reduce(ranks, last))
+            if not load.overlap:
+                await last
+        if last is not None:
+            await last
+
+    async def _reduce(self, ranks: list[_Rank], before: asyncio.Future[None] | None) -> None:
+        if before is not None:
+            await before
+        await self._operate(ranks)
+
+
+def collective_load(case: Case, stage: Stage, seed: int, open_context: Callable[[str], Context]) -> CollectiveLoad:
+    """The load of a collective or a training job."""
+    make = TrainingLoad if isinstance(case.workload, Training) else CollectiveLoad
+    return make(case, stage, seed, open_context)
+
+
+def ordered_hosts(load: Collective | Training, fabric: Fabric) -> list[str]:
     """Hosts in rank order; interleaved, neighbours in the ring are below different T0s."""
     hosts = select_hosts(load.hosts, fabric)
     if load.interleave:

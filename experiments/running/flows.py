@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments.files.checks import select_hosts, split_pair
 from experiments.files.model import Case
-from experiments.files.workloads import Collective, Incast, Permutation, WriteBw
+from experiments.files.workloads import Collective, Incast, Permutation, Training, WriteBw
 from experiments.running.recording import FlowInfo, MessageRecord
 from experiments.running.stage import Stage
 from mrc_host.values import CompletionOpcode, CompletionStatus, QpAttributes, QpType
@@ -29,25 +29,29 @@ from topologies.fabric import Fabric
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """A flow to be: hosts, and whether the second writes back."""
+    """A flow to be: hosts, whether the second writes back, and when it begins (ns of the file)."""
 
     source: str
     destination: str
     both_ways: bool = False
+    start: int = 0
 
 
 def plan(case: Case, fabric: Fabric, seed: int) -> list[FlowPlan]:
     """The flows of a workload; those of a random permutation derive from `seed`."""
     load = case.workload
     if isinstance(load, WriteBw):
-        return [FlowPlan(*split_pair(pair, fabric), load.bidirectional) for pair in load.pairs]
+        return [
+            FlowPlan(*split_pair(pair, fabric), load.bidirectional, start)
+            for pair, start in zip(load.pairs, (*load.starts, *[0] * len(load.pairs)), strict=False)
+        ]
     if isinstance(load, Incast):
         flows = [FlowPlan(source, load.target) for source in select_hosts(load.sources, fabric)]
         return flows + [FlowPlan(*split_pair(pair, fabric)) for pair in load.victim]
     if isinstance(load, Permutation):
         hosts = select_hosts(load.hosts, fabric)
         return [FlowPlan(a, b) for a, b in zip(hosts, _permuted(hosts, load.shift, seed), strict=True)]
-    assert not isinstance(load, Collective), "collectives have their own module"
+    assert not isinstance(load, Collective | Training), "collectives have their own module"
     raise TypeError(f"no flows for {load!r}")
 
 
@@ -73,6 +77,7 @@ class Flow:
         self.queues: list[CompletionQueue] = []
         self.messages: list[MessageRecord] = []
         self.failed: list[str] = []
+        self.start = 0  # ns of the file
         self.left: int | None = None  # messages still to post, None: until stopped
 
     def sample(self) -> list[int]:
@@ -103,7 +108,7 @@ class FlowLoad:
 
     def __init__(self, case: Case, stage: Stage, seed: int, open_context: Callable[[str], Context]) -> None:
         load = case.workload
-        assert not isinstance(load, Collective)
+        assert not isinstance(load, Collective | Training)
         self._stage = stage
         self._message, self._outstanding, self._total = load.message, load.outstanding, load.total
         self._attributes = queue_pair_attributes(case, stage)
@@ -128,6 +133,7 @@ class FlowLoad:
             packets = -(-self._message // self._attributes.path_mtu)
             info = FlowInfo(f"{source}>{destination}", source, destination, self._qps, self._message / packets)
             flow = Flow(number, info, *regions)
+            flow.start = planned.start
             if self._total is not None:
                 flow.left = max(1, self._total // self._message)
             self.flows.append(flow)
@@ -177,6 +183,8 @@ class FlowLoad:
         posted: dict[int, int] = {}  # write -> when
         number = 0
         remote = flow.target.remote
+        if flow.start:
+            await asyncio.sleep(flow.start * self._stage.time_scale / 1e9)
         while True:
             while len(posted) < self._outstanding and not self._stopping and flow.left != 0:
                 if flow.left is not None:

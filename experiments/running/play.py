@@ -16,8 +16,8 @@ import numpy as np
 
 from experiments.files.faults import KINDS, PlannedFault
 from experiments.files.model import Case
-from experiments.files.workloads import Collective
-from experiments.running.collective_load import CollectiveLoad
+from experiments.files.workloads import Collective, Training
+from experiments.running.collective_load import CollectiveLoad, collective_load
 from experiments.running.flows import FlowLoad
 from experiments.running.recording import (
     FaultSpan,
@@ -84,8 +84,8 @@ class _Play:
         """Everything, inside the stage's loop."""
         case, stage = self._case, self._stage
         load: FlowLoad | CollectiveLoad
-        if isinstance(case.workload, Collective):
-            load = CollectiveLoad(case, stage, self._seed, self._open)
+        if isinstance(case.workload, Collective | Training):
+            load = collective_load(case, stage, self._seed, self._open)
             await load.prepare()
         else:
             load = FlowLoad(case, stage, self._seed, self._open)

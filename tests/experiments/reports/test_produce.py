@@ -134,6 +134,36 @@ def test_variants_stand_together_in_one_report(tmp_path):
     assert (result.folder / "together").is_dir()
 
 
+SHOWN = """\
+show:
+  - {title: slowest bin, metric: throughput, of: {statistic: min}}
+  - {metric: completion_time}
+  - {metric: lost}
+"""
+
+
+def test_what_is_shown_is_computed_for_every_variant_and_stands_in_report_and_page(tmp_path):
+    file = tmp_path / "shown.yaml"
+    file.write_text(VARIANTS + SHOWN)
+    folder, summary = reproduce([file], tmp_path / "results")
+    assert summary["verdict"] == "pass"
+    (found,) = folder.glob("shown/2*")
+    blocks = read_summary(found)["shown"]
+    assert [(block["title"], block["unit"]) for block in blocks] == [
+        ("slowest bin", "rate"),
+        ("completion time", "time"),
+        ("lost", "count"),
+    ]
+    for block in blocks:
+        assert list(block["values"]) == ["one", "two", "three"]
+    rates = blocks[0]["values"]
+    assert rates["three"] < rates["one"]  # two write to one host
+    for name in (folder / "index.html", found / "report.html"):
+        page = Page(name.read_text())
+        assert "slowest bin" in page.text
+        assert len(page.ids) == len(set(page.ids))
+
+
 def test_two_results_are_compared(tmp_path, small, capsys):
     a = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path / "a").folder
     b = produce(load_text(SMALL, name="small"), "sim", 2, tmp_path / "b").folder

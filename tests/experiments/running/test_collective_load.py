@@ -77,3 +77,41 @@ def test_interleaved_neighbours_are_below_different_t0s():
     names = ordered_hosts(load, fabric)
     assert sorted(names) == sorted(fabric.nic_names)
     assert all(fabric.nic(a).t0 != fabric.nic(b).t0 for a, b in itertools.pairwise(names))
+
+
+class TestTraining:
+    TEXT = (
+        "{{kind: training, steps: 2, warmup: 1, gradients: [64K, 32K], chunk: 8K,"
+        " compute: {compute}, overlap: {overlap}}}"
+    )
+
+    def steps(self, compute, overlap="yes", gradients="[64K, 32K]"):
+        text = self.TEXT.format(compute=compute, overlap=overlap).replace("[64K, 32K]", gradients)
+        recording = run(case_of(text, "5ms"))
+        assert recording.errors == ()
+        assert recording.wrong_bytes == 0
+        assert [record.counted for record in recording.operations] == [False, True, True]
+        return recording, recording.operations[-1].ended - recording.operations[-1].began
+
+    def test_a_step_is_its_computing_and_all_its_gradients_and_sums_are_right(self):
+        recording, took = self.steps("100us")
+        assert took > 100_000
+        assert recording.operations[0].size == 96 << 10
+        assert recording.checked_bytes == 3 * 4 * (96 << 10)  # steps, hosts
+
+    def test_overlap_hides_what_fits_into_computing(self):
+        computing = 200_000
+        _, alone = self.steps("0us")
+        _, behind = self.steps("200us", "no")
+        _, beside = self.steps("200us", "yes")
+        assert behind >= computing + alone * 0.9
+        assert computing < beside < behind
+
+    def test_one_bucket_may_stand_without_brackets(self):
+        recording, _ = self.steps("0us", gradients="64K")
+        assert recording.operations[0].size == 64 << 10
+
+    def test_a_job_that_does_not_get_through_is_an_error(self):
+        text = self.TEXT.format(compute="100us", overlap="yes")
+        recording = run(case_of(text, "250us"))
+        assert any("only 1 of 2 steps" in error or "only 0 of 2 steps" in error for error in recording.errors)

@@ -2,7 +2,7 @@ import pytest
 
 from experiments.files.checks import build_fabric
 from experiments.running.flows import FlowPlan, plan
-from tests.experiments.running.cases import case_of
+from tests.experiments.running.cases import case_of, run
 
 
 def planned(workload, seed=1):
@@ -42,3 +42,12 @@ def test_seeds_give_different_permutations():
 def test_incast_with_a_victim():
     flows = planned("{kind: incast, target: h4, sources: ['h[1-2]'], victim: h3>h1}")
     assert [(flow.source, flow.destination) for flow in flows] == [("h1", "h4"), ("h2", "h4"), ("h3", "h1")]
+
+
+def test_a_pair_may_begin_later():
+    case = case_of("{kind: write_bw, pairs: [h1>h3, h2>h4], starts: [0us, 60us], message: 16K}", "100us")
+    recording = run(case)
+    first, second = ([record.began for record in recording.messages if record.flow == number] for number in range(2))
+    assert min(first) == 0
+    assert min(second) == 60_000
+    assert recording.rates()[:6, 1].max() == 0
