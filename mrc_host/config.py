@@ -76,10 +76,11 @@ class TransportSettings:
     """Figures that the specification leaves to the implementation. Times are nanoseconds, sizes bytes.
 
     Acknowledging: a SACK is due once `sack_threshold` bytes (each packet counts at least 1024) have arrived.
-    Congestion control (docs/congestion.md): `congestion` names that of MRC (nscc, fixed, none), one controller for all
-    queue pairs towards a destination, `rc_congestion` that of RC (dcqcn, fixed, none). `default_window` is the fixed
-    window. `base_rtt` is the unloaded round trip of a full packet on the longest path, `trimming` whether switches
-    trim, `nscc` replaces constants of NSCC, `assumed_rate` (bit/s) stands for a port whose rate is not given.
+    Congestion control (docs/congestion.md): `congestion` names that of MRC: nscc, one controller for all queue pairs
+    towards a destination; fixed or none; or "", which is nscc where `base_rtt` is told and fixed where it is not.
+    `rc_congestion` names that of RC: dcqcn, fixed or none. `default_window` is the fixed window. `base_rtt` is the
+    unloaded round trip of a full packet on the longest path (0: not known), `trimming` whether switches trim, `nscc`
+    replaces constants of NSCC, `assumed_rate` (bit/s) stands for a port whose rate is given as 0.
     Balance: on one queue pair no plane may be more than `plane_burst` data packets ahead of the slowest usable plane.
     Loss: a packet is lost once one sent later on the same path has arrived, or one sent a reorder window later on the
     same plane, which is at least `reorder_fraction` (percent) of a smoothed RTT (docs/protocol.md §10.1); never by what
@@ -96,9 +97,9 @@ class TransportSettings:
     """
 
     sack_threshold: int = 32768
-    congestion: str = "fixed"
+    congestion: str = ""
     rc_congestion: str = "fixed"
-    base_rtt: int = 12_000
+    base_rtt: int = 0
     trimming: bool = True
     nscc: NsccProfile = field(default_factory=NsccProfile)
     assumed_rate: int = 1_000_000_000

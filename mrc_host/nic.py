@@ -20,9 +20,9 @@ from zlib import crc32
 
 from mrc_host.config import EvFormat, NicConfig
 from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError, StateError, UnknownDestinationError
-from mrc_host.transport import states
+from mrc_host.transport import algorithms, states
+from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.completion import CompletionQueue
-from mrc_host.transport.congestion import make_congestion_control
 from mrc_host.transport.control_plane import ControlPlane
 from mrc_host.transport.host import Host
 from mrc_host.transport.mrc import MrcQueuePair
@@ -68,15 +68,18 @@ _ENDPOINT_OPCODES: Final = frozenset((opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT
 class Nic:
     """One NIC: ports, memory, completion queues and queue pairs. All times are integer nanoseconds of one clock."""
 
-    def __init__(self, config: NicConfig, *, seed: int) -> None:
-        """All ports start up. `seed` decides QPNs, keys, EV order and probe choices, and nothing else is random."""
+    def __init__(self, config: NicConfig, *, seed: int, congestion: Mapping[str, Algorithm] | None = None) -> None:
+        """All ports start up. `seed` decides QPNs, keys, EV order and probe choices, and nothing else is random.
+
+        `congestion` adds congestion controls, by the names that `cc_profile` and the settings may then say.
+        """
         ports = [p.plane for p in config.ports]
         if not ports or ports != list(range(len(ports))):
             raise InvalidArgumentError("The ports of a NIC must be those of planes 0, 1, 2 ... in this order.")
         check_format(config)
         self._config = config
         self._rng = random.Random(seed)
-        self._host = Host(config, self._rng)
+        self._host = Host(config, self._rng, congestion)
         self._scheduler = self._host.scheduler
         self._parser = Parser(config)
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
@@ -288,7 +291,7 @@ class Nic:
         """
         if pd < 0:
             raise InvalidArgumentError(f"Protection domain {pd} is negative.")
-        self._check_attributes(attributes)
+        self._check_attributes(attributes, qp_type)
         sends, receives = self._cq(send_cq), self._cq(recv_cq)
         qpn = self._rng.randrange(_FIRST_QPN, 1 << 24)
         while qpn in self._qps:
@@ -338,7 +341,7 @@ class Nic:
         """
         qp = self._qp(qpn)
         attributes = states.changed(qp.attributes, qp.state, state, changes or {}, remote is not None)
-        self._check_attributes(attributes)
+        self._check_attributes(attributes, qp.kind)
         peer = None if remote is None else self._known_peer(remote.address)
         self._host.now = now
         self._scheduler.input_begins()
@@ -362,11 +365,10 @@ class Nic:
     def _profile_used(self, number: int) -> bool:
         return any(qp.attributes.ev_profile == number for qp in self._qps.values())
 
-    def _check_attributes(self, attributes: QpAttributes) -> None:
+    def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:
         routing = SRH_LENGTH if self._config.settings.ev_format is EvFormat.SRV6_SRH else 0
         check_attributes(attributes, self._config.mtu - routing)
-        if attributes.cc_profile:
-            make_congestion_control(attributes.cc_profile, 1)
+        algorithms.check(self._host.algorithms, attributes, self._host.transport, kind is QpType.MRC)
         if attributes.ev_profile and attributes.ev_profile not in self._host.ev_profiles:
             raise NotFoundError(f"NIC {self._config.name} has no EV profile {attributes.ev_profile}.")
 

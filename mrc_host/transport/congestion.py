@@ -3,35 +3,31 @@
 A controller holds ``cwnd`` and ``inflight``. The requester sends while ``inflight < cwnd``, adds what it sends and
 takes off what was acknowledged or judged lost, so one controller may be shared by several queue pairs. Everything a
 controller may want to know arrives through the ``on_*`` calls: round-trip time, ECN marks, trims, losses, and the
-responder's cumulative count of received bytes. One that works by rate also says when the next packet may leave. New
-controllers are added to ``make_congestion_control``.
+responder's cumulative count of received bytes. One that works by rate also says when the next packet may leave.
+``algorithms`` lists the controllers there are and says how to add another.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-from mrc_host.errors import InvalidArgumentError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mrc_host.transport.nscc import NsccProfile
-
-_UNLIMITED: Final = 1 << 60
-SHARED: Final = frozenset(("nscc",))  # one controller for all MRC queue pairs towards a destination
-RC_ONLY: Final = frozenset(("dcqcn",))
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """What a controller is fitted to: rate of the ports it sends on (bit/s), unloaded round trip (ns), MTU (bytes).
 
-    `trimming` says whether switches trim; `nscc` replaces single constants of NSCC.
+    `trimming` says whether switches trim; `nscc` replaces single constants of NSCC. `window` (bytes) is that of a fixed
+    window, and bounds what else a controller allows if it has no window of its own.
     """
 
     rate_bps: int = 100_000_000_000
     base_rtt: int = 12_000
     mtu: int = 4096
+    window: int = 262_144
     trimming: bool = True
     nscc: NsccProfile | None = None
 
@@ -80,25 +76,3 @@ class CongestionControl:
     def earliest_send(self, now: int) -> int:
         """When the next packet may leave, in ns; `now` or earlier means at once."""
         return 0
-
-
-def make_congestion_control(name: str, window: int, line: Line | None = None) -> CongestionControl:
-    """Controller by name: ``nscc``, ``dcqcn`` (RC only), ``fixed`` or ``none`` (no limit but the PSN window).
-
-    `window` in bytes is that of ``fixed`` and bounds ``dcqcn``; `line` is what the other two are fitted to.
-    InvalidArgumentError for an unknown name or a line that makes no sense.
-    """
-    # Imported here because these modules build on this one.
-    from mrc_host.transport.dcqcn import Dcqcn, DcqcnParameters
-    from mrc_host.transport.nscc import Nscc, NsccParameters
-
-    given = line or Line()
-    if name == "fixed":
-        return CongestionControl(window)
-    if name == "none":
-        return CongestionControl(_UNLIMITED)
-    if name == "nscc":
-        return Nscc(NsccParameters.for_line(given.rate_bps, given.base_rtt, given.mtu, given.trimming, given.nscc))
-    if name == "dcqcn":
-        return Dcqcn(DcqcnParameters.for_line(given.rate_bps), window)
-    raise InvalidArgumentError(f"Unknown congestion control {name!r}: use 'nscc', 'dcqcn', 'fixed' or 'none'.")

@@ -62,6 +62,7 @@ class Flight:
         "_suspects",
         "_una",
         "cc",
+        "flying",
         "lanes",
         "paths",
         "round_trips",
@@ -73,6 +74,7 @@ class Flight:
         self._peer = peer
         self.paths = paths
         self.cc = cc
+        self.flying = 0  # bytes on the way: our share of what the controller counts
         self._stats = stats
         self._una = first_psn  # oldest PSN not acknowledged cumulatively
         self._next = first_psn
@@ -128,6 +130,7 @@ class Flight:
         self._acked_units += (record.size + 255) >> 8
         if record.state == OUT:
             self.cc.inflight -= record.size
+            self.flying -= record.size
             if record.attempts > 1 and not self._after_retransmission(record, now):
                 record.state = FREE
                 record.wqe = None
@@ -274,6 +277,7 @@ class Flight:
         record.by_order = False
         self.paths.count_lost(record.index, record.psn, record.sent, why)
         self.cc.inflight -= record.size
+        self.flying -= record.size
         self._stats.lost += 1
         heapq.heappush(self._lost, record.psn)
 
@@ -293,6 +297,7 @@ class Flight:
                 record.state = FREE
                 record.wqe = None
                 self.cc.inflight -= record.size
+                self.flying -= record.size
                 record = lane.head()
 
     def expire(self, before: int) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
 from mrc_host.config import NicConfig
+from mrc_host.transport.algorithms import ALGORITHMS, Algorithm
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.scheduler import Scheduler
 from mrc_host.transport.trace import Tracer
@@ -23,6 +25,7 @@ class Host:
     __slots__ = (
         "_events",
         "_next_probe",
+        "algorithms",
         "config",
         "encapsulation",
         "ev_profiles",
@@ -38,11 +41,14 @@ class Host:
         "transport",
     )
 
-    def __init__(self, config: NicConfig, rng: random.Random) -> None:
+    def __init__(
+        self, config: NicConfig, rng: random.Random, algorithms: Mapping[str, Algorithm] | None = None
+    ) -> None:
         self.config = config
         self.settings = config.settings
         self.transport = config.settings.transport
         self.srv6 = config.settings.ev_format.routed  # MRC packets have an outer header with a uSID list
+        self.algorithms = {**(algorithms or {}), **ALGORITHMS}  # congestion controls by name
         self.ev_profiles: dict[int, EvProfile] = {}
         self.rng = rng
         self.scheduler = Scheduler(len(config.ports))

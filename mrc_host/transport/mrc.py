@@ -16,6 +16,7 @@ from mrc_host.transport.profiles import resolve
 from mrc_host.transport.qp import QueuePair
 from mrc_host.transport.requester import Requester
 from mrc_host.transport.responder import Responder
+from mrc_host.transport.window import WindowUser
 from mrc_host.values import (
     CompletionStatus,
     PathEvent,
@@ -47,7 +48,7 @@ _plain = headers.data_plain.unpack_from
 _plain_imm = headers.data_plain_imm.unpack_from
 
 
-class MrcQueuePair(QueuePair, PathListener):
+class MrcQueuePair(QueuePair, PathListener, WindowUser):
     """Queue pair of type MRC."""
 
     __slots__ = ("_answer_port", "_nak_pending", "requester", "responder")
@@ -87,8 +88,8 @@ class MrcQueuePair(QueuePair, PathListener):
             rng=host.rng,
             listener=self,
             universe=universe,
+            oblivious=settings.oblivious,
         )
-        paths.oblivious = settings.oblivious
         first = attributes.send_psn
         first = initial_psn(self.qpn, self.remote_qpn) if first is None else first
         self.requester = Requester(self, peer, paths, first)
@@ -101,14 +102,15 @@ class MrcQueuePair(QueuePair, PathListener):
         self._release()
 
     def _release(self) -> None:
-        if self.requester is not None and self.peer is not None:
+        if self.requester is not None:
             self.requester.release()
-            self.peer.blocked.pop(self, None)
-            self.peer.unblock(self.attributes.path_mtu)
+            self.requester.settle()
 
     def stop(self) -> None:
         """Lines and timers that still name this queue pair find nothing to do."""
         self._release()
+        if self.peer is not None:
+            self.peer.leave_window(self)
         self.requester = None
         self.responder = None
         self._nak_pending = False
@@ -196,9 +198,8 @@ class MrcQueuePair(QueuePair, PathListener):
 
     def _pass_on(self) -> None:
         """Others may wait for the window that this queue pair does not need."""
-        peer = self.peer
-        if peer is not None and peer.blocked:
-            peer.unblock(self.attributes.path_mtu)
+        if self.requester is not None:
+            self.requester.settle()
 
     def _repeat_nak(self) -> Drop | None:
         if self.responder is None or not self.responder.nak:
@@ -355,6 +356,7 @@ class MrcQueuePair(QueuePair, PathListener):
         requester.starving(now)
         self.offer_data()
         self.offer_control()
+        self._pass_on()
 
     def paths_info(self) -> tuple[PathInfo, ...]:
         """State and counters of every path."""

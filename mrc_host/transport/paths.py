@@ -64,6 +64,7 @@ class PathSet:
         "_floor",
         "_good",
         "_listener",
+        "_oblivious",
         "_plane_of",
         "_rng",
         "_state",
@@ -71,7 +72,6 @@ class PathSet:
         "good_planes",
         "lost",
         "marked",
-        "oblivious",
         "planes",
         "restored_at",
         "sent",
@@ -88,17 +88,19 @@ class PathSet:
         rng: random.Random,
         listener: PathListener,
         universe: Sequence[int] | None = None,
+        oblivious: bool = False,
     ) -> None:
         """`plane_of[i]` is the plane of path i; `universe` lists the paths to be used (None: all of them).
 
-        The other arguments are those of QpAttributes and TransportSettings.
+        The other arguments are those of QpAttributes and TransportSettings. With `oblivious` nothing that happens on a
+        path changes its state, so there are no backups either; a controller still may deny it.
         """
         count = max(plane_of, default=0) + 1
         members: list[list[int]] = [[] for _ in range(count)]
         for index in range(len(plane_of)) if universe is None else universe:
             members[plane_of[index]].append(index)
         present = [m for m in members if m]
-        target = min(len(m) - len(m) // backup_share for m in present)
+        target = min(len(m) - (0 if oblivious else len(m) // backup_share) for m in present)
         if active_paths is not None:
             target = max(1, min(target, active_paths // len(present)))
         for m in members:
@@ -118,7 +120,7 @@ class PathSet:
         self.planes = sum(1 << p for p, m in enumerate(members) if m)
         self.good_planes = self.planes
         self.restored_at: dict[int, int] = {}
-        self.oblivious = False  # nothing that happens on a path changes its state; a controller still may
+        self._oblivious = oblivious
         # counters by path, for PathCounters
         empty = bytes(8 * len(plane_of))
         self.sent, self.lost = array("q", empty), array("q", empty)
@@ -187,7 +189,7 @@ class PathSet:
             self.trimmed[index] += 1
         else:
             self.marked[index] += 1
-        if self._state[index] == GOOD and not self.oblivious:
+        if self._state[index] == GOOD and not self._oblivious:
             self._state[index] = SKIP
             self._listener.path_rested(index, GOOD, SKIP, reason)
 
@@ -202,7 +204,7 @@ class PathSet:
         A packet sent before the path was last restored says nothing about it now.
         """
         old = self._state[index]
-        if old >= BAD or self.oblivious:
+        if old >= BAD or self._oblivious:
             return False
         if first_loss is not None and self.restored_at and first_loss < self.restored_at.get(index, 0):
             return False

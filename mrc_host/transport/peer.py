@@ -23,11 +23,13 @@ from zlib import crc32
 
 from mrc_host.config import Destination, EvFormat
 from mrc_host.errors import ResourceExhaustedError
-from mrc_host.transport.congestion import CongestionControl, Line, make_congestion_control
+from mrc_host.transport.algorithms import Algorithm
+from mrc_host.transport.congestion import Line
 from mrc_host.transport.host import Host
 from mrc_host.transport.loss import Reordering, RoundTrip
 from mrc_host.transport.pings import MAX_PINGS, Pings
 from mrc_host.transport.scheduler import Source
+from mrc_host.transport.window import SharedWindow, WindowUser
 from mrc_host.values import PathReason, PortEvent
 from mrc_host.wire import control, icrc
 from mrc_host.wire.control import OP_EV_PROBE, OP_PORT_STATUS_UPDATE, EndpointRequest, EndpointResponse
@@ -53,10 +55,6 @@ class PlaneUser(ABC):
     @abstractmethod
     def planes_changed(self, now: int) -> None:
         """The set of usable planes changed."""
-
-    def window_opened(self) -> bool:
-        """The shared window may have room: stand in line if there is data; False when there is none to send."""
-        return False
 
     @abstractmethod
     def path_denied(self, index: int, denied: bool, now: int) -> None:
@@ -111,8 +109,6 @@ class Peer(Source):
         "_watched",
         "_watched_in",
         "address",
-        "blocked",
-        "control",
         "denied",
         "destination",
         "evs",
@@ -124,6 +120,7 @@ class Peer(Source):
         "round_trips",
         "usable",
         "users",
+        "windows",
     )
 
     def __init__(self, host: Host, destination: Destination) -> None:
@@ -144,8 +141,7 @@ class Peer(Source):
         self.reordering = [Reordering() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
         self._reverse = [-1] * ports  # by plane: a path known to work, -1 when none is
         self.users: dict[PlaneUser, None] = {}
-        self.control: CongestionControl | None = None  # shared by all MRC queue pairs
-        self.blocked: dict[PlaneUser, None] = {}  # those that found its window shut, in this order
+        self.windows: dict[str, SharedWindow] = {}  # by congestion control: the window that queue pairs share
         self.denied: dict[int, None] = {}  # paths the controller forbids
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
         self._remote_up = -1  # mask of the peer's ports; every bit set until told otherwise
@@ -298,7 +294,6 @@ class Peer(Source):
     def leave(self, user: PlaneUser) -> None:
         """A queue pair is gone."""
         self.users.pop(user, None)
-        self.blocked.pop(user, None)
         for index in list(self._watched):
             watched = self._watched[index]
             watched.users.pop(user, None)
@@ -308,32 +303,36 @@ class Peer(Source):
             self._status_at = 0
             self._status_ready = False
 
-    # ---- the shared window ----
+    # ---- congestion control ----
 
-    def line(self, mtu: int) -> Line:
-        """What a congestion controller towards this peer is fitted to: all our ports together."""
+    def line(self, mtu: int, window: int) -> Line:
+        """What a congestion controller towards this peer is fitted to: all our ports that lead there together.
+
+        A port of rate 0 (not limited, or not known) counts as `assumed_rate`.
+        """
         transport = self._host.transport
         ports = self._host.config.ports
         rate = sum(port.rate_bps or transport.assumed_rate for port in ports if self.planes >> port.plane & 1)
-        return Line(rate, transport.base_rtt, mtu, transport.trimming, transport.nscc)
+        return Line(rate, transport.base_rtt, mtu, window, transport.trimming, transport.nscc)
 
-    def shared_control(self, name: str, mtu: int) -> CongestionControl:
-        """The one controller towards this peer; the first queue pair's path MTU fits it."""
-        if self.control is None:
-            self.control = make_congestion_control(name, 0, self.line(mtu))
-        return self.control
+    def window(self, user: WindowUser, name: str, algorithm: Algorithm, line: Line) -> SharedWindow:
+        """The window that `user` shares with all others of the same congestion control.
 
-    def unblock(self, mtu: int) -> None:
-        """If the shared window has room, let as many of those that wait for it stand in line as it has packets for."""
-        control, blocked = self.control, self.blocked
-        if control is None:
-            return
-        room = control.cwnd - control.inflight
-        while room > 0 and blocked:
-            user = next(iter(blocked))
-            del blocked[user]
-            if user.window_opened():
-                room -= mtu
+        The first one's line fits it; it lasts as long as anybody uses it.
+        """
+        window = self.windows.get(name)
+        if window is None:
+            window = self.windows[name] = SharedWindow(algorithm.make(line))
+        window.users[user] = None
+        return window
+
+    def leave_window(self, user: WindowUser) -> None:
+        """`user` has given back its bytes and sends no more."""
+        for name, window in list(self.windows.items()):
+            window.users.pop(user, None)
+            window.waiting.pop(user, None)
+            if not window.users:
+                del self.windows[name]
 
     # ---- the way back ----
 

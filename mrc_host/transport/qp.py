@@ -215,9 +215,9 @@ class QueuePair(Source, PlaneUser, Receiver):
         self.sends.fail(CompletionStatus.FLUSHED, reason)
         self.send_cq.forget(self)
         self.recv_cq.forget(self)
+        self.stop()
         if self.peer is not None:
             self.peer.leave(self)
-        self.stop()
 
     def counters(self) -> QpCounters:
         """Snapshot of the counters."""

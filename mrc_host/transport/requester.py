@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from mrc_host.config import ProbeMark
-from mrc_host.errors import InvalidArgumentError
-from mrc_host.transport.congestion import RC_ONLY, SHARED, CongestionControl, make_congestion_control
+from mrc_host.transport import algorithms
+from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.flight import Flight
 from mrc_host.transport.loss import FREE, LOST, OUT, Sent
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import DATA, RETRANSMISSION, Peer
+from mrc_host.transport.window import SharedWindow
 from mrc_host.transport.work import Wqe
 from mrc_host.values import CompletionStatus, PathReason
 from mrc_host.wire import control, headers, icrc, opcodes
@@ -51,23 +52,24 @@ _pack_imm = headers.data_ts_imm.pack
 _pack_trailer = icrc.pack_trailer
 
 
-def _controller(qp: MrcQueuePair, peer: Peer) -> CongestionControl:
-    """The controller of a queue pair: a fixed window where it has one of its own, else the profile's."""
-    attributes, settings = qp.attributes, qp.host.transport
-    name = attributes.cc_profile or settings.congestion
-    if name in RC_ONLY:
-        raise InvalidArgumentError(f"Congestion control {name!r} is for RC queue pairs; give MRC 'nscc' or 'fixed'.")
-    if attributes.congestion_window is not None and name != "none":
-        return make_congestion_control("fixed", attributes.congestion_window)
-    if name in SHARED:
-        return peer.shared_control(name, attributes.path_mtu)
-    return make_congestion_control(name, settings.default_window)
+def _controller(qp: MrcQueuePair, peer: Peer) -> tuple[CongestionControl, SharedWindow | None]:
+    """The controller of a queue pair, and the window it belongs to if others share it."""
+    attributes, host = qp.attributes, qp.host
+    name = algorithms.choose(attributes, host.transport, True)
+    algorithm = algorithms.find(host.algorithms, name, True)
+    window = attributes.congestion_window
+    line = peer.line(attributes.path_mtu, host.transport.default_window if window is None else window)
+    if not algorithm.shared:
+        return algorithm.make(line), None
+    shared = peer.window(qp, name, algorithm, line)
+    return shared.cc, shared
 
 
 class Requester(Flight):
     """Sending half of an MRC queue pair."""
 
     __slots__ = (
+        "_active",
         "_asked",
         "_burst",
         "_counted_at",
@@ -105,8 +107,8 @@ class Requester(Flight):
 
     def __init__(self, qp: MrcQueuePair, peer: Peer, paths: PathSet, first_psn: int) -> None:
         attributes, settings = qp.attributes, qp.host.transport
-        cc = _controller(qp, peer)
-        self._shared = cc is peer.control
+        cc, self._shared = _controller(qp, peer)
+        self._active = False  # counted among those that have bytes on the way
         self._unasked = 0  # bytes sent since an acknowledgement was last asked for
         super().__init__(peer, paths, cc, qp.stats, settings.reorder_fraction, first_psn)
         self._qp = qp
@@ -150,8 +152,7 @@ class Requester(Flight):
         """Planes on which the next packet may leave; 0 when there is none or a window is shut."""
         cc = self.cc
         if cc.inflight >= cc.cwnd:
-            if self._shared:
-                self._peer.blocked[self._qp] = None
+            self._wait()
             return 0
         mask = self._planes()
         if self._lost:
@@ -187,10 +188,9 @@ class Requester(Flight):
         """Next data packet for `plane`, or None."""
         cc = self.cc
         if cc.inflight >= cc.cwnd:
-            if self._shared:
-                self._peer.blocked[self._qp] = None
+            self._wait()
             return None
-        if self._timeouts and self._flying() >= _RTO_WINDOW * self._mtu:
+        if self._timeouts and self.flying >= _RTO_WINDOW * self._mtu:
             return None
         usable = self._peer.usable
         planes = usable & self.paths.good_planes or usable
@@ -243,13 +243,25 @@ class Requester(Flight):
         self._stats.data_sent += 1
         return self._emit(record, wqe, plane, index, DATA, now)
 
-    def _flying(self) -> int:
-        """Bytes of this queue pair on the way."""
-        if not self._shared:
-            return self.cc.inflight
-        ring, mask = self._ring, self._ring_mask
-        records = (ring[psn & mask] for psn in range(self._una, self._next))
-        return sum(record.size for record in records if record.state == OUT)
+    def _wait(self) -> None:
+        """The window is shut. One of our own opens when we hear of our packets; a shared one is waited for."""
+        if self._shared is not None and self._work():
+            self._shared.waiting[self._qp] = None
+
+    def _work(self) -> bool:
+        return bool(self._lost) or self._current is not None or self._may_start()
+
+    def settle(self) -> None:
+        """Bytes were given back or the window moved: let others use what there is room for."""
+        shared = self._shared
+        if shared is None:
+            return
+        if self._active and not self.flying:
+            self._active = False
+            self._unasked = 0
+            shared.active -= 1
+        if shared.waiting:
+            shared.open(self._mtu)
 
     def _start(self, psn: int) -> Wqe:
         wqe = self._sends.start()
@@ -320,14 +332,19 @@ class Requester(Flight):
             self._path_sent[index] = serial
         cc = self.cc
         cc.inflight += size
+        self.flying += size
         word = record.psn & MASK | headers.TS_PRESENT
         if kind:
             word |= headers.RTX
         # Ask for an acknowledgement when this is the last packet that can go for now. In a shared window others may
         # shut it without asking for ours, so each asks for its share of it.
-        if self._shared:
+        shared = self._shared
+        if shared is not None:
+            if not self._active:
+                self._active = True
+                shared.active += 1
             self._unasked += size
-            if 4 * self._unasked * len(self._peer.users) >= cc.cwnd:
+            if 4 * self._unasked * shared.active >= cc.cwnd:
                 self._unasked = 0
                 word |= headers.ACK_REQUEST
         if (
@@ -491,6 +508,8 @@ class Requester(Flight):
             self.paths.skip(record.index, PathReason.TRIMMED)
         if nack.reason <= control.NACK_TRIMMED_LASTHOP:
             self.cc.on_trim(record.size, now, now - record.sent)
+        elif nack.reason != control.NACK_PSN_OOR_WINDOW:
+            self.cc.on_loss(record.size, now)  # the receiver has no room for it
         return ""
 
     def on_ack(self, msn: int, now: int) -> bool:
@@ -551,6 +570,9 @@ class Requester(Flight):
         """Probe or time out where due; next time, 0 when all is acknowledged and nothing waits for a plane."""
         if self._una == self._next and not self._sends.outstanding and not self._starved():
             return 0
+        shared = self._shared
+        if shared is not None and not self.flying and self._qp in shared.waiting and self._planes() and self._work():
+            return 0  # others fill the window: it wakes us
         oldest = 0
         mask = 0
         for number, lane in enumerate(self.lanes):

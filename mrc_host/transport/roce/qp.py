@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mrc_host.transport import algorithms
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.dcqcn import CnpGenerator, DcqcnParameters
 from mrc_host.transport.host import Host
@@ -49,7 +50,8 @@ class RcQueuePair(QueuePair):
         first = initial_psn(self.remote_qpn, self.qpn) if first is None else first
         self._link = Link(self.host, self.joined(), self.qpn, self.remote_qpn)
         self._responder = RcResponder(self, self._link, first)
-        if (self.attributes.cc_profile or self.host.transport.rc_congestion) == "dcqcn":
+        name = algorithms.choose(self.attributes, self.host.transport, False)
+        if algorithms.find(self.host.algorithms, name, False).cnp:
             self._cnp = CnpGenerator(DcqcnParameters.for_line(self._link.rate_bps).cnp_interval)
 
     def start_sending(self, now: int) -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from mrc_host.errors import InvalidArgumentError
-from mrc_host.transport.congestion import SHARED, CongestionControl, Line, make_congestion_control
+from mrc_host.transport import algorithms
+from mrc_host.transport.congestion import CongestionControl, Line
 from mrc_host.transport.roce.link import Link
 from mrc_host.transport.work import SendQueue, Wqe
 from mrc_host.values import CompletionStatus
@@ -32,12 +32,9 @@ _PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
 def _controller(qp: RcQueuePair, link: Link) -> CongestionControl:
     """The controller of a queue pair; each has its own, being one flow."""
     attributes, settings = qp.attributes, qp.host.transport
-    name = attributes.cc_profile or settings.rc_congestion
-    if name in SHARED:
-        raise InvalidArgumentError(f"Congestion control {name!r} is for MRC queue pairs; give RC 'dcqcn' or 'fixed'.")
-    window = attributes.congestion_window
-    line = Line(link.rate_bps, settings.base_rtt, attributes.path_mtu)
-    return make_congestion_control(name, settings.default_window if window is None else window, line)
+    algorithm = algorithms.find(qp.host.algorithms, algorithms.choose(attributes, settings, False), False)
+    window = settings.default_window if attributes.congestion_window is None else attributes.congestion_window
+    return algorithm.make(Line(link.rate_bps, settings.base_rtt, attributes.path_mtu, window, settings.trimming))
 
 
 class RcRequester:

@@ -1,0 +1,92 @@
+"""Which congestion controls there are, and which one a queue pair gets (docs/congestion.md).
+
+A queue pair's own choice (`cc_profile`) goes first, then its fixed window, then the NIC's setting. An
+:class:`Algorithm` makes controllers; whoever builds a ``Nic`` may give it more of them, under names of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from mrc_host.config import TransportSettings
+from mrc_host.errors import InvalidArgumentError
+from mrc_host.transport.congestion import CongestionControl, Line
+from mrc_host.transport.dcqcn import Dcqcn, DcqcnParameters
+from mrc_host.transport.nscc import Nscc, NsccParameters
+from mrc_host.values import QpAttributes
+
+_UNLIMITED: Final = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A congestion control: how to make a controller for a line, and who may use it.
+
+    With `shared` one controller serves all MRC queue pairs towards a destination. `mrc` and `rc` say for which queue
+    pairs it is. With `cnp` the receiving end of an RC queue pair answers ECN marks with CNPs.
+    """
+
+    make: Callable[[Line], CongestionControl]
+    shared: bool = False
+    mrc: bool = True
+    rc: bool = True
+    cnp: bool = False
+
+
+def _nscc(line: Line) -> CongestionControl:
+    if not line.base_rtt:
+        raise InvalidArgumentError(
+            "NSCC has to know the unloaded round trip of this network: set base_rtt in the NIC's transport settings."
+        )
+    return Nscc(NsccParameters.for_line(line.rate_bps, line.base_rtt, line.mtu, line.trimming, line.nscc))
+
+
+def _dcqcn(line: Line) -> CongestionControl:
+    return Dcqcn(DcqcnParameters.for_line(line.rate_bps), line.window)
+
+
+ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
+    {
+        "nscc": Algorithm(_nscc, shared=True, rc=False),
+        "dcqcn": Algorithm(_dcqcn, mrc=False, cnp=True),
+        "fixed": Algorithm(lambda line: CongestionControl(line.window)),
+        "none": Algorithm(lambda line: CongestionControl(_UNLIMITED)),
+    }
+)
+
+
+def choose(attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> str:
+    """Name of the congestion control of a queue pair of type MRC or, with `mrc` False, RC."""
+    if attributes.cc_profile:
+        return attributes.cc_profile
+    if not mrc:
+        return settings.rc_congestion
+    name = settings.congestion or ("nscc" if settings.base_rtt else "fixed")
+    return "fixed" if attributes.congestion_window is not None and name != "none" else name
+
+
+def find(known: Mapping[str, Algorithm], name: str, mrc: bool) -> Algorithm:
+    """The algorithm called `name`; InvalidArgumentError when there is none, or not for this type of queue pair."""
+    algorithm = known.get(name)
+    fitting = [repr(other) for other, a in known.items() if (a.mrc if mrc else a.rc)]
+    choices = f"{', '.join(fitting[:-1])} or {fitting[-1]}"
+    if algorithm is None:
+        raise InvalidArgumentError(f"Unknown congestion control {name!r}: use {choices}.")
+    if not (algorithm.mrc if mrc else algorithm.rc):
+        kind = "an MRC" if mrc else "an RC"
+        raise InvalidArgumentError(f"Congestion control {name!r} is not for {kind} queue pair: use {choices}.")
+    return algorithm
+
+
+def check(known: Mapping[str, Algorithm], attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> None:
+    """InvalidArgumentError when a queue pair with `attributes` could get no controller."""
+    name = choose(attributes, settings, mrc)
+    algorithm = find(known, name, mrc)
+    if algorithm.shared and attributes.congestion_window is not None:
+        raise InvalidArgumentError(
+            f"congestion_window is a fixed window of one queue pair, and {name!r} is neither: leave one of them out."
+        )
+    algorithm.make(Line(base_rtt=settings.base_rtt, trimming=settings.trimming, nscc=settings.nscc))

@@ -1,0 +1,43 @@
+"""A congestion window that several queue pairs share: who uses it, and who waits for room.
+
+A queue pair that finds the window shut leaves the port's line and waits here. Whoever gives bytes back, or moves the
+window, lets as many of the waiting stand in line again as there is room for, in the order of their coming.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mrc_host.transport.congestion import CongestionControl
+
+
+class WindowUser(ABC):
+    """A queue pair, as the window sees it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def window_opened(self) -> bool:
+        """There may be room: stand in line if there is data; False when there is none to send."""
+
+
+class SharedWindow:
+    """One controller towards one destination. `active` is how many queue pairs have bytes on the way."""
+
+    __slots__ = ("active", "cc", "users", "waiting")
+
+    def __init__(self, cc: CongestionControl) -> None:
+        self.cc = cc
+        self.active = 0
+        self.users: dict[WindowUser, None] = {}
+        self.waiting: dict[WindowUser, None] = {}
+
+    def open(self, size: int) -> None:
+        """If there is room, let those that wait stand in line again, each for a packet of `size` bytes."""
+        cc, waiting = self.cc, self.waiting
+        room = cc.cwnd - cc.inflight
+        while room > 0 and waiting:
+            user = next(iter(waiting))
+            del waiting[user]
+            if user.window_opened():
+                room -= size
