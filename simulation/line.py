@@ -22,9 +22,10 @@ from typing import Final, Protocol
 from simulation.clock import Clock
 from simulation.seeds import generator
 from simulation.trace import Trace
+from topologies import round_trip
 from topologies.fabric import Endpoint
 
-OVERHEAD: Final = 24  # bytes: preamble and SFD 8, FCS 4, inter-packet gap 12 (IEEE 802.3)
+OVERHEAD: Final = round_trip.OVERHEAD
 _BITS: Final = 8_000_000_000  # bits a byte, times nanoseconds a second
 _DESTINATION: Final = slice(38, 54)  # outer IPv6 destination in a frame
 

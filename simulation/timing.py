@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 
 from mrc_host.config import TransportSettings
 from mrc_host.values import QpAttributes
-from simulation.line import OVERHEAD
 from topologies.fabric import Fabric
+from topologies.round_trip import FRAME, base_round_trip, serialization
 
-_FRAME = 4096 + 142  # bytes of a full data packet (docs/protocol.md §1.1), without FCS
-_ACK = 154
 _TICK = 1024  # ns, unit of the ACK timeout
 
 
@@ -23,20 +21,23 @@ _TICK = 1024  # ns, unit of the ACK timeout
 class Timing:
     """Times of a fabric, in ns: a full packet and its SACK without queues, and a full queue on the slowest link.
 
-    `window` is 1.5 times what a NIC's ports carry in one round trip, in bytes.
+    `window` is 1.5 times what a NIC's ports carry in one round trip, in bytes. `trimming` says whether switches trim.
     """
 
     round_trip: int
     queue: int
     window: int
+    trimming: bool = True
 
     def transport(self, base: TransportSettings) -> TransportSettings:
-        """`base` with its timers and its window fitted."""
+        """`base` with its timers, its window and what congestion control measures against fitted."""
         trip = self.round_trip
         patience = 4 * (trip + self.queue)
         return replace(
             base,
             default_window=self.window,
+            base_rtt=self.round_trip,
+            trimming=self.trimming,
             tail_probe_min=2 * trip,
             probe_interval=10 * trip,
             probe_timeout=patience,
@@ -57,12 +58,10 @@ class Timing:
 def timing(fabric: Fabric, delay: int, queue_packets: int) -> Timing:
     """Times of `fabric` with links of `delay` ns, and switch queues of `queue_packets` full packets."""
     slowest = min(link.rate_bps for link in fabric.links)
-    hops = 4 if fabric.t1_count else 2
-    packet, ack = (-(-8_000_000_000 * (size + OVERHEAD) // slowest) for size in (_FRAME, _ACK))
-    round_trip = hops * (packet + ack + 2 * delay)
+    packet, round_trip = serialization(FRAME, slowest), base_round_trip(fabric, delay)
     rate = fabric.planes * min(link.rate_bps for link in fabric.links_of(fabric.nics[0].name))
-    window = max(16 * _FRAME, 3 * rate * round_trip // 2 // 8_000_000_000)
-    return Timing(round_trip, queue_packets * packet, window)
+    window = max(16 * FRAME, 3 * rate * round_trip // 2 // 8_000_000_000)
+    return Timing(round_trip, queue_packets * packet, window, fabric.queues.trimming)
 
 
 def retry_budget(attributes: QpAttributes, transport: TransportSettings) -> int:

@@ -90,15 +90,15 @@ class DemoSettings:
     def attributes(self, transport: str) -> QpAttributes:
         """Queue pairs of a run. They never give up, so that a stall ends with the fault.
 
-        The window is 20 ms of the rate that a queue pair can use: one link's with RoCE, all planes' with MRC. The ACK
-        timeout, the same for both, is the first one (1.024 us * 2**n) above one and a half times what a full window
-        needs on a single link, as when all planes but one are gone.
+        MRC has NSCC. RoCE has a fixed window, 20 ms of its one link's rate. The ACK timeout, the same for both, is the
+        first one (1.024 us * 2**n) above one and a half times what 20 ms of all planes' rate need on a single link, as
+        when all planes but one are gone.
         """
         window = max(int(self.rate_bps / 8 * _WINDOW_S), _LEAST_WINDOW)
         whole = window * self.planes
         timeout = math.ceil(math.log2(1.5 * whole * 8 / self.rate_bps / 1.024e-6))
-        in_use = whole if transport == "mrc" else window
-        return QpAttributes(timeout=timeout, retry_count=255, congestion_window=in_use)
+        fixed = None if transport == "mrc" else window
+        return QpAttributes(timeout=timeout, retry_count=255, congestion_window=fixed)
 
     @property
     def fault_steps(self) -> tuple[int, int]:

@@ -11,8 +11,10 @@ from experiments.files.document import Value
 from experiments.files.errors import FileError
 from experiments.files.faults import PlannedFault
 from experiments.files.kinds import suggest
-from experiments.files.model import METRICS, Case, Expectation, FabricPart, Published, Selection, Shown
+from experiments.files.model import METRICS, Case, Expectation, FabricPart, Published, Selection, Shown, TransportPart
 from experiments.files.workloads import Collective, Incast, Permutation, Training, Workload, WriteBw
+from mrc_host.errors import InvalidArgumentError
+from mrc_host.transport import algorithms
 from simulation.errors import FaultError
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
@@ -66,6 +68,19 @@ def check_case(case: Case, document: Value) -> None:
     mtu = dict(case.transport.attributes).get("path_mtu", 4096)
     if isinstance(mtu, int) and mtu + 146 > case.fabric.mtu + 14:
         raise members["fabric"].error(f"packets of path_mtu {mtu} do not fit an MTU of {case.fabric.mtu}")
+    if case.transport.congestion is not None:
+        _check_congestion(case.transport, members["transport"])
+
+
+def _check_congestion(part: TransportPart, place: Value) -> None:
+    where = place.items().get("congestion", place)
+    name = part.congestion or ""
+    try:
+        algorithm = algorithms.find(algorithms.ALGORITHMS, name, part.type == "mrc")
+    except InvalidArgumentError as error:
+        raise where.error(str(error)) from None
+    if algorithm.shared and part.window is not None:
+        raise where.error(f"{name} makes its own window: leave window out, or take fixed")
 
 
 def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) -> None:

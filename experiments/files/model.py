@@ -39,7 +39,7 @@ from mrc_host.values import QpAttributes
 from topologies.fabric import DEFAULT_MTU, MAX_PLANES
 from topologies.queues import QueueProfile
 
-TIMERS = ("tail_probe_min", "probe_interval", "probe_timeout", "reverse_interval", "port_status_retry")
+TIMERS = ("base_rtt", "tail_probe_min", "probe_interval", "probe_timeout", "reverse_interval", "port_status_retry")
 
 _NSCC_TIMES = (
     "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",
@@ -99,7 +99,12 @@ class TransportPart:
     type: str = key(Text(("mrc", "rc")), "mrc, or rc for the RoCEv2 baseline", default="mrc")
     qps: int = key(Whole(1, 1024), "queue pairs of each flow", default=1)
     paths: int | None = key(Whole(1), "entropy values in the active set", default=None)
-    congestion: str | None = key(Text(), "congestion control, by its name in mrc_host", default=None)
+    congestion: str | None = key(
+        Text(), "congestion control: nscc, fixed or none; with rc dcqcn, fixed or none", default=None
+    )
+    spraying: str | None = key(
+        Text(("reactive", "oblivious")), "whether marks, trims and losses change the paths in use", default=None
+    )
     window: int | None = key(a_size(), "fixed congestion window of a queue pair", default=None)
     attributes: tuple[tuple[str, object], ...] = key(
         Overrides(QpAttributes, without=("active_paths", "congestion_window")),
@@ -107,7 +112,7 @@ class TransportPart:
         default=(),
     )
     settings: tuple[tuple[str, object], ...] = key(
-        Overrides(TransportSettings, TIMERS, ("congestion",), (("nscc", _NSCC),)),
+        Overrides(TransportSettings, TIMERS, ("congestion", "rc_congestion", "oblivious"), (("nscc", _NSCC),)),
         "further fields of mrc_host.config.TransportSettings",
         default=(),
     )

@@ -29,6 +29,7 @@ from experiments.files.kinds import suggest
 from experiments.files.model import TIMERS, Case
 from experiments.running.fidelity import Watch
 from experiments.running.recording import Fidelity, Samples
+from experiments.running.transport import settings_given
 from mrc_host import verbs
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
@@ -174,9 +175,7 @@ def scaled_fabric(case: Case, scale: float) -> Fabric:
     part = case.fabric
     uplink = None if part.uplink_rate is None else round(part.uplink_rate * scale)
     fabric = build_fabric(replace(part, rate=round(part.rate * scale), uplink_rate=uplink), FABRIC)
-    given: dict[str, Any] = {name: value for name, value in case.transport.settings if name not in TIMERS}
-    if case.transport.congestion is not None:
-        given["congestion"] = case.transport.congestion
+    given = {name: value for name, value in settings_given(case.transport).items() if name not in TIMERS}
     settings = fabric.settings
     return replace(fabric, settings=replace(settings, transport=replace(settings.transport, **given)))
 

@@ -13,6 +13,7 @@ from experiments.files.checks import build_fabric
 from experiments.files.faults import PlannedFault
 from experiments.files.model import Case
 from experiments.running.recording import Fidelity, Samples
+from experiments.running.transport import settings_given
 from mrc_host.config import TransportSettings
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
@@ -104,7 +105,4 @@ def _transport(case: Case, fabric: Fabric) -> TransportSettings:
     """The settings that the world would fit to the fabric, with the file's own laid over them."""
     queues = default_queues(fabric)
     fitted = timing(fabric, case.fabric.delay, queues.max_packets or queues.buffer_packets)
-    given: dict[str, Any] = dict(case.transport.settings)
-    if case.transport.congestion is not None:
-        given["congestion"] = case.transport.congestion
-    return replace(fitted.transport(fabric.settings.transport), **given)
+    return replace(fitted.transport(fabric.settings.transport), **settings_given(case.transport))

@@ -36,7 +36,9 @@ class SharedWindow:
         """If there is room, let those that wait stand in line again, each for a packet of `size` bytes."""
         cc, waiting = self.cc, self.waiting
         room = cc.cwnd - cc.inflight
-        while room > 0 and waiting:
+        for _ in range(len(waiting)):  # who comes back at once is not asked again
+            if room <= 0:
+                break
             user = next(iter(waiting))
             del waiting[user]
             if user.window_opened():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from mrc_host.config import TransportSettings
@@ -5,6 +7,7 @@ from mrc_host.values import QpAttributes
 from simulation.timing import retry_budget, timing
 from tests.simulation.worlds import GIGA, small_world, transfer
 from topologies.clos import multi_plane_clos
+from topologies.queues import QueueProfile
 
 
 def fabric(rate, planes=8, t0=2):
@@ -31,6 +34,8 @@ def test_timers_follow_rate_and_delay():
     fitted = fast.transport(base)
     assert (fitted.sack_threshold, fitted.congestion) == (4096, "none")
     assert fitted.tail_probe_min < base.tail_probe_min
+    assert (fitted.base_rtt, fitted.trimming) == (fast.round_trip, True)
+    assert not timing(replace(fabric(GIGA), queues=QueueProfile(trimming=False)), 1000, 256).trimming
     assert fast.attributes(QpAttributes(retry_count=3)).retry_count == 3
     assert 1024 << fast.timeout > 4 * (fast.round_trip + fast.queue)
 

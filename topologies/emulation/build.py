@@ -35,6 +35,7 @@ from topologies.emulation import (
     requirements,
     rundir,
     switches,
+    timing,
 )
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.interfaces import KernelPort
@@ -277,7 +278,7 @@ class _Builder:
 
     def _agent(self, nic: Nic) -> Command:
         config = self.run.config_file(nic.name)
-        config.write_text(dump_config(paths.nic_config(self.fabric, nic)))
+        config.write_text(dump_config(paths.nic_config(timing.fitted(self.fabric), nic)))
         socket = str(self.run.host_socket(nic.name))
         argv = (
             sys.executable, "-m", "mrc_host.agent",

@@ -49,6 +49,15 @@ def test_variants_are_laid_over_the_file():
     [
         ("planes: 2,", "plains: 2,", r"f, line 2: fabric.plains: unknown key; did you mean planes\?"),
         ("mpr: 9", "mpp: 9", r"line 3: transport.attributes.mpp: unknown key; did you mean mpr\?"),
+        (
+            "{qps: 2,",
+            "{qps: 2, congestion: quantum,",
+            "line 3: transport.congestion: Unknown .* use 'nscc', 'fixed' or",
+        ),
+        ("{qps: 2,", "{qps: 2, congestion: dcqcn,", "line 3: transport.congestion: .* not for an MRC queue pair"),
+        ("{qps: 2,", "{type: rc, congestion: nscc,", "line 3: transport.congestion: .* not for an RC queue pair"),
+        ("{qps: 2,", "{congestion: nscc, window: 64K,", "line 3: transport.congestion: .* leave window out"),
+        ("{qps: 2,", "{spraying: wild,", "line 3: transport.spraying: .*reactive"),
         ("duration:", "durration:", r"line 5: durration: unknown key; did you mean duration\?"),
         ("duration: 120us\n", "", "line 1: duration is missing"),
         ("120us", "120", "line 5: duration: '120' has no unit: write 120us"),

@@ -220,10 +220,10 @@ def test_the_page_of_several_files(small, tmp_path, jobs):
 
 def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path):
     other = tmp_path / "other.yaml"
-    other.write_text(SMALL.replace("qps: 2", "qps: 2, congestion: quantum"))
+    other.write_text(SMALL.replace("qps: 2", "qps: 2, settings: {nscc: {gamma: 7}}"))
     folder, summary = reproduce([other, small], tmp_path / "r")
     assert (summary["experiments"], summary["passed"]) == (2, 1)
-    assert "quantum" in summary["figures"][0]["title"]
+    assert "gamma" in summary["figures"][0]["title"]
     assert "could not be run" in (folder / "index.html").read_text()
 
 

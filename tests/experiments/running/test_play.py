@@ -81,8 +81,8 @@ def test_a_path_count_bounds_the_paths_in_use():
 
 
 def test_settings_of_the_transport_reach_it():
-    with pytest.raises(MrcError, match="quantum"):
-        run(case_of(WRITE, transport="{congestion: quantum}"))
+    with pytest.raises(MrcError, match="path_mtu must be a multiple of 4"):
+        run(case_of(WRITE, transport="{attributes: {path_mtu: 1022}}"))
     slow = run(case_of(WRITE, transport="{window: 8K}"))
     assert 0 < np.median(slow.rates()[2:, 0]) < 50e9
 

@@ -1,0 +1,31 @@
+"""What the transport of emulated hosts measures against.
+
+Round trips here are those of processes that wait for a processor. So the base RTT that congestion control is told is
+the wires' own and a share of that waiting, and no shorter one is believed: one lucky packet says nothing of the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mrc_host.config import TransportSettings
+from topologies.fabric import Fabric
+from topologies.round_trip import base_round_trip
+
+PROCESSES_NS = 8_000_000  # two hosts and three switches, on a machine that is in use
+
+
+def fitted(fabric: Fabric) -> Fabric:
+    """`fabric` with the base RTT of its emulation, unless it has one already."""
+    transport = fabric.settings.transport
+    if transport.base_rtt:
+        return fabric
+    return replace(fabric, settings=replace(fabric.settings, transport=_transport(fabric, transport)))
+
+
+def _transport(fabric: Fabric, transport: TransportSettings) -> TransportSettings:
+    base_rtt = base_round_trip(fabric) + PROCESSES_NS
+    nscc = transport.nscc
+    if nscc.base_rtt is None and nscc.base_rtt_floor is None:
+        nscc = replace(nscc, base_rtt_floor=base_rtt)
+    return replace(transport, base_rtt=base_rtt, trimming=fabric.queues.trimming, nscc=nscc)
