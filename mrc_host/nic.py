@@ -179,7 +179,7 @@ class Nic:
 
     def _receive_endpoint(self, opcode: int, frame: bytes | memoryview, flow: Flow, port: int, now: int) -> Drop | None:
         peer = self._peers.get(flow.source)
-        if peer is None:
+        if peer is None and flow.source != self._config.address:  # a path probe may come back to its sender
             return Drop.UNKNOWN_PEER
         start = flow.start
         _opcode, _flags, _pkey, qpn, word = headers.bth.unpack_from(frame, start)
@@ -188,10 +188,17 @@ class Nic:
         at = start + headers.BTH_LENGTH
         if opcode == opcodes.ENDPOINT_REQUEST:
             request = control.parse_endpoint_request(frame, at)
+            if request.op == control.OP_PATH_PROBE:
+                counted = self.control.prober.receive(flow.source, word & 0xFFFF, request.port_mask)
+                return None if counted else Drop.MALFORMED
+            if peer is None:
+                return Drop.UNKNOWN_PEER
             if request.op > control.OP_EV_PROBE:
                 return Drop.MALFORMED
             peer.receive_request(word & 0xFFFF, request, now)
             return None
+        if peer is None:
+            return Drop.UNKNOWN_PEER
         response = control.parse_endpoint_response(frame, at, self._config.settings.endpoint_op_shift)
         return None if peer.receive_response(word & 0xFFFF, response, port, now) else Drop.STALE_RESPONSE
 

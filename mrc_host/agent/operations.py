@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mrc_host.agent.codec import format_bytes, from_json
 from mrc_host.agent.session import Pair, Queue, Region, Session
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
+from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.values import Access, EvProfile, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs.errors import RefusedError
 
@@ -275,6 +276,21 @@ def probe(server: AgentServer, session: Session, arguments: Arguments, fds: list
     return server.nic.control.probe(peer, ev, server.clock(), timeout)
 
 
+def start_probing(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """Send path probes by `plan`, whoever asked for others before; this outlives the client."""
+    server.nic.control.start_probing(from_json(ProbePlan, arguments.get("plan"), "plan"), server.clock())
+
+
+def stop_probing(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """Send no more path probes."""
+    server.nic.control.stop_probing()
+
+
+def probe_report(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> ProbeReport:
+    """Path probes sent and arrived since the last report, whoever took that."""
+    return server.nic.control.probe_report()
+
+
 def port_states(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """State of the NIC's ports, or of those of `peer` as it last told."""
     given = arguments.get("peer")
@@ -324,6 +340,9 @@ OPERATIONS: dict[str, Operation] = {
         destroy_ev_profile,
         ev_profiles,
         probe,
+        start_probing,
+        stop_probing,
+        probe_report,
         port_states,
         destinations,
         trace,

@@ -39,7 +39,7 @@ local REASONS = {
   [0x0A] = "NO_RESOURCE", [0x0B] = "PSN_OOR_WINDOW", [0x19] = "UNEXP_EVENT",
 }
 local MARKS = { [0] = "NONE", [1] = "SKIP_ONCE", [2] = "ALWAYS_SKIP" }
-local OPERATIONS = { [0] = "PORT_STATUS_UPDATE", [1] = "EV_PROBE" }
+local OPERATIONS = { [0] = "PORT_STATUS_UPDATE", [1] = "EV_PROBE", [2] = "PATH_PROBE" }
 local UNITS = { [0] = "128 ns", [1] = "1 us" }
 local STATUS = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }
 local KINDS = { [1] = "T0", [2] = "T1", [3] = "NIC" }

@@ -1,4 +1,4 @@
-"""The controller's side of a NIC: profiles, denylist, endpoint probes, ports, destinations (docs/protocol.md §11).
+"""The controller's side of a NIC: profiles, denylist, probes, ports, destinations (docs/protocol.md §11).
 
 These commands change what queue pairs may do or look at the fabric; none of them belongs to a queue pair. What they
 bring about comes as asynchronous events like any other. Each holds for the whole NIC, whoever gave it.
@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
+from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.transport.host import Host
 from mrc_host.transport.peer import Peer
+from mrc_host.transport.prober import Prober
 from mrc_host.transport.profiles import check_profile
 from mrc_host.values import DeniedPath, DestinationInfo, EvProfile, PortState
 
@@ -29,6 +31,7 @@ class ControlPlane:
         self._profile_used = profile_used
         self._next_profile = 1
         self._next_probe = 1
+        self.prober = Prober(host)
 
     # ---- EV profiles --------------------------------------------------------------------------------------------
 
@@ -88,6 +91,21 @@ class ControlPlane:
         known.ping(index, number, timeout, now)
         self._next_probe += 1
         return number
+
+    # ---- path mapping (docs/path-mapping.md) ----------------------------------------------------------------------
+
+    def start_probing(self, plan: ProbePlan, now: int) -> None:
+        """Send path probes by `plan`, in place of any other, until told to stop; InvalidArgumentError."""
+        self._begin(now)
+        self.prober.start(plan, now)
+
+    def stop_probing(self) -> None:
+        """Send no more path probes and forget what was counted."""
+        self.prober.stop()
+
+    def probe_report(self) -> ProbeReport:
+        """Path probes sent, and those of any NIC that arrived, since this was last asked."""
+        return self.prober.report()
 
     # ---- looking ------------------------------------------------------------------------------------------------
 

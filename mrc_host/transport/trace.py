@@ -201,5 +201,9 @@ class Tracer:
 
 
 def _operation(op: int) -> str:
-    names = {control.OP_PORT_STATUS_UPDATE: "port_status_update", control.OP_EV_PROBE: "ev_probe"}
+    names = {
+        control.OP_PORT_STATUS_UPDATE: "port_status_update",
+        control.OP_EV_PROBE: "ev_probe",
+        control.OP_PATH_PROBE: "path_probe",
+    }
     return names.get(op, str(op))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from mrc_host.config import NicConfig
+from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.values import (
     Access,
     AsyncEvent,
@@ -57,6 +58,15 @@ class ControlCommands(Protocol):
 
     def probe(self, peer: bytes, ev: int, now: int, timeout: int) -> int:
         """Send an endpoint probe."""
+
+    def start_probing(self, plan: ProbePlan, now: int) -> None:
+        """Send path probes by a plan."""
+
+    def stop_probing(self) -> None:
+        """Send no more path probes."""
+
+    def probe_report(self) -> ProbeReport:
+        """Take the counts of path probes."""
 
     def port_states(self, peer: bytes | None = None) -> tuple[PortState, ...]:
         """Ports."""

@@ -40,6 +40,7 @@ NACK_NAMES: Final = {
 
 OP_PORT_STATUS_UPDATE: Final = 0
 OP_EV_PROBE: Final = 1
+OP_PATH_PROBE: Final = 2  # ours (docs/protocol.md §10): never answered, counted where it arrives
 
 _CC_NSCC: Final = 0
 _CC_NACK: Final = 2
@@ -103,7 +104,7 @@ class Probe(NamedTuple):
 
 
 class EndpointRequest(NamedTuple):
-    """ERTH: `port_mask` (bit set = port usable) has a meaning for OP_PORT_STATUS_UPDATE only."""
+    """ERTH: `port_mask` is the usable ports for OP_PORT_STATUS_UPDATE, the round for OP_PATH_PROBE, else unused."""
 
     op: int
     port_mask: int

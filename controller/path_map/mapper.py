@@ -1,0 +1,289 @@
+"""The map of a fabric: from reports of probes to verdicts, and from verdicts to what is healthy.
+
+Every time it is asked, each plane's counts are explained (`inference`) over several spans of time, the shortest first:
+a cut link shows within a second, one that loses 1 % only over many. A culprit gets its verdict when it is found twice
+in a row and no rival is nearly as likely, or, where the probes cannot tell two things apart, after `settle`; then the
+rivals are named with it. Loss and direction are measured again from then on. A verdict stands until the latest probes
+speak as clearly for health (`HEAL`), or for another culprit. What was lost before is then forgotten, so that nobody is
+blamed for the past.
+
+How many probes are lost for no reason of the fabric's (`noise`) is measured from the routes that do best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from controller.path_map.history import ProbeHistory
+from controller.path_map.inference import ONE_WAY_PRICE, Finding, PlaneInference
+from controller.path_map.suspects import Direction, Floats, Part, PlaneModel, plane_models
+from mrc_host.probing import ProbeReport
+from topologies.probe_plan import FabricProbePlan
+
+SECOND = 1_000_000_000
+CERTAIN = 0.98
+HEAL = 7.0  # nats, odds of about 1 to 1000
+SURE = 3.0  # nats, odds of 1 to 20: for the direction of a loss
+_NOISE_SHARE = 0.6  # of the routes, the best: noise is what these lose
+_LEAST_RIVAL = 0.1
+_LOOKS = 8  # at each span, within its length
+
+
+@dataclass(frozen=True, slots=True)
+class MapSettings:
+    """Figures of the mapper; times in ns. Probes are lost without a fault with a probability of `noise` at least.
+
+    `spans` are what is looked at; `grace` is how long a probe may take, `patience` how long a silent receiver is waited
+    for, `silent` when an agent counts as gone. A loss is measured again once it stands out by `measurable` nats.
+    """
+
+    spans: tuple[int, ...] = tuple(round(s * SECOND) for s in (0.5, 1, 2, 4, 8, 16, 32, 64, 128))
+    grace: int = SECOND // 5
+    patience: int = 2 * SECOND
+    silent: int = 3 * SECOND
+    settle: int = 3 * SECOND
+    measurable: float = 3.0
+    noise: float = 3e-4
+    most_noise: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Something is to blame since `since`: `loss` is the share of packets lost at it in the directions named.
+
+    `confidence` (0 to 1) is the probability that it is this one rather than a rival; `rivals` names those that the
+    probes cannot well tell from it. `direction` is None where it cannot be told.
+    """
+
+    part: Part
+    name: str
+    plane: int
+    direction: Direction | None
+    loss: float
+    confidence: float
+    since: int
+    rivals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteCount:
+    """Probes over a link in some time, and how many of them were lost, wherever on their way."""
+
+    sent: int
+    lost: int
+
+
+@dataclass(slots=True)
+class _Known:
+    """A culprit of ours: the verdict, its number among the suspects, its strength, and the begin of its evidence."""
+
+    verdict: Verdict
+    number: int
+    strength: float
+    onset: int
+    losses: float = 0.0  # of probes over it, when it was last measured
+
+    @property
+    def finding(self) -> Finding:
+        return Finding(self.number, self.strength, 0.0)
+
+
+class _Evidence(NamedTuple):
+    """Counts of one plane's routes since a time, and the noise to reckon with."""
+
+    since: int
+    sent: Floats
+    lost: Floats
+    noise: float
+
+
+class PathMap:
+    """The map of one fabric. `now` is in ns of any steady clock, the same one throughout."""
+
+    def __init__(self, plan: FabricProbePlan, settings: MapSettings | None = None) -> None:
+        self.plan = plan
+        self.settings = settings or MapSettings()
+        s = self.settings
+        self.history = ProbeHistory(plan, grace_ns=s.grace, patience_ns=s.patience, keep_ns=max(s.spans))
+        self._planes = tuple(_Plane(model, self.history, s) for model in plane_models(plan))
+
+    def absorb(self, host: str, report: ProbeReport, now: int) -> None:
+        """A host's agent has reported."""
+        self.history.absorb(host, report, now)
+
+    def update(self, now: int) -> tuple[Verdict, ...]:
+        """Judge the probes that are due and think again; returns the verdicts."""
+        self.history.judge(now)
+        spans = [(now - span, *self.history.counts(now - span)) for span in self.settings.spans]
+        noise = self._noise(*spans[-1][1:])
+        for plane in self._planes:
+            plane.think([_Evidence(t, sent[plane.numbers], lost[plane.numbers], noise) for t, sent, lost in spans], now)
+        return self.verdicts
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What is to blame, oldest first."""
+        found = [known.verdict for plane in self._planes for known in plane.known]
+        return tuple(sorted(found, key=lambda verdict: (verdict.since, verdict.name)))
+
+    def silent_hosts(self, now: int) -> tuple[str, ...]:
+        """Hosts whose agents do not report."""
+        limit = now - self.settings.silent
+        return tuple(host for host in self.plan.routes if (self.history.heard(host) or 0) < limit)
+
+    def link_counts(self, since: int) -> dict[str, RouteCount]:
+        """Probes over each link, of those judged at `since` or later."""
+        sent, lost = self.history.counts(since)
+        found = {link.name: [0, 0] for link in self.plan.fabric.links}
+        for route, out, gone in zip(self.plan.all_routes, sent, lost, strict=True):
+            for name in {crossing.link for crossing in route.crossings}:
+                found[name][0] += int(out)
+                found[name][1] += int(gone)
+        return {name: RouteCount(*counts) for name, counts in found.items()}
+
+    def _noise(self, sent: Floats, lost: Floats) -> float:
+        """Loss of the routes that do best, and never less than the setting."""
+        used = sent > 0
+        if not used.any():
+            return self.settings.noise
+        order = np.argsort(lost[used] / sent[used])
+        best = order[: max(1, int(len(order) * _NOISE_SHARE))]
+        share = float(lost[used][best].sum()) / float(sent[used][best].sum())
+        return min(max(self.settings.noise, 2 * share), self.settings.most_noise)
+
+
+class _Plane:
+    """The culprits of one plane."""
+
+    def __init__(self, model: PlaneModel, history: ProbeHistory, settings: MapSettings) -> None:
+        self.known: list[_Known] = []
+        self.numbers = model.numbers
+        self._model = model
+        self._history = history
+        self._settings = settings
+        self._inference = PlaneInference(model)
+        self._seen: list[dict[str, int]] = [{} for _ in settings.spans]  # found but not named yet, and since when
+        self._looked = [0] * len(settings.spans)
+        self._same_name: dict[str, list[int]] = {}
+        for number, suspect in enumerate(model.suspects):
+            self._same_name.setdefault(suspect.name, []).append(number)
+
+    def think(self, spans: Sequence[_Evidence], now: int) -> None:
+        """Release what works, measure what is known, and look for more; `spans` are the shortest first."""
+        noise = spans[0].noise
+        for known in tuple(self.known):
+            if not self._healed(known, spans):
+                self._measure(known, noise)
+        for number, evidence in enumerate(spans):
+            if now - self._looked[number] >= self._settings.spans[number] // _LOOKS:
+                self._looked[number] = now
+                self._seen[number] = self._look(evidence, self._seen[number], now) if evidence.lost.any() else {}
+
+    # ---- known culprits -----------------------------------------------------------------------------------------
+
+    def _others(self, known: _Known) -> list[Finding]:
+        return [other.finding for other in self.known if other is not known]
+
+    def _healed(self, known: _Known, spans: Sequence[_Evidence]) -> bool:
+        """End a verdict on something that works again, and forget what it did."""
+        risk = self._inference.risk(self._others(known), spans[0].noise)
+        for since, sent, lost, _noise in spans:
+            if since < known.verdict.since and since != spans[0].since:
+                return False
+            if self._inference.change(known.number, known.strength, sent, lost, risk) < -HEAL:
+                self._forget(known, since)
+                return True
+        return False
+
+    def _forget(self, known: _Known, before: int) -> None:
+        self.known.remove(known)
+        columns = self._model.crossings[:, self._same_name[known.verdict.name]]
+        routes = np.zeros(self._history.routes, dtype=bool)
+        routes[self.numbers[columns.any(axis=1)]] = True
+        self._history.erase(routes, before)
+
+    def _measure(self, known: _Known, noise: float) -> None:
+        """Loss since the verdict; direction and confidence from all evidence. Drop it if that speaks for another.
+
+        Only when something more was lost: what arrives meanwhile is judged by :meth:`_healed`.
+        """
+        whole = self._evidence(known.onset, noise)
+        losses = float(whole.lost @ (self._model.crossings[:, known.number] > 0))
+        if losses <= known.losses:
+            return
+        known.losses = losses
+        others = self._others(known)
+        risk = self._inference.risk(others, noise)
+        best = self._best_way(known, whole, risk)
+        verdict = self._verdict(best, others, whole, known.verdict.since)
+        if verdict.confidence < 1 - CERTAIN and not known.verdict.rivals:
+            self.known.remove(known)
+            return
+        latest = self._evidence(known.verdict.since + 1, noise)
+        strength = self._inference.strength(best.suspect, latest.sent, latest.lost, risk)
+        gain = self._inference.change(best.suspect, strength, latest.sent, latest.lost, risk)
+        if gain < self._settings.measurable:
+            strength = best.strength
+        known.number, known.strength = best.suspect, strength
+        known.verdict = replace(verdict, loss=-math.expm1(-strength))
+
+    def _evidence(self, since: int, noise: float) -> _Evidence:
+        sent, lost = (counts[self.numbers] for counts in self._history.counts(since))
+        return _Evidence(since, sent, lost, noise)
+
+    def _best_way(self, known: _Known, evidence: _Evidence, risk: Floats) -> Finding:
+        """Of a link, the direction (or both) that fits best."""
+        best, best_gain = known.finding, -math.inf
+        for number in self._same_name[known.verdict.name]:
+            strength = self._inference.strength(number, evidence.sent, evidence.lost, risk)
+            price = ONE_WAY_PRICE if self._model.suspects[number].direction is not Direction.BOTH else 0.0
+            gain = self._inference.change(number, strength, evidence.sent, evidence.lost, risk) - price
+            if gain > best_gain:
+                best, best_gain = Finding(number, strength, gain), gain
+        return best
+
+    # ---- new culprits -------------------------------------------------------------------------------------------
+
+    def _look(self, evidence: _Evidence, before: dict[str, int], now: int) -> dict[str, int]:
+        """Explain what was lost in one span; what is new and clear gets a verdict. `before` was seen last time."""
+        seen: dict[str, int] = {}
+        since, sent, lost, noise = evidence
+        findings = self._inference.explain(sent, lost, noise, [known.number for known in self.known])
+        for finding in findings:
+            name = self._model.suspects[finding.suspect].name
+            if any(known.verdict.name == name for known in self.known):
+                continue
+            verdict = self._verdict(finding, [other for other in findings if other is not finding], evidence, now)
+            first = seen[name] = before.get(name, now)
+            if first < now and (verdict.confidence >= CERTAIN or now - first >= self._settings.settle):
+                self.known.append(_Known(verdict, finding.suspect, finding.strength, since))
+                self._replace(finding.suspect, findings)
+        return seen
+
+    def _replace(self, newest: int, findings: Sequence[Finding]) -> None:
+        """End the verdicts that the explanation with the newest one does without, where both are on the same routes."""
+        crossings = self._model.crossings
+        kept = {finding.suspect for finding in findings}
+        mine = crossings[:, newest] > 0
+        self.known = [
+            known for known in self.known if known.number in kept or not (mine & (crossings[:, known.number] > 0)).any()
+        ]
+
+    def _verdict(self, finding: Finding, others: Sequence[Finding], evidence: _Evidence, since: int) -> Verdict:
+        suspects = self._model.suspects
+        chances = self._inference.rivals(finding, others, evidence.sent, evidence.lost, evidence.noise)
+        by_name: dict[str, float] = {}
+        for suspect, chance in zip(suspects, chances, strict=True):
+            by_name[suspect.name] = by_name.get(suspect.name, 0.0) + float(chance)
+        suspect = suspects[finding.suspect]
+        own = by_name[suspect.name]
+        rivals = tuple(sorted(n for n, chance in by_name.items() if n != suspect.name and chance > _LEAST_RIVAL))
+        same = [float(chances[number]) for number in self._same_name[suspect.name] if number != finding.suspect]
+        clear = not same or chances[finding.suspect] > math.exp(SURE) * max(same)
+        direction = suspect.direction if clear else None
+        return Verdict(suspect.part, suspect.name, suspect.plane, direction, finding.loss, own, since, rivals)

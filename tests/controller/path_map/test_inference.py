@@ -1,0 +1,97 @@
+"""Culprits out of counts, without chance: every route loses exactly the share it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from controller.path_map.inference import PlaneInference
+from controller.path_map.suspects import Direction, Part, PlaneModel, Suspect, plane_models
+from topologies.clos import multi_plane_clos
+from topologies.probe_plan import probe_plan
+
+PLANE: PlaneModel = plane_models(probe_plan(multi_plane_clos(planes=2, t0=3, t1=4, hosts=6)))[1]
+INFERENCE = PlaneInference(PLANE)
+NOISE = 3e-4
+
+
+def explain(losses: dict[Suspect, float], probes: int = 400) -> dict[Suspect, float]:
+    """What is blamed, and its loss, when these suspects lose these shares."""
+    survival = np.ones(len(PLANE.routes))
+    for suspect, share in losses.items():
+        survival *= (1 - share) ** PLANE.crossings[:, PLANE.suspects.index(suspect)]
+    sent = np.full(len(PLANE.routes), float(probes))
+    found = INFERENCE.explain(sent, np.round(sent * (1 - survival)), NOISE)
+    return {PLANE.suspects[finding.suspect]: finding.loss for finding in found}
+
+
+def one(part: Part, name: str, way: Direction = Direction.BOTH) -> Suspect:
+    return Suspect(part, name, 1, way)
+
+
+NIC, UPLINK = one(Part.NIC_T0, "h2@p1"), one(Part.T0_T1, "t0-1:t1-2@p1")
+
+
+def test_no_loss_no_culprit() -> None:
+    assert explain({}) == {}
+
+
+@pytest.mark.parametrize("suspect", PLANE.suspects, ids=lambda s: f"{s.name} {s.direction.value}")
+def test_each_suspect_alone_is_found_when_it_loses_everything(suspect: Suspect) -> None:
+    assert list(explain({suspect: 1.0}, probes=20)) == [suspect]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("suspect", [NIC, UPLINK, one(Part.T0_T1, "t0-0:t1-0@p1", Direction.UP)], ids=str)
+def test_the_share_that_a_link_loses_is_measured(suspect: Suspect, share: float) -> None:
+    found = explain({suspect: share})
+    assert list(found) == [suspect]
+    assert found[suspect] == pytest.approx(share, rel=0.1)
+
+
+def test_several_culprits_are_told_apart() -> None:
+    losses = {NIC: 0.2, UPLINK: 1.0, one(Part.T0_T1, "t0-0:t1-3@p1", Direction.DOWN): 0.5}
+    assert set(explain(losses)) == set(losses)
+
+
+def test_a_switch_is_blamed_when_all_its_links_are_dead_and_not_when_one_works() -> None:
+    links = [one(Part.T0_T1, f"t0-{t}:t1-2@p1") for t in range(3)]
+    assert set(explain(dict.fromkeys(links, 1.0), probes=20)) == {one(Part.SWITCH, "t1-2@p1")}
+    assert set(explain(dict.fromkeys(links[:2], 1.0), probes=20)) == set(links[:2])
+
+
+def test_losses_of_a_few_probes_by_chance_blame_nobody() -> None:
+    sent = np.full(len(PLANE.routes), 100.0)
+    lost = np.zeros(len(PLANE.routes))
+    lost[[3, 17]] = 1.0
+    assert INFERENCE.explain(sent, lost, NOISE) == []
+
+
+def test_general_loss_is_noise_when_it_is_known_as_such() -> None:
+    sent = np.full(len(PLANE.routes), 1000.0)
+    lost = np.full(len(PLANE.routes), 5.0)
+    assert INFERENCE.explain(sent, lost, 0.005) == []
+
+
+def test_a_known_culprit_stays_in_the_explanation() -> None:
+    sent = np.full(len(PLANE.routes), 100.0)
+    number = PLANE.suspects.index(UPLINK)
+    found = INFERENCE.explain(sent, np.zeros(len(sent)), NOISE, known=[number])
+    assert [finding.suspect for finding in found] == [number]
+    assert found[0].loss == pytest.approx(0, abs=1e-3)
+
+
+def test_rivals_share_the_blame_where_probes_cannot_tell_them_apart() -> None:
+    plane = plane_models(probe_plan(multi_plane_clos(planes=1, t0=1, t1=1, hosts=1)))[0]
+    inference = PlaneInference(plane)
+    sent = np.full(len(plane.routes), 50.0)
+    lost = np.array([50.0 if len(route.crossings) > 2 else 0.0 for route in plane.routes])
+    (finding,) = inference.explain(sent, lost, NOISE)
+    chances = inference.rivals(finding, [], sent, lost, NOISE)
+    names: dict[str, float] = {}
+    for suspect, chance in zip(plane.suspects, chances, strict=True):
+        names[suspect.name] = names.get(suspect.name, 0.0) + float(chance)
+    assert sum(names.values()) == pytest.approx(1)
+    assert names["t0-0:t1-0@p0"] > 0.1
+    assert names["t1-0@p0"] > 0.1
+    assert names["h1@p0"] < 1e-6
