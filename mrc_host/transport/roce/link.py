@@ -12,10 +12,13 @@ from zlib import crc32
 
 from mrc_host.transport.host import Host
 from mrc_host.transport.peer import Peer
-from mrc_host.wire import icrc
+from mrc_host.wire import headers, icrc, opcodes
 from mrc_host.wire.encap import ECT0
 
 _MAX_PREFIXES: Final = 64
+_CNP_PADDING: Final = 16  # RoCEv2 annex (A17) of the IBTA specification
+_BECN_BYTE: Final = 4  # of the BTH
+_BECN: Final = 0x40
 _FIRST_SPORT: Final = 0xC000  # RoCEv2 draws source ports from 49152..65535
 
 
@@ -68,3 +71,10 @@ class Link:
         prefix, seed = self.prefix(len(body), True)
         crc = crc32(body, seed) ^ icrc.mask_constant(len(body))
         return b"".join((prefix, body, icrc.pack_trailer(crc)))
+
+    def notification(self, remote_qpn: int) -> bytes:
+        """A congestion notification packet: BTH with BECN, which the ICRC leaves out, and 16 reserved bytes."""
+        body = headers.bth.pack(opcodes.RC_CNP, 0, headers.PKEY, remote_qpn, 0)
+        frame = bytearray(self.control_frame(body + bytes(_CNP_PADDING)))
+        frame[-icrc.LENGTH - _CNP_PADDING - headers.BTH_LENGTH + _BECN_BYTE] = _BECN
+        return bytes(frame)

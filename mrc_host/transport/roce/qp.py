@@ -170,9 +170,7 @@ class RcQueuePair(QueuePair):
         if self._cnp_due and self._link is not None:
             self._cnp_due = False
             self.offer_control()
-            return self._link.control_frame(
-                headers.bth.pack(opcodes.RC_CNP, 0, headers.PKEY, self.remote_qpn, 0) + bytes(16)
-            )
+            return self._link.notification(self.remote_qpn)
         return None if self._responder is None else self._responder.transmit()
 
     def on_timer(self, now: int) -> int:

@@ -227,6 +227,8 @@ class FarEnd:
         mark: int = 0,
         probe: int | None = None,
         units: int | None = None,
+        penalty: int = 0,
+        restore: bool = False,
     ) -> None:
         """A SACK; `cack` counts PSNs from FIRST_OUT (-1: nothing yet), bit i of `bits` is cack + base + i."""
         self._units = getattr(self, "_units", 0) + 1 if units is None else units
@@ -234,7 +236,7 @@ class FarEnd:
         offset = 0 if of is None else of.psn - FIRST_OUT - cack
         sack = control.Sack(
             mark, probe is not None, offset if probe is None else probe, 0xFFFFFFFF if of is None else of.ev, 0, 0,
-            psn, 0, base, bits, 0 if of is None else of.stamp, 0, False, 0, self._units,
+            psn, 0, base, bits, 0 if of is None else of.stamp, 0, restore, penalty, self._units,
         )  # fmt: skip
         self.send(control.pack_sack(self.qpn, sack), dscp=46, ecn=0)
 

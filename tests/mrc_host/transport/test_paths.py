@@ -22,7 +22,14 @@ class Listener(PathListener):
 
 
 def make(
-    planes: int = 2, each: int = 16, *, active: int | None = None, share: int = 8, floor: int = 1, seed: int = 1
+    planes: int = 2,
+    each: int = 16,
+    *,
+    active: int | None = None,
+    share: int = 8,
+    floor: int = 1,
+    seed: int = 1,
+    oblivious: bool = False,
 ) -> tuple[PathSet, Listener]:
     listener = Listener()
     plane_of = bytes(p for p in range(planes) for _ in range(each))
@@ -33,6 +40,7 @@ def make(
         ev_min_active=floor,
         rng=random.Random(seed),
         listener=listener,
+        oblivious=oblivious,
     )
     return paths, listener
 
@@ -221,3 +229,24 @@ def test_invariants_under_any_sequence(steps: list[tuple[str, int]], planes: int
             assert ring
             assert bool(paths.good_planes >> plane & 1) == bool(good) == bool(usable)
             assert len(good) == min(len(usable), target), "every usable path is used as long as there is a place"
+
+
+# ---- oblivious spraying ----
+
+
+def test_oblivious_paths_are_all_used_in_turn_whatever_happens_on_them() -> None:
+    paths, listener = make(2, 16, oblivious=True)
+    assert [len(paths.active(p)) for p in range(2)] == [16] * 2, "no backups"
+    for index in range(16):
+        paths.skip(index)
+        paths.skip(index, PathReason.TRIMMED)
+        assert not paths.retire(index, PathReason.LOSS, None, 5)
+    assert Counter(paths.next(0, -1) for _ in range(160)) == dict.fromkeys(range(16), 10)
+    assert not listener.seen
+    assert (paths.marked[3], paths.trimmed[3]) == (1, 1), "what happened is counted all the same"
+
+
+def test_a_controller_denies_oblivious_paths_too() -> None:
+    paths, _ = make(2, 16, oblivious=True)
+    assert paths.deny(3, True, 5)
+    assert 3 not in {paths.next(0, -1) for _ in range(64)}

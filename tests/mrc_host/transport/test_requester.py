@@ -513,3 +513,29 @@ def test_memory_of_a_finished_message_is_let_go() -> None:
     warm(end)
     end.nic.deregister_memory(end.region.lkey)
     end.buffer.extend(b"x")
+
+
+# ---- the receiver's say in the window ----
+
+
+def test_a_slow_receiver_shrinks_the_shared_window_and_gives_it_back() -> None:
+    end = FarEnd(transport=TransportSettings(base_rtt=60 * US, assumed_rate=10_000_000_000), size=1 << 22)
+    end.write(1 << 22)
+    (peer,) = end.nic._peers.values()
+    (window,) = peer.windows.values()
+    whole = window.cc.cwnd
+    packets = end.data()
+    assert sum(len(p.body) > 1000 for p in packets) * 4096 >= whole
+    cack = -1
+    for _ in range(8):
+        end.pass_time(60 * US)
+        cack += 8
+        end.sack(cack, of=packets[cack], units=(cack + 1) * 16, penalty=64)
+        packets += end.data()
+    shrunk = window.cc.cwnd
+    assert shrunk < 0.85 * whole
+    assert window.cc.inflight < whole - 12 * 4096, "it was not filled again"
+    end.pass_time(60 * US)
+    end.sack(cack + 1, of=packets[cack + 1], units=(cack + 2) * 16, restore=True)
+    assert window.cc.cwnd >= whole - 4096
+    assert end.data()

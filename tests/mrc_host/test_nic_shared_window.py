@@ -1,0 +1,238 @@
+"""One congestion controller for all queue pairs towards a destination: what they share, and what they give back."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mrc_host.config import TransportSettings
+from mrc_host.nic import Nic
+from mrc_host.transport.algorithms import Algorithm
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.loss import OUT
+from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.window import SharedWindow
+from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpState
+from tests.mrc_host.wires import MS, US, End, Faults, World, address, connect, make_config
+
+NSCC = TransportSettings(base_rtt=30 * US, assumed_rate=4_000_000_000)
+CHUNK = 4096
+
+
+def windows(nic: Nic) -> list[SharedWindow]:
+    return [window for peer in nic._peers.values() for window in peer.windows.values()]
+
+
+def check_shares(world: World) -> None:
+    """Whatever happened: each window counts exactly what its queue pairs have on the way, and nobody else's."""
+    for nic in world.nics:
+        for window in windows(nic):
+            shares = []
+            for user in window.users:
+                assert isinstance(user, MrcQueuePair)
+                requester = user.requester
+                assert requester is not None
+                flying = sum(record.size for record in requester._ring if record.state == OUT)
+                assert requester.flying == flying
+                shares.append(flying)
+            assert window.cc.inflight == sum(shares)
+            assert window.active == sum(1 for share in shares if share)
+            assert set(window.waiting) <= set(window.users)
+
+
+def two_pairs(**faults: float) -> tuple[World, End, End, End, End]:
+    world = World(transport=NSCC, faults=Faults(**faults))  # type: ignore[arg-type]
+    a, b = connect(world)
+    c, d = connect(world)
+    return world, a, b, c, d
+
+
+def test_queue_pairs_to_one_destination_share_a_window_and_those_to_another_do_not() -> None:
+    world = World(3, transport=NSCC)
+    for to in (1, 1, 2):
+        connect(world, 0, to)
+    first, second = windows(world.nics[0])
+    assert (len(first.users), len(second.users)) == (2, 1)
+    assert first.cc is not second.cc
+
+
+def test_the_window_bounds_all_of_them_together_and_all_get_on() -> None:
+    world, a, b, c, d = two_pairs()
+    for near, far in ((a, b), (c, d)):
+        for _ in range(4):
+            near.write(far, 1 << 18)
+    (window,) = windows(world.nics[0])
+    most = 0
+
+    def watch() -> None:
+        nonlocal most
+        most = max(most, window.cc.inflight)
+        assert window.cc.inflight < window.cc.cwnd + CHUNK
+        check_shares(world)
+        world.at(world.now + 7 * US, watch)
+
+    watch()
+    assert world.run(100 * MS, until=lambda: len(a.done) + len(c.done) + len(a.poll()) + len(c.poll()) == 8)
+    assert most > 4 * CHUNK
+    assert abs(len(a.done) - len(c.done)) <= 1
+    assert world.nics[0].qp_counters(a.qpn).timeouts == world.nics[0].qp_counters(c.qpn).timeouts == 0
+
+
+def test_a_queue_pair_that_waits_for_others_does_not_time_out() -> None:
+    """One queue pair's packets vanish and fill the window; the other, in mid-message, has no reason to fail."""
+    world = World(transport=NSCC)
+    slow, far = connect(world, attributes=QpAttributes(timeout=12, retry_count=3))
+    other, other_far = connect(world, attributes=QpAttributes(timeout=6, retry_count=1))
+    remote = far.qpn.to_bytes(3, "big")
+    world.tap = lambda nic, port, to, frame, now: None if nic == 0 and frame[107:110] == remote else frame
+    other.write(other_far, 1 << 20)
+    world.run(30 * US)
+    for _ in range(4):
+        slow.write(far, 1 << 18)
+    world.run(300 * US)
+    (window,) = windows(world.nics[0])
+    sent = world.nics[0].qp_counters(other.qpn).data_sent
+    world.run(2 * MS)
+    assert 2 < sent == world.nics[0].qp_counters(other.qpn).data_sent < 256
+    assert world.nics[0].qp_counters(other.qpn).timeouts == 0
+    assert world.run(1000 * MS, until=lambda: bool(other.poll()))
+    assert other.done[0].status is CompletionStatus.SUCCESS
+    assert world.run(1000 * MS, until=lambda: len(slow.done) + len(slow.poll()) >= 4)
+    assert slow.done[0].status is CompletionStatus.RETRY_EXCEEDED
+    assert window.cc.inflight == 0
+
+
+def test_what_a_destroyed_or_failed_queue_pair_had_on_the_way_is_given_back_at_once() -> None:
+    world, a, b, c, d = two_pairs()
+    world.faults.dead_planes |= {0, 1}
+    a.write(b, 1 << 18)
+    world.run(50 * US)
+    (window,) = windows(a.nic)
+    assert window.cc.inflight >= window.cc.cwnd
+    c.write(d, CHUNK)
+    world.faults.dead_planes.clear()
+    a.nic.modify_qp(a.qpn, QpState.ERROR, world.now)
+    assert window.cc.inflight == 0
+    world.pump(0)
+    assert world.run(MS, until=lambda: bool(c.poll())), "the other was let in, without any timeout"
+    check_shares(world)
+    a.nic.destroy_qp(a.qpn, world.now)
+    assert windows(a.nic) == [window]
+    c.nic.destroy_qp(c.qpn, world.now)
+    assert windows(a.nic) == []
+
+
+def test_a_queue_pair_may_have_a_window_of_its_own() -> None:
+    world = World(transport=NSCC)
+    a, b = connect(world, attributes=QpAttributes(congestion_window=8 * CHUNK))
+    connect(world, attributes=QpAttributes(cc_profile="none"))
+    assert windows(a.nic) == []
+    a.write(b, 1 << 18)
+    assert world.run(100 * MS, until=lambda: bool(a.poll()))
+
+
+def test_a_congestion_control_of_the_user_is_used_by_its_name() -> None:
+    class Counting(CongestionControl):
+        __slots__ = ("acked",)
+
+        def __init__(self) -> None:
+            super().__init__(3 * CHUNK)
+            self.acked = 0
+
+        def on_ack(
+            self, acked: int, received: int, rtt: int, marked: bool, now: int, penalty: int = 0, restore: bool = False
+        ) -> None:
+            self.acked += acked
+
+    made: list[Counting] = []
+
+    def make(line: object) -> Counting:
+        made.append(Counting())
+        return made[-1]
+
+    world = World()
+    config = make_config(0, 2, 2, 4)
+    world.nics[0] = Nic(config, seed=5, congestion={"counting": Algorithm(make, shared=True)})
+    a, b = connect(world, attributes=QpAttributes())
+    c, d = connect(world, 0, 1, attributes=None)
+    for end in (a, c):
+        end.nic.modify_qp(end.qpn, QpState.RESET, world.now)
+        end.nic.modify_qp(end.qpn, QpState.INIT, world.now, {"cc_profile": "counting"})
+    for near, far in ((a, b), (c, d)):
+        near.nic.connect_qp(near.qpn, QpAddress(address(1), far.qpn), world.now)
+        near.write(far, 20 * CHUNK)
+    assert world.run(100 * MS, until=lambda: bool(a.done or a.poll()) and bool(c.done or c.poll()))
+    (window,) = windows(world.nics[0])
+    assert isinstance(window.cc, Counting)
+    assert window.cc.acked == 40 * CHUNK
+
+
+# ---- whatever happens ------------------------------------------------------------------------------------------------
+
+modest = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+deeds = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "write", "write", "destroy", "error", "port", "dead", "alive"]),
+        st.integers(0, 5),
+        st.integers(1, 60_000),
+        st.sampled_from([0, 3 * US, 50 * US, 400 * US]),
+    ),
+    min_size=3,
+    max_size=25,
+)
+
+
+@modest
+@given(
+    st.integers(2, 6),
+    st.builds(
+        Faults,
+        seed=st.integers(0, 1 << 20),
+        loss=st.sampled_from([0.0, 0.02, 0.2]),
+        duplicate=st.sampled_from([0.0, 0.2]),
+        delay=st.sampled_from([0.0, 0.3]),
+        extra=st.sampled_from([US, 100 * US]),
+        mark=st.sampled_from([0.0, 0.5]),
+        trim=st.sampled_from([0.0, 0.3]),
+    ),
+    deeds,
+    st.integers(0, 1000),
+)
+def test_nothing_leaks_and_all_that_can_end_ends(
+    count: int, faults: Faults, plan: list[tuple[str, int, int, int]], seed: int
+) -> None:
+    world = World(seed=seed, faults=faults, transport=NSCC)
+    pairs = [connect(world, size=1 << 16, attributes=QpAttributes(timeout=8, retry_count=3)) for _ in range(count)]
+    posted = [0] * count
+    gone: set[int] = set()
+    for deed, who, length, pause in plan:
+        number = who % count
+        near, far = pairs[number]
+        if deed == "write" and number not in gone:
+            near.write(far, length)
+            posted[number] += 1
+        elif deed == "destroy" and number not in gone:
+            near.nic.destroy_qp(near.qpn, world.now)
+            gone.add(number)
+        elif deed == "error" and number not in gone:
+            near.nic.modify_qp(near.qpn, QpState.ERROR, world.now)
+        elif deed == "port":
+            world.set_port(who % 2, length % 2, bool(length & 2))
+        elif deed == "dead":
+            faults.dead_planes |= {who % 2}
+        elif deed == "alive":
+            faults.dead_planes.clear()
+        check_shares(world)
+        world.run(pause)
+        check_shares(world)
+    faults.dead_planes.clear()
+    for number in range(4):
+        world.set_port(number // 2, number % 2, True)
+
+    def all_done() -> bool:
+        check_shares(world)
+        return all(len(near.done) + len(near.poll()) >= n for (near, _), n in zip(pairs, posted, strict=True))
+
+    assert world.run(5_000 * MS, until=all_done), [len(near.done) for near, _ in pairs]
+    for number, (near, _far) in enumerate(pairs):
+        if number not in gone:
+            near.nic.destroy_qp(near.qpn, world.now)
+    assert windows(world.nics[0]) == []
