@@ -53,9 +53,9 @@ p4: ## Compile p4src/ with p4c (only needed after changing it)
 	@scripts/install dev
 	@$(PY) -m scripts.compile_p4
 
-proto: ## Generate the controller's gRPC code (only needed after changing its .proto)
+proto: ## Generate the gRPC code of controller and switch (only needed after changing a .proto)
 	@scripts/install dev
-	@$(PY) -m grpc_tools.protoc -I . --python_out=. --grpc_python_out=. --pyi_out=. controller/proto/*.proto
+	@$(PY) -m grpc_tools.protoc -I . --python_out=. --grpc_python_out=. --pyi_out=. controller/proto/*.proto p4runtime_shim/proto/*.proto
 
 bench: bench-host bench-switch bench-sim bench-fabric ## * Run all benchmarks
 

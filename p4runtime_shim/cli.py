@@ -3,6 +3,7 @@
     python -m p4runtime_shim -i 1@eth0 -i 2@eth1 --device-id 1 --grpc-server-addr 127.0.0.1:9559 program.json
     python -m p4runtime_shim --no-p4 -i 1@eth0 -- --cpu-port 255          # BMv2 puts some options behind `--`
     python -m p4runtime_shim --config switches.yaml                      # many switches in one process
+    python -m p4runtime_shim -i 1@eth0 --pcap captures --trace=trace.txt program.json
 
 When clients can connect, one line is printed: `ready grpc=ADDRESS devices=1,2,3 pid=N`. Exit status: 0 after SIGTERM or
 SIGINT, 1 when something cannot be opened or loaded, 2 when the command line or the configuration file is wrong.
@@ -29,6 +30,17 @@ from p4runtime_shim.config import (
 )
 from p4runtime_shim.values import QueueConfig
 
+_PER_SWITCH = (
+    "interface",
+    "rate",
+    "device_id",
+    "cpu_port",
+    "program",
+    "ports_down",
+    "priority_queues",
+    "packet_in_rate",
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a process of switches; the exit status."""
@@ -38,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         level=logging.DEBUG if options.log_console else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    if not options.log_console:  # gRPC logs a traceback for bytes that are no message; the client is told anyway
+        logging.getLogger("grpc").setLevel(logging.CRITICAL)
     try:
         settings = _settings(options)
     except ConfigError as error:
@@ -56,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.close(options.ready_fd)
 
     try:
-        asyncio.run(SwitchProcess(settings, cache=options.cache).serve(ready))
+        asyncio.run(SwitchProcess(settings, cache=options.cache, log=options.log_console).serve(ready))
     except StartError as error:
         return _complain(str(error), 1)
     return 0
@@ -71,14 +85,15 @@ def _settings(options: argparse.Namespace) -> ProcessSettings:
     if options.program is not None and options.no_p4:
         raise ConfigError("a program and --no-p4 are both given; keep one")
     if options.config is not None:
-        alone = ("interface", "rate", "device_id", "cpu_port", "program", "ports_down", "priority_queues")
-        for name in alone:
+        for name in _PER_SWITCH:
             if getattr(options, name) not in (None, []):
                 raise ConfigError(f"--{name.replace('_', '-')} belongs into the file that --config names")
         settings = load_file(options.config)
         if options.grpc_server_addr is not None:
             settings = check(replace(settings, grpc_address=options.grpc_server_addr))
-        return replace(settings, qdisc=True) if options.qdisc else settings
+        if options.pcap is not None:
+            settings = replace(settings, pcap=options.pcap, capturing=True)
+        return replace(settings, qdisc=settings.qdisc or options.qdisc, trace=options.trace or settings.trace)
     if options.program is None and not options.no_p4:
         raise ConfigError("give a program (BMv2 JSON), or --no-p4 to wait for one over P4Runtime")
     queues = QueueConfig() if options.priority_queues is None else QueueConfig(queues=options.priority_queues)
@@ -95,6 +110,9 @@ def _settings(options: argparse.Namespace) -> ProcessSettings:
         queues=queues,
         grpc_address=options.grpc_server_addr or DEFAULT_GRPC_ADDRESS,
         qdisc=options.qdisc,
+        packet_in_rate=options.packet_in_rate,
+        pcap=options.pcap,
+        trace=options.trace,
     )
 
 
@@ -120,11 +138,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--grpc-server-addr", metavar="ADDRESS", help=f"HOST:PORT or unix:PATH (default {DEFAULT_GRPC_ADDRESS})")
     add("--cpu-port", type=int, metavar="PORT", help="port number for packet-in and packet-out")
     add("--priority-queues", type=int, metavar="N", help="strict priority queues a port (default 8)")
+    add("--packet-in-rate", type=int, metavar="N", help="packets a second to controllers (default 5000; 0 = no limit)")
+    add(
+        "--pcap", type=Path, metavar="DIR", help="write what each port receives and sends to IF_in.pcap and IF_out.pcap"
+    )
+    add("--trace", nargs="?", const="-", metavar="FILE", help="follow every packet, to FILE or standard error (slow)")
     add("--qdisc", action="store_true", help="send through the interfaces' queueing disciplines (tc), not past them")
     add("--config", type=Path, metavar="FILE", help="YAML or JSON with many switches for this process")
     add("--seed", type=int, default=0, metavar="N", help="seed of the program's random numbers (default 0)")
     add("--cache", type=Path, metavar="DIR", help="where compiled programs are kept")
-    add("--log-console", action="store_true", help="log to standard error")
+    add("--log-console", action="store_true", help="log to standard error, with the program's log_msg()")
     add("--ready-fd", type=int, metavar="FD", help="write the ready line to this descriptor instead of standard output")
     return parser
 

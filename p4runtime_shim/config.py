@@ -3,6 +3,9 @@
 A file lists the switches of a process (YAML, or JSON, which is YAML too):
 
     grpc: unix:/run/mrc/demo/switches.sock     # address of the P4Runtime server, or host:port
+    pcap: captures                             # optional: directory for a pcap file of each port and direction
+    capturing: true                            # optional: false leaves it to the management service to begin
+    trace: trace.txt                           # optional: file for a trace of every packet; "-" is standard error
     qdisc: false                               # optional: true sends through tc's disciplines (netem) of the interfaces
     switches:
       - name: t0-0@p0
@@ -12,6 +15,7 @@ A file lists the switches of a process (YAML, or JSON, which is YAML too):
         cpu_port: 510                          # optional: turns packet-in and packet-out on
         program: p4src/build/fabric.json       # optional: BMv2 JSON to start with; P4Runtime may replace it
         queues: {queues: 8, max_packets: 256}  # optional: traffic manager, fields of values.QueueConfig
+        packet_in_rate: 5000                   # optional: packets a second to controllers; 0 = no limit
         pauses: {1: {rate_bps: 100000000, xoff: 60000, xon: 40000, headroom: 30000}}  # optional: priority flow control
 
 Everything a person can get wrong here is found before anything is opened, and is one `ConfigError` with one sentence.
@@ -52,6 +56,7 @@ class SwitchSettings:
     rates: Mapping[int, int] = field(default_factory=dict)
     ports_down: frozenset[int] = frozenset()
     cpu_port: int | None = None
+    packet_in_rate: int | None = None  # packets a second to controllers; None: the default, 0: no limit
     program: Path | None = None
     seed: int = 0
     queues: QueueConfig = field(default_factory=QueueConfig)
@@ -70,6 +75,9 @@ class ProcessSettings:
     switches: tuple[SwitchSettings, ...]
     grpc_address: str = DEFAULT_GRPC_ADDRESS
     qdisc: bool = False  # send through the queueing disciplines of the interfaces (tc) instead of past them
+    pcap: Path | None = None  # directory for captures
+    capturing: bool = True  # from the start, if there is such a directory
+    trace: str | None = None  # file for a trace, "-" = standard error
 
 
 def parse_rate(text: object, what: str = "rate") -> int:
@@ -107,7 +115,7 @@ def load_file(path: Path) -> ProcessSettings:
 
 def from_document(document: object, *, where: str, directory: Path = Path()) -> ProcessSettings:
     """Settings from the parsed file."""
-    top = _mapping(document, where, {"grpc", "qdisc", "switches"})
+    top = _mapping(document, where, {"grpc", "qdisc", "pcap", "capturing", "trace", "switches"})
     address = top.get("grpc", DEFAULT_GRPC_ADDRESS)
     if not isinstance(address, str):
         raise ConfigError(f"{where}: grpc is {address!r}; give an address like 127.0.0.1:9559 or unix:/path")
@@ -116,9 +124,27 @@ def from_document(document: object, *, where: str, directory: Path = Path()) -> 
         raise ConfigError(f"{where} lists no switch; give at least one under 'switches:'")
     switches = tuple(_switch(item, f"{where}, switch {n}", directory) for n, item in enumerate(listed, 1))
     qdisc = top.get("qdisc", False)
-    if not isinstance(qdisc, bool):
-        raise ConfigError(f"{where}: qdisc is {qdisc!r}; give true or false")
-    return check(ProcessSettings(switches, address, qdisc))
+    capturing = top.get("capturing", True)
+    for name, value in (("qdisc", qdisc), ("capturing", capturing)):
+        if not isinstance(value, bool):
+            raise ConfigError(f"{where}: {name} is {value!r}; give true or false")
+    pcap, trace = (_path(top.get(name), f"{where}: {name}") for name in ("pcap", "trace"))
+    return check(
+        ProcessSettings(
+            switches,
+            address,
+            qdisc,
+            pcap=None if pcap is None else directory / pcap,
+            capturing=capturing,
+            trace=trace if trace in (None, "-") else str(directory / trace),
+        )
+    )
+
+
+def _path(value: object, what: str) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value or "\0" in value):
+        raise ConfigError(f"{what} is {value!r}; give a path")
+    return value
 
 
 def check(settings: ProcessSettings) -> ProcessSettings:
@@ -165,6 +191,7 @@ def _switch(item: object, where: str, directory: Path) -> SwitchSettings:
     if program is not None and not isinstance(program, str):
         raise ConfigError(f"{where}: program is {program!r}; give the path of a BMv2 JSON file")
     cpu_port = given.get("cpu_port")
+    packet_rate = given.get("packet_in_rate")
     return SwitchSettings(
         device_id=_integer(given.get("device_id"), f"{where}: device_id", 0, MAX_DEVICE_ID),
         name=name,
@@ -172,6 +199,7 @@ def _switch(item: object, where: str, directory: Path) -> SwitchSettings:
         rates=_rates(given, ports, where),
         ports_down=frozenset(_port_number(port, f"{where}: ports_down") for port in given.get("ports_down") or ()),
         cpu_port=None if cpu_port is None else _cpu_port(cpu_port, f"{where}: cpu_port"),
+        packet_in_rate=None if packet_rate is None else _packet_rate(packet_rate, f"{where}: packet_in_rate"),
         program=None if program is None else directory / program,
         seed=_integer(given.get("seed", 0), f"{where}: seed", 0, 2**64 - 1),
         queues=_queues(given.get("queues", {}), where),
@@ -267,6 +295,10 @@ def _cpu_port(value: object, what: str) -> int:
     return port
 
 
+def _packet_rate(value: object, what: str) -> int:
+    return _integer(value, what, 0, 2**32 - 1)
+
+
 def _interface_name(value: object, what: str) -> str:
     if not isinstance(value, str) or not value or len(value) > MAX_INTERFACE_NAME or "/" in value or " " in value:
         raise ConfigError(f"{what}: {value!r} is not the name of an interface (1 to {MAX_INTERFACE_NAME} characters)")
@@ -286,6 +318,9 @@ def settings_from_options(
     queues: QueueConfig | None = None,
     grpc_address: str = DEFAULT_GRPC_ADDRESS,
     qdisc: bool = False,
+    packet_in_rate: int | None = None,
+    pcap: Path | None = None,
+    trace: str | None = None,
 ) -> ProcessSettings:
     """Settings of a process with one switch, from command-line texts (`1@eth0`; rates `1=100M`, or `100M` for all)."""
     ports: dict[int, str] = {}
@@ -308,8 +343,9 @@ def settings_from_options(
         rates=limits,
         ports_down=frozenset(_port_number(port, "--ports-down") for port in ports_down),
         cpu_port=None if cpu_port is None else _cpu_port(cpu_port, "--cpu-port"),
+        packet_in_rate=None if packet_in_rate is None else _packet_rate(packet_in_rate, "--packet-in-rate"),
         program=program,
         seed=_integer(seed, "seed", 0, 2**64 - 1),
         queues=queues if queues is not None else QueueConfig(),
     )
-    return check(ProcessSettings((switch,), grpc_address, qdisc))
+    return check(ProcessSettings((switch,), grpc_address, qdisc, pcap=pcap, trace=trace))

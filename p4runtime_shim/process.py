@@ -24,13 +24,14 @@ from p4runtime_shim.config import ProcessSettings, SwitchSettings
 from p4runtime_shim.driver import DriverError, PortDriver
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.native import load_engine
-from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.device import DEFAULT_PACKET_RATE, Device
 from p4runtime_shim.server.errors import RpcError
+from p4runtime_shim.server.management import LINE_SLACK_NS, Managed, ManagementService, add_management
 from p4runtime_shim.server.pipeline import Programs
 from p4runtime_shim.server.service import P4RuntimeService, make_server
+from p4runtime_shim.server.tracing import Lines, LogLines, TextTrace
 from p4runtime_shim.switch import Pipeline, Switch
 
-LINE_SLACK_NS = 300_000  # how much line time a late driver may make up for
 _STOP_GRACE_S = 0.2
 
 
@@ -41,9 +42,11 @@ class StartError(Exception):
 class SwitchProcess:
     """The switches of one process, from their settings."""
 
-    def __init__(self, settings: ProcessSettings, *, cache: Path | None = None) -> None:
+    def __init__(self, settings: ProcessSettings, *, cache: Path | None = None, log: bool = False) -> None:
         self._settings = settings
         self._cache = cache
+        self._log = log
+        self._began = time.monotonic_ns()
         self._resources = ExitStack()
         self._switches: dict[int, Switch] = {}
         self._driver: PortDriver | None = None
@@ -67,13 +70,16 @@ class SwitchProcess:
             for device in devices:
                 device.start(loop)
                 self._resources.callback(device.stop)
-            service = P4RuntimeService(devices)
+            managed = await self._manage(devices)
+            service, management = P4RuntimeService(devices), ManagementService(managed)
             server = make_server(service)
+            add_management(server, management)
             address = _bind(server, self._settings.grpc_address)
             await server.start()
             ready(address)
             await stop.wait()
             service.close_streams()
+            management.close_streams()
             await server.stop(_STOP_GRACE_S)
         if self._driver_error is not None:
             raise StartError(str(self._driver_error))
@@ -125,7 +131,50 @@ class SwitchProcess:
             return self._make_switch(settings, pipeline)
 
         target = self._switches[settings.device_id]
-        return Device(settings.device_id, target, programs, scratch, cpu_port=settings.cpu_port)
+        rate = DEFAULT_PACKET_RATE if settings.packet_in_rate is None else settings.packet_in_rate
+        return Device(settings.device_id, target, programs, scratch, cpu_port=settings.cpu_port, packet_rate=rate)
+
+    async def _manage(self, devices: list[Device]) -> list[Managed]:
+        """What the management service needs of each switch, with captures and traces begun."""
+        trace = self._open_trace()
+        made = []
+        for settings, device in zip(self._settings.switches, devices, strict=True):
+            switch = self._switches[settings.device_id]
+            lines = Lines(switch)
+            self._resources.callback(lines.close)
+            if trace is not None:
+                lines.add(trace.for_switch(settings.label))
+            elif self._log:
+                lines.add(LogLines(settings.label))
+            managed = Managed(
+                switch,
+                device,
+                lines,
+                label=settings.label,
+                interfaces=settings.ports,
+                driver=self._driver,
+                capture_directory=self._settings.pcap,
+                held_down=settings.ports_down,
+            )
+            self._resources.callback(managed.close)
+            if self._settings.pcap is not None and self._settings.capturing:
+                try:
+                    await managed.set_capture(True)
+                except RpcError as error:
+                    raise StartError(error.message) from None
+            made.append(managed)
+        return made
+
+    def _open_trace(self) -> TextTrace | None:
+        where = self._settings.trace
+        if where is None:
+            return None
+        try:
+            trace = TextTrace(where, self._began)
+        except OSError as error:
+            raise StartError(f"cannot write the trace to {where}: {error.strerror}") from None
+        self._resources.callback(trace.close)
+        return trace
 
     def _start_driver(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         ports = {self._switches[item.device_id]: item.ports for item in self._settings.switches if item.ports}

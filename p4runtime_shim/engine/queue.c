@@ -26,12 +26,12 @@ void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason) {
 
 /* Tell whoever transmits that the port has something to send. */
 void sw_announce(struct sw *sw, struct sw_port *port) {
+    signal_fd(port->event);
     if (port->ready_listed)
         return;
     port->ready_listed = 1;
     sw->ready[sw->ready_count++] = port->number;
     sw->outside_ready = 1;
-    signal_fd(port->event);
 }
 
 /* A port that does not exist or has no carrier: egress still runs, as its effects (registers, counters) are part of the

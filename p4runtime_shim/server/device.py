@@ -17,6 +17,7 @@ from finsy.proto import p4r
 
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server import packets
+from p4runtime_shim.server.allowance import Allowance
 from p4runtime_shim.server.arbitration import Arbitration, Session
 from p4runtime_shim.server.errors import BatchError, RpcError, invalid, not_found, precondition
 from p4runtime_shim.server.errors import denied as permission_denied
@@ -25,6 +26,8 @@ from p4runtime_shim.server.pipeline import Config, Programs
 from p4runtime_shim.server.target import Target
 
 NO_PIPELINE = "No forwarding pipeline config set for this device"  # BMv2's words; finsy knows them
+DEFAULT_PACKET_RATE = 5000  # packets a second; one costs the server some 30 microseconds
+_PACKET_BURST = 500  # of these, at once
 _PACKET_BATCH = 64  # packets to the controller before other events have their turn
 
 Request = p4r.SetForwardingPipelineConfigRequest
@@ -34,7 +37,8 @@ class Device:
     """A switch as P4Runtime shows it.
 
     `scratch(pipeline)` makes a switch without ports, for writes to a saved configuration (VERIFY_AND_SAVE). `cpu_port`
-    turns packet-in and packet-out on.
+    turns packet-in and packet-out on; `packet_rate` is how many packets a second go to clients (0 = no limit), so that
+    a flood starves no request: the others wait in the queues of the CPU port, and are dropped and counted there.
     """
 
     def __init__(
@@ -45,20 +49,24 @@ class Device:
         scratch: Callable[[Any], Target],
         *,
         cpu_port: int | None = None,
+        packet_rate: int = DEFAULT_PACKET_RATE,
     ) -> None:
         self.device_id = device_id
         self.arbitration = Arbitration(device_id)
+        self.cpu_port = cpu_port
+        self.packets_delivered = 0
         self.packets_undeliverable = 0
+        self.limit_packets(packet_rate)
         self._target = target
         self._programs = programs
         self._scratch = scratch
-        self._cpu_port = cpu_port
         self._lock = asyncio.Lock()
         self._committed: Config | None = None
         self._forwarding: Forwarding | None = None
         self._saved: tuple[Config, Forwarding, Target] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._packet_event = -1
+        self._packet_timer: asyncio.TimerHandle | None = None
         self._digest_event = -1
         self._digest_timer: asyncio.TimerHandle | None = None
 
@@ -195,12 +203,12 @@ class Device:
         """A packet from a client; RpcError says why it was dropped."""
         if not self.arbitration.is_primary(session):
             raise permission_denied("only the primary client may send packets")
-        if self._cpu_port is None:
+        if self.cpu_port is None:
             raise precondition("this switch has no CPU port; start it with --cpu-port to send and receive packets")
         if self._forwarding is None:
             raise precondition(NO_PIPELINE)
         frame = packets.to_frame(self._forwarding.schema.packet_out, message)
-        self._target.receive(self._cpu_port, frame, time.monotonic_ns())
+        self._target.receive(self.cpu_port, frame, time.monotonic_ns())
 
     def digest_ack(self, session: Session, message: p4r.DigestListAck) -> None:
         """An acknowledgement from a client; RpcError when it makes no sense."""
@@ -215,10 +223,10 @@ class Device:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Listen to the switch; until `stop`."""
         self._loop = loop
-        if self._cpu_port is not None:
+        if self.cpu_port is not None:
             self._packet_event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             loop.add_reader(self._packet_event, self._packets_ready)
-            self._target.set_port_event(self._cpu_port, self._packet_event)
+            self._target.set_port_event(self.cpu_port, self._packet_event)
         self._digest_event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         loop.add_reader(self._digest_event, self._digests_ready)
         self._target.set_digest_event(self._digest_event)
@@ -229,30 +237,50 @@ class Device:
         self._drop_saved()
         if self._digest_timer is not None:
             self._digest_timer.cancel()
+        if self._packet_timer is not None:
+            self._packet_timer.cancel()
         self._target.set_digest_event(-1)
-        if self._cpu_port is not None:
-            self._target.set_port_event(self._cpu_port, -1)
+        if self.cpu_port is not None:
+            self._target.set_port_event(self.cpu_port, -1)
         for event in (self._packet_event, self._digest_event):
             if event >= 0:
                 self._loop.remove_reader(event)
                 os.close(event)
 
+    @property
+    def packet_rate(self) -> int:
+        """Packets a second that go to clients, 0 = no limit."""
+        return self._allowance.rate
+
+    def limit_packets(self, rate: int) -> None:
+        """Change it."""
+        self._allowance = Allowance(rate, _PACKET_BURST)
+
     def _packets_ready(self) -> None:
         _clear(self._packet_event)
-        self._take_packets()
+        if self._packet_timer is None:
+            self._take_packets()
 
     def _take_packets(self) -> None:
+        self._packet_timer = None
         assert self._loop is not None
-        assert self._cpu_port is not None
+        assert self.cpu_port is not None
         header = self._forwarding.schema.packet_in if self._forwarding else None
         for _ in range(_PACKET_BATCH):
-            frame = self._target.transmit(self._cpu_port, time.monotonic_ns())
+            now = time.monotonic_ns()
+            if wait := self._allowance.wait(now):
+                self._packet_timer = self._loop.call_later(wait / 1e9, self._take_packets)
+                return
+            frame = self._target.transmit(self.cpu_port, now)
             if frame is None:
                 return
+            self._allowance.take(now)
             message = packets.from_frame(header, frame)
             if message is None or not self._tell_primaries(p4r.StreamMessageResponse(packet=message)):
                 self.packets_undeliverable += 1
-        self._loop.call_soon(self._take_packets)
+            else:
+                self.packets_delivered += 1
+        self._packet_timer = self._loop.call_later(0, self._take_packets)
 
     def _tell_primaries(self, message: p4r.StreamMessageResponse) -> bool:
         told = False

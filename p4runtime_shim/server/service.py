@@ -40,16 +40,16 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
         self, request: p4r.CapabilitiesRequest, context: Any
     ) -> p4r.CapabilitiesResponse:
         if request.device_id:
-            await _reporting(context, self._device, request.device_id)
+            await reporting(context, self._device, request.device_id)
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
     async def Write(self, request: p4r.WriteRequest, context: Any) -> p4r.WriteResponse:  # noqa: N802, D102
-        await _reporting(context, lambda: self._device(request.device_id).write(request))
+        await reporting(context, lambda: self._device(request.device_id).write(request))
         return p4r.WriteResponse()
 
     async def Read(self, request: p4r.ReadRequest, context: Any) -> AsyncIterator[p4r.ReadResponse]:  # noqa: N802, D102
-        device = await _reporting(context, self._device, request.device_id)
-        entities = await _reporting(context, device.read, request)
+        device = await reporting(context, self._device, request.device_id)
+        entities = await reporting(context, device.read, request)
         found: list[p4r.Entity] = []
         error: Exception | None = None
         try:
@@ -59,22 +59,22 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
         for start in range(0, len(found), _READ_CHUNK):
             yield p4r.ReadResponse(entities=found[start : start + _READ_CHUNK])
         if error is not None:
-            await _abort(context, error)
+            await abort(context, error)
 
     async def SetForwardingPipelineConfig(  # noqa: N802, D102
         self, request: p4r.SetForwardingPipelineConfigRequest, context: Any
     ) -> p4r.SetForwardingPipelineConfigResponse:
-        device = await _reporting(context, self._device, request.device_id)
+        device = await reporting(context, self._device, request.device_id)
         try:
             await device.set_config(request)
         except Exception as error:
-            await _abort(context, error)
+            await abort(context, error)
         return p4r.SetForwardingPipelineConfigResponse()
 
     async def GetForwardingPipelineConfig(  # noqa: N802, D102
         self, request: p4r.GetForwardingPipelineConfigRequest, context: Any
     ) -> p4r.GetForwardingPipelineConfigResponse:
-        device = await _reporting(context, self._device, request.device_id)
+        device = await reporting(context, self._device, request.device_id)
         return p4r.GetForwardingPipelineConfigResponse(config=device.get_config(request.response_type))
 
     async def StreamChannel(  # type: ignore[override]  # noqa: N802, D102 - the stub knows generators only
@@ -95,7 +95,7 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
         failure = reader.exception()
         if isinstance(failure, Exception):
-            await _abort(context, failure)
+            await abort(context, failure)
 
     async def _receive(self, stream: ClientStream, messages: AsyncIterator[p4r.StreamMessageRequest]) -> None:
         async for message in messages:
@@ -113,15 +113,15 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
         return self._devices[device_id]
 
 
-async def _reporting(context: Any, function: Any, *args: Any) -> Any:
+async def reporting(context: Any, function: Any, *args: Any) -> Any:
     """The function's result; its error ends the RPC."""
     try:
         return function(*args)
     except Exception as error:
-        await _abort(context, error)
+        await abort(context, error)
 
 
-async def _abort(context: Any, error: Exception) -> NoReturn:
+async def abort(context: Any, error: Exception) -> NoReturn:
     """End the RPC with the status that the error stands for."""
     if isinstance(error, SwitchError):
         error = from_switch(error)

@@ -16,7 +16,10 @@ from p4runtime_shim.cli import main
         (["--no-p4", "--priority-queues", "9"], "1 to 8"),
         (["--no-p4", "--grpc-server-addr", "nowhere"], "HOST:PORT"),
         (["--no-p4", "--", "--cpu-port", "600"], "600"),
+        (["--no-p4", "--packet-in-rate", "-1"], "--packet-in-rate is -1"),
+        (["--trace", "program.json"], "give a program"),  # FILE of --trace; it is not opened
         (["--config", "/nonexistent.yaml"], "cannot read"),
+        (["--config", "x.yaml", "--packet-in-rate", "5"], "--packet-in-rate belongs"),
         (["--config", "x.yaml", "-i", "1@a"], "--interface belongs"),
         (["--config", "x.yaml", "--device-id", "1"], "--device-id belongs"),
         (["--config", "x.yaml", "p.json"], "program belongs"),

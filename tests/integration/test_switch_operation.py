@@ -1,0 +1,174 @@
+"""The switch process in operation: captures, traces, its own service beside P4Runtime, a flood for the controller."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import finsy
+import grpc
+import pytest
+from scapy.utils import PcapReader
+
+from p4runtime_shim.proto import switch_v1_pb2 as pb
+from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
+from tests.integration.test_switch_process import CPU_PORT, T, arguments, control, frame, options, patch_all
+from tests.integration.wires import Process, Wire, running, until, wires
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def cables() -> Iterator[list[Wire]]:
+    with wires(2) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def management(process: Process) -> Iterator[pb_grpc.SwitchManagementStub]:
+    with grpc.insecure_channel(process.address) as channel:
+        yield pb_grpc.SwitchManagementStub(channel)  # type: ignore[no-untyped-call]
+
+
+def captured(path: Path) -> list[bytes]:
+    with PcapReader(str(path)) as reader:
+        return [bytes(packet) for packet in reader]
+
+
+def test_captures_hold_every_frame_and_outlive_an_interface(cables: list[Wire], tmp_path: Path) -> None:
+    """At a rate that a test can send, with an interface that vanishes and returns in the middle."""
+    sent = []
+    with running(*arguments(cables, "--no-p4", "--pcap", str(tmp_path / "pcap"))) as process:
+        patch_all(process.address, (1, 2))
+        for turn in range(2):
+            for number in range(turn * 500, turn * 500 + 500):
+                sent.append(frame(60 + number, number))
+                cables[0].send(sent[-1])
+            for data in sent[-500:]:
+                assert cables[1].receive() == data
+            if turn == 0:
+                cables[1].delete()
+                cables[1].create()
+                with management(process) as stub:
+                    until(lambda stub=stub: _is_back(_port(stub, 2)), "port 2 to be back")  # type: ignore[misc]
+        status, _, errors = process.stop()
+    assert (status, errors) == (0, "")
+    into, out = (tmp_path / "pcap" / f"{cables[n].inside}_{way}.pcap" for n, way in ((0, "in"), (1, "out")))
+    assert captured(into) == sent
+    assert captured(out) == sent
+    done = subprocess.run(["tshark", "-r", str(out), "-T", "fields", "-e", "frame.len"], capture_output=True, text=True)
+    if done.returncode == 0:
+        assert [int(line) for line in done.stdout.split()] == [len(data) for data in sent]
+
+
+def _is_back(port: pb.Port) -> bool:
+    return port.up and port.driver["reopens"] == 1
+
+
+def _port(stub: pb_grpc.SwitchManagementStub, number: int) -> pb.Port:
+    (switch,) = stub.GetSwitches(pb.GetSwitchesRequest()).switches
+    return next(port for port in switch.ports if port.port == number)
+
+
+def test_a_full_disk_is_told_and_frames_still_pass(cables: list[Wire], tmp_path: Path) -> None:
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(tmp_path)], check=False)
+    if mounted.returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        with running(*arguments(cables, "--no-p4", "--pcap", str(tmp_path))) as process:
+            patch_all(process.address, (1, 2))
+            with management(process) as stub:
+                for number in range(100):
+                    cables[0].send(frame(1500, number))
+                    assert cables[1].receive() == frame(1500, number)
+                until(lambda: _capture(stub).lost > 0, "frames to be lost to the disk")
+                assert _capture(stub).problem == "No space left on device"
+            status, _, errors = process.stop()
+        assert status == 0
+        assert "No space left on device; packets are forwarded as before" in errors
+        frames = captured(tmp_path / f"{cables[0].inside}_in.pcap")
+        assert frames == [frame(1500, number) for number in range(len(frames))]
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def _capture(stub: pb_grpc.SwitchManagementStub) -> pb.Capture:
+    (switch,) = stub.GetSwitches(pb.GetSwitchesRequest()).switches
+    return switch.capture
+
+
+def test_a_trace_in_a_file_and_on_a_stream(cables: list[Wire], tmp_path: Path) -> None:
+    file = tmp_path / "trace.txt"
+    with running(*arguments(cables, "--no-p4", f"--trace={file}")) as process:
+        patch_all(process.address, (1, 2))
+        with management(process) as stub:
+            lines = stub.Trace(pb.TraceRequest(device_id=1))
+            until(lambda: stub.GetSwitches(pb.GetSwitchesRequest()).switches[0].tracing, "the trace")
+            cables[0].send(frame())
+            assert cables[1].receive() == frame()
+            seen = []
+            while not seen or "leaves" not in seen[-1]:
+                seen.append(next(lines).text)
+                if "arrived on port 1" in seen[-1]:
+                    seen = seen[-1:]
+            lines.cancel()
+        status, _, errors = process.stop()
+    assert (status, errors) == (0, "")
+    assert seen[0].endswith("arrived on port 1, 100 bytes")
+    assert any("table PatchIngress.patch: hit" in text for text in seen)
+    written = file.read_text()
+    for text in seen:
+        assert f" device 1: {text}\n" in written
+
+
+def test_settings_over_the_address_of_p4runtime(cables: list[Wire]) -> None:
+    with running(
+        *arguments(cables, "--no-p4", "--rate", "2=5M", "--ports-down", "1", "--priority-queues", "3")
+    ) as process:
+        patch_all(process.address, (1, 2))
+        with management(process) as stub:
+            until(lambda: _port(stub, 2).up, "port 2 to be up")
+            first, second = _port(stub, 1), _port(stub, 2)
+            assert (first.up, first.held_down, first.interface) == (False, True, cables[0].inside)
+            assert (second.rate_bps, len(second.queues)) == (5_000_000, 3)
+            stub.SetPort(pb.SetPortRequest(device_id=1, port=1, held_down=False))
+            until(lambda: _port(stub, 1).up, "port 1 to be up")
+            cables[0].send(frame())
+            assert cables[1].receive() == frame()
+            assert _port(stub, 1).driver["rx_packets"] == _port(stub, 2).driver["tx_packets"] == 1
+            stub.SetQueue(pb.SetQueueRequest(device_id=1, port=2, priority=0, max_packets=1))
+            stub.SetPort(pb.SetPortRequest(device_id=1, port=2, rate_bps=8000))  # a frame of 1000 bytes: a second
+            for number in range(5):
+                cables[0].send(frame(1000, number))
+            until(lambda: _port(stub, 2).drops["queue_full"] >= 3, "the queue to be full")
+            assert _port(stub, 2).queues[0].peak_packets == 1
+
+
+def test_a_flood_for_the_controller_leaves_it_time_to_answer(cables: list[Wire]) -> None:
+    rate = 200
+
+    async def work(client: finsy.Switch) -> None:
+        await client.write([+T("patch", match=finsy.Match(port=1), action=finsy.Action("to_controller"))])
+
+    with running(*arguments(cables, "--no-p4", "--cpu-port", str(CPU_PORT), "--packet-in-rate", str(rate))) as process:
+        control(process.address, work)
+        with management(process) as stub:
+
+            async def flooded() -> None:
+                async with finsy.Switch("sw", process.address, options()) as client:
+                    packets = client.read_packets()
+                    while not _port(stub, CPU_PORT).drops["queue_full"]:
+                        for number in range(300):
+                            cables[0].send(frame(mark=number))
+                        assert [entry async for entry in client.read(T("patch"))]
+                    assert (await asyncio.wait_for(anext(packets), 5)).payload[:14] == frame()[:14]
+
+            asyncio.run(flooded())
+            cpu = _port(stub, CPU_PORT)
+            (switch,) = stub.GetSwitches(pb.GetSwitchesRequest()).switches
+            assert switch.packet_in.packets_per_second == rate
+            assert sum(queue.peak_packets for queue in cpu.queues) <= 256  # no more ever waits
+            assert cpu.drops["queue_full"] > 0
