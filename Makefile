@@ -7,7 +7,7 @@ PY    := $(VENV)/bin/python
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test unit lint format p4 proto bench bench-host bench-switch bench-sim bench-fabric soak paper clean
+.PHONY: help install demo run test unit lint format p4 proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak paper clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
@@ -57,7 +57,7 @@ proto: ## Generate the gRPC code of controller and switch (only needed after cha
 	@scripts/install dev
 	@$(PY) -m grpc_tools.protoc -I . --python_out=. --grpc_python_out=. --pyi_out=. controller/proto/*.proto p4runtime_shim/proto/*.proto
 
-bench: bench-host bench-switch bench-sim bench-fabric ## * Run all benchmarks
+bench: bench-host bench-switch bench-sim bench-fabric bench-map ## * Run all benchmarks
 
 bench-host: ## * Measure the MRC NIC
 	@scripts/install runtime
@@ -74,6 +74,10 @@ bench-sim: ## Measure the simulated world
 bench-fabric: ## * Measure the bring-up of a fabric
 	@scripts/install runtime
 	@$(PY) -m benchmarks fabric $(ARGS)
+
+bench-map: ## * Measure how fast the path map names what is broken
+	@scripts/install runtime
+	@$(PY) -m benchmarks map $(ARGS)
 
 clean: ## * Remove whatever a crashed run left: interfaces, namespaces, processes
 	@scripts/install runtime

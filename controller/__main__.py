@@ -19,7 +19,9 @@ import grpc
 from controller.errors import ControllerError
 from controller.fleet import Fleet
 from controller.links import FabricLinks
+from controller.path_map.service import PathMapService
 from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
+from controller.proto.path_map_v1_pb2_grpc import add_PathMapServicer_to_server
 from controller.service import ControllerService
 from p4src import BUILD
 from topologies import loader
@@ -40,29 +42,47 @@ _STOP_GRACE_S = 0.2
 @click.option(
     "--socket", "socket_path", required=True, type=click.Path(path_type=Path), help="UNIX socket to serve on."
 )
+@click.option(
+    "--agents", default="", help="UNIX socket of the hosts' agents; {name} in it stands for each host's name."
+)
 @click.option("--ready-fd", type=int, help="Descriptor to write a line to when all switches are verified.")
 @click.option("--ready-timeout", default=60.0, show_default=True, help="Seconds to wait for that.")
 @click.option("--p4", "p4_build", default=BUILD, show_default=True, type=click.Path(path_type=Path), help="P4 build.")
 def main(
-    fabric_file: Path, switches: str, socket_path: Path, ready_fd: int | None, ready_timeout: float, p4_build: Path
+    fabric_file: Path,
+    switches: str,
+    socket_path: Path,
+    agents: str,
+    ready_fd: int | None,
+    ready_timeout: float,
+    p4_build: Path,
 ) -> None:
     """Program the switches of a fabric over P4Runtime and serve faults, links and status on a UNIX socket."""
     try:
         fabric = loader.load_file(fabric_file)
-        asyncio.run(_serve(fabric, switches, socket_path, ready_fd, ready_timeout, p4_build))
+        asyncio.run(_serve(fabric, switches, agents, socket_path, ready_fd, ready_timeout, p4_build))
     except (ControllerError, FabricError) as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from None
 
 
 async def _serve(
-    fabric: Fabric, switches: str, socket_path: Path, ready_fd: int | None, ready_timeout: float, p4_build: Path
+    fabric: Fabric,
+    switches: str,
+    agents: str,
+    socket_path: Path,
+    ready_fd: int | None,
+    ready_timeout: float,
+    p4_build: Path,
 ) -> None:
     fleet = Fleet(fabric, switches, p4info=p4_build / "fabric.p4info.txtpb", p4blob=p4_build / "fabric.json")
     links = FabricLinks(fabric)
     server = grpc.aio.server()
     add_service: Any = add_ControllerServicer_to_server  # generated without types
     add_service(ControllerService(fabric, fleet, links), server)
+    path_map = PathMapService(fabric, agents)
+    add_map: Any = add_PathMapServicer_to_server
+    add_map(path_map, server)
     socket_path.unlink(missing_ok=True)
     server.add_insecure_port(f"unix:{socket_path}")
     stopping = asyncio.Event()
@@ -79,6 +99,7 @@ async def _serve(
         await stop
     finally:
         await server.stop(_STOP_GRACE_S)
+        await path_map.close()
         await fleet.stop()
         await links.close()
         socket_path.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.rundir import RunDirectory
 
 
-def arguments(fabric_file: Path, switches: str, socket: Path) -> tuple[str, ...]:
+def arguments(fabric_file: Path, switches: str, socket: Path, *, agents: str = "") -> tuple[str, ...]:
     """Command line of a controller that reports on a descriptor when every switch is verified."""
     return (
         *(sys.executable, "-m", "controller"),
@@ -20,9 +20,11 @@ def arguments(fabric_file: Path, switches: str, socket: Path) -> tuple[str, ...]
         *("--switches", switches),
         *("--socket", str(socket)),
         *("--ready-fd", READY_FD),
+        *(("--agents", agents) if agents else ()),
     )
 
 
 def companion(run: RunDirectory, switches: str) -> Command:
     """The controller of a fabric that is being brought up."""
-    return Command("controller", arguments(run.fabric_file, switches, run.controller_socket))
+    agents = str(run.host_socket("{name}"))
+    return Command("controller", arguments(run.fabric_file, switches, run.controller_socket, agents=agents))

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from controller.client import ControllerClient
 from controller.command import companion
+from controller.path_map.client import PathMapClient
 from topologies.emulation.build import Emulation, emulated
 from topologies.emulation.processes import Child
 from topologies.fabric import Fabric
@@ -74,9 +74,9 @@ class EmulatedWorld:
         with self.controller() as client:
             return client.link_up(link).began_at_ns
 
-    def controller(self) -> ControllerClient:
-        """A client of the controller, to be closed (a context manager)."""
-        return ControllerClient(self.emulation.controller_socket)
+    def controller(self) -> PathMapClient:
+        """A client of the controller and its path map, to be closed (a context manager)."""
+        return PathMapClient(self.emulation.controller_socket)
 
 
 class WorkerChild:

@@ -2,8 +2,8 @@
 
 A probe counts as lost when its receiver has reported a while (`grace`) after its sender, and has not seen it. So
 neither clocks nor rounds need to agree, and while a receiver is silent nothing is held against the way to it: after
-`patience` the probe is forgotten. One that turns up later than that is put right afterwards, so that a machine that
-stood still leaves no trace.
+`patience`, or when the receiver has been away for half of that, the probe is forgotten. One that turns up later than
+that is put right afterwards, so that a machine that stood still leaves no trace.
 """
 
 from __future__ import annotations
@@ -79,9 +79,13 @@ class ProbeHistory:
         """When a host last reported."""
         return self._heard.get(host)
 
-    def absorb(self, host: str, report: ProbeReport, now: int) -> None:
-        """A host's agent has reported."""
-        self._heard[host] = now
+    def absorb(self, host: str, report: ProbeReport, now: int, asked: int | None = None) -> None:
+        """A host's agent has reported; it was asked for it at `asked` (`now`, if that took no time)."""
+        heard = now if asked is None else asked
+        if not report.probing or heard > self._heard.get(host, heard) + self._patience // 2:
+            # It was away: what came meanwhile may have been seen by nobody.
+            self._waiting = deque(sent for sent in self._waiting if sent.receiver != host)
+        self._heard[host] = heard
         known = (1 << len(self._plan.routes[host])) - 1
         for sent in report.sent:
             for receiver, paths in self._receivers[host].items():

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.path_map.suspects import Direction, Floats, Part, PlaneModel
+from controller.path_map.suspects import Floats, PlaneModel
+from controller.path_map.values import Direction, Part
 
 PRICES = {Part.NIC_T0: 14.0, Part.T0_T1: 14.0, Part.SWITCH: 15.0, Part.PATH: 20.0}  # nats
 ONE_WAY_PRICE = 1.0  # more, for blaming one direction only

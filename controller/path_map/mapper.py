@@ -21,7 +21,8 @@ import numpy as np
 
 from controller.path_map.history import ProbeHistory
 from controller.path_map.inference import ONE_WAY_PRICE, Finding, PlaneInference
-from controller.path_map.suspects import Direction, Floats, Part, PlaneModel, plane_models
+from controller.path_map.suspects import Floats, PlaneModel, plane_models
+from controller.path_map.values import Direction, Verdict
 from mrc_host.probing import ProbeReport
 from topologies.probe_plan import FabricProbePlan
 
@@ -31,6 +32,7 @@ HEAL = 7.0  # nats, odds of about 1 to 1000
 SURE = 3.0  # nats, odds of 1 to 20: for the direction of a loss
 _NOISE_SHARE = 0.6  # of the routes, the best: noise is what these lose
 _LEAST_RIVAL = 0.1
+_MOST_TO_HEAL = 1.6  # strength of 80 % loss: one probe that came through a dead link does not make it healthy
 _LOOKS = 8  # at each span, within its length
 
 
@@ -50,24 +52,6 @@ class MapSettings:
     measurable: float = 3.0
     noise: float = 3e-4
     most_noise: float = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Something is to blame since `since`: `loss` is the share of packets lost at it in the directions named.
-
-    `confidence` (0 to 1) is the probability that it is this one rather than a rival; `rivals` names those that the
-    probes cannot well tell from it. `direction` is None where it cannot be told.
-    """
-
-    part: Part
-    name: str
-    plane: int
-    direction: Direction | None
-    loss: float
-    confidence: float
-    since: int
-    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +96,9 @@ class PathMap:
         self.history = ProbeHistory(plan, grace_ns=s.grace, patience_ns=s.patience, keep_ns=max(s.spans))
         self._planes = tuple(_Plane(model, self.history, s) for model in plane_models(plan))
 
-    def absorb(self, host: str, report: ProbeReport, now: int) -> None:
-        """A host's agent has reported."""
-        self.history.absorb(host, report, now)
+    def absorb(self, host: str, report: ProbeReport, now: int, asked: int | None = None) -> None:
+        """A host's agent has reported; it was asked for it at `asked` (`now`, if that took no time)."""
+        self.history.absorb(host, report, now, asked)
 
     def update(self, now: int) -> tuple[Verdict, ...]:
         """Judge the probes that are due and think again; returns the verdicts."""
@@ -192,10 +176,11 @@ class _Plane:
     def _healed(self, known: _Known, spans: Sequence[_Evidence]) -> bool:
         """End a verdict on something that works again, and forget what it did."""
         risk = self._inference.risk(self._others(known), spans[0].noise)
+        strength = min(known.strength, _MOST_TO_HEAL)
         for since, sent, lost, _noise in spans:
             if since < known.verdict.since and since != spans[0].since:
                 return False
-            if self._inference.change(known.number, known.strength, sent, lost, risk) < -HEAL:
+            if self._inference.change(known.number, strength, sent, lost, risk) < -HEAL:
                 self._forget(known, since)
                 return True
         return False

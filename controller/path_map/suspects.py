@@ -6,33 +6,16 @@ it carries others well. Each has one unknown, its loss. Planes share nothing, so
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.path_map.values import Direction, Part
 from topologies.fabric import LinkKind
 from topologies.probe_plan import Crossing, FabricProbePlan, ProbeRoute
 
 Floats = NDArray[np.float64]
-
-
-class Part(enum.Enum):
-    """What kind of thing is to blame."""
-
-    NIC_T0 = "nic-t0"  # a NIC's link, its port and transceiver included
-    T0_T1 = "t0-t1"
-    SWITCH = "switch"
-    PATH = "path"
-
-
-class Direction(enum.Enum):
-    """Which way packets are lost on a link: up is away from the NIC, or from the T0 to the T1."""
-
-    BOTH = "both"
-    UP = "up"
-    DOWN = "down"
 
 
 @dataclass(frozen=True, slots=True)

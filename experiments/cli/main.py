@@ -12,6 +12,7 @@ from experiments.cli.clean import clean
 from experiments.cli.compare import compare
 from experiments.cli.demo import demo
 from experiments.cli.doctor import doctor
+from experiments.cli.map_command import path_map
 from experiments.cli.paper import paper
 from experiments.cli.plan import plan
 from experiments.cli.run import run as run_experiment
@@ -44,7 +45,7 @@ def group(context: click.Context, traceback: bool) -> None:
     context.obj = {"traceback": traceback}
 
 
-for command in (demo, run_experiment, sweep, compare, paper, plan, shell, clean, doctor):
+for command in (demo, run_experiment, sweep, compare, paper, plan, shell, path_map, clean, doctor):
     group.add_command(command)
 
 

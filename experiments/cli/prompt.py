@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.errors import ControllerError
-from experiments.cli import fault_command
+from experiments.cli import fault_command, map_command
 from experiments.emulation import EmulatedWorld
 from experiments.errors import ExperimentError
 from experiments.perf.prompt import PerfCommands
@@ -86,6 +86,13 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         fault path EV [PERCENT [FROM [TO]]] | fault list | fault clear ID|all
         """
         self._guarded(self._fault, line, "fault t0-0:t1-2@p1 down", 1, 5)
+
+    def do_map(self, line: str) -> None:
+        """Show which links and switches lose packets, as the hosts' probes tell.
+
+        map [SECONDS] | map rate NUMBER | map deny | map allow | map stop
+        """
+        self._guarded(self._map, line, map_command.EXAMPLE, 0, 2)
 
     def _write(self, source: str, destination: str, size: str) -> None:
         nbytes = parse_size(size)
@@ -162,6 +169,10 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     def _fault(self, *words: str) -> None:
         with self._world.controller() as controller:
             self._say(fault_command.carry_out(controller, words))
+
+    def _map(self, *words: str) -> None:
+        with self._world.controller() as controller:
+            map_command.carry_out(controller, self._world.fabric, words, self._say)
 
     # Completion of names
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from controller.path_map.mapper import PathMap, Verdict
+from controller.path_map.mapper import PathMap
+from controller.path_map.values import Verdict
 from simulation.seeds import derive
 from simulation.world import SimulatedWorld
 

@@ -10,8 +10,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controller.path_map.mapper import SECOND, MapSettings, PathMap, Verdict
-from controller.path_map.suspects import Direction, path_name
+from controller.path_map.mapper import SECOND, MapSettings, PathMap
+from controller.path_map.suspects import path_name
+from controller.path_map.values import Direction, Verdict
 from experiments.path_map.simulated import watch
 from simulation.fault_kinds import Fault, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
 from simulation.seeds import generator

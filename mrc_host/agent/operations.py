@@ -277,8 +277,9 @@ def probe(server: AgentServer, session: Session, arguments: Arguments, fds: list
 
 
 def start_probing(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
-    """Send path probes by `plan`, whoever asked for others before; this outlives the client."""
+    """Send path probes by `plan`, whoever asked for others before, for as long as this client is connected."""
     server.nic.control.start_probing(from_json(ProbePlan, arguments.get("plan"), "plan"), server.clock())
+    server.probing_session = session
 
 
 def stop_probing(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:

@@ -65,6 +65,7 @@ class AgentServer:
         self.clock = clock
         self.ports = ports
         self.owners: dict[int, Session] = {}  # of completion queues
+        self.probing_session: Session | None = None  # for whom the NIC sends path probes
         self.recent_events: deque[dict[str, Any]] = deque(maxlen=RECENT_EVENTS)
         self._sessions: dict[Session, None] = {}
         self._waiting: set[Session] = set()  # those with posts that the NIC had no room for
@@ -157,6 +158,9 @@ class AgentServer:
     def _on_closed(self, session: Session) -> None:
         self._sessions.pop(session, None)
         self._waiting.discard(session)
+        if session is self.probing_session:
+            self.probing_session = None
+            self.nic.control.stop_probing()
         self.owners = {cq: owner for cq, owner in self.owners.items() if owner is not session}
         self._accept_more(True)
 

@@ -18,8 +18,8 @@ LOOP, ONE_WAY = (
 )
 
 
-def history() -> ProbeHistory:
-    return ProbeHistory(PLAN, grace_ns=10, patience_ns=100, keep_ns=1000)
+def history(patience: int = 100) -> ProbeHistory:
+    return ProbeHistory(PLAN, grace_ns=10, patience_ns=patience, keep_ns=1000)
 
 
 def address(host: str) -> bytes:
@@ -64,6 +64,16 @@ def test_nothing_is_held_against_the_way_to_a_receiver_that_is_silent() -> None:
     assert counts(h, ONE_WAY) == (0, 0)
 
 
+def test_what_came_while_a_receiver_was_away_is_forgotten() -> None:
+    for away in (ProbeReport(False), ProbeReport(True)):  # it began anew, or it was silent for long
+        h = history(patience=1000)
+        h.absorb("h2", ProbeReport(True), 0)
+        h.absorb("h1", sent(1 << ONE_WAY), 10)
+        h.absorb("h2", away, 30 if not away.probing else 600)
+        h.judge(600)
+        assert counts(h, ONE_WAY) == (0, 0)
+
+
 def test_a_probe_that_turns_up_late_is_put_right() -> None:
     h = history()
     h.absorb("h1", sent(), 0)
@@ -79,7 +89,7 @@ def test_a_probe_that_turns_up_late_is_put_right() -> None:
 
 
 def test_rounds_are_told_apart_and_old_ones_leave() -> None:
-    h = history()
+    h = history(4000)
     for number, now in ((0, 0), (1, 100), (2, 1500)):
         h.absorb("h1", sent(1 << ONE_WAY, number), now)
         h.absorb("h2", arrived("h1", 1 << ONE_WAY, number) if number != 1 else ProbeReport(True), now + 10)
@@ -89,7 +99,7 @@ def test_rounds_are_told_apart_and_old_ones_leave() -> None:
 
 
 def test_erasing_forgets_some_routes_up_to_a_time() -> None:
-    h = history()
+    h = history(4000)
     for number in range(3):
         h.absorb("h1", sent(ALL, number), 100 * number)
         for host in ("h1", "h2"):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from controller.path_map.inference import PlaneInference
-from controller.path_map.suspects import Direction, Part, PlaneModel, Suspect, plane_models
+from controller.path_map.suspects import PlaneModel, Suspect, plane_models
+from controller.path_map.values import Direction, Part
 from topologies.clos import multi_plane_clos
 from topologies.probe_plan import probe_plan
 

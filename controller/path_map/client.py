@@ -1,0 +1,42 @@
+"""The controller's client with the path map's commands.
+
+with PathMapClient("/run/mrc/demo/controller.sock") as controller:
+    controller.start_map()
+    ...
+    for verdict in controller.path_map().verdicts:
+        print(verdict.name, verdict.loss)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.client import ControllerClient
+from controller.path_map.service import unpack
+from controller.path_map.values import MapState
+from controller.proto import path_map_v1_pb2 as pb
+from controller.proto import path_map_v1_pb2_grpc as pb_grpc
+
+
+class PathMapClient(ControllerClient):
+    """A connection to the controller, as :class:`ControllerClient`."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        stub: Any = pb_grpc.PathMapStub  # generated without types
+        self._map = stub(self._channel)
+
+    def __enter__(self) -> PathMapClient:
+        return self
+
+    def start_map(self, rate: float = 0.0, *, feed: bool = False) -> MapState:
+        """Start mapping with `rate` probes a second, link and direction (0: the default), or change rate and feed."""
+        return unpack(self._call(self._map.Start, pb.StartRequest(rate=rate, feed=feed)))
+
+    def stop_map(self) -> MapState:
+        """Stop mapping, and allow what the map has denied."""
+        return unpack(self._call(self._map.Stop, pb.StopRequest()))
+
+    def path_map(self) -> MapState:
+        """The map as it is."""
+        return unpack(self._call(self._map.Get, pb.GetRequest()))

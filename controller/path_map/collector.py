@@ -1,0 +1,155 @@
+"""Keeps the map of a running fabric: asks all agents again and again, thinks, and feeds the denylists if told to.
+
+Agents are asked in threads, because their connections block; everything else happens in the caller's asyncio loop. An
+agent that is slow or gone delays nobody else. On stopping, probes end and the entropy values that were forbidden here
+are allowed again. Those that somebody else had forbidden are left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar
+
+from controller.errors import ControllerError
+from controller.path_map.agents import ProbingAgent
+from controller.path_map.denylist import DeniedEv, paths_to_deny
+from controller.path_map.mapper import SECOND, PathMap
+from controller.path_map.values import LinkHealth, MapState
+from mrc_host.errors import MrcError
+from topologies import addressing
+from topologies.fabric import Fabric
+from topologies.probe_plan import DEFAULT_RATE, FabricProbePlan, probe_plan
+
+T = TypeVar("T")
+POLL_S = 0.2
+_RECENT = 10 * SECOND  # for the health of links
+_MOST_THREADS = 32
+
+
+class Collector:
+    """Maps `fabric`. `sockets` is the path of an agent's UNIX socket with ``{name}`` for its host."""
+
+    def __init__(self, fabric: Fabric, sockets: str) -> None:
+        self._fabric = fabric
+        self._sockets = sockets
+        self._session: _Session | None = None
+        self._changing = asyncio.Lock()
+
+    async def start(self, rate: float = DEFAULT_RATE, *, feed: bool = False) -> None:
+        """Map from now on; if that is so already with this rate, only `feed` changes. FabricError, ControllerError."""
+        if not self._sockets:
+            raise ControllerError("The controller was not told where the hosts' agents are: start it with --agents.")
+        async with self._changing:
+            if self._session is not None and self._session.plan.rate != rate:
+                await self._session.stop()
+                self._session = None
+            if self._session is None:
+                self._session = _Session(self._fabric, self._sockets, probe_plan(self._fabric, rate=rate))
+            self._session.feeding = feed
+
+    async def stop(self) -> None:
+        """Map no more; what was forbidden is allowed again. Does nothing when there is no map."""
+        async with self._changing:
+            if self._session is not None:
+                await self._session.stop()
+                self._session = None
+
+    def state(self) -> MapState:
+        """The map as it is now."""
+        return MapState(running=False) if self._session is None else self._session.state()
+
+
+class _Session:
+    """Mapping with one plan, from its making until :meth:`stop`."""
+
+    def __init__(self, fabric: Fabric, sockets: str, plan: FabricProbePlan) -> None:
+        self.plan = plan
+        self.feeding = False
+        self._fabric = fabric
+        self._map = PathMap(plan)
+        self._began = time.monotonic_ns()
+        first = secrets.randbits(16) << 16  # rounds of a map before this one are told apart
+        self._agents = {host: ProbingAgent(sockets.format(name=host), plan.of(host, first)) for host in plan.routes}
+        self._addresses = {nic.name: addressing.nic_address(fabric, nic).packed for nic in fabric.nics}
+        self._pool = ThreadPoolExecutor(min(_MOST_THREADS, len(self._agents)), thread_name_prefix="path-map")
+        self._denied: dict[str, set[DeniedEv]] = {host: set() for host in self._agents}  # by us
+        self._foreign: dict[str, set[tuple[bytes, int]]] = {}  # forbidden by others before us
+        self._wanted: frozenset[DeniedEv] = frozenset()
+        self._tasks = [asyncio.create_task(self._follow(host)) for host in self._agents]
+        self._tasks.append(asyncio.create_task(self._think()))
+
+    async def stop(self) -> None:
+        """End everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._wanted = frozenset()
+        for host, agent in self._agents.items():
+            with contextlib.suppress(MrcError):
+                await self._feed(host)
+            await self._blocking(agent.close)
+        self._pool.shutdown(wait=False)
+
+    def state(self) -> MapState:
+        """The map as it is now; times count from its beginning."""
+        now = time.monotonic_ns()
+        counts = self._map.link_counts(now - _RECENT)
+        verdicts = tuple(replace(verdict, since=verdict.since - self._began) for verdict in self._map.verdicts)
+        return MapState(
+            running=True,
+            rate=self.plan.rate,
+            round_s=self.plan.round_ns / SECOND,
+            seconds=(now - self._began) / SECOND,
+            verdicts=verdicts,
+            links=tuple(LinkHealth(name, count.sent, count.lost) for name, count in counts.items()),
+            silent=self._map.silent_hosts(now) if now - self._began > self._map.settings.silent else (),
+            feeding=self.feeding,
+            denied=sum(map(len, self._denied.values())),
+        )
+
+    async def _follow(self, host: str) -> None:
+        """Ask one agent for its reports, for ever."""
+        agent = self._agents[host]
+        while True:
+            with contextlib.suppress(MrcError):
+                asked = time.monotonic_ns()
+                report = await self._blocking(agent.report)
+                self._map.absorb(host, report, time.monotonic_ns(), asked)
+                if self.feeding or self._denied[host]:
+                    await self._feed(host)
+            await asyncio.sleep(POLL_S)
+
+    async def _think(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            verdicts = self._map.update(time.monotonic_ns())
+            self._wanted = paths_to_deny(self._fabric, verdicts) if self.feeding else frozenset()
+
+    async def _feed(self, host: str) -> None:
+        """Bring a host's denylist up to what is wanted."""
+        agent, ours = self._agents[host], self._denied[host]
+        wanted = {path for path in self._wanted if path[0] == host}
+        if wanted == ours:
+            return
+        if host not in self._foreign:
+            self._foreign[host] = await self._blocking(agent.denied)
+        foreign = self._foreign[host]
+        for paths, denied in ((wanted - ours, True), (ours - wanted, False)):
+            evs = {path: (self._addresses[path[1]], path[2]) for path in paths}
+            chosen = [ev for ev in evs.values() if ev not in foreign]
+            if chosen:
+                await self._blocking(functools.partial(agent.set_denied, chosen, denied))
+            if denied:
+                ours |= paths
+            else:
+                ours -= paths
+
+    async def _blocking(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)

@@ -1,0 +1,55 @@
+"""From verdicts to the entropy values that hosts should not use, and back when a verdict ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from controller.path_map.values import Direction, Part, Verdict
+from topologies.fabric import Fabric
+from topologies.paths import destination
+from topologies.probe_plan import Crossing, data_path
+
+DeniedEv = tuple[str, str, int]
+"""A host, the host it sends to, and an entropy value."""
+
+
+def paths_to_deny(fabric: Fabric, verdicts: Iterable[Verdict]) -> frozenset[DeniedEv]:
+    """Every path of data over something that is to blame, in the direction that is.
+
+    A pair of hosts that would have no path left keeps all of its paths: some of what it sends may arrive, and there is
+    nothing better. A verdict on a single path forbids just that.
+    """
+    crossings: set[Crossing] = set()
+    switches: set[str] = set()
+    single: set[str] = set()
+    for verdict in verdicts:
+        if verdict.part is Part.SWITCH:
+            switches.add(verdict.name)
+        elif verdict.part is Part.PATH:
+            single.add(verdict.name)
+        else:
+            if verdict.direction is not Direction.DOWN:
+                crossings.add(Crossing(verdict.name, True))
+            if verdict.direction is not Direction.UP:
+                crossings.add(Crossing(verdict.name, False))
+    if not (crossings or switches or single):
+        return frozenset()
+    return frozenset(_over(fabric, crossings, switches, single))
+
+
+def _over(
+    fabric: Fabric, crossings: Collection[Crossing], switches: Collection[str], single: Collection[str]
+) -> Iterable[DeniedEv]:
+    for nic in fabric.nics:
+        for peer in fabric.nics:
+            if peer == nic:
+                continue
+            route = destination(fabric, nic, peer)
+            bad = []
+            for ev in route.evs:
+                crossed, passed = data_path(nic, peer, route.template.plane(ev), route.template.uplink(ev))
+                own = f"{nic.name}->{peer.name} peer {ev:#06x}"
+                if own in single or any(c in crossings for c in crossed) or any(s in switches for s in passed):
+                    bad.append(ev)
+            if len(bad) < len(route.evs):
+                yield from ((nic.name, peer.name, ev) for ev in bad)

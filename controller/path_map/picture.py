@@ -1,0 +1,67 @@
+"""The map as text: one table a plane, T0s down and T1s across, then what is to blame in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.path_map.values import Direction, MapState, Part, Verdict
+from topologies.fabric import Fabric, Tier
+
+SECOND = 1_000_000_000
+_ARROWS = {Direction.BOTH: "", Direction.UP: "^", Direction.DOWN: "v", None: "?"}
+_PARTS = {Part.NIC_T0: "NIC-T0 link", Part.T0_T1: "T0-T1 link", Part.SWITCH: "switch", Part.PATH: "path"}
+_WAYS = {
+    Part.NIC_T0: {Direction.UP: " towards the T0", Direction.DOWN: " towards the NIC"},
+    Part.T0_T1: {Direction.UP: " towards the T1", Direction.DOWN: " towards the T0"},
+}
+
+
+def draw(fabric: Fabric, state: MapState) -> str:
+    """Everything that is known, for people."""
+    if not state.running:
+        return "there is no path map: 'map' starts one"
+    lines = [
+        f"path map of {fabric.name}: {state.rate:g} probes/s a link and direction, a round takes {state.round_s:.2f} s,"
+        f" mapped for {state.seconds:.0f} s"
+    ]
+    for plane in range(fabric.planes):
+        lines += ["", *_plane(fabric, state, plane)]
+    lines += ["", *(describe(verdict) for verdict in state.verdicts)]
+    if not state.verdicts:
+        lines.append("nothing is to blame" if any(link.sent for link in state.links) else "no probes are judged yet")
+    lines += [f"the agent of {host} does not answer" for host in state.silent]
+    if state.feeding or state.denied:
+        lines.append(
+            f"denylists: {state.denied} entropy values denied{'' if state.feeding else ', being allowed again'}"
+        )
+    return "\n".join(lines)
+
+
+def describe(verdict: Verdict) -> str:
+    """A verdict as a sentence."""
+    share = "all" if verdict.loss > 0.985 else f"{verdict.loss:.1%}"
+    way = _WAYS.get(verdict.part, {}).get(verdict.direction, "") if verdict.direction else ", direction unclear"
+    text = f"{verdict.name} ({_PARTS[verdict.part]}) loses {share}{way}"
+    text += f", since {verdict.since / SECOND:.1f} s, sure to {verdict.confidence:.0%}"
+    return text + (f"; or else {', '.join(verdict.rivals)}" if verdict.rivals else "")
+
+
+def _plane(fabric: Fabric, state: MapState, plane: int) -> Iterator[str]:
+    t1s = [switch.name.partition("@")[0] for switch in fabric.tier(Tier.T1, plane)]
+    blamed = {verdict.name: verdict for verdict in state.verdicts if verdict.plane == plane}
+    seen = {link.name for link in state.links if link.sent}
+
+    def cell(link: str, *switches: str) -> str:
+        for name in (link, *switches):
+            if name in blamed:
+                verdict = blamed[name]
+                return f"{verdict.loss:.0%}{_ARROWS[verdict.direction]}{'' if name == link else '*'}"
+        return "ok" if link in seen else "-"
+
+    width = max(7, *(len(name) + 1 for name in t1s)) if t1s else 7
+    yield f"plane {plane}".ljust(9) + "".join(name.ljust(width) for name in t1s) + "NICs"
+    for t0 in fabric.tier(Tier.T0, plane):
+        short = t0.name.partition("@")[0]
+        cells = [cell(f"{short}:{t1}@p{plane}", t0.name, f"{t1}@p{plane}") for t1 in t1s]
+        nics = "  ".join(f"{nic.name} {cell(f'{nic.name}@p{plane}', t0.name)}" for nic in fabric.nics_of(t0.index))
+        yield short.ljust(9) + "".join(text.ljust(width) for text in cells) + nics

@@ -1,0 +1,69 @@
+"""What the map tells its users; the same values on both sides of the service."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Part(enum.Enum):
+    """What kind of thing is to blame."""
+
+    NIC_T0 = "nic-t0"  # a NIC's link, its port and transceiver included
+    T0_T1 = "t0-t1"
+    SWITCH = "switch"
+    PATH = "path"
+
+
+class Direction(enum.Enum):
+    """Which way packets are lost on a link: up is away from the NIC, or from the T0 to the T1."""
+
+    BOTH = "both"
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Something is to blame since `since`: `loss` is the share of packets lost at it in the directions named.
+
+    `confidence` (0 to 1) is the probability that it is this one rather than a rival; `rivals` names those that the
+    probes cannot well tell from it. `direction` is None where it cannot be told.
+    """
+
+    part: Part
+    name: str
+    plane: int
+    direction: Direction | None
+    loss: float
+    confidence: float
+    since: int
+    rivals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkHealth:
+    """Probes over a link in the last seconds, and how many of these were lost, wherever on their way."""
+
+    name: str
+    sent: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapState:
+    """The map as it is: `seconds` since mapping began, verdicts (`since` in ns on the same scale), links' health.
+
+    `silent` are hosts whose agents do not answer. `feeding` tells whether verdicts go to the hosts' denylists, `denied`
+    how many entropy values are forbidden for that reason, over all pairs of hosts.
+    """
+
+    running: bool
+    rate: float = 0.0
+    round_s: float = 0.0
+    seconds: float = 0.0
+    verdicts: tuple[Verdict, ...] = ()
+    links: tuple[LinkHealth, ...] = ()
+    silent: tuple[str, ...] = ()
+    feeding: bool = False
+    denied: int = 0

@@ -1,0 +1,122 @@
+"""The mapper against a fabric of pure arithmetic: which probes arrive is decided here, one report a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controller.path_map.mapper import SECOND, PathMap
+from controller.path_map.values import Direction
+from mrc_host.probing import ProbeReport, ProbesArrived, ProbesSent
+from topologies import addressing
+from topologies.clos import multi_plane_clos
+from topologies.fabric import Fabric
+from topologies.probe_plan import Crossing, ProbeRoute, probe_plan
+
+STEP = SECOND // 2
+
+
+class Field:
+    """Hosts that send one round a step; `passes` decides about each probe."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.plan = probe_plan(fabric)
+        self.map = PathMap(self.plan)
+        self.passes: Callable[[ProbeRoute], bool] = lambda route: True
+        self.silent: set[str] = set()
+        self.now = 0
+        self.number = 0
+
+    def step(self) -> list[str]:
+        """One round; returns the names of what is to blame."""
+        self.now += STEP
+        self.number += 1
+        arrived: dict[str, list[ProbesArrived]] = {host: [] for host in self.plan.routes}
+        for host, routes in self.plan.routes.items():
+            address = addressing.nic_address(self.plan.fabric, self.plan.fabric.nic(host)).packed
+            for number, route in enumerate(routes):
+                if host not in self.silent and self.passes(route):
+                    arrived[route.target].append(ProbesArrived(address, self.number, 1 << number))
+        for host, routes in self.plan.routes.items():
+            if host not in self.silent:
+                sent = (ProbesSent(self.number, (1 << len(routes)) - 1),)
+                self.map.absorb(host, ProbeReport(True, sent, tuple(arrived[host])), self.now)
+        return [verdict.name for verdict in self.map.update(self.now)]
+
+    def steps(self, count: int) -> list[list[str]]:
+        return [self.step() for _ in range(count)]
+
+
+def cut(*crossings: Crossing) -> Callable[[ProbeRoute], bool]:
+    return lambda route: not any(crossing in crossings for crossing in route.crossings)
+
+
+def test_a_cut_is_named_once_seen_twice_and_released_when_it_heals() -> None:
+    field = Field(multi_plane_clos())
+    assert not any(field.steps(10))
+    field.passes = cut(Crossing("t0-1:t1-3@p0", True), Crossing("t0-1:t1-3@p0", False))
+    named = field.steps(6)
+    assert named[-1] == ["t0-1:t1-3@p0"]
+    assert {name for names in named for name in names} == {"t0-1:t1-3@p0"}
+    (verdict,) = field.map.verdicts
+    assert verdict.loss > 0.99
+    assert verdict.confidence > 0.98
+    assert verdict.direction is Direction.BOTH
+    field.passes = cut()
+    assert field.steps(4)[-1] == []
+    assert not any(field.steps(20)), "nobody is blamed for the past"
+
+
+def test_each_direction_of_a_link_is_told() -> None:
+    for upward, way in ((True, Direction.UP), (False, Direction.DOWN)):
+        for link in ("h3@p1", "t0-0:t1-0@p0"):
+            field = Field(multi_plane_clos())
+            field.passes = cut(Crossing(link, upward))
+            field.steps(6)
+            assert [(v.name, v.direction) for v in field.map.verdicts] == [(link, way)]
+
+
+def test_a_host_that_does_not_answer_is_said_to_be_silent_and_nothing_else_is_blamed() -> None:
+    field = Field(multi_plane_clos())
+    field.steps(4)
+    field.silent = {"h2"}
+    assert not any(field.steps(20))
+    assert field.map.silent_hosts(field.now) == ("h2",)
+    field.silent = set()
+    assert not any(field.steps(4))
+    assert field.map.silent_hosts(field.now) == ()
+
+
+def test_what_cannot_be_told_apart_is_named_with_its_rivals_after_a_while() -> None:
+    field = Field(multi_plane_clos(planes=1, t0=1, t1=2, hosts=1))
+    field.passes = lambda route: "t1-1@p0" not in route.switches
+    names = field.steps(3)
+    assert not any(names)
+    assert field.steps(8)[-1] in (["t1-1@p0"], ["t0-0:t1-1@p0"])
+    (verdict,) = field.map.verdicts
+    assert {verdict.name, *verdict.rivals} == {"t1-1@p0", "t0-0:t1-1@p0"}
+
+
+def test_a_link_that_loses_is_not_hidden_by_one_that_is_cut_beside_it() -> None:
+    field = Field(multi_plane_clos())
+    dead, half = "t0-0:t1-1@p0", "h2@p0"
+    turn = [0]
+
+    def passes(route: ProbeRoute) -> bool:
+        crossed = {crossing.link for crossing in route.crossings}
+        turn[0] += half in crossed
+        return dead not in crossed and not (half in crossed and turn[0] % 3 == 0)
+
+    field.passes = passes
+    assert sorted(field.steps(12)[-1]) == sorted([dead, half])
+
+
+def test_health_of_links_counts_what_crossed_them() -> None:
+    field = Field(multi_plane_clos())
+    field.passes = cut(Crossing("h1@p0", True))
+    field.steps(5)
+    counts = field.map.link_counts(0)
+    own = sum(any(c.link == "h1@p0" for c in route.crossings) for route in field.plan.all_routes)
+    judged = counts["h1@p0"].sent / own
+    assert judged == 4, "the last round is still open"
+    assert 0 < counts["h1@p0"].lost < counts["h1@p0"].sent
+    assert counts["h3@p1"].lost == 0

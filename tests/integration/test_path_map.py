@@ -1,0 +1,114 @@
+"""The path map of a fabric that is really up: cuts get their names, heal, and feed the denylists under traffic."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from controller.path_map.client import PathMapClient
+from controller.path_map.values import MapState, Part
+from experiments.emulation import EmulatedWorld, running
+from experiments.workloads.verified_write import Transfer
+from mrc_host import verbs
+from mrc_host.agent.connection import AgentConnection
+from mrc_host.values import PathState
+from tests.integration.names import own
+from topologies.clos import multi_plane_clos
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
+
+UPLINK, NIC = "t0-0:t1-1@p0", "h2@p1"
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[EmulatedWorld]:
+    fabric = multi_plane_clos(own("map"), planes=2, t0=2, t1=2, hosts=4, rate_bps=20_000_000)
+    with running(fabric) as found:
+        yield found
+
+
+@pytest.fixture
+def controller(world: EmulatedWorld) -> Iterator[PathMapClient]:
+    with world.controller() as client:
+        yield client
+        client.clear_all()
+        client.stop_map()
+
+
+def wait(controller: PathMapClient, holds: Callable[[MapState], bool]) -> MapState:
+    """The map as soon as something holds of it."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        state = controller.path_map()
+        if holds(state):
+            return state
+        time.sleep(0.1)
+    raise AssertionError(f"the map never came to that: {controller.path_map()}")
+
+
+def blamed(state: MapState) -> dict[str, Part]:
+    return {verdict.name: verdict.part for verdict in state.verdicts}
+
+
+def denied(world: EmulatedWorld) -> set[int]:
+    """Entropy values that the queue pairs of h1 may not use."""
+    with closing(AgentConnection(world.emulation.socket("h1"))) as agent:
+        paths = [path for qp in agent.request("qps") for path in agent.request("qp_paths", qpn=qp["qpn"])]
+    return {path["ev"] for path in paths if path["state"] == PathState.DENIED.value}
+
+
+def probed(state: MapState) -> bool:
+    return bool(state.links) and all(link.sent > 5 for link in state.links)
+
+
+def test_the_map_names_a_cut_t0_t1_link_and_a_cut_nic_link_and_forgets_them_when_they_heal(
+    controller: PathMapClient,
+) -> None:
+    controller.start_map(20)
+    wait(controller, probed)
+    up = controller.link_down(UPLINK)
+    wait(controller, lambda state: blamed(state) == {UPLINK: Part.T0_T1})
+    controller.link_down(NIC)
+    wait(controller, lambda state: blamed(state) == {UPLINK: Part.T0_T1, NIC: Part.NIC_T0})
+    controller.clear(up.id)
+    wait(controller, lambda state: blamed(state) == {NIC: Part.NIC_T0})
+    controller.clear_all()
+    wait(controller, lambda state: blamed(state) == {})
+
+
+def test_a_lossy_link_is_denied_to_running_traffic_and_allowed_when_it_heals(
+    world: EmulatedWorld, controller: PathMapClient
+) -> None:
+    with verbs.open(world.emulation.socket("h1")) as near, verbs.open(world.emulation.socket("h3")) as far:
+        transfer = Transfer(near, far)
+        assert transfer.write(1 << 20).wrong_bytes == 0
+        controller.start_map(20, feed=True)
+        wait(controller, probed)
+        controller.lose(UPLINK, 0.5)
+        state = wait(controller, lambda state: UPLINK in blamed(state) and state.denied > 0)
+        assert set(blamed(state)) == {UPLINK}
+        report = transfer.write(1 << 20)
+        assert report.wrong_bytes == 0
+        assert denied(world) == {1}
+        controller.clear_all()
+        wait(controller, lambda state: not state.verdicts and state.denied == 0)
+        report = transfer.write(1 << 20)
+        assert report.wrong_bytes == 0
+        assert denied(world) == set()
+
+
+def test_agents_stop_probing_when_the_map_is_stopped(world: EmulatedWorld, controller: PathMapClient) -> None:
+    controller.start_map()
+    wait(controller, probed)
+    assert not controller.stop_map().running
+    agent = AgentConnection(world.emulation.socket("h1"))
+    until = time.monotonic() + PATIENCE_S
+    while agent.request("probe_report")["probing"]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    agent.close()
