@@ -73,7 +73,7 @@ def build_engine(*, cache: Path | None = None, options: BuildOptions | None = No
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BuildError(f"cannot make the cache directory {folder}: {error.strerror}") from None
+        raise BuildError(f"cannot make the cache directory {folder} ({error.strerror}): set XDG_CACHE_HOME") from None
     target = folder / f"libengine-{digest.hexdigest()[:24]}.so"
     if target.exists():
         return target

@@ -10,6 +10,7 @@ import click
 from controller.errors import ControllerError
 from experiments.cli.clean import clean
 from experiments.cli.compare import compare
+from experiments.cli.completion import completion
 from experiments.cli.demo import demo
 from experiments.cli.doctor import doctor
 from experiments.cli.map_command import path_map
@@ -18,8 +19,11 @@ from experiments.cli.plan import plan
 from experiments.cli.run import run as run_experiment
 from experiments.cli.shell import shell
 from experiments.cli.sweep import sweep
+from experiments.cli.up import down, up
 from experiments.errors import ExperimentError
 from mrc_host.errors import MrcError
+from p4runtime_shim.errors import SwitchError
+from simulation.errors import SimulationError
 from topologies.emulation.errors import EmulationError
 from topologies.errors import FabricError
 
@@ -31,7 +35,7 @@ Exit statuses:
   0    done, and every check held
   1    done, but a check failed (the demo's summary says which)
   2    wrong arguments
-  3    it could not be done here: one sentence says why
+  3    it could not be done, or not wholly: one sentence says why
   130  interrupted (128 + the signal's number); what was known is written
 """
 
@@ -45,7 +49,21 @@ def group(context: click.Context, traceback: bool) -> None:
     context.obj = {"traceback": traceback}
 
 
-for command in (demo, run_experiment, sweep, compare, paper, plan, shell, path_map, clean, doctor):
+for command in (
+    demo,
+    up,
+    down,
+    shell,
+    path_map,
+    run_experiment,
+    sweep,
+    compare,
+    paper,
+    plan,
+    clean,
+    doctor,
+    completion,
+):
     group.add_command(command)
 
 
@@ -68,7 +86,7 @@ def run(arguments: list[str]) -> int:
         return INTERRUPTED
     except ExperimentError as error:
         return _say(arguments, error, error.hint)
-    except (EmulationError, FabricError, MrcError, ControllerError) as error:
+    except (EmulationError, FabricError, MrcError, ControllerError, SimulationError, SwitchError) as error:
         return _say(arguments, error, "")
     except (OSError, ImportError) as error:
         return _say(arguments, error, "Run 'mrc doctor' to see what is missing here.")

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from experiments.cli.options import fabric_options
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from experiments.emulation import EmulatedWorld
+
 
 @click.command(epilog='Example: sudo mrc shell --planes 4 -c "write h1 h3 16M" -c "evs h1"')
+@click.argument("attach_to", metavar="[NAME]", required=False)
 @fabric_options
 @click.option("--command", "-c", "commands", multiple=True, help="Run this line instead of prompting; may be repeated.")
-def shell(name: str, switch: str, commands: tuple[str, ...], **sizes: Any) -> int:
-    """Bring a fabric up and open the Mininet prompt on it.
+def shell(attach_to: str | None, name: str, switch: str, commands: tuple[str, ...], **sizes: Any) -> int:
+    """Bring a fabric up and open the Mininet prompt on it; with NAME, on the fabric that is up under that name.
 
-    Mininet's own commands work; more are listed by help: write, qps, evs, links, fault. Leaving takes the fabric down.
+    Mininet's own commands work; more are listed by help: write, qps, evs, links, fault. Leaving takes down the fabric
+    that this command has brought up; one that was up stays.
     """
-    import sys
-    from contextlib import closing
-
     from rich.console import Console
 
     from experiments.capacity import carried_rate
-    from experiments.cli.prompt import Prompt
-    from experiments.emulation import running
+    from experiments.emulation import EmulatedWorld, running
     from topologies.clos import multi_plane_clos
+    from topologies.emulation.attach import attached
+
+    if attach_to is not None:
+        _check_alone(click.get_current_context())
+        with attached(attach_to) as emulation:
+            return _converse(EmulatedWorld(emulation), Console(), commands)
 
     sizes["rate_bps"] = sizes["rate_bps"] or carried_rate(sizes["hosts"], sizes["planes"])
     fabric = multi_plane_clos(name, **sizes)
@@ -37,10 +48,27 @@ def shell(name: str, switch: str, commands: tuple[str, ...], **sizes: Any) -> in
             highlight=False,
             soft_wrap=True,
         )
-        with closing(Prompt(world, console, sys.stdin)) as prompt:
-            if not commands:
-                prompt.converse()
-                return 0
-            for line in commands:
-                prompt.onecmd(line)
-            return 1 if prompt.failed else 0
+        return _converse(world, console, commands)
+
+
+def _converse(world: EmulatedWorld, console: Console, commands: Sequence[str]) -> int:
+    import sys
+    from contextlib import closing
+
+    from experiments.cli.prompt import Prompt
+
+    with closing(Prompt(world, console, sys.stdin)) as prompt:
+        if not commands:
+            prompt.converse()
+            return 0
+        for line in commands:
+            prompt.onecmd(line)
+        return 1 if prompt.failed else 0
+
+
+def _check_alone(context: click.Context) -> None:
+    """UsageError when options describe a fabric that is there already."""
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if given and option.name not in ("attach_to", "commands"):
+            raise click.UsageError(f"{option.opts[0]} is of no use with a fabric that is up: leave it out, or the name")

@@ -44,6 +44,14 @@ def make_folder(results: Path, name: str, moment: datetime | None = None) -> Pat
     raise ExperimentError(f"{base} has a thousand results of this second", "Choose another place with --results.")
 
 
+def check_place(results: Path) -> None:
+    """ExperimentError when nothing can be written below `results`; for before a long run."""
+    # os.path, because Path.exists() raises where a folder above is closed to us
+    nearest = next(place for place in (results, *results.absolute().parents) if os.path.exists(place))
+    if not os.path.isdir(nearest) or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ExperimentError(f"{results} cannot be written", "Choose another place with --results.")
+
+
 def write_result(
     folder: Path,
     experiment: Experiment,

@@ -48,6 +48,7 @@ def produce(
     tell: Callable[[str], None] = lambda text: None,
 ) -> Result:
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors."""
+    folders.check_place(results)
     began = time.monotonic()
     recordings = conduct(experiment, world, seed, switch=switch, tell=tell)
     wall = time.monotonic() - began

@@ -16,6 +16,7 @@ DOCS = ROOT / "docs"
 PAGES = (
     "../README.md", "README.md", "start.md", "how-mrc-works-here.md", "prompt.md", "faults.md", "verbs.md",
     "p4-and-bmv2.md", "troubleshooting.md", "scope.md", "plan.md", "experiments.md",
+    "command-line.md",
 )  # fmt: skip
 KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "yaml", "text")
 
@@ -35,6 +36,14 @@ ELSEWHERE = {
     "mrc sweep trial.yaml --set workload.message=64K,1M --set fabric.planes=1,2,4 --seeds 1-20": (
         "tests/experiments/sweeps/test_conduct.py"
     ),
+    "sudo mrc up --name lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
+    'sudo mrc shell lab -c "write h1 h5 16M"': "tests/integration/test_standing.py",
+    "sudo mrc down lab": "tests/integration/test_standing.py",
+    "pip install .": "tests/experiments/test_wheel.py",
+    "mrc run trial.yaml --world sim": "tests/experiments/test_wheel.py",
+    "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/experiments/test_cli.py",
+    'mrc completion zsh >"${fpath[1]}/_mrc"': "tests/experiments/test_cli.py",
+    "mrc completion fish >~/.config/fish/completions/mrc.fish": "tests/experiments/test_cli.py",
     "cd vagrant && vagrant up": "tests/vagrant/test_provision.py",
     "sudo make test": "it is what runs this",
     "make unit": "it is what runs this",

@@ -150,6 +150,35 @@ def _check_interface_names(run: RunDirectory) -> None:
             raise InUseError(f"Fabric {run.name} would use the interface names of fabric {other}: choose another name.")
 
 
+def kernel_ports(fabric: Fabric, nic: Nic) -> list[KernelPort]:
+    """What the kernel of a host is told of each of its ports, plane 0 first."""
+    ports = []
+    for plane in range(fabric.planes):
+        end = Endpoint(nic.name, plane)
+        gateway = fabric.peer(end)
+        assert gateway is not None, "a fabric has a link on every NIC port"
+        prefixes = [addressing.kernel_prefix(fabric, t0, plane) for t0 in range(fabric.t0_count)]
+        port = KernelPort(
+            interface=addressing.interface_name(fabric, end),
+            address=str(addressing.kernel_address(fabric, nic, plane)),
+            gateway=str(addressing.KERNEL_GATEWAY),
+            gateway_mac=addressing.mac(fabric, gateway),
+            prefixes=tuple((str(prefix.network_address), prefix.prefixlen) for prefix in prefixes),
+        )
+        ports.append(port)
+    return ports
+
+
+def link_options(fabric: Fabric, link: Link) -> dict[str, Any]:
+    """Ports, interface names and MAC addresses of both ends, as Mininet's links take them."""
+    options: dict[str, Any] = {}
+    for number, end in {"1": link.lower, "2": link.upper}.items():
+        options[f"port{number}"] = end.port
+        options[f"intfName{number}"] = addressing.interface_name(fabric, end)
+        options[f"addr{number}"] = addressing.mac(fabric, end).hex(":")
+    return options
+
+
 class _Builder:
     """The steps of one bring-up, and the state that taking it down needs."""
 
@@ -216,8 +245,7 @@ class _Builder:
 
     def _add_hosts(self) -> None:
         for nic in self.fabric.nics:
-            ports = [self._kernel_port(nic, plane) for plane in range(self.fabric.planes)]
-            host = self.emulation.net.addHost(nic.name, ip=None, kernel_ports=ports)
+            host = self.emulation.net.addHost(nic.name, ip=None, kernel_ports=kernel_ports(self.fabric, nic))
             self.run.record(
                 f"shell-{nic.name}",
                 host.pid,
@@ -226,19 +254,6 @@ class _Builder:
             )
             namespaces.run_inside(host.pid, interfaces.prepare_host)
             self.check()
-
-    def _kernel_port(self, nic: Nic, plane: int) -> KernelPort:
-        fabric, end = self.fabric, Endpoint(nic.name, plane)
-        gateway = fabric.peer(end)
-        assert gateway is not None, "a fabric has a link on every NIC port"
-        prefixes = [addressing.kernel_prefix(fabric, t0, plane) for t0 in range(fabric.t0_count)]
-        return KernelPort(
-            interface=addressing.interface_name(fabric, end),
-            address=str(addressing.kernel_address(fabric, nic, plane)),
-            gateway=str(addressing.KERNEL_GATEWAY),
-            gateway_mac=addressing.mac(fabric, gateway),
-            prefixes=tuple((str(prefix.network_address), prefix.prefixlen) for prefix in prefixes),
-        )
 
     def _add_switches(self) -> None:
         for switch in self.fabric.switches:
@@ -250,14 +265,13 @@ class _Builder:
             self.check()
 
     def _add_link(self, netlink: IPRoute, link: Link) -> None:
-        ends = {"1": link.lower, "2": link.upper}
-        options: dict[str, Any] = {}
-        for number, end in ends.items():
-            options[f"port{number}"] = end.port
-            options[f"intfName{number}"] = addressing.interface_name(self.fabric, end)
-            options[f"addr{number}"] = addressing.mac(self.fabric, end).hex(":")
         self.emulation.net.addLink(
-            link.lower.node, link.upper.node, netlink=netlink, mtu=self.fabric.mtu, group=self.group, **options
+            link.lower.node,
+            link.upper.node,
+            netlink=netlink,
+            mtu=self.fabric.mtu,
+            group=self.group,
+            **link_options(self.fabric, link),
         )
 
     def _raise_switch_ports(self, netlink: IPRoute) -> None:

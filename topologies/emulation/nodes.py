@@ -25,13 +25,21 @@ from topologies.emulation.processes import pdeathsig
 
 
 class FabricHost(Host):  # type: ignore[misc]
-    """A host: a shell in a network namespace. `kernel_ports` is what its kernel is told of each port, plane 0 first."""
+    """A host: a shell in a network namespace. `kernel_ports` is what its kernel is told of each port, plane 0 first.
 
-    def __init__(self, name: str, *, kernel_ports: Sequence[KernelPort] = (), **params: Any) -> None:
+    The namespace is a new one, or that of the process `inside`.
+    """
+
+    def __init__(
+        self, name: str, *, kernel_ports: Sequence[KernelPort] = (), inside: int | None = None, **params: Any
+    ) -> None:
         self.kernel_ports = {port.interface: port for port in kernel_ports}
+        self._inside = inside
         super().__init__(name, **params)
 
     def _popen(self, cmd: Sequence[str], **params: Any) -> Any:
+        if self._inside is not None and list(cmd[:2]) == ["mnexec", "-cdn"]:  # Mininet starts the shell
+            cmd = ["mnexec", "-cd", "-a", str(self._inside), *cmd[2:]]
         return super()._popen(pdeathsig(cmd, "HUP"), **params)
 
     def configure(self, *names: str) -> None:
@@ -177,6 +185,20 @@ class FabricLink(Link):  # type: ignore[misc]
 
     def stop(self) -> None:
         """Do nothing: the network deletes all links at once."""
+
+
+class KnownLink(Link):  # type: ignore[misc]
+    """A link that somebody else has made."""
+
+    def __init__(self, node1: Any, node2: Any, **params: Any) -> None:
+        params.update(intf=FabricIntf, cls1=FabricIntf, cls2=FabricIntf, fast=True)
+        super().__init__(node1, node2, **params)
+
+    def makeIntfPair(self, *_arguments: Any, **_params: Any) -> None:  # noqa: N802
+        """Do nothing: it is there."""
+
+    def stop(self) -> None:
+        """Do nothing: it stays."""
 
 
 class FabricNet(Mininet):  # type: ignore[misc]

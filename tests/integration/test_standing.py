@@ -1,0 +1,139 @@
+"""``mrc up``, ``mrc shell NAME`` and ``mrc down``: fabrics that stay up in the background, by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.cli.main import run
+from tests.integration.names import own
+from tests.integration.test_fabric import Traces, wait_until_gone
+from topologies.emulation import build, cleanup
+from topologies.emulation.rundir import RunDirectory
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
+
+SIZES = ("--hosts", "2", "--t0", "2", "--t1", "1", "--rate", "20M")
+MRC = Path(sys.executable).with_name("mrc")
+
+
+class Standing:
+    """A fabric by name, and what must be gone when it is down."""
+
+    def __init__(self, what: str) -> None:
+        self.name = own(what)
+        self.traces = Traces(self.name)
+
+    def up(self) -> None:
+        assert run(["up", "--name", self.name, *SIZES]) == 0
+        self.traces.note()
+        owner = RunDirectory(self.name).owner()
+        assert owner is not None
+        self.owner = owner
+
+    def down(self) -> None:
+        assert run(["down", self.name]) == 0
+        wait_until_gone(self.traces.pids)
+        assert self.traces.left() == []
+        assert not Path(f"/proc/{self.owner}/cmdline").exists() or _ended(self.owner)
+
+
+def at_prompt(name: str, *commands: str) -> str:
+    """What the prompt of a fabric that is up prints, standard error included."""
+    words = [word for command in commands for word in ("-c", command)]
+    done = subprocess.run(
+        [MRC, "shell", name, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout
+
+
+def _ended(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+@pytest.fixture
+def fabric() -> Iterator[Standing]:
+    found = Standing("standing")
+    yield found
+    cleanup.clean(found.name, force=True)
+
+
+def test_it_stays_up_takes_a_prompt_and_goes_without_a_trace(fabric: Standing, capfd: pytest.CaptureFixture[str]):
+    fabric.up()
+    assert "up and verified in" in capfd.readouterr().out
+    printed = at_prompt(fabric.name, "write h1 h2 256K", "h1 ip -br link", "links")
+    assert "every byte right" in printed
+    assert "h1-eth1" in printed
+    assert RunDirectory(fabric.name).owner() == fabric.owner, "the prompt took it down"
+    fabric.down()
+
+
+def test_twice_up_and_twice_down_are_sentences(fabric: Standing, capfd: pytest.CaptureFixture[str]):
+    fabric.up()
+    assert run(["up", "--name", fabric.name, *SIZES]) == 3
+    assert f"Fabric {fabric.name} is up already (process {fabric.owner})" in capfd.readouterr().err
+    assert RunDirectory(fabric.name).owner() == fabric.owner
+    fabric.down()
+    assert run(["down", fabric.name]) == 3
+    assert f"there is no fabric {fabric.name}" in capfd.readouterr().err
+    assert run(["shell", fabric.name]) == 3
+    assert f"There is no fabric {fabric.name}" in capfd.readouterr().err
+
+
+def test_two_at_once_by_name(fabric: Standing):
+    other = Standing("second")
+    try:
+        fabric.up()
+        other.up()
+        fabric.down()
+        assert "every byte right" in at_prompt(other.name, "write h1 h2 64K")
+        other.down()
+    finally:
+        cleanup.clean(other.name, force=True)
+
+
+@pytest.mark.parametrize("victims", ["owner", "switches", "controller", "agents", "all"])
+def test_down_leaves_nothing_whatever_was_killed(fabric: Standing, victims: str):
+    fabric.up()
+    pids = {record.name: record.pid for record in RunDirectory(fabric.name).records()} | {"owner": fabric.owner}
+    chosen = {"agents": ["h1", "h2"], "all": [name for name in pids if name != "owner"] + ["owner"]}
+    for name in chosen.get(victims, [victims]):
+        os.kill(pids[name], signal.SIGKILL)
+    fabric.down()
+
+
+def test_a_fabric_of_a_running_prompt_is_left_alone(capsys: pytest.CaptureFixture[str]):
+    from topologies.clos import multi_plane_clos
+
+    with build.emulated(multi_plane_clos(own("prompt"), planes=1, t0=1, t1=0, hosts=2), agents=False):
+        assert run(["down", own("prompt")]) == 3
+        printed = capsys.readouterr().err
+        assert f"belongs to process {os.getpid()}" in printed
+        assert "--force" in printed
+
+
+def test_what_cannot_come_up_is_a_sentence_and_leaves_nothing(fabric: Standing, capfd: pytest.CaptureFixture[str]):
+    assert run(["up", "--name", fabric.name, "--hosts", "3"]) == 3
+    assert "3 hosts cannot be spread evenly" in capfd.readouterr().err
+    assert fabric.traces.left() == []
+
+
+def test_an_interrupt_while_it_comes_up_takes_it_down(fabric: Standing):
+    with subprocess.Popen([MRC, "up", "--name", fabric.name, *SIZES], stderr=subprocess.PIPE) as command:
+        lock = RunDirectory(fabric.name).path / "fabric.yaml"
+        while not lock.exists():
+            assert command.poll() is None
+        command.send_signal(signal.SIGINT)
+        assert command.wait(60) == 130
+    assert fabric.traces.left() == []

@@ -1,0 +1,65 @@
+"""Join a fabric that another process has brought up: :func:`attached`.
+
+The fabric's file says what it is, and the records of the run directory in which namespaces its hosts live. Each host
+gets one more shell there, which is ours; links and switches are known, not made. Leaving ends the shells and nothing
+else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from topologies import addressing, loader
+from topologies.emulation import requirements, rundir, switches
+from topologies.emulation.build import Emulation, kernel_ports, link_options
+from topologies.emulation.errors import EmulationError
+from topologies.emulation.rundir import RunDirectory
+from topologies.fabric import Fabric
+
+if TYPE_CHECKING:
+    from topologies.emulation.nodes import FabricNet
+
+
+@contextlib.contextmanager
+def attached(name: str) -> Iterator[Emulation]:
+    """The fabric `name`, which must be up; EmulationError with one sentence when it is not."""
+    requirements.check()
+    run = RunDirectory(name)
+    if run.owner() is None:
+        raise EmulationError(f"There is no fabric {name}: {up_now()}.")
+    if not run.fabric_file.is_file() or not run.controller_socket.exists():
+        raise EmulationError(f"Fabric {name} is still coming up or going down: try again in a moment.")
+    fabric = loader.load_file(run.fabric_file)
+    net = _join(fabric, run)
+    try:
+        yield Emulation(fabric, run, switches.address(run, switches.SwitchKind.SHIM), net)
+    finally:
+        for node in (*net.hosts, *net.switches):
+            if node.shell:
+                node.terminate()
+
+
+def up_now() -> str:
+    """What is up, in words."""
+    names = [name for name in rundir.existing() if RunDirectory(name).owner() is not None]
+    return f"up are {', '.join(names)}" if names else "none is up"
+
+
+def _join(fabric: Fabric, run: RunDirectory) -> FabricNet:
+    from topologies.emulation.nodes import FabricNet, KnownLink
+
+    inside = {record.name: record.pid for record in run.records() if record.namespace is not None and record.alive()}
+    net = FabricNet(interface_group=addressing.interface_group(fabric.name))
+    for nic in fabric.nics:
+        pid = inside.get(f"shell-{nic.name}")
+        if pid is None:
+            raise EmulationError(f"Host {nic.name} of fabric {fabric.name} is gone: take the fabric down.")
+        net.addHost(nic.name, ip=None, kernel_ports=kernel_ports(fabric, nic), inside=pid)
+    for switch in fabric.switches:
+        net.addSwitch(switch.name, device_id=switch.device_id)
+    for link in fabric.links:
+        options: dict[str, Any] = link_options(fabric, link)
+        net.addLink(link.lower.node, link.upper.node, cls=KnownLink, **options)
+    return net
