@@ -48,20 +48,20 @@ def _running(vector: Vector) -> Iterator[tuple[Switch, Forwarding]]:
         yield switch, forwarding
 
 
-def run(vector: Vector) -> tuple[Outcome, list[int]]:
-    """The outcome, and how many frames came out for each that went in."""
+def run(vector: Vector) -> tuple[Outcome, int]:
+    """The outcome, and how many frames came out in all, to the controller or elsewhere."""
     with _running(vector) as (switch, forwarding):
-        outcome, counts = Outcome(), []
+        outcome, count = Outcome(), 0
         header = forwarding.schema.packet_in
         for step, (port, frame) in enumerate(vector.frames):
             now = step * STEP_NS
             switch.receive(port, frame, now)
-            counts.append(_take_frames(vector.program, switch, header, outcome, now))
+            count += _take_frames(vector.program, switch, header, outcome, now)
             for digests in forwarding.digests.offer(switch.take_digests(), now):
                 for item in digests.data:
-                    outcome.add_digest([digests.digest_id, *leaves(item)])
+                    outcome.digests.append([digests.digest_id, *leaves(item)])
         _take_state(vector, switch, forwarding, outcome)
-        return outcome, counts
+        return outcome, count
 
 
 def _take_frames(program: str, switch: Switch, header: PacketHeader | None, outcome: Outcome, now: int) -> int:

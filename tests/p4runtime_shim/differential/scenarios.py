@@ -206,17 +206,17 @@ def packet_io(rng: random.Random) -> Made:
 
 
 def policing(rng: random.Random) -> Made:
-    # A token takes longer than the vector: 1 packet or byte a second, and only whole ones let something pass.
+    # Meters start full and are never filled again: how long a vector takes must not matter.
     entries: list[Any] = []
     for index in range(3):
         small = rng.choice((20, 60, 200))
-        config = P4MeterConfig(cir=1, cburst=small, pir=1, pburst=small + rng.choice((0, 100)))
+        config = P4MeterConfig(cir=0, cburst=small, pir=0, pburst=small + rng.choice((0, 100)))
         entries.append(modified("policing", P4MeterEntry("index_meter", index=index, config=config)))
     for host in f.HOSTS:
         if rng.randrange(4):
             action = Action("police", port=rng.choice(PORTS), index=rng.randrange(4))
             few = rng.randrange(1, 4)
-            config = P4MeterConfig(cir=1, cburst=few, pir=1, pburst=few + rng.randrange(3))
+            config = P4MeterConfig(cir=0, cburst=few, pir=0, pburst=few + rng.randrange(3))
             meter = None if rng.randrange(4) == 0 else config
             entries.append(P4TableEntry("flows", match=Match(address=host), action=action, meter_config=meter))
     return entries, lambda: f.ethernet(rng, rng.choice((1, 2))) + f.body(rng)
@@ -312,7 +312,7 @@ def state(rng: random.Random) -> Made:
     entries: list[Any] = [P4DigestEntry("learned_t", max_list_size=1, max_timeout_ns=0, ack_timeout_ns=0)]
     for index in range(4):
         small = rng.choice((20, 60))
-        config = P4MeterConfig(cir=1, cburst=small, pir=1, pburst=small + rng.choice((0, 100)))
+        config = P4MeterConfig(cir=0, cburst=small, pir=0, pburst=small + rng.choice((0, 100)))
         entries.append(modified("state", P4MeterEntry("by_index", index=index, config=config)))
     for index in range(6):
         if rng.randrange(2):

@@ -47,17 +47,10 @@ class Outcome:
 
     frames: dict[str, list[str]] = field(default_factory=dict)  # port -> frames in hexadecimal
     packet_ins: list[list[Any]] = field(default_factory=list)  # metadata values, payload
-    # Id, members' values; each once: BMv2 forgets what it has sent only when its server has acknowledged it, some time
-    # later, and what comes again until then is not sent again, even with an acknowledgement timeout of 0.
-    digests: list[list[Any]] = field(default_factory=list)
+    digests: list[list[Any]] = field(default_factory=list)  # id, members' values
     counters: dict[str, list[int]] = field(default_factory=dict)  # name[index] -> packets, bytes; without zeros
     direct: dict[str, list[int]] = field(default_factory=dict)  # entry -> packets, bytes
     registers: dict[str, list[int]] = field(default_factory=dict)  # name -> cells; without arrays of zeros
-
-    def add_digest(self, digest: list[Any]) -> None:
-        """Note a digest, unless it is known."""
-        if digest not in self.digests:
-            self.digests.append(digest)
 
 
 def program_text(name: str) -> str:
