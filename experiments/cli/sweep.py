@@ -57,7 +57,7 @@ def sweep(
     before = f", {tally.before} of them before" if tally.before else ""
     click.echo(f"{tally.done} of {tally.total} runs done{before}: {verdicts or 'none'}")
     if tally.lost:
-        click.echo(f"{len(tally.lost)} runs were lost; the same command again runs them", err=True)
+        click.echo(f"lost: {len(tally.lost)}; the same command again runs what is missing", err=True)
     if tally.table is not None:
         click.echo(f"table: {tally.table}")
     if tally.done < tally.total:
