@@ -39,7 +39,7 @@ soak: ## Run random fabrics, workloads and faults in the simulated world (ARGS="
 
 paper: ## Reproduce the published figures in the simulated world; ends with results/paper/latest
 	@scripts/install runtime
-	@$(VENV)/bin/mrc paper $(ARGS)
+	@$(VENV)/bin/mrc paper --jobs $$(nproc) $(ARGS)
 
 lint: ## Check style and types
 	@scripts/install dev

@@ -68,8 +68,18 @@ def check_case(case: Case, document: Value) -> None:
     mtu = dict(case.transport.attributes).get("path_mtu", 4096)
     if isinstance(mtu, int) and mtu + 146 > case.fabric.mtu + 14:
         raise members["fabric"].error(f"packets of path_mtu {mtu} do not fit an MTU of {case.fabric.mtu}")
+    if case.transport.ev_choice == "coordinated":
+        _check_coordination(case, members["transport"])
     if case.transport.congestion is not None:
         _check_congestion(case.transport, members["transport"])
+
+
+def _check_coordination(case: Case, place: Value) -> None:
+    part, where = case.transport, place.items()["ev_choice"]
+    if part.type != "mrc" or isinstance(case.workload, Collective | Training):
+        raise where.error("entropy values are coordinated for flows of mrc only: not for rc, collectives or training")
+    if part.paths is None or part.paths % case.fabric.planes or part.paths > case.fabric.planes * case.fabric.t1:
+        raise where.error("coordinated needs paths: a multiple of the planes, as many as there are at most")
 
 
 def _check_congestion(part: TransportPart, place: Value) -> None:

@@ -105,6 +105,11 @@ class TransportPart:
     spraying: str | None = key(
         Text(("reactive", "oblivious")), "whether marks, trims and losses change the paths in use", default=None
     )
+    ev_choice: str = key(
+        Text(("random", "coordinated")),
+        "mrc: active paths at random, or such that the queue pairs of a rack share uplinks evenly",
+        default="random",
+    )
     window: int | None = key(a_size(), "fixed congestion window of a queue pair", default=None)
     attributes: tuple[tuple[str, object], ...] = key(
         Overrides(QpAttributes, without=("active_paths", "congestion_window")),

@@ -16,6 +16,7 @@ from typing import Any
 from experiments.files.checks import select_hosts, split_pair
 from experiments.files.model import Case
 from experiments.files.workloads import Collective, Incast, Permutation, Training, WriteBw
+from experiments.running.coordination import Coordination
 from experiments.running.recording import FlowInfo, MessageRecord
 from experiments.running.stage import Stage
 from mrc_host.values import CompletionOpcode, CompletionStatus, QpAttributes, QpType
@@ -114,6 +115,9 @@ class FlowLoad:
         self._attributes = queue_pair_attributes(case, stage)
         self._kind = QpType(case.transport.type)
         self._qps = case.transport.qps
+        self._coordination: Coordination | None = None
+        if case.transport.ev_choice == "coordinated":
+            self._coordination = Coordination(stage.fabric, case.transport.paths or 1)
         self._seed = seed
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -141,14 +145,19 @@ class FlowLoad:
         for _ in range(self._qps):
             queues = [context.create_cq(2 * self._outstanding + 8) for context, *_ in ends]
             pairs = [
-                domain.create_qp(queue, queue, self._kind, self._attributes)
-                for domain, queue in zip(domains, queues, strict=True)
+                domain.create_qp(queue, queue, self._kind, self._end_attributes(*end, sends=way <= planned.both_ways))
+                for way, (end, domain, queue) in enumerate(zip(ends, domains, queues, strict=True))
             ]
             pairs[0].connect(pairs[1].address)
             pairs[1].connect(pairs[0].address)
             for way, flow in enumerate(flows):
                 flow.pairs.append((pairs[way], pairs[1 - way]))
                 flow.queues.append(queues[way])
+
+    def _end_attributes(self, context: Context, host: str, peer: str, *, sends: bool) -> QpAttributes:
+        if self._coordination is None or not sends:
+            return self._attributes
+        return replace(self._attributes, ev_profile=self._coordination.profile(context, host, peer))
 
     def queue_pairs(self) -> list[tuple[int, str, QueuePair]]:
         """Every sending queue pair: flow number, host, pair."""
