@@ -209,8 +209,8 @@ class PausePriorities:
     A port whose neighbour pauses one of a kind's priorities (IEEE 802.1Qbb) sends nothing of that kind.
     """
 
-    data: frozenset[int] = frozenset((0, 1))
-    control: frozenset[int] = frozenset((7,))
+    data: tuple[int, ...] = (0, 1)
+    control: tuple[int, ...] = (7,)
 
 
 @dataclass(frozen=True, slots=True)

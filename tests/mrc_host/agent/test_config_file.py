@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from mrc_host.agent.codec import CodecError
 from mrc_host.agent.config_file import dump_config, load_config, parse_config
+from mrc_host.config import PausePriorities
 from tests.mrc_host.fake_nic import fake_config
 
 
@@ -18,6 +20,11 @@ def test_a_configuration_comes_back_equal(tmp_path: Path) -> None:
     path = tmp_path / "nic.json"
     path.write_text(dump_config(config))
     assert load_config(path) == config
+
+
+def test_flow_control_is_part_of_it() -> None:
+    config = replace(fake_config(1), pause=PausePriorities(data=(0,), control=(6, 7)))
+    assert parse_config(dump_config(config)) == config
 
 
 def test_it_is_written_as_people_write_it() -> None:
