@@ -127,18 +127,15 @@ def connect(peer: str, port: str) -> Channel:
 
 
 def accept(port: str, bind: str = "localhost") -> Channel:
-    """Wait for one client at a TCP port of the address `bind`, or at unix:PATH, however long it takes.
-
-    A UNIX socket gets its name when it listens, so whoever sees it can connect.
-    """
+    """Wait for one client at a TCP port of the address `bind`, or at unix:PATH, however long it takes."""
     try:
         if port.startswith("unix:"):
-            path, unready = port[5:], f"{port[5:]}.new"
-            Path(unready).unlink(missing_ok=True)
+            path = Path(port[5:])
+            if path.is_socket():
+                path.unlink()
             listener = socket.socket(socket.AF_UNIX)
-            listener.bind(unready)
+            listener.bind(str(path))
             listener.listen()
-            Path(unready).rename(path)
         else:
             family, *_, address = socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM)[0]
             listener = socket.create_server((address[0], int(port)), family=family)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.perf.perftest import listening
 from mrc_host.tools import write_bw, write_lat
 from mrc_host.tools.session import Channel, ToolError, accept, connect, parser, plan
 from tests.mrc_host.agent.conftest import Agents
@@ -23,7 +24,7 @@ def run(agents: Agents, main: Main, *flags: str, folder: Path) -> tuple[int, int
     statuses: list[int] = []
     server = threading.Thread(target=lambda: statuses.append(main(["-d", str(agents.paths[1]), "-p", meeting])))
     server.start()
-    while not (folder / "meet").exists():
+    while not listening(f"{folder}/meet"):
         server.join(0.01)
     client = main(["-d", str(agents.paths[0]), *flags, meeting])
     server.join(30)
@@ -98,7 +99,7 @@ def test_the_peers_end_is_noticed(tmp_path: Path) -> None:
     accepted: list[object] = []
     server = threading.Thread(target=lambda: accepted.append(accept(address)))
     server.start()
-    while not (tmp_path / "meet").exists():
+    while not listening(f"{tmp_path}/meet"):
         server.join(0.01)
     client = connect(address, "")
     server.join(10)
