@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = (
     "../README.md", "README.md", "start.md", "how-mrc-works-here.md", "prompt.md", "faults.md", "verbs.md",
-    "p4-and-bmv2.md", "troubleshooting.md", "scope.md", "plan.md", "experiments.md",
+    "p4-and-bmv2.md", "path-mapping.md", "troubleshooting.md", "scope.md", "plan.md", "experiments.md",
     "command-line.md",
 )  # fmt: skip
 KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "yaml", "text")
