@@ -72,14 +72,18 @@ class Nic:
         """All ports start up. `seed` decides QPNs, keys, EV order and probe choices, and nothing else is random.
 
         `congestion` adds congestion controls, by the names that `cc_profile` and the settings may then say.
+        InvalidArgumentError for a configuration that cannot work.
         """
         ports = [p.plane for p in config.ports]
         if not ports or ports != list(range(len(ports))):
             raise InvalidArgumentError("The ports of a NIC must be those of planes 0, 1, 2 ... in this order.")
         check_format(config)
+        known = {**algorithms.ALGORITHMS, **(congestion or {})}
+        for mrc in (True, False):
+            algorithms.check(known, QpAttributes(), config.settings.transport, mrc)
         self._config = config
         self._rng = random.Random(seed)
-        self._host = Host(config, self._rng, congestion)
+        self._host = Host(config, self._rng, known)
         self._scheduler = self._host.scheduler
         self._parser = Parser(config)
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
@@ -369,8 +373,8 @@ class Nic:
             raise
         self._trace_state(qp, now)
 
-    def _profile_used(self, number: int) -> bool:
-        return any(qp.attributes.ev_profile == number for qp in self._qps.values())
+    def _profile_used(self, profile: int | str) -> bool:
+        return any(profile in (qp.attributes.ev_profile, qp.attributes.cc_profile) for qp in self._qps.values())
 
     def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:
         routing = SRH_LENGTH if self._config.settings.ev_format is EvFormat.SRV6_SRH else 0

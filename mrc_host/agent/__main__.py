@@ -13,9 +13,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from mrc_host.agent.config_file import load_config
 from mrc_host.agent.server import AgentServer
+from mrc_host.config import NicConfig
 from mrc_host.driver import DEFAULT_BURST_NS, Loop, NicDriver
 from mrc_host.errors import MrcError
 from mrc_host.nic import Nic
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT. Closes everything on the way out, also on errors."""
-    config = load_config(options.config)
+    config = _configured(load_config(options.config), options)
     seed = int.from_bytes(os.urandom(8), "big") if options.seed is None else options.seed
     with ExitStack() as stack:
         loop = Loop()
@@ -70,6 +72,19 @@ def run(options: argparse.Namespace) -> None:
         loop.run()
 
 
+def _configured(config: NicConfig, options: argparse.Namespace) -> NicConfig:
+    """The configuration with what the command line says instead."""
+    given = {
+        "congestion": options.congestion,
+        "rc_congestion": options.rc_congestion,
+        "base_rtt": None if options.base_rtt_us is None else options.base_rtt_us * 1000,
+        "oblivious": None if options.spraying is None else options.spraying == "oblivious",
+    }
+    settings = config.settings
+    transport = replace(settings.transport, **{name: value for name, value in given.items() if value is not None})
+    return replace(config, settings=replace(settings, transport=transport))
+
+
 def _announce(line: str, ready_fd: int | None) -> None:
     if ready_fd is None:
         print(line, flush=True)
@@ -91,6 +106,13 @@ def _parser() -> argparse.ArgumentParser:
         default=DEFAULT_BURST_NS // 1000,
         metavar="US",
         help="line time a late port may make up for",
+    )
+    transport = parser.add_argument_group("instead of what the configuration says (docs/congestion.md)")
+    transport.add_argument("--congestion", metavar="NAME", help="congestion control of MRC: nscc, fixed or none")
+    transport.add_argument("--rc-congestion", metavar="NAME", help="congestion control of RC: dcqcn, fixed or none")
+    transport.add_argument("--base-rtt-us", type=int, metavar="US", help="unloaded round trip, which NSCC has to know")
+    transport.add_argument(
+        "--spraying", choices=("reactive", "oblivious"), help="whether paths react to marks and losses"
     )
     parser.add_argument("--ready-fd", type=int, metavar="FD", help="write the ready line to this descriptor")
     return parser

@@ -19,6 +19,7 @@ from mrc_host.agent import protocol
 from mrc_host.agent.codec import from_json, parse_bytes, to_json
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError, NotFoundError, ResourceExhaustedError, StateError
+from mrc_host.transport.algorithms import CcProfile
 from mrc_host.values import (
     Access,
     AsyncEvent,
@@ -207,6 +208,18 @@ class AgentProvider:
         """All EV profiles by number."""
         pairs = self._connection.request("ev_profiles")
         return {int(number): from_json(EvProfile, profile) for number, profile in pairs}
+
+    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
+        """A new CC profile under a name."""
+        self._connection.request("create_cc_profile", name=name, profile=to_json(profile))
+
+    def destroy_cc_profile(self, name: str) -> None:
+        """Forget a CC profile."""
+        self._connection.request("destroy_cc_profile", name=name)
+
+    def cc_profiles(self) -> dict[str, CcProfile]:
+        """All CC profiles by name."""
+        return {str(name): from_json(CcProfile, profile) for name, profile in self._connection.request("cc_profiles")}
 
     def set_path_denied(self, peer: bytes, ev: int, denied: bool) -> None:
         """Forbid a path, or allow it again."""

@@ -18,6 +18,7 @@ from mrc_host.agent.codec import format_bytes, from_json
 from mrc_host.agent.session import Pair, Queue, Region, Session
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.probing import ProbePlan, ProbeReport
+from mrc_host.transport.algorithms import CcProfile
 from mrc_host.values import Access, EvProfile, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs.errors import RefusedError
 
@@ -269,6 +270,22 @@ def ev_profiles(server: AgentServer, session: Session, arguments: Arguments, fds
     return list(server.nic.control.ev_profiles().items())
 
 
+def create_cc_profile(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """A new CC profile under a name. It belongs to the NIC and outlives the client."""
+    name = from_json(str, arguments.get("name"), "name")
+    server.nic.control.create_cc_profile(name, from_json(CcProfile, arguments.get("profile"), "profile"))
+
+
+def destroy_cc_profile(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+    """Forget a CC profile that no queue pair names."""
+    server.nic.control.destroy_cc_profile(from_json(str, arguments.get("name"), "name"))
+
+
+def cc_profiles(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """All CC profiles, each with its name."""
+    return list(server.nic.control.cc_profiles().items())
+
+
 def probe(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
     """Send an endpoint probe; the result is an event of type "probe" with the number returned."""
     peer = from_json(bytes, arguments.get("peer"), "peer")
@@ -340,6 +357,9 @@ OPERATIONS: dict[str, Operation] = {
         create_ev_profile,
         destroy_ev_profile,
         ev_profiles,
+        create_cc_profile,
+        destroy_cc_profile,
+        cc_profiles,
         probe,
         start_probing,
         stop_probing,

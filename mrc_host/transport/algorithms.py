@@ -7,7 +7,7 @@ A queue pair's own choice (`cc_profile`) goes first, then its fixed window, then
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -15,7 +15,7 @@ from mrc_host.config import TransportSettings
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.congestion import CongestionControl, Line
 from mrc_host.transport.dcqcn import Dcqcn, DcqcnParameters
-from mrc_host.transport.nscc import Nscc, NsccParameters
+from mrc_host.transport.nscc import Nscc, NsccParameters, NsccProfile
 from mrc_host.values import QpAttributes
 
 _UNLIMITED: Final = 1 << 60
@@ -34,6 +34,19 @@ class Algorithm:
     mrc: bool = True
     rc: bool = True
     cnp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CcProfile:
+    """A congestion control with constants of its own, which queue pairs may name (docs/protocol.md §11.6).
+
+    `algorithm` is the name of an existing one. `nscc` replaces constants of NSCC, as the NIC's settings do. `window` in
+    bytes is a fixed window, or the bound of one that works by rate; None is the NIC's.
+    """
+
+    algorithm: str = "nscc"
+    nscc: NsccProfile = field(default_factory=NsccProfile)
+    window: int | None = None
 
 
 def _nscc(line: Line) -> CongestionControl:
@@ -81,6 +94,27 @@ def find(known: Mapping[str, Algorithm], name: str, mrc: bool) -> Algorithm:
     return algorithm
 
 
+def derived(known: Mapping[str, Algorithm], profile: CcProfile, settings: TransportSettings) -> Algorithm:
+    """The algorithm that a profile describes; InvalidArgumentError when there is none or a constant is out of range."""
+    base = known.get(profile.algorithm)
+    if base is None:
+        names = ", ".join(map(repr, known))
+        raise InvalidArgumentError(f"Unknown congestion control {profile.algorithm!r}: there are {names}.")
+    if profile.window is not None and (base.shared or profile.window < 1):
+        raise InvalidArgumentError(f"A window of {profile.window} bytes makes no sense with {profile.algorithm!r}.")
+
+    def make(line: Line) -> CongestionControl:
+        window = line.window if profile.window is None else profile.window
+        return base.make(replace(line, nscc=profile.nscc, window=window))
+
+    make(_example(settings))
+    return replace(base, make=make)
+
+
+def _example(settings: TransportSettings) -> Line:
+    return Line(base_rtt=settings.base_rtt, trimming=settings.trimming, nscc=settings.nscc)
+
+
 def check(known: Mapping[str, Algorithm], attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> None:
     """InvalidArgumentError when a queue pair with `attributes` could get no controller."""
     name = choose(attributes, settings, mrc)
@@ -89,4 +123,4 @@ def check(known: Mapping[str, Algorithm], attributes: QpAttributes, settings: Tr
         raise InvalidArgumentError(
             f"congestion_window is a fixed window of one queue pair, and {name!r} is neither: leave one of them out."
         )
-    algorithm.make(Line(base_rtt=settings.base_rtt, trimming=settings.trimming, nscc=settings.nscc))
+    algorithm.make(_example(settings))

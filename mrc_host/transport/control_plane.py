@@ -11,6 +11,7 @@ from typing import Final
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.probing import ProbePlan, ProbeReport
+from mrc_host.transport.algorithms import CcProfile, derived
 from mrc_host.transport.host import Host
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.prober import Prober
@@ -19,13 +20,14 @@ from mrc_host.values import DeniedPath, DestinationInfo, EvProfile, PortState
 
 PROBE_TIMEOUT: Final = 1_000_000_000
 _MAX_PROFILES: Final = 4096
+_MAX_NAME: Final = 64
 _MAX_TIMEOUT: Final = 60_000_000_000
 
 
 class ControlPlane:
     """Commands of a controller. All times are integer nanoseconds of the NIC's clock."""
 
-    def __init__(self, host: Host, peers: Mapping[bytes, Peer], profile_used: Callable[[int], bool]) -> None:
+    def __init__(self, host: Host, peers: Mapping[bytes, Peer], profile_used: Callable[[int | str], bool]) -> None:
         self._host = host
         self._peers = peers
         self._profile_used = profile_used
@@ -60,6 +62,36 @@ class ControlPlane:
     def ev_profiles(self) -> dict[int, EvProfile]:
         """All profiles by number; number 0, which is not among them, is AUTO with everything the NIC was given."""
         return dict(self._host.ev_profiles)
+
+    # ---- CC profiles --------------------------------------------------------------------------------------------
+
+    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
+        """Keep a congestion control with constants of its own under `name`, for ``QpAttributes.cc_profile``.
+
+        InvalidArgumentError when the name is taken, has not 1 to 64 characters, or a constant is out of range;
+        ResourceExhaustedError when 4096 exist.
+        """
+        known = self._host.algorithms
+        if not 1 <= len(name) <= _MAX_NAME:
+            raise InvalidArgumentError(f"The name of a CC profile has 1 to {_MAX_NAME} characters.")
+        if name in known:
+            raise InvalidArgumentError(f"There is a congestion control {name!r} already: choose another name.")
+        if len(self._host.cc_profiles) >= _MAX_PROFILES:
+            raise ResourceExhaustedError(f"{_MAX_PROFILES} CC profiles exist already; destroy some.")
+        known[name] = derived(known, profile, self._host.transport)
+        self._host.cc_profiles[name] = profile
+
+    def destroy_cc_profile(self, name: str) -> None:
+        """Forget a profile. NotFoundError; StateError while a queue pair names it."""
+        if name not in self._host.cc_profiles:
+            raise NotFoundError(f"There is no CC profile {name!r}.")
+        if self._profile_used(name):
+            raise StateError(f"CC profile {name!r} is still used by a queue pair; destroy that first.")
+        del self._host.cc_profiles[name], self._host.algorithms[name]
+
+    def cc_profiles(self) -> dict[str, CcProfile]:
+        """All profiles by name. The congestion controls that a NIC has anyway are not among them."""
+        return dict(self._host.cc_profiles)
 
     # ---- paths --------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mrc_host.config import NicConfig
-from mrc_host.transport.algorithms import ALGORITHMS, Algorithm
+from mrc_host.transport.algorithms import ALGORITHMS, Algorithm, CcProfile
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.scheduler import Scheduler
 from mrc_host.transport.trace import Tracer
@@ -26,6 +26,7 @@ class Host:
         "_events",
         "_next_probe",
         "algorithms",
+        "cc_profiles",
         "config",
         "encapsulation",
         "ev_profiles",
@@ -41,14 +42,13 @@ class Host:
         "transport",
     )
 
-    def __init__(
-        self, config: NicConfig, rng: random.Random, algorithms: Mapping[str, Algorithm] | None = None
-    ) -> None:
+    def __init__(self, config: NicConfig, rng: random.Random, algorithms: Mapping[str, Algorithm] = ALGORITHMS) -> None:
         self.config = config
         self.settings = config.settings
         self.transport = config.settings.transport
         self.srv6 = config.settings.ev_format.routed  # MRC packets have an outer header with a uSID list
-        self.algorithms = {**(algorithms or {}), **ALGORITHMS}  # congestion controls by name
+        self.algorithms = dict(algorithms)  # congestion controls by name
+        self.cc_profiles: dict[str, CcProfile] = {}  # those of them that a controller described
         self.ev_profiles: dict[int, EvProfile] = {}
         self.rng = rng
         self.scheduler = Scheduler(len(config.ports))

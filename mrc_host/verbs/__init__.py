@@ -18,6 +18,8 @@ from __future__ import annotations
 from os import PathLike
 
 from mrc_host.errors import MrcError
+from mrc_host.transport.algorithms import CcProfile
+from mrc_host.transport.nscc import NsccProfile
 from mrc_host.values import (
     Access,
     Completion,
@@ -72,6 +74,7 @@ def open_controller(path: str | PathLike[str]) -> Controller:
 __all__ = [
     "Access",
     "AgentLostError",
+    "CcProfile",
     "ClosedError",
     "Completion",
     "CompletionError",
@@ -87,6 +90,7 @@ __all__ = [
     "LocalProvider",
     "MemoryRegion",
     "MrcError",
+    "NsccProfile",
     "PathInfo",
     "PathState",
     "PortState",

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mrc_host.errors import NotFoundError
+from mrc_host.transport.algorithms import CcProfile
 from mrc_host.values import (
     AsyncEvent,
     DeniedPath,
@@ -69,6 +70,25 @@ class Controller:
         """All profiles of the NIC by number. Number 0, always there, is AUTO with every path."""
         self._check_open()
         return self._provider.ev_profiles()
+
+    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
+        """Give the NIC a congestion control with constants of its own, for ``QpAttributes.cc_profile`` to name.
+
+        InvalidArgumentError when the name is taken (as "nscc", "dcqcn", "fixed" and "none" are), has not 1 to 64
+        characters, or a constant is out of range.
+        """
+        self._check_open()
+        self._provider.create_cc_profile(name, profile)
+
+    def destroy_cc_profile(self, name: str) -> None:
+        """Take a profile back: NotFoundError, or StateError while a queue pair names it."""
+        self._check_open()
+        self._provider.destroy_cc_profile(name)
+
+    def cc_profiles(self) -> Mapping[str, CcProfile]:
+        """All CC profiles of the NIC by name."""
+        self._check_open()
+        return self._provider.cc_profiles()
 
     # ---- paths --------------------------------------------------------------------------------------------------
 

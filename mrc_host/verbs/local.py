@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from mrc_host.config import NicConfig
 from mrc_host.probing import ProbePlan, ProbeReport
+from mrc_host.transport.algorithms import CcProfile
 from mrc_host.values import (
     Access,
     AsyncEvent,
@@ -49,6 +50,15 @@ class ControlCommands(Protocol):
 
     def ev_profiles(self) -> dict[int, EvProfile]:
         """All EV profiles."""
+
+    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
+        """Keep a CC profile under a name."""
+
+    def destroy_cc_profile(self, name: str) -> None:
+        """Forget a CC profile."""
+
+    def cc_profiles(self) -> dict[str, CcProfile]:
+        """All CC profiles."""
 
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
         """Forbid or allow a path."""
@@ -262,6 +272,18 @@ class LocalProvider:
     def nic_counters(self) -> Mapping[str, int]:
         """Counters of the NIC."""
         return self._nic.nic_counters()
+
+    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
+        """Keep a CC profile under a name."""
+        self._nic.control.create_cc_profile(name, profile)
+
+    def destroy_cc_profile(self, name: str) -> None:
+        """Forget a CC profile."""
+        self._nic.control.destroy_cc_profile(name)
+
+    def cc_profiles(self) -> dict[str, CcProfile]:
+        """All CC profiles by name."""
+        return self._nic.control.cc_profiles()
 
     def create_ev_profile(self, profile: EvProfile) -> int:
         """Keep an EV profile."""

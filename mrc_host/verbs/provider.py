@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from mrc_host.transport.algorithms import CcProfile
 from mrc_host.values import (
     Access,
     AsyncEvent,
@@ -100,6 +101,15 @@ class Provider(Protocol):
 
     def destroy_ev_profile(self, number: int) -> None:
         """Forget an EV profile."""
+
+    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
+        """Keep a CC profile under a name."""
+
+    def destroy_cc_profile(self, name: str) -> None:
+        """Forget a CC profile."""
+
+    def cc_profiles(self) -> dict[str, CcProfile]:
+        """All CC profiles by name."""
 
     def ev_profiles(self) -> dict[int, EvProfile]:
         """All EV profiles by number."""

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mrc_host.config import Destination, NicConfig, PortConfig, UsidTemplate
+from mrc_host.config import Destination, NicConfig, PortConfig, TransportSettings, UsidTemplate
 from mrc_host.errors import NotFoundError, ResourceExhaustedError, StateError, UnknownDestinationError
+from mrc_host.transport.algorithms import ALGORITHMS, CcProfile, derived
 from mrc_host.transport.profiles import check_profile
 from mrc_host.transport.trace import TraceSink
 from mrc_host.values import (
@@ -116,6 +117,7 @@ class FakeControl:
     def __init__(self, nic: FakeNic) -> None:
         self.nic = nic
         self.profiles: dict[int, EvProfile] = {}
+        self.windows: dict[str, CcProfile] = {}
         self.probes = 0
         self.silent = False
 
@@ -130,6 +132,17 @@ class FakeControl:
 
     def ev_profiles(self) -> dict[int, EvProfile]:
         return dict(self.profiles)
+
+    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
+        derived(ALGORITHMS, profile, TransportSettings(base_rtt=1_000))
+        self.windows[name] = profile
+
+    def destroy_cc_profile(self, name: str) -> None:
+        if self.windows.pop(name, None) is None:
+            raise NotFoundError(f"No CC profile {name!r}.")
+
+    def cc_profiles(self) -> dict[str, CcProfile]:
+        return dict(self.windows)
 
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
         self.nic.denied.append((peer, ev, denied))

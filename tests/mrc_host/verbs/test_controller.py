@@ -8,8 +8,20 @@ from pathlib import Path
 import pytest
 
 from mrc_host import verbs
+from mrc_host.config import TransportSettings
 from mrc_host.errors import InvalidArgumentError, NotFoundError
-from mrc_host.values import EvField, EvMode, EvProfile, PathEvent, PathReason, PathState, QpAddress, QpState
+from mrc_host.values import (
+    EvField,
+    EvMode,
+    EvProfile,
+    PathEvent,
+    PathReason,
+    PathState,
+    QpAddress,
+    QpAttributes,
+    QpState,
+    QpType,
+)
 from mrc_host.verbs import ClosedError, Context, Controller, LocalProvider, RefusedError
 from tests.mrc_host.agent.conftest import Agents, agents
 from tests.mrc_host.wires import MS, World, address, connect
@@ -263,3 +275,65 @@ def test_queue_pairs_are_modified_through_an_agent(agents: Agents) -> None:
 def test_a_context_offers_it_on_the_same_connection(local: Local) -> None:
     with Context(local.provider) as context:
         assert context.controller().ping(address(1), 1).rtt is not None
+
+
+# ---- CC profiles -----------------------------------------------------------------------------------------------------
+
+
+def test_a_cc_profile_is_a_congestion_control_with_constants_of_its_own(local: Local) -> None:
+    controller, nic = local.controller, local.world.nics[0]
+    controller.create_cc_profile("narrow", verbs.CcProfile("fixed", window=3 * 4096))
+    one = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="narrow"))
+    nic.connect_qp(one, QpAddress(address(1), 77), local.world.now)
+    assert nic._qps[one].requester.cc.cwnd == 3 * 4096  # type: ignore[attr-defined]
+    assert controller.cc_profiles() == {"narrow": verbs.CcProfile("fixed", window=3 * 4096)}
+    with pytest.raises(verbs.MrcError, match="still used"):
+        controller.destroy_cc_profile("narrow")
+    nic.destroy_qp(one, local.world.now)
+    controller.destroy_cc_profile("narrow")
+    assert controller.cc_profiles() == {}
+    with pytest.raises(InvalidArgumentError, match="Unknown congestion control 'narrow'"):
+        nic.create_qp(0, QpType.MRC, cq, cq, QpAttributes(cc_profile="narrow"))
+
+
+def test_constants_of_nscc_reach_the_controller_that_queue_pairs_share() -> None:
+    world = World(transport=TransportSettings(base_rtt=20_000, assumed_rate=10_000_000_000))
+    nic = world.nics[0]
+    nic.control.create_cc_profile("careful", verbs.CcProfile(nscc=verbs.NsccProfile(max_cwnd=20_000)))
+    for number in range(2):
+        qpn = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="careful"))
+        nic.connect_qp(qpn, QpAddress(address(1), number), world.now)
+    (peer,) = nic._peers.values()
+    assert {name: (w.cc.cwnd, len(w.users)) for name, w in peer.windows.items()} == {"careful": (20_000, 2)}
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "sentence"),
+    [
+        ("nscc", verbs.CcProfile("fixed"), "already"),
+        ("", verbs.CcProfile("fixed"), "1 to 64 characters"),
+        ("mine", verbs.CcProfile("quantum"), "Unknown congestion control 'quantum'"),
+        ("mine", verbs.CcProfile("fixed", window=0), "makes no sense"),
+        ("mine", verbs.CcProfile("nscc"), "set base_rtt"),
+    ],
+)
+def test_a_cc_profile_that_cannot_be_is_refused(
+    local: Local, name: str, profile: verbs.CcProfile, sentence: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=sentence):
+        local.controller.create_cc_profile(name, profile)
+    with pytest.raises(NotFoundError):
+        local.controller.destroy_cc_profile("fixed")
+
+
+def test_cc_profiles_pass_through_an_agent(agents: Agents) -> None:
+    profile = verbs.CcProfile("nscc", verbs.NsccProfile(gamma=0.5, target_delay=9_000))
+    with verbs.open_controller(agents.paths[0]) as controller:
+        controller.create_cc_profile("mine", profile)
+        assert controller.cc_profiles() == {"mine": profile}
+        with pytest.raises(verbs.MrcError, match="gamma"):
+            controller.create_cc_profile("other", verbs.CcProfile(nscc=verbs.NsccProfile(gamma=2.0)))
+        controller.destroy_cc_profile("mine")
+        assert controller.cc_profiles() == {}
+        with pytest.raises(NotFoundError):
+            controller.destroy_cc_profile("mine")
