@@ -8,8 +8,11 @@ the address is constant, the plane number is copied into each uSID and the T0 up
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.nscc import NsccProfile
 
 
@@ -71,6 +74,32 @@ class Dscp:
     control: int = 46
 
 
+# Least and greatest value of the whole numbers in TransportSettings. Times may be up to an hour.
+_HOUR: Final = 3_600_000_000_000
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "sack_threshold": (1, 1 << 30),
+    "base_rtt": (1, _HOUR),
+    "assumed_rate": (1, 1 << 50),
+    "default_window": (1, 1 << 40),
+    "plane_burst": (1, 1 << 30),
+    "reorder_fraction": (0, 1600),
+    "tail_probe_min": (1, _HOUR),
+    "linear_retries": (0, 255),
+    "max_backoff": (0, 25),
+    "send_queue_depth": (1, 1 << 20),
+    "backup_share": (2, 1 << 20),
+    "ev_min_active": (0, 1 << 20),
+    "probe_interval": (1, _HOUR),
+    "probe_successes": (1, 1000),
+    "probe_timeout": (1, _HOUR),
+    "probe_spacing": (0, _HOUR),
+    "reverse_interval": (1, _HOUR),
+    "port_status_retry": (1, _HOUR),
+    "port_status_max": (1, _HOUR),
+    "flap_window": (0, _HOUR),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class TransportSettings:
     """Figures that the specification leaves to the implementation. Times are nanoseconds, sizes bytes.
@@ -91,9 +120,12 @@ class TransportSettings:
     of use. Otherwise one in `backup_share` paths of a plane is a backup; at least `ev_min_active` paths of the queue
     pair stay in the active set. A bad path returns after `probe_successes` background probes in a row came back,
     `probe_interval` apart. A probe counts as lost after `probe_timeout`; then the next is sent, with up to four times
-    that patience.
+    that patience. The whole NIC sends at most one background probe every `probe_spacing`.
     `reverse_interval` is how often a receiver that sends nothing looks for a working way back. `port_status_retry` is
-    the wait before a port status update that was not answered is repeated.
+    the wait before a port status update that was not answered is repeated; it doubles up to `port_status_max`. When a
+    port returns, paths that went bad at most `flap_window` before it was lost are GOOD again without a probe.
+
+    Raises InvalidArgumentError for a value outside of its range.
     """
 
     sack_threshold: int = 32768
@@ -116,8 +148,17 @@ class TransportSettings:
     probe_interval: int = 20_000_000
     probe_successes: int = 3
     probe_timeout: int = 50_000_000
+    probe_spacing: int = 500_000
     reverse_interval: int = 10_000_000
     port_status_retry: int = 10_000_000
+    port_status_max: int = 1_000_000_000
+    flap_window: int = 1_000_000_000
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise InvalidArgumentError(f"Transport setting {name} must be between {least} and {most}, not {value}.")
 
 
 @dataclass(frozen=True, slots=True)

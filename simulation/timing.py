@@ -41,8 +41,11 @@ class Timing:
             tail_probe_min=2 * trip,
             probe_interval=10 * trip,
             probe_timeout=patience,
+            probe_spacing=-(-trip // 4),
             reverse_interval=10 * trip,
             port_status_retry=patience,
+            port_status_max=100 * patience,
+            flap_window=500 * trip,
         )
 
     @property

@@ -39,7 +39,17 @@ from mrc_host.values import QpAttributes
 from topologies.fabric import DEFAULT_MTU, MAX_PLANES
 from topologies.queues import QueueProfile
 
-TIMERS = ("base_rtt", "tail_probe_min", "probe_interval", "probe_timeout", "reverse_interval", "port_status_retry")
+TIMERS = (
+    "base_rtt",
+    "tail_probe_min",
+    "probe_interval",
+    "probe_timeout",
+    "probe_spacing",
+    "reverse_interval",
+    "port_status_retry",
+    "port_status_max",
+    "flap_window",
+)
 
 _NSCC_TIMES = (
     "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",

@@ -8,8 +8,11 @@ up.
 **Needless retransmissions** are found by three signs: a SACK answers an earlier transmission of a packet that was sent
 again (its timestamp tells which); a packet is acknowledged sooner than its latest transmission could have been; and,
 whenever a SACK shows everything that is on the way, the peer's count of received bytes exceeds what was to be received,
-which counts duplicates (docs/protocol.md §10). The first two also tell how far packets overtake each other, widen the
-reorder window, and clear the path that was blamed.
+which counts duplicates, those that were proved one by one before among them (docs/protocol.md §10). The first two
+also tell how far packets overtake each other, widen the reorder window, and clear the path that was blamed.
+
+An acknowledged packet that was sent more than once tells nothing about its lanes, since any of its transmissions may be
+the one that arrived; the SACK that answers the latest one does.
 """
 
 from __future__ import annotations
@@ -58,6 +61,7 @@ class Flight:
         "_sacked",
         "_serial",
         "_silent",
+        "_since_count",
         "_stats",
         "_suspects",
         "_una",
@@ -98,6 +102,7 @@ class Flight:
         self._excess = 0  # units known to be duplicates
         self._needless = 0  # retransmissions proved needless one by one
         self._estimated = 0  # the same, by the peer's count
+        self._since_count = 0  # proved one by one since that count
         self._first_arrived = _NEVER  # sending time of the first packet known to have arrived
         self._suspects: list[tuple[int, int]] = []  # paths and sending times to blame for a timeout
         self._answers_lost = False
@@ -141,14 +146,23 @@ class Flight:
         record.wqe = None
         if self._first_arrived == _NEVER:
             self._first_arrived = sent
+        if record.attempts > 1:
+            return  # which transmission arrived, and when, only a SACK of its own tells
         number = record.lane
+        trip = self.round_trips[record.plane]
+        if not trip.smoothed:
+            trip.limit(now - sent)
+        self._heard(number, sent, now)
+        if not number & 1 and record.serial > self._path_serial[record.index]:
+            self._path_serial[record.index] = record.serial
+
+    def _heard(self, number: int, sent: int, now: int) -> None:
+        """What was sent in lane `number` at time `sent` has arrived."""
         lane = self.lanes[number]
         if sent >= lane.acked:
             lane.acked = sent
         else:
             self._reordering[number].saw(lane.acked - sent, now)
-        if not number & 1 and record.serial > self._path_serial[record.index]:
-            self._path_serial[record.index] = record.serial
 
     # ---- needless retransmissions -------------------------------------------------------------------------------
 
@@ -163,21 +177,29 @@ class Flight:
         self._repeat_units += (record.size + 255) >> 8
         return repeat
 
-    def _answered(self, psn: int, stamp: int, now: int) -> None:
-        """A SACK answers a packet that was sent more than once."""
+    def _answered(self, psn: int, stamp: int, newest: bool, now: int) -> None:
+        """A SACK, perhaps the newest, answers a packet that was sent more than once."""
         repeat = self._repeats[psn]
+        if stamp == repeat.latest:
+            self._heard(repeat.latest_lane, repeat.latest_sent, now)
+            return
         number = repeat.earlier(stamp, now)
         if number >= 0:  # an earlier one: all that came after it were needless
             _stamp, sent, _index, lane = repeat.history[number]
             self.round_trips[lane >> 1].sample(now - sent)
-            self._proved(repeat, number, now)
+            self._proved(repeat, number, newest, now)
 
-    def _proved(self, repeat: Repeat, number: int, now: int) -> None:
-        """Transmission `number` of a repeated packet has arrived, so those after it were needless."""
+    def _proved(self, repeat: Repeat, number: int, newest: bool, now: int) -> None:
+        """Transmission `number` of a repeated packet has arrived, so those after it were needless.
+
+        What an overtaken SACK proves, the peer's count in a newer one may have included already.
+        """
         needless = len(repeat.history) - number
         if needless <= repeat.counted:
             return
         self._needless += needless - repeat.counted
+        if newest:
+            self._since_count += needless - repeat.counted
         repeat.counted = needless
         self._count_needless()
         _stamp, sent, index, lane = repeat.history[number]
@@ -194,7 +216,9 @@ class Flight:
 
     def _count_needless(self) -> None:
         stats = self._stats
-        stats.spurious_retransmitted = min(max(self._needless, self._estimated), stats.retransmitted)
+        stats.spurious_retransmitted = min(
+            max(self._needless, self._estimated + self._since_count), stats.retransmitted
+        )
 
     def _after_retransmission(self, record: Sent, now: int) -> bool:
         """A packet sent more than once is acknowledged; False when that cannot be the latest transmission's doing."""
@@ -203,7 +227,7 @@ class Flight:
         if not latest:
             repeat = self._repeats.get(record.psn)
             if repeat is not None:
-                self._proved(repeat, len(repeat.history) - 1, now)
+                self._proved(repeat, len(repeat.history) - 1, True, now)
         elif record.suspect >= 0 and self._first_arrived <= record.suspect_sent:
             self._suspects.append((record.suspect, record.suspect_sent))
         record.suspect = -1
@@ -226,6 +250,7 @@ class Flight:
         self._excess = excess
         self._answers_lost = True
         # In packets, when those that were sent again are of one size, or by their mean.
+        self._since_count = 0
         self._estimated = -(-excess * self._stats.retransmitted // max(self._repeat_units, 1))
         self._count_needless()
 

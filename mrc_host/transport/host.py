@@ -16,7 +16,6 @@ from mrc_host.values import AsyncEvent, EvProfile
 from mrc_host.wire.encap import Encapsulation
 
 _MAX_EVENTS: Final = 4096
-_PROBE_SPACING: Final = 500_000  # ns between background probes of the whole NIC
 
 
 class Host:
@@ -80,5 +79,5 @@ class Host:
         """0 when a background probe may be sent now, otherwise when to ask again."""
         if now < self._next_probe:
             return self._next_probe
-        self._next_probe = now + _PROBE_SPACING
+        self._next_probe = now + self.transport.probe_spacing
         return 0

@@ -27,6 +27,7 @@ LOST: Final = 2
 _MEMORY: Final = 1024  # round trips until reordering not seen again counts half
 _FEW: Final = 8  # transmissions of one packet that are remembered
 _STAMP_WRAP: Final = 65_536_000  # ns after which a 16-bit timestamp of 1 us ticks repeats
+_FOREVER: Final = 1 << 62
 _MOST: Final = 16  # round trips: the widest reorder window
 
 
@@ -94,12 +95,18 @@ class Lane:
 class RoundTrip:
     """Smoothed round-trip time of one plane (RFC 6298), in ns; 0 until the first sample."""
 
-    __slots__ = ("least", "smoothed", "variation")
+    __slots__ = ("bound", "least", "smoothed", "variation")
 
     def __init__(self) -> None:
         self.smoothed = 0
         self.variation = 0
         self.least = 0
+        self.bound = 0  # until something was measured: it takes no longer than this; 0 when not even that is known
+
+    def limit(self, waited: int) -> None:
+        """A packet was acknowledged after `waited`, perhaps together with others long after it had arrived."""
+        if not self.bound or waited < self.bound:
+            self.bound = waited
 
     def sample(self, rtt: int) -> None:
         """Take one measurement."""
@@ -132,9 +139,13 @@ class Reordering:
         """Reorder windows: for a path without later packets of its own, and for one that has some.
 
         `fraction` is the least share of the round-trip time, in percent. Where no overtaking is known both stay within
-        one round trip and four variations, so that a dead path is noticed within three round trips.
+        one round trip and four variations, so that a dead path is noticed within three round trips. Before anything was
+        measured the bound of the round-trip time serves for both.
         """
         smoothed, variation = trip.smoothed, trip.variation
+        if not smoothed:
+            bound = trip.bound or _FOREVER
+            return bound, bound
         if self.extent and now - self._since > _MEMORY * smoothed:
             self.extent >>= 1
             self._since = now
@@ -147,11 +158,13 @@ class Reordering:
 class Repeat:
     """Transmissions of one packet before its latest one, the last few: timestamp, time, path and lane of each."""
 
-    __slots__ = ("by_order", "counted", "history", "latest")
+    __slots__ = ("by_order", "counted", "history", "latest", "latest_lane", "latest_sent")
 
     def __init__(self, by_order: bool) -> None:
         self.history: list[tuple[int, int, int, int]] = []
-        self.latest = -1  # timestamp of the latest one
+        self.latest = -1  # timestamp, time and lane of the latest one
+        self.latest_sent = 0
+        self.latest_lane = 0
         self.by_order = by_order
         self.counted = 0  # how many are known to have been needless
 
@@ -162,10 +175,13 @@ class Repeat:
             del self.history[0]
             self.by_order = False
 
+    def again(self, record: Sent) -> None:
+        """It was sent once more, as `record` says."""
+        self.latest, self.latest_sent, self.latest_lane = record.stamp, record.sent, record.lane
+
     def earlier(self, stamp: int, now: int) -> int:
-        """Which of them has this timestamp; -1 for none, or when it may be the latest one's."""
-        if stamp != self.latest:
-            for number in range(len(self.history) - 1, -1, -1):
-                if self.history[number][0] == stamp and now - self.history[number][1] < _STAMP_WRAP:
-                    return number
+        """Which of them has this timestamp; -1 for none."""
+        for number in range(len(self.history) - 1, -1, -1):
+            if self.history[number][0] == stamp and now - self.history[number][1] < _STAMP_WRAP:
+                return number
         return -1

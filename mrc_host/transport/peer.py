@@ -44,7 +44,6 @@ _MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
 _REVERSE_PATIENCE: Final = 4  # intervals after which a probe for a way back counts as lost
 _PATIENCE: Final = 4  # how many times probe_timeout a lost probe may wait at most
-_FLAP_WINDOW: Final = 1_000_000_000  # losses this long before a port went down are the port's fault
 
 
 class PlaneUser(ABC):
@@ -241,7 +240,7 @@ class Peer(Source):
 
     def _plane_up(self, plane: int, now: int) -> None:
         """Losses just before the port went down were the port's, not the path's; other bad paths are probed now."""
-        guilty_until = self._down_since[plane] - _FLAP_WINDOW
+        guilty_until = self._down_since[plane] - self._host.transport.flap_window
         for index in [i for i in self._watched if self.plane_of[i] == plane]:
             watched = self._watched[index]
             if watched.since >= guilty_until:
@@ -582,7 +581,7 @@ class Peer(Source):
     def on_timer(self, now: int) -> int:
         """Repeat the port status, send due probes, look for ways back; next time or 0."""
         if self._status_at and self._status_at <= now:
-            self._status_wait = min(self._status_wait * 2, 1_000_000_000)
+            self._status_wait = min(self._status_wait * 2, self._host.transport.port_status_max)
             self._status_at = now + self._status_wait
             self._status_ready = True
             self._offer()

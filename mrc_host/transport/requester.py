@@ -293,7 +293,7 @@ class Requester(Flight):
             self._stats.retransmitted += 1
             repeat = self._repeat(record)
             frame = self._emit(record, wqe, plane, index, RETRANSMISSION, now)
-            repeat.latest = record.stamp
+            repeat.again(record)
             return frame
         return None
 
@@ -398,10 +398,12 @@ class Requester(Flight):
         self._stats.acks_received += 1
         ring, ring_mask = self._ring, self._ring_mask
         rtt = 0
+        received = (sack.rcvd_units - self._rcvd_units) & 0xFFFFFF
+        newest = received < HALF  # not overtaken by a newer SACK
         if not sack.probe:
             psn = cack + sack.ack_offset
             if psn in self._repeats:
-                self._answered(psn, sack.timestamp, now)
+                self._answered(psn, sack.timestamp, newest, now)
             if una <= psn < self._next:
                 record = ring[psn & ring_mask]
                 if record.state == OUT and record.stamp == sack.timestamp:
@@ -411,6 +413,10 @@ class Requester(Flight):
                         self._host.scheduler.arm(self._qp, now + 2 * rtt + self._tail_min)
                     trip.sample(rtt)
             self._path_word(sack.entropy, sack.mark, now)
+        elif (probe := self._probes.get(sack.ack_offset & 0xFFFF)) is not None:
+            plane, _index, sent = probe
+            if not self.round_trips[plane].smoothed:
+                self.round_trips[plane].sample(now - sent)
         acked = 0
         touched = 0
         for psn in range(una, cack + 1):
@@ -432,8 +438,6 @@ class Requester(Flight):
                 acked += record.size
                 touched |= 1 << record.lane
                 self._free(record, now)
-        received = (sack.rcvd_units - self._rcvd_units) & 0xFFFFFF
-        newest = received < HALF  # not overtaken by a newer SACK
         if newest:
             self._rcvd_units = sack.rcvd_units
             if sack.mpr and self._mpr_cap:

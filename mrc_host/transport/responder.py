@@ -14,11 +14,13 @@ it are complete the peer gets a NAK and this queue pair goes to ERROR; later pac
 order. A WRITE_WITH_IMM then gets an entry in the receive CQ; while that is full, completion and transport ACK wait.
 
 **Acknowledgement.** A SACK is due (docs/protocol.md §2) after ``sack_threshold`` bytes, on the A bit, on an ECN mark,
-on a retransmission, and on a probe. Newer ones replace older ones not sent yet, except where these say something of
-their own: a mark, a probe's answer, which transmission of a repeated packet arrived. A SACK
-shows 64 PSNs. Since planes advance at different PSNs, what arrived on each plane and was not shown yet is remembered,
-and when one bitmap cannot show it all, another SACK follows. Its count of received bytes includes duplicates. While
-the receive CQ is full, SACKs ask the sender to shrink its window, and to restore it afterwards.
+on a retransmission, and on a probe. The A bit of a packet that came ahead of others is honoured once more when these
+have come: nothing else would tell the sender of the last arrivals, and how many were duplicates. Newer SACKs replace
+older ones not sent yet, except where these say something of their own: a mark, a probe's answer, which transmission
+of a repeated packet arrived. A SACK shows 64 PSNs. Since planes advance at different PSNs, what arrived on each plane
+and was not shown yet is remembered, and when one bitmap cannot show it all, another SACK follows. Its count of received
+bytes includes duplicates. While the receive CQ is full, SACKs ask the sender to shrink its window, and to restore it
+afterwards.
 """
 
 from __future__ import annotations
@@ -111,6 +113,7 @@ class Responder:
     """Receiving half of an MRC queue pair."""
 
     __slots__ = (
+        "_asked",
         "_bitmap",
         "_cap",
         "_count",
@@ -177,6 +180,7 @@ class Responder:
         self._restores = 0
         # answers due
         self._count = 0
+        self._asked = -1  # PSN of the newest packet with the A bit that came ahead of others; -1 for none
         self._sacks: deque[_Trigger] = deque()
         self._nacks: deque[Nack] = deque()
         self.ack_due = False
@@ -249,8 +253,11 @@ class Responder:
         stats = self._stats
         stats.data_received += 1
         self._units += (size + 255) >> 8
+        due = word & _SACK_NOW
         if offset:
             self._bitmap = bitmap | 1 << offset
+            if due & headers.ACK_REQUEST and psn > self._asked:
+                self._asked = psn
             stats.out_of_order_received += 1
             self._ooo += 1
         else:
@@ -263,8 +270,11 @@ class Responder:
                 self.next_psn = psn + 1
             if message.last < self.next_psn:
                 self._complete()
+            if 0 <= self._asked < self.next_psn:
+                self._asked = -1
+                due = 1
         self._count += size if size > 1024 else 1024
-        if self._count >= self._threshold or flow.ce or word & _SACK_NOW:
+        if self._count >= self._threshold or flow.ce or due:
             self._sack(psn, flow, stamp, bool(word & headers.RTX))
 
     def _open(

@@ -1,6 +1,34 @@
-"""How long property tests look: ``pytest --hypothesis-profile=ci`` or ``soak``; the default is quick."""
+"""How long property tests look: ``pytest --hypothesis-profile=ci`` or ``soak``; otherwise quick, with 100 examples.
 
-from hypothesis import settings
+``ci`` replaces the profile of that name which hypothesis loads by itself where the environment variable CI is set. It
+chooses the same examples on every run. ``soak`` chooses others each time and says which seed repeats them. Neither
+explains failures line by line: that traces every call and makes a failing test many times slower on Python 3.11.
+"""
 
-settings.register_profile("ci", max_examples=1_000, print_blob=True)
-settings.register_profile("soak", max_examples=20_000, print_blob=True)
+import random
+
+import pytest
+from hypothesis import Phase, seed, settings
+
+_PHASES = [phase for phase in Phase if phase is not Phase.explain]
+_SEED = random.SystemRandom().getrandbits(64)
+
+settings.register_profile("ci", max_examples=1_000, print_blob=True, derandomize=True, database=None, phases=_PHASES)
+settings.register_profile("soak", max_examples=20_000, print_blob=True, derandomize=False, phases=_PHASES)
+
+
+def _chosen_here(config: pytest.Config) -> bool:
+    return config.getoption("--hypothesis-profile") == "soak" and config.getoption("--hypothesis-seed") is None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _chosen_here(config):
+        for item in items:
+            if item.get_closest_marker("hypothesis"):
+                seed(_SEED)(item.obj)  # type: ignore[attr-defined]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if _chosen_here(config):
+        terminalreporter.write_line(f"Repeat this soak with --hypothesis-profile=soak --hypothesis-seed={_SEED}")

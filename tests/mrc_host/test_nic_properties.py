@@ -128,16 +128,16 @@ def test_rc_is_exact(plan: list[Write], fault: Faults, psn: int | None) -> None:
 @given(
     st.integers(2, 4),
     st.lists(st.integers(0, 2 * MS), min_size=4, max_size=4),
-    st.integers(1 << 14, 1 << 21),
+    st.integers(1 << 12, 1 << 19),
     st.integers(0, 100),
 )
 def test_reordering_between_planes_is_never_taken_for_loss(
     planes: int, skews: list[int], window: int, seed: int
 ) -> None:
     world = World(planes=planes, uplinks=4, seed=seed, faults=Faults(plane_delay=dict(enumerate(skews))))
-    a, b = connect(world, size=1 << 21, attributes=QpAttributes(congestion_window=window))
+    a, b = connect(world, size=1 << 18, attributes=QpAttributes(path_mtu=1024, congestion_window=window))
     for i in range(8):
-        a.write(b, 1 << 18, offset=i << 18)
+        a.write(b, 1 << 15, offset=i << 15)
     assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 8)
     counters = a.nic.qp_counters(a.qpn)
     assert (counters.retransmitted, counters.lost, counters.timeouts) == (0, 0, 0)
@@ -152,23 +152,31 @@ def test_reordering_between_planes_is_never_taken_for_loss(
     st.integers(0, 100),
 )
 def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list[int], seed: int) -> None:
-    """Reordering between the paths of one plane may fool the first judgement, not the later ones, and costs no path."""
+    """Reordering between the paths of one plane may fool the first judgement, not the later ones, and costs no path.
+
+    A window of 128 packets, transfers of 160: the first may lose what is under way when it learns, on slow paths only.
+    """
     slow = {(n % planes, n // planes): delay for n, delay in enumerate(delays)}
     world = World(planes=planes, uplinks=12 // planes, seed=seed, faults=Faults(path_delay=slow))
-    a, b = connect(world, size=1 << 21, attributes=QpAttributes(congestion_window=1 << 19))
+    a, b = connect(world, size=160 << 10, attributes=QpAttributes(path_mtu=1024, congestion_window=1 << 17))
 
     def transfer() -> int:
         before = a.nic.qp_counters(a.qpn).retransmitted
         a.done.clear()
-        for i in range(8):
-            a.write(b, 1 << 18, offset=i << 18)
-        assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 8)
+        for i in range(4):
+            a.write(b, 40 << 10, offset=i * 40 << 10)
+        assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 4)
         assert a.buffer == b.buffer
         return a.nic.qp_counters(a.qpn).retransmitted - before
 
-    times = [transfer() for _ in range(3)]
-    assert sum(times) <= 80, "a flight is 130 packets: less than one of them"
-    assert min(times) <= 2, times
+    first, second, third = (transfer() for _ in range(3))
+    assert first <= 96
+    assert second <= 8
+    assert third == 0
+    for path in a.nic.qp_paths(a.qpn):
+        fastest = min(delay for (plane, _uplink), delay in slow.items() if plane == path.plane)
+        late = slow[path.plane, path.ev & 0x3FF] - fastest
+        assert path.lost == 0 or late > 10 * US, "half a round trip without queues: the least reorder window"
     counters = a.nic.qp_counters(a.qpn)
     far = b.nic.qp_counters(b.qpn)
     assert counters.spurious_retransmitted == counters.retransmitted == far.duplicates_received
@@ -186,9 +194,9 @@ def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
         st.sets(st.tuples(st.integers(0, planes - 1), st.integers(0, uplinks - 2)), max_size=planes * uplinks // 2)
     )
     world = World(planes=planes, uplinks=uplinks, seed=seed, faults=Faults(dead_paths=dead))
-    a, b = connect(world, size=1 << 21)
+    a, b = connect(world, size=1 << 18, attributes=QpAttributes(path_mtu=1024, congestion_window=1 << 16))
     for i in range(8):
-        a.write(b, 1 << 18, offset=i << 18)
+        a.write(b, 1 << 15, offset=i << 15)
     world.record = True
     assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 8)
     assert a.buffer == b.buffer

@@ -36,6 +36,10 @@ def test_timers_follow_rate_and_delay():
     assert fitted.tail_probe_min < base.tail_probe_min
     assert (fitted.base_rtt, fitted.trimming) == (fast.round_trip, True)
     assert not timing(replace(fabric(GIGA), queues=QueueProfile(trimming=False)), 1000, 256).trimming
+    for name in ("probe_interval", "probe_spacing", "port_status_retry", "port_status_max", "flap_window"):
+        assert getattr(fitted, name) < getattr(slow.transport(base), name) < getattr(base, name), name
+    assert fitted.port_status_retry < fitted.port_status_max
+    assert fitted.probe_spacing < fitted.probe_interval < fitted.flap_window
     assert fast.attributes(QpAttributes(retry_count=3)).retry_count == 3
     assert 1024 << fast.timeout > 4 * (fast.round_trip + fast.queue)
 

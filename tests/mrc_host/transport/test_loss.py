@@ -1,6 +1,6 @@
 """Lanes and round-trip times."""
 
-from mrc_host.transport.loss import FREE, LOST, OUT, Lane, RoundTrip, Sent
+from mrc_host.transport.loss import FREE, LOST, OUT, Lane, Reordering, RoundTrip, Sent
 
 
 def record(serial: int) -> Sent:
@@ -36,3 +36,14 @@ def test_round_trip_time_follows_rfc_6298_and_keeps_the_least() -> None:
         trip.sample(300)
     assert 295 <= trip.smoothed <= 310
     assert trip.least == 300
+
+
+def test_before_a_measurement_nothing_younger_than_the_bound_is_lost() -> None:
+    trip, order = RoundTrip(), Reordering()
+    order.saw(5, 0)
+    assert min(order.windows(trip, 50, 0)) > 10**15, "nothing is known at all"
+    trip.limit(3000)
+    trip.limit(9000)
+    assert order.windows(trip, 50, 0) == (3000, 3000)
+    trip.sample(100)
+    assert order.windows(trip, 50, 0) == (100, 200)

@@ -1,6 +1,9 @@
 """What queue pairs towards one NIC share: planes, port status, probes, ways back."""
 
 import itertools
+from dataclasses import replace
+
+import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.values import PathReason, PathState, PortEvent
@@ -60,6 +63,12 @@ def test_port_status_is_repeated_with_growing_waits_until_answered() -> None:
     assert not requests(end.wait(10_000 * MS), control.OP_PORT_STATUS_UPDATE)
 
 
+def test_waits_between_repetitions_grow_to_the_setting() -> None:
+    end = FarEnd(transport=replace(SETTINGS, port_status_retry=MS, port_status_max=3 * MS))
+    times = [p.time for p in requests(end.wait(20 * MS), control.OP_PORT_STATUS_UPDATE)]
+    assert [(b - a) // MS for a, b in itertools.pairwise(times)] == [2, 3, 3, 3, 3, 3]
+
+
 def test_the_word_of_the_peer_moves_traffic_and_is_answered() -> None:
     end = FarEnd(planes=4)
     quiet(end)
@@ -111,6 +120,20 @@ def test_losses_just_before_a_port_went_down_are_forgiven_when_it_returns() -> N
     assert (event.ev, event.new, event.reason) == (victim.ev, PathState.GOOD, PathReason.PORT_UP)
 
 
+def test_losses_long_before_a_port_went_down_are_the_paths_own() -> None:
+    end = FarEnd(transport=replace(SETTINGS, flap_window=50 * MS))
+    quiet(end)
+    end.write(4 * 4096)
+    victim = next(p for p in end.data() if p.port == 1)
+    retire(end, victim)
+    end.wait(51 * MS)
+    tell_ports(end, 20, 0b01)
+    path_events(end.nic)
+    tell_ports(end, 21, 0b11)
+    assert not path_events(end.nic)
+    assert [p.ev for p in requests(end.drain(), control.OP_EV_PROBE)] == [victim.ev], "it is probed at once"
+
+
 # ---- background probes -------------------------------------------------------------------------------------------
 
 
@@ -136,6 +159,20 @@ def test_a_bad_path_returns_after_enough_probes_in_a_row() -> None:
     gaps = [b - a for a, b in itertools.pairwise(times)]
     assert all(SETTINGS.probe_interval <= gap <= SETTINGS.probe_interval + 2 * MS for gap in gaps)
     assert not requests(end.wait(1000 * MS), control.OP_EV_PROBE)
+
+
+@pytest.mark.parametrize("spacing", [0, 100_000, 2 * MS])
+def test_the_nic_keeps_probes_apart(spacing: int) -> None:
+    end = FarEnd(planes=1, uplinks=16, transport=replace(SETTINGS, probe_spacing=spacing))
+    quiet(end)
+    end.write(8 * 4096)
+    for victim in end.data():
+        retire(end, victim)
+    end.ack(1)
+    start = end.now
+    probes = requests(end.wait(SETTINGS.probe_interval + 16 * MS), control.OP_EV_PROBE)
+    assert len({p.ev for p in probes}) == len(probes) == 8
+    assert [p.time - start - SETTINGS.probe_interval for p in probes] == [n * spacing for n in range(8)]
 
 
 def test_a_lost_probe_starts_the_count_again_and_waits_grow_to_a_limit() -> None:

@@ -217,6 +217,25 @@ def test_a_sack_is_due_at_once(how: dict[str, int], mark: int) -> None:
     assert sack.rcvd_units == 4, "1000 bytes, rounded up to units of 256"
 
 
+def test_a_request_that_came_ahead_of_others_is_honoured_again_when_these_have_come() -> None:
+    end = FarEnd()
+    end.segment(3, msn=3, flags=A)
+    end.segment(2, msn=2, flags=A)
+    end.segment(5, msn=5)
+    assert len(sacks(end)) == 1, "a newer SACK takes the place of one not sent yet"
+    end.segment(0, msn=0)
+    end.segment(1, msn=1, stamp=0xBEEF)
+    (sack,) = sacks(end)
+    assert (sack.cack_psn, sack.ack_offset, sack.timestamp) == (FIRST_IN + 3, -2, 0xBEEF)
+    end.segment(4, msn=4)
+    end.segment(6, msn=6)
+    assert not sacks(end), "once"
+    end.segment(7, msn=7, flags=A)
+    assert len(sacks(end)) == 1, "in order: at once, and not again"
+    end.segment(8, msn=8)
+    assert not sacks(end)
+
+
 def test_a_probe_is_answered_with_its_id_and_the_transport_ack() -> None:
     end = FarEnd()
     end.segment(0)

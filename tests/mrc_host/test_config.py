@@ -1,0 +1,27 @@
+"""Settings of the transport: ranges."""
+
+from dataclasses import fields
+
+import pytest
+
+from mrc_host.config import _RANGES, TransportSettings
+from mrc_host.errors import InvalidArgumentError
+
+
+def test_every_whole_number_has_a_range_that_holds_its_default() -> None:
+    numbers = {
+        f.name for f in fields(TransportSettings) if isinstance(f.default, int) and f.default not in (True, False)
+    }
+    flags_or_one = {"ev_min_active"}
+    assert numbers | flags_or_one == set(_RANGES)
+    TransportSettings()
+
+
+@pytest.mark.parametrize("name", sorted(_RANGES))
+def test_a_value_out_of_range_is_refused_in_one_sentence(name: str) -> None:
+    least, most = _RANGES[name]
+    for good in (least, most):
+        assert getattr(TransportSettings(**{name: good}), name) == good  # type: ignore[arg-type]
+    for bad in (least - 1, most + 1):
+        with pytest.raises(InvalidArgumentError, match=rf"^Transport setting {name} must be between .* not {bad}\.$"):
+            TransportSettings(**{name: bad})  # type: ignore[arg-type]
