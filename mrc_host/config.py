@@ -78,7 +78,7 @@ class Dscp:
 _HOUR: Final = 3_600_000_000_000
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "sack_threshold": (1, 1 << 30),
-    "base_rtt": (1, _HOUR),
+    "base_rtt": (0, _HOUR),
     "assumed_rate": (1, 1 << 50),
     "default_window": (1, 1 << 40),
     "plane_burst": (1, 1 << 30),

@@ -106,7 +106,8 @@ class Flight:
         self._first_arrived = _NEVER  # sending time of the first packet known to have arrived
         self._suspects: list[tuple[int, int]] = []  # paths and sending times to blame for a timeout
         self._answers_lost = False
-        self._silent: dict[int, int] = {}  # paths with timeouts since anything was acknowledged -> when last sent on
+        # Paths with timeouts since anything was acknowledged -> how many times, when last, when that packet was sent
+        self._silent: dict[int, tuple[int, int, int]] = {}
 
     def _grow(self) -> None:
         old, mask = self._ring, self._ring_mask
@@ -325,7 +326,17 @@ class Flight:
                 self.flying -= record.size
                 record = lane.head()
 
-    def expire(self, before: int) -> int:
+    def _note_silence(self, index: int, sent: int, now: int) -> None:
+        """Path `index` lost a packet to a timeout; of those sent before the last timeout was noticed one counts."""
+        times, noticed, _ = self._silent.get(index, (0, 0, 0))
+        self._silent[index] = (times + 1, now, sent) if sent >= noticed else (times, noticed, sent)
+
+    def _all_silent(self, plane: int) -> bool:
+        """Whether each active path of `plane` lost packets to two timeouts since anything was acknowledged."""
+        silent = self._silent
+        return all(index in silent and silent[index][0] > 1 for index in self.paths.active(plane))
+
+    def expire(self, before: int, now: int) -> int:
         """An ACK timeout: what was sent at or before time `before` and not acknowledged is lost.
 
         Whether the path, the peer or the way back is to blame shows when the retransmission is acknowledged. Returns
@@ -337,7 +348,7 @@ class Flight:
             while record is not None and record.sent <= before:
                 size += record.size
                 self._mark_lost(record, "timeout")
-                self._silent[record.index] = record.sent
+                self._note_silence(record.index, record.sent, now)
                 if record.suspect < 0:
                     record.suspect = record.index
                     record.suspect_sent = record.sent

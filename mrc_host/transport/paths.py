@@ -213,9 +213,18 @@ class PathSet:
         self._listener.path_changed(index, old, BAD, reason, first_loss, now)
         return True
 
-    def has_backup(self, plane: int) -> bool:
-        """Whether a usable path waits to replace one of `plane`."""
-        return any(self._state[index] < BAD for index in self._backups[plane])
+    def exchange(self, index: int, reason: PathReason, first_loss: int | None, now: int) -> int:
+        """Retire an active path just chosen and get the backup in its place, for the same packet; -1 without one."""
+        plane = self._plane_of[index]
+        ring = self._active[plane]
+        if index not in ring or not any(self._state[backup] < BAD for backup in self._backups[plane]):
+            return -1
+        at = ring.index(index)
+        if not self.retire(index, reason, first_loss, now):
+            return -1
+        self.sent[index] -= 1
+        self.sent[ring[at]] += 1
+        return ring[at]
 
     def restore(self, index: int, reason: PathReason, now: int) -> bool:
         """Make a bad path GOOD again; False when it was not bad."""

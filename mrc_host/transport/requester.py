@@ -13,8 +13,9 @@ completes requests.
 on the way; its answer shows the holes. The ACK timeout (1.024 us * 2**timeout, repeated, then doubling) marks what is
 older than it as lost. A timeout does not tell a dead path from a dead peer or a lost answer, so the path is blamed
 only once the retransmission has arrived, not when it turns out that answers were lost, and never for what was sent
-before the peer was first heard. But a packet lost twice does not go on a path that has been silent all the while when
-a backup can take its place. After ``retry_count`` timeouts, a whole retry interval apart, the queue pair fails.
+before the peer was first heard. But when all active paths of a plane have been silent, packets that were lost twice go
+on backups, which take the place of active ones. After ``retry_count`` timeouts, a whole retry interval apart, the
+queue pair fails.
 
 PSNs and message numbers are plain growing integers here (see ``wire.psn``).
 """
@@ -300,19 +301,15 @@ class Requester(Flight):
     def _other_path(self, plane: int, record: Sent, now: int) -> int:
         """A path for a lost packet, not the one that lost it; -1 when the plane has none.
 
-        After a second loss, backups take the place of paths that lost packets to timeouts and were not heard since:
-        nobody else would ever blame them when all active ones are dead.
+        When a second loss finds that all active paths are silent, a backup takes the place of the one chosen: nothing
+        else would ever blame any of them.
         """
         paths = self.paths
         index = paths.next(plane, record.index)
-        while (
-            record.attempts > 1
-            and index in self._silent
-            and paths.has_backup(plane)
-            and paths.retire(index, PathReason.TIMEOUT, self._silent[index], now)
-        ):
-            paths.sent[index] -= 1  # chosen, but not used
-            index = paths.next(plane, record.index)
+        if record.attempts > 1 and self._silent and self._all_silent(plane):
+            backup = paths.exchange(index, PathReason.TIMEOUT, self._silent[index][2], now)
+            if backup >= 0:
+                return backup
         return index
 
     def _emit(self, record: Sent, wqe: Wqe, plane: int, index: int, kind: int, now: int) -> bytes:
@@ -619,7 +616,7 @@ class Requester(Flight):
                 now,
             )
             return
-        self.cc.on_timeout(now, self.expire(now - retry))
+        self.cc.on_timeout(now, self.expire(now - retry, now))
         if not self._lost:
             self._asked = now
             self._ask(mask)

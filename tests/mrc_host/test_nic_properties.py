@@ -154,25 +154,25 @@ def test_reordering_between_planes_is_never_taken_for_loss(
 def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list[int], seed: int) -> None:
     """Reordering between the paths of one plane may fool the first judgement, not the later ones, and costs no path.
 
-    A window of 128 packets, transfers of 160: the first may lose what is under way when it learns, on slow paths only.
+    A window of 96 packets, transfers of 128: what is under way on slow paths when the NIC learns may be sent again, later
+    ones are not.
     """
     slow = {(n % planes, n // planes): delay for n, delay in enumerate(delays)}
     world = World(planes=planes, uplinks=12 // planes, seed=seed, faults=Faults(path_delay=slow))
-    a, b = connect(world, size=160 << 10, attributes=QpAttributes(path_mtu=1024, congestion_window=1 << 17))
+    a, b = connect(world, size=1 << 17, attributes=QpAttributes(path_mtu=1024, congestion_window=96 << 10))
 
     def transfer() -> int:
         before = a.nic.qp_counters(a.qpn).retransmitted
         a.done.clear()
         for i in range(4):
-            a.write(b, 40 << 10, offset=i * 40 << 10)
+            a.write(b, 1 << 15, offset=i << 15)
         assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 4)
         assert a.buffer == b.buffer
         return a.nic.qp_counters(a.qpn).retransmitted - before
 
-    first, second, third = (transfer() for _ in range(3))
-    assert first <= 96
-    assert second <= 8
-    assert third == 0
+    times = [transfer() for _ in range(3)]
+    assert sum(times) <= 80, "less than a window, however many transfers there are"
+    assert times[2] <= 2, times
     for path in a.nic.qp_paths(a.qpn):
         fastest = min(delay for (plane, _uplink), delay in slow.items() if plane == path.plane)
         late = slow[path.plane, path.ev & 0x3FF] - fastest

@@ -119,6 +119,14 @@ class World:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._serial = 0
         self._number = {address(i): i for i in range(nics)}
+        self._heads = {  # the first bytes of a frame, and those of its outer destination, as they reach a NIC's port
+            (to, port): (
+                bytes((2, 0, 0, 0, to, port)),
+                BLOCK.to_bytes(4, "big") + nic_usid(port, to).to_bytes(2, "big") + bytes(10),
+            )
+            for to in range(nics)
+            for port in range(planes)
+        }
         self._timers: list[int | None] = [None] * nics
 
     # ---- clock ----
@@ -202,11 +210,8 @@ class World:
         exposed = faults.control_too or not control
         if exposed and rng.random() < faults.loss:
             return
-        if srv6:
-            locator = BLOCK.to_bytes(4, "big") + nic_usid(port, to).to_bytes(2, "big")
-            frame = bytes((2, 0, 0, 0, to, port)) + frame[6:38] + locator + bytes(10) + frame[54:]
-        else:
-            frame = bytes((2, 0, 0, 0, to, port)) + frame[6:]
+        mac, locator = self._heads[to, port]
+        frame = b"".join((mac, frame[6:38], locator, frame[54:])) if srv6 else mac + frame[6:]
         if not control and rng.random() < faults.mark:
             frame = frame[:15] + bytes((frame[15] | 0x30,)) + frame[16:]
         if not control and srv6 and len(frame) > 200 and rng.random() < faults.trim:

@@ -68,11 +68,10 @@ def test_progress_starts_the_count_afresh() -> None:
 @pytest.mark.parametrize("planes", [1, 2])
 @pytest.mark.parametrize("active", [1, 3])
 def test_when_all_active_paths_are_silent_backups_take_their_place(planes: int, active: int) -> None:
-    end = FarEnd(
-        planes=planes, uplinks=32, attributes=QpAttributes(timeout=8, retry_count=20, active_paths=active * planes)
-    )
+    attributes = QpAttributes(timeout=8, retry_count=40, active_paths=active * planes)
+    end = FarEnd(planes=planes, uplinks=32, attributes=attributes, transport=TransportSettings(linear_retries=40))
     end.write(4096)
-    sent = data(end.drain() + end.wait((2 * active * planes + 3) * TIMEOUT))
+    sent = data(end.drain() + end.wait((4 * active * planes + 2) * TIMEOUT))
     paths = [p.ev for p in sent]
     assert len(set(paths)) > active * planes, "more than are active have been tried"
     blamed = retired(end)
