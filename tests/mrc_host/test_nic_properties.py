@@ -154,8 +154,8 @@ def test_reordering_between_planes_is_never_taken_for_loss(
 def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list[int], seed: int) -> None:
     """Reordering between the paths of one plane may fool the first judgement, not the later ones, and costs no path.
 
-    A window of 96 packets, transfers of 128: what is under way on slow paths when the NIC learns may be sent again, later
-    ones are not.
+    A window of 96 packets, transfers of 128: what is under way on slow paths when the NIC learns may be sent again,
+    later ones are not.
     """
     slow = {(n % planes, n // planes): delay for n, delay in enumerate(delays)}
     world = World(planes=planes, uplinks=12 // planes, seed=seed, faults=Faults(path_delay=slow))
