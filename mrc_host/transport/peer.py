@@ -6,9 +6,9 @@
   word is ignored: it may be out of date.
 * **Way back.** SACKs and other answers change planes at random from one to the next, and each goes on its plane's
   *reverse path*: one on which own data or a probe came through, as long as it is not found bad and the peer does not
-  repeat packets that were already acknowledged. Without such a path each answer takes a random one. While only
-  receiving, a random path is probed every `reverse_interval`; a plane whose probes are lost carries no answers, as long
-  as there is another.
+  repeat packets that were already acknowledged, or probe for them. Without such a path each answer takes a random one.
+  While only receiving, a random path is probed every `reverse_interval`; a plane whose probes are lost carries no
+  answers, as long as there is another.
 * **Background probes.** A path that any queue pair holds for bad is probed once for all of them, by endpoint requests
   (EV_PROBE), until enough in a row come back.
 """
@@ -362,7 +362,7 @@ class Peer(Source):
             self._host.scheduler.arm(self, self._reverse_at)
 
     def distrust_reverse(self) -> None:
-        """The peer repeats what was acknowledged: perhaps our SACKs are lost, so use other ways back."""
+        """The peer repeats or asks for what was acknowledged: perhaps our SACKs are lost, so use other ways back."""
         for plane in range(len(self._reverse)):
             self._reverse[plane] = -1
 

@@ -437,7 +437,12 @@ class Responder:
             self._nack(reason, self.next_psn + offset, flow, stamp)
 
     def probe(self, probe_id: int, stamp: int, flow: Flow) -> None:
-        """Answer a reliability probe; the transport ACK may have been lost too, so it is repeated."""
+        """Answer a reliability probe; the transport ACK may have been lost too, so it is repeated.
+
+        Who asks although everything was acknowledged has not heard of it: the answer takes another way back.
+        """
+        if not self._count:
+            self._peer.distrust_reverse()
         self.ack_due = self.ack_due or self._next_msn > 0
         self._count = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE

@@ -177,10 +177,10 @@ def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list
         fastest = min(delay for (plane, _uplink), delay in slow.items() if plane == path.plane)
         late = slow[path.plane, path.ev & 0x3FF] - fastest
         assert path.lost == 0 or late > 10 * US, "half a round trip without queues: the least reorder window"
+    world.run(2_000 * MS)  # the last SACK may come after the transport ACK that completes everything
     counters = a.nic.qp_counters(a.qpn)
     far = b.nic.qp_counters(b.qpn)
     assert counters.spurious_retransmitted == counters.retransmitted == far.duplicates_received
-    world.run(2_000 * MS)
     assert all(p.state is PathState.GOOD for p in a.nic.qp_paths(a.qpn))
 
 
@@ -194,9 +194,9 @@ def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
         st.sets(st.tuples(st.integers(0, planes - 1), st.integers(0, uplinks - 2)), max_size=planes * uplinks // 2)
     )
     world = World(planes=planes, uplinks=uplinks, seed=seed, faults=Faults(dead_paths=dead))
-    a, b = connect(world, size=1 << 18, attributes=QpAttributes(path_mtu=1024, congestion_window=1 << 16))
+    a, b = connect(world, size=1 << 21)
     for i in range(8):
-        a.write(b, 1 << 15, offset=i << 15)
+        a.write(b, 1 << 18, offset=i << 18)
     world.record = True
     assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 8)
     assert a.buffer == b.buffer

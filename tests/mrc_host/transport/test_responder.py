@@ -351,6 +351,22 @@ def test_repeated_packets_make_answers_change_their_way() -> None:
     assert len(ways) > 10
 
 
+def test_a_probe_for_what_was_acknowledged_makes_answers_change_their_way() -> None:
+    """With a single plane nothing else tells that the one known way back is dead."""
+    end = FarEnd(planes=1, uplinks=64)
+    end.nic._peers[next(iter(end.nic._peers))].works(5)
+    end.segment(0, flags=A)
+    assert {p.ev for p in end.drain()} == {5}
+    end.segment(1, msn=1)
+    end.probe(1)
+    assert {p.ev for p in end.drain()} == {5}, "asked before it was told"
+    ways = set()
+    for n in range(20):
+        end.probe(2 + n)
+        ways |= {p.ev for p in end.drain()}
+    assert len(ways) > 5
+
+
 # ---- trimmed packets ---------------------------------------------------------------------------------------------
 
 
