@@ -1,38 +1,66 @@
 """``python -m controller``: program and verify all switches of a fabric, then serve until told to stop.
 
 When every switch holds what it should, a line is written to the descriptor ``--ready-fd`` (and to standard output).
-If that does not come about in time, each problem is printed as a sentence and the exit status is 1.
+If that does not come about in time, each problem is printed as a sentence and the exit status is 1. On leaving, every
+fault is taken back, unless ``--keep-faults`` says otherwise. The file ``--fault-file`` tells the next controller of
+those that are there still: it goes on with them with ``--keep-faults``, and else takes them back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
-import grpc
 
+from controller import fault_file
+from controller.carrier import CarrierWatch
+from controller.effects import effect
 from controller.errors import ControllerError
+from controller.events import Events
 from controller.fleet import Fleet
+from controller.injector import FaultInjector
 from controller.links import FabricLinks
+from controller.listening import Listening, Server, make_server
 from controller.path_map.service import PathMapService
-from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
-from controller.proto.path_map_v1_pb2_grpc import add_PathMapServicer_to_server
 from controller.service import ControllerService
+from controller.values import EventKind
 from p4src import BUILD
 from topologies import loader
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.fault_entries import fault_entries
+from topologies.fault_kinds import FaultState
 
 _PATH = click.Path(path_type=Path)
 _STOP_GRACE_S = 0.2
+_LOG = logging.getLogger(__name__)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line says."""
+
+    switches: str
+    p4_build: Path
+    agents: str
+    fault_file: Path | None
+    keep_faults: bool
+    ready_fd: int | None
+    ready_timeout: float
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: python -m controller --fabric fabric.yaml --switches unix:/run/sw.sock --socket /run/c.sock",
+)
 @click.option("--fabric", "fabric_file", required=True, type=_PATH, help="Fabric file (YAML).")
 @click.option(
     "--switches",
@@ -40,80 +68,141 @@ _STOP_GRACE_S = 0.2
     help="gRPC address of the switches, unix:PATH or host:port; {name} in it stands for each switch's name.",
 )
 @click.option(
-    "--socket", "socket_path", required=True, type=click.Path(path_type=Path), help="UNIX socket to serve on."
-)
-@click.option(
     "--agents", default="", help="UNIX socket of the hosts' agents; {name} in it stands for each host's name."
 )
+@click.option("--socket", "socket_path", type=_PATH, help="UNIX socket to serve on.")
+@click.option("--listen", "address", default="", help="host:port to serve on as well, or instead.")
+@click.option("--token-file", type=_PATH, help="File with the token that clients must bring.")
+@click.option("--tls-cert", type=_PATH, help="File with the certificate (PEM) for --listen.")
+@click.option("--tls-key", type=_PATH, help="File with its private key (PEM).")
+@click.option("--keep-faults", is_flag=True, help="Leave faults on leaving, and go on with those in --fault-file.")
+@click.option("--fault-file", type=_PATH, help="File that tells the next controller which faults there are.")
 @click.option("--ready-fd", type=int, help="Descriptor to write a line to when all switches are verified.")
 @click.option("--ready-timeout", default=60.0, show_default=True, help="Seconds to wait for that.")
-@click.option("--p4", "p4_build", default=BUILD, show_default=True, type=click.Path(path_type=Path), help="P4 build.")
+@click.option("--p4", "p4_build", default=BUILD, show_default=True, type=_PATH, help="P4 build.")
 def main(
     fabric_file: Path,
-    switches: str,
-    socket_path: Path,
-    agents: str,
-    ready_fd: int | None,
-    ready_timeout: float,
-    p4_build: Path,
+    socket_path: Path | None,
+    address: str,
+    token_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    **rest: object,
 ) -> None:
-    """Program the switches of a fabric over P4Runtime and serve faults, links and status on a UNIX socket."""
+    """Program the switches of a fabric over P4Runtime and serve faults, links and status.
+
+    Exit statuses: 0 told to stop, 1 it could not be done (one sentence says why), 2 wrong arguments.
+    """
+    if socket_path is None and not address:
+        raise click.UsageError("say where to serve: --socket PATH, --listen HOST:PORT, or both")
+    settings = Settings(**rest)  # type: ignore[arg-type]
+    if settings.keep_faults and settings.fault_file is None:
+        raise click.UsageError("--keep-faults needs --fault-file, so that somebody can clear them afterwards")
+    listening = Listening(socket_path, address, token_file, tls_cert, tls_key)
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     try:
         fabric = loader.load_file(fabric_file)
-        asyncio.run(_serve(fabric, switches, agents, socket_path, ready_fd, ready_timeout, p4_build))
+        asyncio.run(_serve(fabric, listening, settings))
     except (ControllerError, FabricError) as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from None
 
 
-async def _serve(
-    fabric: Fabric,
-    switches: str,
-    agents: str,
-    socket_path: Path,
-    ready_fd: int | None,
-    ready_timeout: float,
-    p4_build: Path,
-) -> None:
-    fleet = Fleet(fabric, switches, p4info=p4_build / "fabric.p4info.txtpb", p4blob=p4_build / "fabric.json")
+async def _serve(fabric: Fabric, listening: Listening, settings: Settings) -> None:
+    events = Events()
+    build = settings.p4_build
+    fleet = Fleet(
+        fabric, settings.switches, p4info=build / "fabric.p4info.txtpb", p4blob=build / "fabric.json", events=events
+    )
     links = FabricLinks(fabric)
-    server = grpc.aio.server()
-    add_service: Any = add_ControllerServicer_to_server  # generated without types
-    add_service(ControllerService(fabric, fleet, links), server)
-    path_map = PathMapService(fabric, agents)
-    add_map: Any = add_PathMapServicer_to_server
-    add_map(path_map, server)
-    socket_path.unlink(missing_ok=True)
-    server.add_insecure_port(f"unix:{socket_path}")
+    injector = FaultInjector(fabric, fleet, links, events, changed=lambda: _save(injector, settings))
+    service = ControllerService(fabric, fleet, links, events=events, injector=injector, agents=settings.agents)
+    path_map = PathMapService(fabric, settings.agents)
+    server = make_server(listening, service, path_map)
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    try:
+        await _take_over(fabric, fleet, injector, settings)
+        async with _running(server, fleet, injector, links, settings), _watching(fabric, events):
+            stop = asyncio.create_task(stopping.wait())
+            ready = asyncio.create_task(_report_ready(fleet, server, settings))
+            await asyncio.wait((stop, ready), return_when=asyncio.FIRST_COMPLETED)
+            if ready.done():
+                ready.result()
+            await stop
+    finally:
+        await path_map.close()
+        await links.close()
+        if listening.socket is not None:
+            listening.socket.unlink(missing_ok=True)
+
+
+async def _take_over(fabric: Fabric, fleet: Fleet, injector: FaultInjector, settings: Settings) -> None:
+    """Go on with what a controller before this one has left, or take it back."""
+    left = fault_file.load(settings.fault_file) if settings.fault_file is not None else []
+    numbers = [int(record.id[1:]) for record in left if record.id[1:].isdecimal()]
+    injector.book.resume_after(max(numbers, default=0))
+    if not settings.keep_faults:
+        await injector.undo(left)
+        _save(injector, settings)
+        return
+    active = [record for record in left if record.state is FaultState.ACTIVE]
+    with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
+        entries = [entry for record in active for entry in effect(fabric, record.fault).entries]
+        fleet.expect_faults(fault_entries(fabric, entries))
+    await injector.resume(left)
+
+
+@contextlib.asynccontextmanager
+async def _running(
+    server: Server, fleet: Fleet, injector: FaultInjector, links: FabricLinks, settings: Settings
+) -> AsyncIterator[None]:
     await server.start()
     fleet.start()
     try:
-        stop = asyncio.create_task(stopping.wait())
-        ready = asyncio.create_task(_report_ready(fleet, ready_fd, ready_timeout))
-        await asyncio.wait((stop, ready), return_when=asyncio.FIRST_COMPLETED)
-        if ready.done():
-            ready.result()
-        await stop
+        yield
     finally:
         await server.stop(_STOP_GRACE_S)
-        await path_map.close()
+        try:
+            await injector.close(keep=settings.keep_faults)
+        except ControllerError as error:
+            print(f"Faults stay: {error}", file=sys.stderr)
         await fleet.stop()
-        await links.close()
-        socket_path.unlink(missing_ok=True)
 
 
-async def _report_ready(fleet: Fleet, ready_fd: int | None, timeout_s: float) -> None:
-    if not await fleet.wait_verified(timeout_s):
+@contextlib.asynccontextmanager
+async def _watching(fabric: Fabric, events: Events) -> AsyncIterator[None]:
+    def told(link: str, up: bool) -> None:
+        events.publish(EventKind.LINK_UP if up else EventKind.LINK_DOWN, link)
+
+    watch = CarrierWatch(fabric, told)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.stop()
+
+
+def _save(injector: FaultInjector, settings: Settings) -> None:
+    if settings.fault_file is None:
+        return
+    try:
+        fault_file.save(settings.fault_file, injector.book)
+    except OSError as error:
+        _LOG.error("%s cannot be written: %s", settings.fault_file, error.strerror)
+
+
+async def _report_ready(fleet: Fleet, server: Server, settings: Settings) -> None:
+    if not await fleet.wait_verified(settings.ready_timeout):
         raise ControllerError("\n".join(fleet.status.problems))
+    await server.ready()
     count = sum(switch.entries for switch in fleet.status.switches)
     line = f"ready: {len(fleet.switches)} switches, {count} entries verified\n"
     print(line, end="", flush=True)
-    if ready_fd is not None:
-        os.write(ready_fd, line.encode())
-        os.close(ready_fd)
+    if settings.ready_fd is not None:
+        os.write(settings.ready_fd, line.encode())
+        os.close(settings.ready_fd)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ client open, since gRPC has threads: open it after Mininet's nodes are up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,20 +23,53 @@ from controller import messages
 from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
-from controller.values import Cleared, Fault, FleetStatus, LinkStatus
+from controller.values import (
+    Cleared,
+    DeniedPath,
+    Event,
+    FaultRecord,
+    FleetStatus,
+    LinkStatus,
+    SwitchCounters,
+    SwitchTables,
+    Topology,
+)
+from topologies.errors import FabricError
+from topologies.fault_kinds import Corruption, Fault, LinkDown, Loss, PathLoss, SwitchSilent
 
 DEFAULT_TIMEOUT_S = 10.0
+_LARGEST_REPLY = 64 << 20
 
 
 class ControllerClient:
-    """A connection to the controller on a UNIX socket, or on any gRPC address given as ``host:port``."""
+    """A connection to the controller on a UNIX socket, or on any gRPC address given as ``host:port``.
 
-    def __init__(self, socket: Path | str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    `token` is what the controller was started with, if it was; `tls_ca` a PEM file with the certificate that vouches
+    for the controller's, which also turns TLS on.
+    """
+
+    def __init__(
+        self,
+        socket: Path | str,
+        *,
+        token: str = "",
+        tls_ca: Path | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> None:
         text = str(socket)
         self._target = text if ":" in text and "/" not in text else f"unix:{text.removeprefix('unix:')}"
         self._timeout_s = timeout_s
-        options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.enable_http_proxy", 0)]
-        self._channel = grpc.insecure_channel(self._target, options=options)
+        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        options = [
+            ("grpc.initial_reconnect_backoff_ms", 50),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.max_receive_message_length", _LARGEST_REPLY),
+        ]
+        if tls_ca is None:
+            self._channel = grpc.insecure_channel(self._target, options=options)
+        else:
+            credentials = grpc.ssl_channel_credentials(_read(tls_ca))
+            self._channel = grpc.secure_channel(self._target, credentials, options=options)
         stub: Any = pb_grpc.ControllerStub  # generated without types
         self._stub = stub(self._channel)
 
@@ -56,54 +90,91 @@ class ControllerClient:
         try:
             grpc.channel_ready_future(self._channel).result(timeout=timeout_s)
         except grpc.FutureTimeoutError:
-            raise ControllerError(f"The controller at {self._target} does not answer: is the fabric up?") from None
+            raise ControllerError(self._silent()) from None
+
+    # ---- looking --------------------------------------------------------------------------------------------------
+
+    def topology(self) -> Topology:
+        """What the fabric consists of."""
+        return messages.unpack(self._call(self._stub.GetTopology, pb.GetTopologyRequest()), Topology)
 
     def status(self) -> FleetStatus:
         """State of every switch; ``ready`` when each holds exactly what it should."""
-        return messages.unpack_status(self._call(self._stub.GetStatus, pb.GetStatusRequest()))
+        return messages.unpack(self._call(self._stub.GetStatus, pb.GetStatusRequest()), FleetStatus)
 
     def reconcile(self) -> FleetStatus:
         """Have every switch's entries compared and repaired now; returns the outcome."""
-        return messages.unpack_status(self._call(self._stub.Reconcile, pb.ReconcileRequest()))
+        return messages.unpack(self._call(self._stub.Reconcile, pb.ReconcileRequest()), FleetStatus)
+
+    def tables(self, pattern: str = "", *, entries: bool = False) -> list[SwitchTables]:
+        """Tables of the switches that match, or of all, as they are now; with every entry if wanted."""
+        reply = self._call(self._stub.GetTables, pb.GetTablesRequest(pattern=pattern, entries=entries))
+        return [messages.unpack(switch, SwitchTables) for switch in reply.switches]
+
+    def counters(self, pattern: str = "") -> list[SwitchCounters]:
+        """Drops by reason and port counters of the switches that match, or of all."""
+        reply = self._call(self._stub.GetCounters, pb.GetCountersRequest(pattern=pattern))
+        return [messages.unpack(switch, SwitchCounters) for switch in reply.switches]
 
     def links(self, pattern: str = "") -> list[LinkStatus]:
         """State, traffic and faults of the links that match, or of all."""
         reply = self._call(self._stub.ListLinks, pb.ListLinksRequest(pattern=pattern))
-        return [messages.unpack_link(link) for link in reply.links]
+        return [messages.unpack(link, LinkStatus) for link in reply.links]
 
-    def link_down(self, pattern: str, *, owner: str = "") -> Fault:
+    # ---- faults ---------------------------------------------------------------------------------------------------
+
+    def inject(
+        self,
+        fault: Fault,
+        *,
+        after_ns: int = 0,
+        at_ns: int = 0,
+        duration_ns: int = 0,
+        owner: str = "",
+    ) -> FaultRecord:
+        """Make a fault: now, after a time, or at a time of CLOCK_MONOTONIC; until cleared, or for a time."""
+        try:
+            request = pb.InjectFaultRequest(
+                fault=messages.pack_kind(fault),
+                start_after_ns=after_ns,
+                start_at_ns=at_ns,
+                duration_ns=duration_ns,
+                owner=owner,
+            )
+        except (FabricError, ValueError) as error:
+            raise ControllerError(str(error)) from None
+        return messages.unpack(self._call(self._stub.InjectFault, request), FaultRecord)
+
+    def link_down(self, pattern: str, *, owner: str = "") -> FaultRecord:
         """Cut the links that match, both directions; they stay cut until the fault is cleared."""
-        return self._inject(pb.InjectFaultRequest(pattern=pattern, link_down=pb.LinkDown(), owner=owner))
+        return self.inject(LinkDown(pattern), owner=owner)
 
-    def lose(self, pattern: str, probability: float, *, towards: str = "", owner: str = "") -> Fault:
-        """Lose packets on the links that match, with a probability from 0 to 1; `towards` picks receiving nodes."""
-        loss = pb.Loss(probability=probability, towards=towards)
-        return self._inject(pb.InjectFaultRequest(pattern=pattern, loss=loss, owner=owner))
+    def lose(self, pattern: str, probability: float, *, towards: str = "", owner: str = "") -> FaultRecord:
+        """Lose packets on the links that match, with a probability up to 1; `towards` picks receiving nodes."""
+        return self.inject(Loss(pattern, probability, towards or None), owner=owner)
 
-    def corrupt(self, pattern: str, probability: float, *, towards: str = "", owner: str = "") -> Fault:
+    def corrupt(self, pattern: str, probability: float, *, towards: str = "", owner: str = "") -> FaultRecord:
         """Flip a bit of packets on the links that match, as :meth:`lose`."""
-        corruption = pb.Corruption(probability=probability, towards=towards)
-        return self._inject(pb.InjectFaultRequest(pattern=pattern, corruption=corruption, owner=owner))
+        return self.inject(Corruption(pattern, probability, towards or None), owner=owner)
 
-    def silence(self, pattern: str, *, owner: str = "") -> Fault:
+    def silence(self, pattern: str, *, owner: str = "") -> FaultRecord:
         """Let the switches that match look alive and forward nothing."""
-        return self._inject(pb.InjectFaultRequest(pattern=pattern, switch_silent=pb.SwitchSilent(), owner=owner))
+        return self.inject(SwitchSilent(pattern), owner=owner)
 
     def lose_on_path(
         self, ev: int, probability: float = 1.0, *, source: str = "", destination: str = "", owner: str = ""
-    ) -> Fault:
+    ) -> FaultRecord:
         """Lose packets on the path of an entropy value, between the NICs that match."""
-        path = pb.PathLoss(entropy_value=ev, probability=probability, source=source, destination=destination)
-        return self._inject(pb.InjectFaultRequest(path_loss=path, owner=owner))
+        return self.inject(PathLoss(ev, probability, source or "*", destination or "*"), owner=owner)
 
     def link_up(self, pattern: str) -> Cleared:
         """Clear every fault on the links that match and take them up, whatever took them down."""
         return self._clear(pb.ClearFaultsRequest(link_pattern=pattern))
 
-    def faults(self) -> list[Fault]:
-        """Faults in force, oldest first."""
-        reply = self._call(self._stub.ListFaults, pb.ListFaultsRequest())
-        return [messages.unpack_fault(fault) for fault in reply.faults]
+    def faults(self, *, cleared: bool = False) -> list[FaultRecord]:
+        """Faults that are pending or active, oldest first; before them, if wanted, those cleared last."""
+        reply = self._call(self._stub.ListFaults, pb.ListFaultsRequest(cleared=cleared))
+        return [messages.unpack(fault, FaultRecord) for fault in reply.faults]
 
     def clear(self, fault_id: str) -> Cleared:
         """Clear one fault."""
@@ -117,17 +188,78 @@ class ControllerClient:
         """Clear all faults."""
         return self._clear(pb.ClearFaultsRequest(all=True))
 
-    def _inject(self, request: pb.InjectFaultRequest) -> Fault:
-        return messages.unpack_fault(self._call(self._stub.InjectFault, request))
+    @contextlib.contextmanager
+    def lease(self, owner: str) -> Iterator[None]:
+        """For as long as the body runs, and this process: the faults of `owner` are cleared when it ends."""
+        stream = self._stub.HoldLease(pb.HoldLeaseRequest(owner=owner), metadata=self._metadata)
+        try:
+            with self._sentences():
+                next(iter(stream))
+            yield
+        finally:
+            stream.cancel()
+
+    # ---- denylists and events -------------------------------------------------------------------------------------
+
+    def denied(self, host: str = "") -> list[DeniedPath]:
+        """Paths that the hosts that match, or all, may not use."""
+        reply = self._call(self._stub.ListDenied, pb.ListDeniedRequest(host=host))
+        return [messages.unpack(path, DeniedPath) for path in reply.paths]
+
+    def deny(self, host: str, peer: str, evs: Iterable[int]) -> list[DeniedPath]:
+        """Forbid hosts that match paths to peers that match; returns the paths."""
+        return self._set_denied(host, peer, evs, denied=True)
+
+    def allow(self, host: str = "", peer: str = "", evs: Iterable[int] = ()) -> list[DeniedPath]:
+        """Undo :meth:`deny`, for some entropy values or all."""
+        return self._set_denied(host, peer, evs, denied=False)
+
+    @contextlib.contextmanager
+    def events(self) -> Iterator[Iterator[Event]]:
+        """Everything that happens from now on, the first being that the subscription holds; leave to end it."""
+        stream = self._stub.WatchEvents(pb.WatchEventsRequest(), metadata=self._metadata)
+
+        def read() -> Iterator[Event]:
+            with self._sentences():
+                for message in stream:
+                    yield messages.unpack(message, Event)
+
+        try:
+            yield read()
+        finally:
+            stream.cancel()
+
+    def _set_denied(self, host: str, peer: str, evs: Iterable[int], *, denied: bool) -> list[DeniedPath]:
+        try:
+            request = pb.SetDeniedRequest(host=host, peer=peer, evs=evs, denied=denied)
+        except ValueError:
+            raise ControllerError("An entropy value has 32 bits.") from None
+        reply = self._call(self._stub.SetDenied, request)
+        return [messages.unpack(path, DeniedPath) for path in reply.paths]
 
     def _clear(self, request: pb.ClearFaultsRequest) -> Cleared:
-        return messages.unpack_cleared(self._call(self._stub.ClearFaults, request))
+        return messages.unpack(self._call(self._stub.ClearFaults, request), Cleared)
 
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
+        with self._sentences():
+            return method(request, timeout=self._timeout_s, metadata=self._metadata)
+
+    @contextlib.contextmanager
+    def _sentences(self) -> Iterator[None]:
         try:
-            return method(request, timeout=self._timeout_s)
+            yield
         except grpc.RpcError as error:
             code, details = error.code(), error.details()
             if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-                raise ControllerError(f"The controller at {self._target} does not answer: is the fabric up?") from None
+                raise ControllerError(self._silent()) from None
             raise ControllerError(details or code.name) from None
+
+    def _silent(self) -> str:
+        return f"The controller at {self._target} does not answer: is the fabric up?"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ControllerError(f"{path} cannot be read: {error.strerror}.") from None

@@ -12,19 +12,23 @@ from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.rundir import RunDirectory
 
 
-def arguments(fabric_file: Path, switches: str, socket: Path, *, agents: str = "") -> tuple[str, ...]:
+def arguments(
+    fabric_file: Path, switches: str, socket: Path, *, agents: str = "", fault_file: Path | None = None
+) -> tuple[str, ...]:
     """Command line of a controller that reports on a descriptor when every switch is verified."""
+    more = [*(("--agents", agents) if agents else ()), *(("--fault-file", str(fault_file)) if fault_file else ())]
     return (
         *(sys.executable, "-m", "controller"),
         *("--fabric", str(fabric_file)),
         *("--switches", switches),
         *("--socket", str(socket)),
         *("--ready-fd", READY_FD),
-        *(("--agents", agents) if agents else ()),
+        *more,
     )
 
 
 def companion(run: RunDirectory, switches: str) -> Command:
     """The controller of a fabric that is being brought up."""
-    agents = str(run.host_socket("{name}"))
-    return Command("controller", arguments(run.fabric_file, switches, run.controller_socket, agents=agents))
+    agents, faults = str(run.host_socket("{name}")), run.path / "faults.json"
+    argv = arguments(run.fabric_file, switches, run.controller_socket, agents=agents, fault_file=faults)
+    return Command("controller", argv)

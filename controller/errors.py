@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class ControllerError(Exception):
     """The controller could not do what it was asked; the message says why and what to do."""
+
+
+class BusyError(ControllerError):
+    """There is too much of something already."""

@@ -23,8 +23,9 @@ import finsy
 
 from controller import reconcile, translate
 from controller.errors import ControllerError
+from controller.events import Events
 from controller.reconcile import Difference
-from controller.values import FleetStatus, SwitchState, SwitchStatus
+from controller.values import EventKind, FleetStatus, SwitchState, SwitchStatus
 from topologies.entries import SwitchEntries, TableEntry, switch_entries
 from topologies.fabric import Fabric
 
@@ -40,12 +41,16 @@ class ManagedSwitch:
     `wanted` is the static entries and those of faults, which are thus there again when the switch has been restarted.
     """
 
-    def __init__(self, wanted: SwitchEntries, address: str, options: finsy.SwitchOptions) -> None:
+    def __init__(
+        self, wanted: SwitchEntries, address: str, options: finsy.SwitchOptions, events: Events | None = None
+    ) -> None:
         self.wanted = self._static = wanted
         self.address = address
         self.status = SwitchStatus(wanted.switch, SwitchState.CONNECTING, reconcile.count(wanted))
         self.changed = asyncio.Event()
         self._options = options
+        self._events = events or Events()
+        self._lost = False
         self._client: finsy.Switch | None = None
         self._lock = asyncio.Lock()
 
@@ -77,6 +82,8 @@ class ManagedSwitch:
                 self._client = None
         if self.status.state is not SwitchState.FAILED:  # else the reason for closing it is known
             self._set(SwitchState.CONNECTING, problems=(f"{self.wanted.switch}: connection lost",))
+        self._lost = True
+        self._events.publish(EventKind.SWITCH_LOST, self.wanted.switch, "connection lost")
 
     async def reconcile(self) -> SwitchStatus:
         """Read, compare, repair and read again; returns and remembers the outcome."""
@@ -87,17 +94,45 @@ class ManagedSwitch:
                 return self.status
             self._set(SwitchState.PROGRAMMING)
             try:
-                found = await self._compare(client)
-                await self._repair(client, found)
-                left = await self._compare(client) if found else found
+                found = left = await self._compare(client)
+                if found:
+                    await self._repair(client, found)
+                    left = await self._compare(client)
             except finsy.P4ClientError as error:
                 self.failed(f"refused {_reason(error)}")
             except (ValueError, KeyError) as error:
                 self.failed(f"does not run the fabric's P4 program: {error}")
             else:
                 problems = tuple(left.problems())[:_MAX_PROBLEMS]
-                self._set(SwitchState.FAILED if left else SwitchState.VERIFIED, len(found) - len(left), problems)
+                self._set(SwitchState.FAILED if left else SwitchState.VERIFIED, len(found) - len(left), problems, left)
+                self._tell(len(found) - len(left))
             return self.status
+
+    async def read(self, requests: Iterable[Any]) -> list[Any]:
+        """Entities that a switch holds now, and of the P4 program's names; ControllerError if that cannot be told."""
+        client = self._client
+        if client is None:
+            raise ControllerError(f"Switch {self.wanted.switch} is not reachable.")
+        try:
+            answers: Any = client.read(list(requests))  # finsy's annotations call this a coroutine
+            return [entity async for entity in answers]
+        except finsy.P4ClientError as error:
+            raise ControllerError(f"Switch {self.wanted.switch} refused {_reason(error)}.") from None
+
+    @property
+    def schema(self) -> finsy.P4Schema:
+        """Names of the P4 program; ControllerError if the switch is not reachable."""
+        if self._client is None:
+            raise ControllerError(f"Switch {self.wanted.switch} is not reachable.")
+        return self._client.p4info
+
+    def _tell(self, repaired: int) -> None:
+        """Events of a switch that has been reconciled."""
+        if repaired > 0:
+            self._events.publish(EventKind.ENTRIES_REPAIRED, self.wanted.switch, f"{repaired} entries")
+        if self._lost:
+            self._lost = False
+            self._events.publish(EventKind.SWITCH_RETURNED, self.wanted.switch)
 
     async def set_faults(self, entries: Iterable[TableEntry]) -> None:
         """Hold these entries of faults and no others; ControllerError if that cannot be done now.
@@ -120,7 +155,13 @@ class ManagedSwitch:
             except (finsy.P4ClientError, ValueError) as error:
                 self.wanted = before
                 raise ControllerError(f"Switch {name} refused a fault: {_reason(error)}") from None
-            self.status = dataclasses.replace(self.status, entries=reconcile.count(after))
+            count = reconcile.count(after)
+            self.status = dataclasses.replace(self.status, entries=count, present=count if client is not None else 0)
+
+    def expect_faults(self, entries: Iterable[TableEntry]) -> None:
+        """Hold these entries of faults from the first session on."""
+        self.wanted = dataclasses.replace(self._static, entries=(*self._static.entries, *entries))
+        self._set(self.status.state)
 
     def failed(self, problem: str) -> None:
         """Note why the switch is not as it should be."""
@@ -144,8 +185,15 @@ class ManagedSwitch:
             if updates:
                 await client.write(updates)
 
-    def _set(self, state: SwitchState, repaired: int = 0, problems: tuple[str, ...] = ()) -> None:
-        self.status = SwitchStatus(self.wanted.switch, state, self.status.entries, repaired, problems)
+    def _set(
+        self, state: SwitchState, repaired: int = 0, problems: tuple[str, ...] = (), left: Difference | None = None
+    ) -> None:
+        wanted = reconcile.count(self.wanted)
+        present = missing = 0
+        if left is not None:
+            missing = len(left.missing)
+            present = wanted - missing + len(left.superfluous)
+        self.status = SwitchStatus(self.wanted.switch, state, wanted, repaired, problems, present, missing)
         self.changed.set()
 
 
@@ -156,7 +204,9 @@ class Fleet:
     own. `p4info` and `p4blob` are the P4 program, which is installed on switches that run another or none.
     """
 
-    def __init__(self, fabric: Fabric, address: str, *, p4info: Path, p4blob: Path) -> None:
+    def __init__(
+        self, fabric: Fabric, address: str, *, p4info: Path, p4blob: Path, events: Events | None = None
+    ) -> None:
         for file in (p4info, p4blob):
             if not file.is_file():
                 raise ControllerError(f"{file} is missing: run 'make p4', or take it from the repository.")
@@ -167,6 +217,7 @@ class Fleet:
                 switch_entries(fabric, switch),
                 address.format(name=switch.name),
                 options(device_id=switch.device_id),
+                events,
             )
             for switch in fabric.switches
         }
@@ -200,6 +251,11 @@ class Fleet:
     async def reconcile(self) -> None:
         """Reconcile every switch, concurrently."""
         await asyncio.gather(*(switch.reconcile() for switch in self.switches.values()))
+
+    def expect_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
+        """Before :meth:`start`: the entries of faults that switches hold, or are to hold."""
+        for name, found in entries.items():
+            self.switches[name].expect_faults(found)
 
     async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
         """Have each switch hold the entries of faults given for it, concurrently; ControllerError if one cannot."""

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from controller import shaping
+from controller.effects import Shape
 from controller.errors import ControllerError
 from controller.values import LinkEnd, LinkStatus, Traffic
 from topologies import addressing
@@ -47,6 +49,11 @@ class FabricLinks:
         ends = [end for link in links for end in (_switch_ends(link) if up else (link.t0_end,))]
         names = [addressing.interface_name(self._fabric, end) for end in ends]
         await self._call(lambda netlink: _set_up(netlink, names, up))
+
+    async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
+        """Shape what leaves ports, None: as it was made; ControllerError where the kernel or machine cannot."""
+        wanted = dict(shapes)
+        await self._call(lambda netlink: shaping.shape(netlink, self._fabric, wanted))
 
     async def close(self) -> None:
         """End the thread and its socket."""

@@ -1,195 +1,127 @@
-"""Values to protobuf messages and back, for both sides of the service."""
+"""Values to protobuf messages and back, for both sides of the service.
+
+A message (``proto/controller_v1.proto``) has the fields of its value (``controller.values``) under the same names, enum
+members too, so one pair of functions does for all of them. None is the message's default, 0 or "". Only what is wrong
+and where (:class:`topologies.fault_kinds.Fault`) is a choice of messages, one for each kind.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import enum
+import functools
+import types
+import typing
+from typing import Any, TypeVar
 
+from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
-from controller.values import (
-    Cleared,
-    Fault,
-    FaultKind,
-    FleetStatus,
-    LinkEnd,
-    LinkStatus,
-    SwitchState,
-    SwitchStatus,
-    Traffic,
-)
 from topologies.errors import FabricError
-from topologies.fabric import LinkKind
-from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, PathLoss, SwitchSilent, ppb
+from topologies.fabric import Endpoint
+from topologies.fault_kinds import KINDS, Fault, PortDown, kind_of
 
-_STATES = {
-    SwitchState.CONNECTING: pb.SwitchStatus.CONNECTING,
-    SwitchState.PROGRAMMING: pb.SwitchStatus.PROGRAMMING,
-    SwitchState.VERIFIED: pb.SwitchStatus.VERIFIED,
-    SwitchState.FAILED: pb.SwitchStatus.FAILED,
-}
-_STATES_BACK = {number: state for state, number in _STATES.items()}
-_KINDS = {LinkKind.NIC_T0: pb.Link.NIC_T0, LinkKind.T0_T1: pb.Link.T0_T1}
-_KINDS_BACK = {number: kind for kind, number in _KINDS.items()}
+Message = TypeVar("Message")
+Value = TypeVar("Value")
 
 
-def pack_status(status: FleetStatus) -> pb.Status:
-    """State of all switches."""
-    return pb.Status(
-        fabric=status.fabric,
-        ready=status.ready,
-        switches=[
-            pb.SwitchStatus(
-                name=switch.name,
-                state=_STATES[switch.state],
-                entries=switch.entries,
-                repaired=switch.repaired,
-                problems=switch.problems,
-            )
-            for switch in status.switches
-        ],
-    )
+def pack(value: Any, message_type: type[Message]) -> Message:
+    """The message of a value."""
+    message: Any = message_type()
+    for field in dataclasses.fields(value):
+        _put(message, field.name, getattr(value, field.name))
+    return typing.cast(Message, message)
 
 
-def unpack_status(message: pb.Status) -> FleetStatus:
-    """State of all switches."""
-    switches = tuple(
-        SwitchStatus(switch.name, _STATES_BACK[switch.state], switch.entries, switch.repaired, tuple(switch.problems))
-        for switch in message.switches
-    )
-    return FleetStatus(message.fabric, message.ready, switches)
+def unpack(message: Any, value_type: type[Value]) -> Value:
+    """The value of a message; ControllerError if it has something that this version does not know."""
+    hints: dict[str, Any] = _hints(typing.cast(Any, value_type))
+    return value_type(**{name: _get(message, name, hint) for name, hint in hints.items()})
 
 
-def pack_link(link: LinkStatus, fault_ids: tuple[str, ...]) -> pb.Link:
-    """A link, with the faults that are on it."""
-    return pb.Link(
-        name=link.name,
-        kind=_KINDS[link.kind],
-        plane=link.plane,
-        lower=_pack_end(link.lower),
-        upper=_pack_end(link.upper),
-        rate_bps=link.rate_bps,
-        up=link.up,
-        upward=pb.Traffic(packets=link.upward.packets, bytes=link.upward.bytes),
-        downward=pb.Traffic(packets=link.downward.packets, bytes=link.downward.bytes),
-        fault_ids=fault_ids,
-        read_at_ns=link.read_at_ns,
-    )
+def pack_kind(fault: Fault) -> pb.FaultKind:
+    """What is wrong and where."""
+    message = pb.FaultKind()
+    name = kind_of(fault)
+    part: Any = getattr(message, name, None)
+    if part is None:
+        raise FabricError(f"the emulated world cannot make the fault {name}: use the simulated world")
+    part.SetInParent()
+    if isinstance(fault, PortDown):
+        part.node, part.port = fault.end.node, fault.end.port
+        return message
+    for field in dataclasses.fields(fault):  # type: ignore[arg-type]
+        value = getattr(fault, field.name)
+        if value is not None:
+            _set(part, field.name, value, name)
+    return message
 
 
-def unpack_link(message: pb.Link) -> LinkStatus:
-    """A link."""
-    return LinkStatus(
-        name=message.name,
-        kind=_KINDS_BACK[message.kind],
-        plane=message.plane,
-        lower=_unpack_end(message.lower),
-        upper=_unpack_end(message.upper),
-        rate_bps=message.rate_bps,
-        up=message.up,
-        upward=Traffic(message.upward.packets, message.upward.bytes),
-        downward=Traffic(message.downward.packets, message.downward.bytes),
-        fault_ids=tuple(message.fault_ids),
-        read_at_ns=message.read_at_ns,
-    )
+def _set(part: Any, field: str, value: Any, kind: str) -> None:
+    try:
+        setattr(part, field, value)
+    except (ValueError, TypeError):
+        raise FabricError(f"{field} of {kind} is out of range: {value}") from None
 
 
-def pack_effect(kind: FaultKind, effect: DataPlaneFault | None) -> dict[str, Any]:
-    """What a fault is, as the field of a request or of a fault that says so."""
-    message: Any
-    if effect is None:
-        message = pb.LinkDown()
-    elif isinstance(effect, SwitchSilent):
-        message = pb.SwitchSilent()
-    elif isinstance(effect, PathLoss):
-        message = pb.PathLoss(
-            entropy_value=effect.ev,
-            probability=effect.loss / ALWAYS,
-            source=effect.source,
-            destination=effect.destination,
-        )
-    elif kind is FaultKind.LOSS:
-        message = pb.Loss(probability=effect.loss / ALWAYS, towards=effect.towards)
-    else:
-        message = pb.Corruption(probability=effect.corruption / ALWAYS, towards=effect.towards)
-    return {kind.value: message}
-
-
-def _unpack_effect(message: pb.InjectFaultRequest | pb.Fault) -> tuple[FaultKind, DataPlaneFault | None]:
-    kind = FaultKind(message.WhichOneof("fault"))
-    if kind is FaultKind.LOSS:
-        loss = message.loss
-        return kind, LinkFault(message.pattern, loss=ppb(loss.probability), towards=loss.towards or "*")
-    if kind is FaultKind.CORRUPTION:
-        damage = message.corruption
-        return kind, LinkFault(message.pattern, corruption=ppb(damage.probability), towards=damage.towards or "*")
-    if kind is FaultKind.SWITCH_SILENT:
-        return kind, SwitchSilent(message.pattern)
-    if kind is FaultKind.PATH_LOSS:
-        path = message.path_loss
-        return kind, PathLoss(path.entropy_value, ppb(path.probability), path.source or "*", path.destination or "*")
-    return kind, None
-
-
-def unpack_request(request: pb.InjectFaultRequest) -> tuple[FaultKind, DataPlaneFault | None]:
-    """What fault is asked for; FabricError if none is, or if its figures are out of range."""
-    if request.WhichOneof("fault") is None:
-        known = ", ".join(kind.value for kind in FaultKind)
+def unpack_kind(message: pb.FaultKind) -> Fault:
+    """What is wrong and where; FabricError if the message does not say."""
+    name = message.WhichOneof("kind")
+    if name is None:
+        known = ", ".join(field.name for field in message.DESCRIPTOR.oneofs_by_name["kind"].fields)
         raise FabricError(f"the request names no fault; this controller knows {known}")
-    return _unpack_effect(request)
+    part: Any = getattr(message, name)
+    if name == "port_down":
+        return PortDown(Endpoint(part.node, part.port))
+    kind = KINDS[name]
+    given = {field.name: getattr(part, field.name) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{field: value for field, value in given.items() if value != "" or field in ("link", "switch")})
 
 
-def pack_fault(fault: Fault) -> pb.Fault:
-    """A fault."""
-    return pb.Fault(
-        id=fault.id,
-        pattern=fault.pattern,
-        links=fault.links,
-        switches=fault.switches,
-        began_at_ns=fault.began_at_ns,
-        applied_at_ns=fault.applied_at_ns,
-        owner=fault.owner,
-        **pack_effect(fault.kind, fault.effect),
-    )
+def _put(message: Any, name: str, value: Any) -> None:
+    if value is None:
+        return
+    field = getattr(message, name)
+    if isinstance(value, Fault):
+        field.CopyFrom(pack_kind(value))
+    elif isinstance(value, enum.Enum):
+        enum_type = message.DESCRIPTOR.fields_by_name[name].enum_type
+        number = value.value if enum_type is None else enum_type.values_by_name[value.name].number
+        setattr(message, name, number)
+    elif isinstance(value, tuple):
+        nested = message.DESCRIPTOR.fields_by_name[name].message_type
+        field.extend([pack(item, nested._concrete_class) for item in value] if nested else value)
+    elif dataclasses.is_dataclass(value):
+        field.CopyFrom(pack(value, type(field)))
+    else:
+        setattr(message, name, value)
 
 
-def unpack_fault(message: pb.Fault) -> Fault:
-    """A fault."""
-    kind, effect = _unpack_effect(message)
-    return Fault(
-        id=message.id,
-        kind=kind,
-        pattern=message.pattern,
-        links=tuple(message.links),
-        owner=message.owner,
-        began_at_ns=message.began_at_ns,
-        applied_at_ns=message.applied_at_ns,
-        effect=effect,
-        switches=tuple(message.switches),
-    )
+def _get(message: Any, name: str, hint: Any) -> Any:
+    value = getattr(message, name)
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        hint = next(part for part in typing.get_args(hint) if part is not type(None))
+        if isinstance(value, int | str):
+            return value or None
+        if not message.HasField(name):
+            return None
+    if hint is Fault:
+        return unpack_kind(value)
+    if typing.get_origin(hint) is tuple:
+        item = typing.get_args(hint)[0]
+        return tuple(unpack(part, typing.cast(Any, item)) if dataclasses.is_dataclass(item) else part for part in value)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return _member(message, name, value, hint)
+    return unpack(value, typing.cast(Any, hint)) if dataclasses.is_dataclass(hint) else value
 
 
-def pack_cleared(cleared: Cleared) -> pb.ClearFaultsResponse:
-    """What clearing faults did."""
-    return pb.ClearFaultsResponse(
-        cleared=[pack_fault(fault) for fault in cleared.faults],
-        links=cleared.links,
-        began_at_ns=cleared.began_at_ns,
-        applied_at_ns=cleared.applied_at_ns,
-    )
+def _member(message: Any, name: str, number: int, hint: type[enum.Enum]) -> enum.Enum:
+    enum_type = message.DESCRIPTOR.fields_by_name[name].enum_type
+    try:
+        return hint(number) if enum_type is None else hint[enum_type.values_by_number[number].name]
+    except (KeyError, ValueError):
+        raise ControllerError(f"The controller is of another version: it says {name} {number}.") from None
 
 
-def unpack_cleared(message: pb.ClearFaultsResponse) -> Cleared:
-    """What clearing faults did."""
-    return Cleared(
-        faults=tuple(unpack_fault(fault) for fault in message.cleared),
-        links=tuple(message.links),
-        began_at_ns=message.began_at_ns,
-        applied_at_ns=message.applied_at_ns,
-    )
-
-
-def _pack_end(end: LinkEnd) -> pb.End:
-    return pb.End(node=end.node, port=end.port, interface=end.interface)
-
-
-def _unpack_end(message: pb.End) -> LinkEnd:
-    return LinkEnd(message.node, message.port, message.interface)
+@functools.cache
+def _hints(value_type: Any) -> dict[str, Any]:
+    return typing.get_type_hints(value_type)

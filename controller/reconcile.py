@@ -11,7 +11,18 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from topologies.entries import Group, Lpm, Match, Member, SwitchEntries, TableEntry, Ternary
+from topologies.entries import (
+    Action,
+    Group,
+    GroupRef,
+    Lpm,
+    Match,
+    Member,
+    MemberRef,
+    SwitchEntries,
+    TableEntry,
+    Ternary,
+)
 
 Neutral = TableEntry | Member | Group
 
@@ -74,6 +85,23 @@ def describe(entry: Neutral) -> str:
     if isinstance(entry, Member):
         return f"member {entry.member_id} of {entry.profile}"
     return f"group {entry.group_id} of {entry.profile}"
+
+
+def parts(entry: Neutral) -> tuple[str, str]:
+    """Match and action of an entry, or id and content of a member or group, as an operator reads them."""
+    if isinstance(entry, TableEntry):
+        return ", ".join(map(_describe_match, entry.match)), _describe_target(entry.target)
+    if isinstance(entry, Member):
+        return str(entry.member_id), _describe_target(entry.action)
+    return str(entry.group_id), ", ".join(f"member {member} x {weight}" for member, weight in entry.members)
+
+
+def _describe_target(target: Action | MemberRef | GroupRef) -> str:
+    if isinstance(target, MemberRef):
+        return f"member {target.member_id}"
+    if isinstance(target, GroupRef):
+        return f"group {target.group_id}"
+    return f"{target.name}({', '.join(f'{name}={value}' for name, value in target.args)})"
 
 
 def _describe_match(match: Match) -> str:

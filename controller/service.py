@@ -1,34 +1,60 @@
 """The gRPC service (``proto/controller_v1.proto``): one method of it is one method here.
 
-Requests that change links or switches are carried out one at a time, so that what the book of faults says is what is.
-A :class:`ControllerError` or :class:`FabricError` becomes a gRPC status with the same sentence.
+A :class:`ControllerError` or :class:`FabricError` becomes a gRPC status with the same sentence; what nobody foresaw
+becomes INTERNAL, with its traceback in the log, and the service goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
+import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
 
-from controller import messages
-from controller.errors import ControllerError
-from controller.faults import FaultBook
+from controller import inspection, messages
+from controller.denylists import Denylists
+from controller.errors import BusyError, ControllerError
+from controller.events import Events
 from controller.fleet import Fleet
+from controller.injector import FaultInjector
 from controller.links import FabricLinks
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
-from controller.values import Cleared, Fault
+from controller.values import Cable, DeniedPath, EventKind, FaultRecord, LinkEnd, NicInfo, SwitchInfo, Topology
+from topologies import addressing
 from topologies.errors import FabricError
-from topologies.fabric import Fabric
-from topologies.fault_entries import DataPlaneFault, LinkFault, fault_entries, lines_of
+from topologies.fabric import Endpoint, Fabric
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
+LONGEST_TEXT = 256  # characters of a pattern or name in a request
+MAX_EVS = 4096  # entropy values in a request
+MAX_LEASES = 64
+_LOG = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[list[tuple[grpc.StatusCode, str]]]:
+    """Errors of the body as what to refuse with."""
+    found: list[tuple[grpc.StatusCode, str]] = []
+    try:
+        yield found
+    except FabricError as error:
+        found.append((grpc.StatusCode.INVALID_ARGUMENT, str(error)))
+    except BusyError as error:
+        found.append((grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)))
+    except ControllerError as error:
+        found.append((grpc.StatusCode.FAILED_PRECONDITION, str(error)))
+    except Exception as error:
+        _LOG.exception("a request failed")
+        found.append((grpc.StatusCode.INTERNAL, f"The controller failed: {error!r}; its log says more."))
 
 
 def _answers(
@@ -38,121 +64,215 @@ def _answers(
 
     @functools.wraps(method)
     async def answer(self: Any, request: Request, context: Any) -> Reply:
-        try:
+        with _refusals() as refusals:
+            _check_texts(request)
             return await method(self, request)
-        except FabricError as error:
-            code, sentence = grpc.StatusCode.INVALID_ARGUMENT, str(error)
-        except ControllerError as error:
-            code, sentence = grpc.StatusCode.FAILED_PRECONDITION, str(error)
-        await context.abort(code, sentence)
+        await context.abort(*refusals[0])
         raise AssertionError("abort raises")
 
     return answer
 
 
-class ControllerService(pb_grpc.ControllerServicer):
-    """The service over a fleet of switches and a fabric's links."""
+def _streams(
+    method: Callable[[Any, Request], AsyncGenerator[Reply, None]],
+) -> Callable[[Any, Request, Any], AsyncIterator[Reply]]:
+    """The same for a method that answers with a stream."""
 
-    def __init__(self, fabric: Fabric, fleet: Fleet, links: FabricLinks) -> None:
+    @functools.wraps(method)
+    async def answer(self: Any, request: Request, context: Any) -> AsyncIterator[Reply]:
+        with _refusals() as refusals:
+            _check_texts(request)
+            async with contextlib.aclosing(method(self, request)) as replies:
+                async for reply in replies:
+                    yield reply
+        if refusals:
+            await context.abort(*refusals[0])
+
+    return answer
+
+
+def _check_texts(message: Any) -> None:
+    """FabricError if a text is too long, in the message or in one that it holds."""
+    for field, value in message.ListFields():
+        if isinstance(value, str) and len(value) > LONGEST_TEXT:
+            raise FabricError(f"{field.name} has {len(value)} characters: {LONGEST_TEXT} are the most")
+        if hasattr(value, "ListFields"):
+            _check_texts(value)
+
+
+class ControllerService(pb_grpc.ControllerServicer):
+    """The service over a fleet of switches and a fabric's links; `agents` is as for :class:`Denylists`."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        fleet: Fleet,
+        links: FabricLinks,
+        *,
+        events: Events | None = None,
+        injector: FaultInjector | None = None,
+        agents: str = "",
+    ) -> None:
         self._fabric = fabric
         self._fleet = fleet
         self._links = links
-        self._book = FaultBook()
-        self._changing = asyncio.Lock()
+        self._events = events or Events()
+        self._faults = injector or FaultInjector(fabric, fleet, links, self._events)
+        self._denylists = Denylists(fabric, agents)
+        self._leases: Counter[str] = Counter()
+
+    # ---- topology, switches, links ----------------------------------------------------------------------------------
+
+    @_answers
+    async def GetTopology(self, _request: pb.GetTopologyRequest) -> pb.Topology:  # noqa: N802
+        """What the fabric consists of."""
+        return messages.pack(_topology(self._fabric), pb.Topology)
 
     @_answers
     async def GetStatus(self, _request: pb.GetStatusRequest) -> pb.Status:  # noqa: N802
         """State of every switch."""
-        return messages.pack_status(self._fleet.status)
+        return messages.pack(self._fleet.status, pb.Status)
 
     @_answers
     async def Reconcile(self, _request: pb.ReconcileRequest) -> pb.Status:  # noqa: N802
         """Compare and repair every switch."""
         await self._fleet.reconcile()
-        return messages.pack_status(self._fleet.status)
+        return messages.pack(self._fleet.status, pb.Status)
+
+    @_answers
+    async def GetTables(self, request: pb.GetTablesRequest) -> pb.GetTablesResponse:  # noqa: N802
+        """Tables as they are."""
+        found = await inspection.tables(self._fabric, self._fleet, request.pattern, entries=request.entries)
+        return pb.GetTablesResponse(switches=[messages.pack(tables, pb.SwitchTables) for tables in found])
+
+    @_answers
+    async def GetCounters(self, request: pb.GetCountersRequest) -> pb.GetCountersResponse:  # noqa: N802
+        """Drops and port counters."""
+        found = await inspection.counters(self._fabric, self._fleet, request.pattern)
+        return pb.GetCountersResponse(switches=[messages.pack(counters, pb.SwitchCounters) for counters in found])
 
     @_answers
     async def ListLinks(self, request: pb.ListLinksRequest) -> pb.ListLinksResponse:  # noqa: N802
         """Links with their state, traffic and faults."""
         links = self._fabric.find_links(request.pattern) if request.pattern else self._fabric.links
-        found = await self._links.read(links)
-        return pb.ListLinksResponse(links=[messages.pack_link(link, self._book.ids_on(link.name)) for link in found])
+        book = self._faults.book
+        found = [dataclasses.replace(link, fault_ids=book.ids_on(link.name)) for link in await self._links.read(links)]
+        return pb.ListLinksResponse(links=[messages.pack(link, pb.Link) for link in found])
+
+    # ---- faults -----------------------------------------------------------------------------------------------------
 
     @_answers
     async def InjectFault(self, request: pb.InjectFaultRequest) -> pb.Fault:  # noqa: N802
-        """Take the matching links down, or have the switches make a fault."""
-        kind, effect = messages.unpack_request(request)
-        async with self._changing:
-            links = self._links_of(request.pattern, effect)
-            began = time.monotonic_ns()
-            switches: tuple[str, ...] = ()
-            if effect is None:
-                await self._links.set_up([self._fabric.link(name) for name in links], up=False)
-            else:
-                switches = tuple(fault_entries(self._fabric, (effect,)))
-                await self._make_faults(adding=effect)
-            fault = Fault(
-                id=self._book.next_id(),
-                kind=kind,
-                pattern=request.pattern,
-                links=links,
-                owner=request.owner,
-                began_at_ns=began,
-                applied_at_ns=time.monotonic_ns(),
-                effect=effect,
-                switches=switches,
-            )
-            self._book.add(fault)
-        return messages.pack_fault(fault)
-
-    def _links_of(self, pattern: str, effect: DataPlaneFault | None) -> tuple[str, ...]:
-        """Links that a fault is on."""
-        if effect is None:
-            return tuple(link.name for link in self._fabric.find_links(pattern))
-        if isinstance(effect, LinkFault):
-            return tuple(dict.fromkeys(link.name for link, _ in lines_of(self._fabric, effect)))
-        return ()
-
-    async def _make_faults(self, *, adding: DataPlaneFault | None = None, without: Iterable[Fault] = ()) -> None:
-        """Have the switches make the faults of the book, and one more, or without some."""
-        effects = self._book.effects(without)
-        wanted = [*effects, adding] if adding is not None else effects
-        try:
-            await self._fleet.set_faults(fault_entries(self._fabric, wanted))
-        except ControllerError:
-            if adding is not None:  # some switches may have it
-                with contextlib.suppress(ControllerError):
-                    await self._fleet.set_faults(fault_entries(self._fabric, effects))
-            raise
+        """Make a fault, now or later."""
+        fault = messages.unpack_kind(request.fault)
+        if request.start_after_ns and request.start_at_ns:
+            raise FabricError("a fault begins after a time or at a time, not both")
+        for name in ("start_after_ns", "start_at_ns", "duration_ns"):
+            if getattr(request, name) < 0:
+                raise FabricError(f"{name} is {getattr(request, name)}: it cannot be negative")
+        start = request.start_at_ns or None
+        if request.start_after_ns:
+            start = time.monotonic_ns() + request.start_after_ns
+        record = await self._faults.add(
+            fault, owner=request.owner, start_at_ns=start, duration_ns=request.duration_ns or None
+        )
+        return messages.pack(record, pb.Fault)
 
     @_answers
     async def ClearFaults(self, request: pb.ClearFaultsRequest) -> pb.ClearFaultsResponse:  # noqa: N802
         """Clear the chosen faults and take their links up."""
-        async with self._changing:
-            faults, also = self._chosen(request)
-            began = time.monotonic_ns()
-            if any(fault.effect is not None for fault in faults):
-                await self._make_faults(without=faults)
-            names = tuple(dict.fromkeys((*self._book.remove(faults), *also)))
-            await self._links.set_up([self._fabric.link(name) for name in names], up=True)
-            cleared = Cleared(tuple(faults), names, began, time.monotonic_ns())
-        return messages.pack_cleared(cleared)
+        faults, also = self._chosen(request)
+        return messages.pack(await self._faults.clear(faults, also), pb.ClearFaultsResponse)
 
     @_answers
-    async def ListFaults(self, _request: pb.ListFaultsRequest) -> pb.ListFaultsResponse:  # noqa: N802
-        """Faults in force, oldest first."""
-        return pb.ListFaultsResponse(faults=[messages.pack_fault(fault) for fault in self._book])
+    async def ListFaults(self, request: pb.ListFaultsRequest) -> pb.ListFaultsResponse:  # noqa: N802
+        """Faults, oldest first."""
+        book = self._faults.book
+        found = [*book.past, *book] if request.cleared else book
+        return pb.ListFaultsResponse(faults=[messages.pack(record, pb.Fault) for record in found])
 
-    def _chosen(self, request: pb.ClearFaultsRequest) -> tuple[list[Fault], Iterable[str]]:
+    @_streams
+    async def HoldLease(self, request: pb.HoldLeaseRequest) -> AsyncGenerator[pb.Lease, None]:  # noqa: N802
+        """Until the client goes away; then its faults are cleared, unless it holds another lease."""
+        owner = request.owner
+        if not owner:
+            raise FabricError("a lease needs an owner")
+        if self._leases.total() >= MAX_LEASES:
+            raise BusyError(f"There are {MAX_LEASES} leases already: end one of them.")
+        self._leases[owner] += 1
+        try:
+            yield pb.Lease(owner=owner)
+            await asyncio.get_running_loop().create_future()  # cancelled when the stream ends
+        finally:
+            self._leases[owner] -= 1
+            if not self._leases[owner]:
+                del self._leases[owner]
+                await asyncio.shield(self._release(owner))
+
+    async def _release(self, owner: str) -> None:
+        try:
+            await self._faults.clear(self._faults.book.of_owner(owner))
+        except ControllerError as error:
+            _LOG.error("faults of %s stay: %s", owner, error)
+
+    def _chosen(self, request: pb.ClearFaultsRequest) -> tuple[list[FaultRecord], Iterable[str]]:
         """The faults that a request means, and links to take up besides."""
         which = request.WhichOneof("which")
+        book = self._faults.book
         if which == "id":
-            return [self._book.get(request.id)], ()
+            return [book.get(request.id)], ()
         if which == "owner":
-            return self._book.of_owner(request.owner), ()
+            return book.of_owner(request.owner), ()
         if which == "all" and request.all:
-            return list(self._book), ()
+            return list(book), ()
         if which == "link_pattern":
             names = [link.name for link in self._fabric.find_links(request.link_pattern)]
-            return self._book.on_links(names), names
+            return book.on_links(names), names
         raise FabricError("the request does not say which faults to clear: give an id, a link, an owner, or all")
+
+    # ---- denylists and events ---------------------------------------------------------------------------------------
+
+    @_answers
+    async def ListDenied(self, request: pb.ListDeniedRequest) -> pb.ListDeniedResponse:  # noqa: N802
+        """Paths that hosts may not use."""
+        return pb.ListDeniedResponse(paths=_paths(await self._denylists.read(request.host)))
+
+    @_answers
+    async def SetDenied(self, request: pb.SetDeniedRequest) -> pb.SetDeniedResponse:  # noqa: N802
+        """Forbid paths or allow them again."""
+        if len(request.evs) > MAX_EVS:
+            raise FabricError(f"the request names {len(request.evs)} entropy values: {MAX_EVS} are the most")
+        evs = frozenset(request.evs)
+        found = await self._denylists.set(request.host, request.peer, evs, denied=request.denied)
+        verb = "denied" if request.denied else "allowed"
+        for host, count in Counter(path.host for path in found).items():
+            self._events.publish(EventKind.DENYLIST_CHANGED, host, f"{count} paths {verb}")
+        return pb.SetDeniedResponse(paths=_paths(found))
+
+    @_streams
+    async def WatchEvents(self, _request: pb.WatchEventsRequest) -> AsyncGenerator[pb.Event, None]:  # noqa: N802
+        """Events until the client goes away."""
+        subscription = self._events.subscribe()
+        try:
+            while True:
+                yield messages.pack(await subscription.next(), pb.Event)
+        finally:
+            self._events.unsubscribe(subscription)
+
+
+def _paths(found: Iterable[DeniedPath]) -> list[pb.DeniedPath]:
+    return [messages.pack(path, pb.DeniedPath) for path in found]
+
+
+def _topology(fabric: Fabric) -> Topology:
+    def end(one: Endpoint) -> LinkEnd:
+        return LinkEnd(one.node, one.port, addressing.interface_name(fabric, one))
+
+    return Topology(
+        fabric.name,
+        fabric.planes,
+        fabric.mtu,
+        tuple(SwitchInfo(s.name, s.tier, s.plane, s.index, s.device_id, s.ports) for s in fabric.switches),
+        tuple(NicInfo(n.name, n.t0, n.downlink, str(addressing.nic_address(fabric, n))) for n in fabric.nics),
+        tuple(Cable(c.name, c.plane, end(c.lower), end(c.upper), c.rate_bps) for c in fabric.links),
+    )

@@ -47,14 +47,20 @@ def encode(entry: Neutral, schema: finsy.P4Schema) -> Entity:
     )
 
 
-def wildcards(schema: finsy.P4Schema) -> list[Entity]:
+def wildcards(schema: finsy.P4Schema, *, counters: bool = False) -> list[Entity]:
     """Read requests that return everything of all tables and action profiles of the program.
 
-    Tables are named one by one, which every server understands, instead of by one request for all.
+    Tables are named one by one, which every server understands, instead of by one request for all. With `counters`
+    entries of tables that have direct counters come with them.
     """
     profiles = [profile.alias for profile in schema.action_profiles]
     return [
-        *(finsy.P4TableEntry(table.alias) for table in schema.tables),
+        *(
+            finsy.P4TableEntry(
+                table.alias, counter_data=finsy.P4CounterData() if counters and table.direct_counter else None
+            )
+            for table in schema.tables
+        ),
         *(finsy.P4ActionProfileMember(profile) for profile in profiles),
         *(finsy.P4ActionProfileGroup(profile) for profile in profiles),
     ]
@@ -73,7 +79,7 @@ def decode_all(switch: str, entities: Iterable[Entity], schema: finsy.P4Schema) 
             weights = sorted((member.member_id, _weight(member)) for member in entity.members or ())
             groups.append(Group(entity.action_profile_id, entity.group_id, tuple(weights)))
         elif isinstance(entity, finsy.P4TableEntry) and not (entity.is_default_action or entity.is_const):
-            entries.append(_decode_table_entry(entity, schema))
+            entries.append(decode_entry(entity, schema))
     return SwitchEntries(switch, tuple(members), tuple(groups), tuple(entries))
 
 
@@ -94,7 +100,8 @@ def _encode_table_entry(entry: TableEntry, schema: finsy.P4Schema) -> finsy.P4Ta
     return finsy.P4TableEntry(entry.table, match=finsy.P4TableMatch(values), action=action, priority=entry.priority)
 
 
-def _decode_table_entry(entity: finsy.P4TableEntry, schema: finsy.P4Schema) -> TableEntry:
+def decode_entry(entity: finsy.P4TableEntry, schema: finsy.P4Schema) -> TableEntry:
+    """The neutral entry of a table entry that a switch has sent."""
     table = schema.tables[entity.table_id]
     given = entity.match or finsy.P4TableMatch()
     match = tuple(_decode_match(field.match_type, given.get(field.alias)) for field in table.match_fields)

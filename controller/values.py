@@ -5,8 +5,62 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from topologies.fabric import LinkKind
-from topologies.fault_entries import DataPlaneFault
+from topologies.fabric import LinkKind, Tier
+from topologies.fault_kinds import Fault, FaultState
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchInfo:
+    """A switch, as in :class:`topologies.fabric.Switch`."""
+
+    name: str
+    tier: Tier
+    plane: int
+    index: int
+    device_id: int
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NicInfo:
+    """A NIC: number of its T0 in every plane, its downlink there, its IPv6 address."""
+
+    name: str
+    t0: int
+    downlink: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEnd:
+    """One end of a link: node, port, and the interface that is that port."""
+
+    node: str
+    port: int
+    interface: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """A link as it was built; `lower` is the NIC's end, or the T0's end of a T0-T1 link."""
+
+    name: str
+    plane: int
+    lower: LinkEnd
+    upper: LinkEnd
+    rate_bps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What a fabric consists of."""
+
+    fabric: str
+    planes: int
+    mtu: int
+    switches: tuple[SwitchInfo, ...]
+    nics: tuple[NicInfo, ...]
+    links: tuple[Cable, ...]
 
 
 class SwitchState(enum.Enum):
@@ -20,13 +74,18 @@ class SwitchState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SwitchStatus:
-    """One switch: its state, how many entries it should hold, how many were repaired last, what is wrong."""
+    """One switch: its state, how many entries it should hold, how many were repaired last, what is wrong.
+
+    `present` and `missing` are what it held and lacked when it was last read, after repair.
+    """
 
     name: str
     state: SwitchState
     entries: int
     repaired: int = 0
     problems: tuple[str, ...] = ()
+    present: int = 0
+    missing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +111,6 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkEnd:
-    """One end of a link: node, port, and the interface that is that port."""
-
-    node: str
-    port: int
-    interface: str
-
-
-@dataclass(frozen=True, slots=True)
 class LinkStatus:
     """A link: what it joins, whether both its ends are up, its traffic and the ids of the faults on it.
 
@@ -81,40 +131,135 @@ class LinkStatus:
     read_at_ns: int
 
 
-class FaultKind(enum.Enum):
-    """What is done: to links by the kernel (LINK_DOWN), or by the P4 program (``topologies.fault_entries``)."""
-
-    LINK_DOWN = "link_down"
-    LOSS = "loss"
-    CORRUPTION = "corruption"
-    SWITCH_SILENT = "switch_silent"
-    PATH_LOSS = "path_loss"
-
-
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """A fault on the links, switches or paths that `pattern` matched.
+class FaultRecord:
+    """A fault as it is listed: what it is, the links it is on, the switches whose tables hold it, who made it.
 
-    `began_at_ns` and `applied_at_ns` are CLOCK_MONOTONIC before the first and after the last change. A fault that
-    the P4 program makes has its figures in `effect` and is in the tables of `switches`.
+    Times are ns of CLOCK_MONOTONIC. It begins at `starts_at_ns` and is over at `ends_at_ns` (None: when it is cleared);
+    `began_at_ns` and `applied_at_ns` are before the first and after the last change that made it, 0 while pending.
+    `problem` says why it could not be made, or is not as it should be.
     """
 
     id: str
-    kind: FaultKind
-    pattern: str
-    links: tuple[str, ...]
-    owner: str
-    began_at_ns: int
-    applied_at_ns: int
-    effect: DataPlaneFault | None = None
+    fault: Fault
+    links: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
+    owner: str = ""
+    state: FaultState = FaultState.ACTIVE
+    starts_at_ns: int = 0
+    ends_at_ns: int | None = None
+    began_at_ns: int = 0
+    applied_at_ns: int = 0
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Outcome of clearing faults: which are gone, and which links were taken up, when (as in :class:`Fault`)."""
+    """Outcome of clearing faults: which are gone, and which links were taken up, when (as in :class:`FaultRecord`)."""
 
-    faults: tuple[Fault, ...]
+    faults: tuple[FaultRecord, ...]
     links: tuple[str, ...]
     began_at_ns: int
     applied_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A counter by name."""
+
+    name: str
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortCounters:
+    """What the P4 program counts for a port, beside the link that is plugged in there."""
+
+    port: int
+    link: str
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchCounters:
+    """Drops of a switch by reason, and its ports' counters; or the `problem` why they could not be read."""
+
+    switch: str
+    drops: tuple[Count, ...] = ()
+    ports: tuple[PortCounters, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryState:
+    """An entry of a table as an operator reads it, with its direct counter."""
+
+    match: str
+    action: str
+    packets: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table (or action profile) of a switch: what should be there, what is; the sum of its direct counters."""
+
+    name: str
+    expected: int
+    present: int
+    missing: int
+    wrong: int
+    superfluous: int
+    packets: int = 0
+    bytes: int = 0
+    entries: tuple[EntryState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchTables:
+    """The tables of a switch as read just now, and what is wrong there."""
+
+    switch: str
+    tables: tuple[TableState, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedPath:
+    """A path that `host` may not use to `peer`."""
+
+    host: str
+    peer: str
+    ev: int
+
+
+class EventKind(enum.Enum):
+    """What has happened; SUBSCRIBED is the first that a subscriber sees."""
+
+    SUBSCRIBED = "subscribed"
+    FAULT_ADDED = "fault added"
+    FAULT_ACTIVE = "fault active"
+    FAULT_CLEARED = "fault cleared"
+    SWITCH_LOST = "switch lost"
+    SWITCH_RETURNED = "switch returned"
+    ENTRIES_REPAIRED = "entries repaired"
+    LINK_DOWN = "link down"
+    LINK_UP = "link up"
+    DENYLIST_CHANGED = "denylist changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that has happened to the fault, switch, link or host `name`, at `at_ns` of CLOCK_MONOTONIC.
+
+    `number` counts a controller's events; `dropped` those that this subscriber has lost because it did not keep up.
+    """
+
+    number: int
+    at_ns: int
+    kind: EventKind
+    name: str = ""
+    detail: str = ""
+    fault: FaultRecord | None = None
+    dropped: int = 0

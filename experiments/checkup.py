@@ -167,11 +167,18 @@ def _netem() -> Finding:
     cost = "links cannot be given a delay in emulation; the simulated world can"
     if os.geteuid() != 0:
         return Finding("netem", False, f"cannot be tried without root; without it {cost}")
+    if not has_netem():
+        return Finding("netem", False, cost, remedy=Remedy.MODULES if _has_module("sch_netem") else None)
+    return Finding("netem", True, "links can be given a delay")
+
+
+def has_netem() -> bool:
+    """Whether links can be given a delay here; tried, as root."""
     try:
         namespaces.run_in_new(_try_netem)
     except (OSError, NetlinkError):
-        return Finding("netem", False, cost, remedy=Remedy.MODULES if _has_module("sch_netem") else None)
-    return Finding("netem", True, "links can be given a delay")
+        return False
+    return True
 
 
 def _try_netem() -> None:

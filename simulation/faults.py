@@ -1,8 +1,8 @@
 """Everything that can be broken in the world: now or at a time, until a time or until cleared.
 
-`Faults.add` takes any fault of `fault_kinds`; the methods named after them are shorthands. What a fault names and its
-figures are checked at once, before anything happens. It then has an id, is listed while it is scheduled or active, and
-may be cleared by that id. Several faults may hold on one line: their chances are independent, delays add up, the
+`Faults.add` takes any of `topologies.fault_kinds`; the methods named after them are shorthands. What a fault names and
+its figures are checked at once, before anything happens. It then has an id, is listed while it is pending or active,
+and may be cleared by that id. Several faults may hold on one line: their chances are independent, delays add up, the
 lowest rate counts, and a link has its carrier only when no fault takes it.
 
 Only lines and carriers are touched, never the devices: a NIC or a switch learns of a fault as a real one would, by its
@@ -11,18 +11,22 @@ port going down or by what does not arrive.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simulation.errors import FaultError
-from simulation.fault_kinds import (
+from simulation.fault_effects import Effect, down, effect
+from simulation.line import Impairment, Line, combine
+from simulation.seeds import generator
+from topologies.errors import FabricError
+from topologies.fabric import Endpoint, Link
+from topologies.fault_kinds import (
     ControllerGone,
     Corruption,
     Delay,
-    Effect,
     Fault,
+    FaultState,
     Flap,
     LinkDown,
     Loss,
@@ -33,21 +37,9 @@ from simulation.fault_kinds import (
     SwitchDead,
     SwitchSilent,
 )
-from simulation.line import Impairment, Line, combine
-from simulation.seeds import derive
-from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Link
 
 if TYPE_CHECKING:
     from simulation.world import SimulatedWorld
-
-
-class FaultState(enum.Enum):
-    """Life of a fault."""
-
-    SCHEDULED = "scheduled"
-    ACTIVE = "active"
-    CLEARED = "cleared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +51,15 @@ class FaultRecord:
     start: int
     end: int | None
     state: FaultState
+
+
+@dataclass(frozen=True, slots=True)
+class _Swing:
+    """Links that go down and up together for a flapping fault."""
+
+    number: int
+    fault: Flap
+    links: tuple[Link, ...]
 
 
 Listener = Callable[[int, FaultRecord], None]
@@ -80,7 +81,7 @@ class Faults:
     # ---- listing and clearing -----------------------------------------------------------------------------------
 
     def list(self) -> tuple[FaultRecord, ...]:
-        """Every fault that is scheduled or active, in the order of adding."""
+        """Every fault that is pending or active, in the order of adding."""
         return tuple(self._records.values())
 
     def watch(self, listener: Listener) -> None:
@@ -104,12 +105,12 @@ class Faults:
         if until is not None and until <= start:
             raise FaultError(f"A fault that begins at {start} ns must end later than that, not at {until} ns.")
         try:
-            fault.effect(self._world.fabric)
+            effect(self._world.fabric, fault)
         except FabricError as error:
             raise FaultError(f"{type(fault).__name__}: {error}") from None
         number = self._next
         self._next += 1
-        self._records[number] = FaultRecord(number, fault, start, until, FaultState.SCHEDULED)
+        self._records[number] = FaultRecord(number, fault, start, until, FaultState.PENDING)
         self._tell(self._records[number])
         if at is None:
             self._begin(number, None)
@@ -137,9 +138,11 @@ class Faults:
         record = self._records[number] = replace(record, state=FaultState.ACTIVE)
         self._tell(record)
         if isinstance(record.fault, Flap):
-            self._flap(number, True)
+            links = self._world.fabric.find_links(record.fault.link)
+            for group in ((link,) for link in links) if record.fault.at_random else (links,):
+                self._flap(_Swing(number, record.fault, group), True)
         else:
-            self._apply(number, record.fault.effect(self._world.fabric))
+            self._apply(number, effect(self._world.fabric, record.fault))
 
     def _end(self, number: int, _: object) -> None:
         record = self._records.pop(number, None)
@@ -148,20 +151,18 @@ class Faults:
         self._withdraw(number)
         self._tell(replace(record, state=FaultState.CLEARED, end=self._clock.now))
 
-    def _flap(self, number: int, down: bool) -> None:
-        """Event handler: the link of a flapping fault goes down or comes up; schedules the next change."""
-        record = self._records.get(number)
-        if record is None:
+    def _flap(self, swing: _Swing, is_down: bool) -> None:
+        """Links of a flapping fault go down or come up; schedules the next change."""
+        number = swing.number
+        if number not in self._records:
             return
-        fault = record.fault
-        assert isinstance(fault, Flap)
-        if down:
-            self._apply(number, fault.effect(self._world.fabric))
+        if is_down:
+            self._apply(number, down(swing.links))
         else:
-            self._withdraw(number)
-        seed = derive(self._world.seed, "flap", number)
-        wait = fault.wait(down, seed, self._clock.now)
-        self._clock.at(self._clock.now + wait, self._flap, number, not down)
+            self._withdraw(number, swing.links)
+        chance = generator(self._world.seed, "flap", number, swing.fault.seed, swing.links[0].name, self._clock.now)
+        wait = swing.fault.wait(is_down, chance)
+        self._clock.at(self._clock.now + wait, self._flap, swing, not is_down)
 
     # ---- effects ------------------------------------------------------------------------------------------------
 
@@ -179,14 +180,22 @@ class Faults:
             if had_carrier:
                 self._set_carrier(link, False)
 
-    def _withdraw(self, number: int) -> None:
-        for line, impairments in tuple(self._impairments.items()):
+    def _withdraw(self, number: int, links: Iterable[Link] | None = None) -> None:
+        """Take back what a fault does, everywhere or on some links."""
+        if links is None:
+            lines, names = tuple(self._impairments), tuple(self._carrier)
+        else:
+            lines = tuple(self._world.line(end) for link in links for end in (link.lower, link.upper))
+            names = tuple(link.name for link in links)
+        for line in lines:
+            impairments = self._impairments.get(line, {})
             if impairments.pop(number, None) is not None:
                 self._update(line)
             if not impairments:
-                del self._impairments[line]
+                self._impairments.pop(line, None)
         self._controller.pop(number, None)
-        for name, holders in tuple(self._carrier.items()):
+        for name in names:
+            holders = self._carrier.get(name, {})
             if number in holders:
                 del holders[number]
                 if not holders:
@@ -204,7 +213,7 @@ class Faults:
         for listener in self._listeners:
             listener(self._clock.now, record)
 
-    # ---- shorthands (see `fault_kinds` for what each means) ---------------------------------------------------------
+    # ---- shorthands (see `topologies.fault_kinds`) ------------------------------------------------------------------
 
     def link_down(
         self, link: str, *, towards: str | None = None, at: int | None = None, until: int | None = None
@@ -299,11 +308,12 @@ class Faults:
         up: int,
         *,
         at_random: bool = False,
+        seed: int = 0,
         at: int | None = None,
         until: int | None = None,
     ) -> int:
         """:class:`Flap`."""
-        return self.add(Flap(link, down, up, at_random), at=at, until=until)
+        return self.add(Flap(link, down, up, at_random, seed), at=at, until=until)
 
     def controller_gone(self, *, at: int | None = None, until: int | None = None) -> int:
         """:class:`ControllerGone`."""

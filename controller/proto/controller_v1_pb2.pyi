@@ -7,6 +7,78 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class GetTopologyRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Topology(_message.Message):
+    __slots__ = ("fabric", "planes", "mtu", "switches", "nics", "links")
+    FABRIC_FIELD_NUMBER: _ClassVar[int]
+    PLANES_FIELD_NUMBER: _ClassVar[int]
+    MTU_FIELD_NUMBER: _ClassVar[int]
+    SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    NICS_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    fabric: str
+    planes: int
+    mtu: int
+    switches: _containers.RepeatedCompositeFieldContainer[Switch]
+    nics: _containers.RepeatedCompositeFieldContainer[Nic]
+    links: _containers.RepeatedCompositeFieldContainer[Cable]
+    def __init__(self, fabric: _Optional[str] = ..., planes: _Optional[int] = ..., mtu: _Optional[int] = ..., switches: _Optional[_Iterable[_Union[Switch, _Mapping]]] = ..., nics: _Optional[_Iterable[_Union[Nic, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[Cable, _Mapping]]] = ...) -> None: ...
+
+class Switch(_message.Message):
+    __slots__ = ("name", "tier", "plane", "index", "device_id", "ports")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    PLANE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tier: int
+    plane: int
+    index: int
+    device_id: int
+    ports: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., tier: _Optional[int] = ..., plane: _Optional[int] = ..., index: _Optional[int] = ..., device_id: _Optional[int] = ..., ports: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Nic(_message.Message):
+    __slots__ = ("name", "t0", "downlink", "address")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    T0_FIELD_NUMBER: _ClassVar[int]
+    DOWNLINK_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    t0: int
+    downlink: int
+    address: str
+    def __init__(self, name: _Optional[str] = ..., t0: _Optional[int] = ..., downlink: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+
+class Cable(_message.Message):
+    __slots__ = ("name", "plane", "lower", "upper", "rate_bps")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PLANE_FIELD_NUMBER: _ClassVar[int]
+    LOWER_FIELD_NUMBER: _ClassVar[int]
+    UPPER_FIELD_NUMBER: _ClassVar[int]
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    plane: int
+    lower: End
+    upper: End
+    rate_bps: int
+    def __init__(self, name: _Optional[str] = ..., plane: _Optional[int] = ..., lower: _Optional[_Union[End, _Mapping]] = ..., upper: _Optional[_Union[End, _Mapping]] = ..., rate_bps: _Optional[int] = ...) -> None: ...
+
+class End(_message.Message):
+    __slots__ = ("node", "port", "interface")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    INTERFACE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    port: int
+    interface: str
+    def __init__(self, node: _Optional[str] = ..., port: _Optional[int] = ..., interface: _Optional[str] = ...) -> None: ...
+
 class GetStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -26,7 +98,7 @@ class Status(_message.Message):
     def __init__(self, fabric: _Optional[str] = ..., ready: _Optional[bool] = ..., switches: _Optional[_Iterable[_Union[SwitchStatus, _Mapping]]] = ...) -> None: ...
 
 class SwitchStatus(_message.Message):
-    __slots__ = ("name", "state", "entries", "repaired", "problems")
+    __slots__ = ("name", "state", "entries", "repaired", "problems", "present", "missing")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATE_UNSPECIFIED: _ClassVar[SwitchStatus.State]
@@ -44,12 +116,118 @@ class SwitchStatus(_message.Message):
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     REPAIRED_FIELD_NUMBER: _ClassVar[int]
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    PRESENT_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
     name: str
     state: SwitchStatus.State
     entries: int
     repaired: int
     problems: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., state: _Optional[_Union[SwitchStatus.State, str]] = ..., entries: _Optional[int] = ..., repaired: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
+    present: int
+    missing: int
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[_Union[SwitchStatus.State, str]] = ..., entries: _Optional[int] = ..., repaired: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., present: _Optional[int] = ..., missing: _Optional[int] = ...) -> None: ...
+
+class GetTablesRequest(_message.Message):
+    __slots__ = ("pattern", "entries")
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    pattern: str
+    entries: bool
+    def __init__(self, pattern: _Optional[str] = ..., entries: _Optional[bool] = ...) -> None: ...
+
+class GetTablesResponse(_message.Message):
+    __slots__ = ("switches",)
+    SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    switches: _containers.RepeatedCompositeFieldContainer[SwitchTables]
+    def __init__(self, switches: _Optional[_Iterable[_Union[SwitchTables, _Mapping]]] = ...) -> None: ...
+
+class SwitchTables(_message.Message):
+    __slots__ = ("switch", "tables", "problems")
+    SWITCH_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    switch: str
+    tables: _containers.RepeatedCompositeFieldContainer[Table]
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, switch: _Optional[str] = ..., tables: _Optional[_Iterable[_Union[Table, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Table(_message.Message):
+    __slots__ = ("name", "expected", "present", "missing", "wrong", "superfluous", "packets", "bytes", "entries")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    PRESENT_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    WRONG_FIELD_NUMBER: _ClassVar[int]
+    SUPERFLUOUS_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    expected: int
+    present: int
+    missing: int
+    wrong: int
+    superfluous: int
+    packets: int
+    bytes: int
+    entries: _containers.RepeatedCompositeFieldContainer[TableEntry]
+    def __init__(self, name: _Optional[str] = ..., expected: _Optional[int] = ..., present: _Optional[int] = ..., missing: _Optional[int] = ..., wrong: _Optional[int] = ..., superfluous: _Optional[int] = ..., packets: _Optional[int] = ..., bytes: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[TableEntry, _Mapping]]] = ...) -> None: ...
+
+class TableEntry(_message.Message):
+    __slots__ = ("match", "action", "packets", "bytes")
+    MATCH_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    match: str
+    action: str
+    packets: int
+    bytes: int
+    def __init__(self, match: _Optional[str] = ..., action: _Optional[str] = ..., packets: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class GetCountersRequest(_message.Message):
+    __slots__ = ("pattern",)
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    pattern: str
+    def __init__(self, pattern: _Optional[str] = ...) -> None: ...
+
+class GetCountersResponse(_message.Message):
+    __slots__ = ("switches",)
+    SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    switches: _containers.RepeatedCompositeFieldContainer[SwitchCounters]
+    def __init__(self, switches: _Optional[_Iterable[_Union[SwitchCounters, _Mapping]]] = ...) -> None: ...
+
+class SwitchCounters(_message.Message):
+    __slots__ = ("switch", "drops", "ports", "problem")
+    SWITCH_FIELD_NUMBER: _ClassVar[int]
+    DROPS_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    switch: str
+    drops: _containers.RepeatedCompositeFieldContainer[Count]
+    ports: _containers.RepeatedCompositeFieldContainer[PortCounters]
+    problem: str
+    def __init__(self, switch: _Optional[str] = ..., drops: _Optional[_Iterable[_Union[Count, _Mapping]]] = ..., ports: _Optional[_Iterable[_Union[PortCounters, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class Count(_message.Message):
+    __slots__ = ("name", "packets", "bytes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    packets: int
+    bytes: int
+    def __init__(self, name: _Optional[str] = ..., packets: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class PortCounters(_message.Message):
+    __slots__ = ("port", "link", "counts")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    port: int
+    link: str
+    counts: _containers.RepeatedCompositeFieldContainer[Count]
+    def __init__(self, port: _Optional[int] = ..., link: _Optional[str] = ..., counts: _Optional[_Iterable[_Union[Count, _Mapping]]] = ...) -> None: ...
 
 class ListLinksRequest(_message.Message):
     __slots__ = ("pattern",)
@@ -97,16 +275,6 @@ class Link(_message.Message):
     read_at_ns: int
     def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[Link.Kind, str]] = ..., plane: _Optional[int] = ..., lower: _Optional[_Union[End, _Mapping]] = ..., upper: _Optional[_Union[End, _Mapping]] = ..., rate_bps: _Optional[int] = ..., up: _Optional[bool] = ..., upward: _Optional[_Union[Traffic, _Mapping]] = ..., downward: _Optional[_Union[Traffic, _Mapping]] = ..., fault_ids: _Optional[_Iterable[str]] = ..., read_at_ns: _Optional[int] = ...) -> None: ...
 
-class End(_message.Message):
-    __slots__ = ("node", "port", "interface")
-    NODE_FIELD_NUMBER: _ClassVar[int]
-    PORT_FIELD_NUMBER: _ClassVar[int]
-    INTERFACE_FIELD_NUMBER: _ClassVar[int]
-    node: str
-    port: int
-    interface: str
-    def __init__(self, node: _Optional[str] = ..., port: _Optional[int] = ..., interface: _Optional[str] = ...) -> None: ...
-
 class Traffic(_message.Message):
     __slots__ = ("packets", "bytes")
     PACKETS_FIELD_NUMBER: _ClassVar[int]
@@ -115,87 +283,173 @@ class Traffic(_message.Message):
     bytes: int
     def __init__(self, packets: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
-class InjectFaultRequest(_message.Message):
-    __slots__ = ("pattern", "link_down", "loss", "corruption", "switch_silent", "path_loss", "owner")
-    PATTERN_FIELD_NUMBER: _ClassVar[int]
+class FaultKind(_message.Message):
+    __slots__ = ("link_down", "port_down", "switch_dead", "switch_silent", "loss", "corruption", "path_loss", "rate", "delay", "flap")
     LINK_DOWN_FIELD_NUMBER: _ClassVar[int]
+    PORT_DOWN_FIELD_NUMBER: _ClassVar[int]
+    SWITCH_DEAD_FIELD_NUMBER: _ClassVar[int]
+    SWITCH_SILENT_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
     CORRUPTION_FIELD_NUMBER: _ClassVar[int]
-    SWITCH_SILENT_FIELD_NUMBER: _ClassVar[int]
     PATH_LOSS_FIELD_NUMBER: _ClassVar[int]
-    OWNER_FIELD_NUMBER: _ClassVar[int]
-    pattern: str
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    FLAP_FIELD_NUMBER: _ClassVar[int]
     link_down: LinkDown
+    port_down: PortDown
+    switch_dead: SwitchDead
+    switch_silent: SwitchSilent
     loss: Loss
     corruption: Corruption
-    switch_silent: SwitchSilent
     path_loss: PathLoss
-    owner: str
-    def __init__(self, pattern: _Optional[str] = ..., link_down: _Optional[_Union[LinkDown, _Mapping]] = ..., loss: _Optional[_Union[Loss, _Mapping]] = ..., corruption: _Optional[_Union[Corruption, _Mapping]] = ..., switch_silent: _Optional[_Union[SwitchSilent, _Mapping]] = ..., path_loss: _Optional[_Union[PathLoss, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+    rate: Rate
+    delay: Delay
+    flap: Flap
+    def __init__(self, link_down: _Optional[_Union[LinkDown, _Mapping]] = ..., port_down: _Optional[_Union[PortDown, _Mapping]] = ..., switch_dead: _Optional[_Union[SwitchDead, _Mapping]] = ..., switch_silent: _Optional[_Union[SwitchSilent, _Mapping]] = ..., loss: _Optional[_Union[Loss, _Mapping]] = ..., corruption: _Optional[_Union[Corruption, _Mapping]] = ..., path_loss: _Optional[_Union[PathLoss, _Mapping]] = ..., rate: _Optional[_Union[Rate, _Mapping]] = ..., delay: _Optional[_Union[Delay, _Mapping]] = ..., flap: _Optional[_Union[Flap, _Mapping]] = ...) -> None: ...
 
 class LinkDown(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class Loss(_message.Message):
-    __slots__ = ("probability", "towards")
-    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("link", "towards")
+    LINK_FIELD_NUMBER: _ClassVar[int]
     TOWARDS_FIELD_NUMBER: _ClassVar[int]
-    probability: float
+    link: str
     towards: str
-    def __init__(self, probability: _Optional[float] = ..., towards: _Optional[str] = ...) -> None: ...
+    def __init__(self, link: _Optional[str] = ..., towards: _Optional[str] = ...) -> None: ...
 
-class Corruption(_message.Message):
-    __slots__ = ("probability", "towards")
-    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
-    TOWARDS_FIELD_NUMBER: _ClassVar[int]
-    probability: float
-    towards: str
-    def __init__(self, probability: _Optional[float] = ..., towards: _Optional[str] = ...) -> None: ...
+class PortDown(_message.Message):
+    __slots__ = ("node", "port")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    port: int
+    def __init__(self, node: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class SwitchDead(_message.Message):
+    __slots__ = ("switch",)
+    SWITCH_FIELD_NUMBER: _ClassVar[int]
+    switch: str
+    def __init__(self, switch: _Optional[str] = ...) -> None: ...
 
 class SwitchSilent(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("switch",)
+    SWITCH_FIELD_NUMBER: _ClassVar[int]
+    switch: str
+    def __init__(self, switch: _Optional[str] = ...) -> None: ...
+
+class Loss(_message.Message):
+    __slots__ = ("link", "probability", "towards")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    TOWARDS_FIELD_NUMBER: _ClassVar[int]
+    link: str
+    probability: float
+    towards: str
+    def __init__(self, link: _Optional[str] = ..., probability: _Optional[float] = ..., towards: _Optional[str] = ...) -> None: ...
+
+class Corruption(_message.Message):
+    __slots__ = ("link", "probability", "towards")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    TOWARDS_FIELD_NUMBER: _ClassVar[int]
+    link: str
+    probability: float
+    towards: str
+    def __init__(self, link: _Optional[str] = ..., probability: _Optional[float] = ..., towards: _Optional[str] = ...) -> None: ...
 
 class PathLoss(_message.Message):
-    __slots__ = ("entropy_value", "probability", "source", "destination")
-    ENTROPY_VALUE_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("ev", "probability", "source", "destination")
+    EV_FIELD_NUMBER: _ClassVar[int]
     PROBABILITY_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     DESTINATION_FIELD_NUMBER: _ClassVar[int]
-    entropy_value: int
+    ev: int
     probability: float
     source: str
     destination: str
-    def __init__(self, entropy_value: _Optional[int] = ..., probability: _Optional[float] = ..., source: _Optional[str] = ..., destination: _Optional[str] = ...) -> None: ...
+    def __init__(self, ev: _Optional[int] = ..., probability: _Optional[float] = ..., source: _Optional[str] = ..., destination: _Optional[str] = ...) -> None: ...
+
+class Rate(_message.Message):
+    __slots__ = ("link", "bits_per_second", "towards")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    BITS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    TOWARDS_FIELD_NUMBER: _ClassVar[int]
+    link: str
+    bits_per_second: int
+    towards: str
+    def __init__(self, link: _Optional[str] = ..., bits_per_second: _Optional[int] = ..., towards: _Optional[str] = ...) -> None: ...
+
+class Delay(_message.Message):
+    __slots__ = ("link", "extra", "towards")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_FIELD_NUMBER: _ClassVar[int]
+    TOWARDS_FIELD_NUMBER: _ClassVar[int]
+    link: str
+    extra: int
+    towards: str
+    def __init__(self, link: _Optional[str] = ..., extra: _Optional[int] = ..., towards: _Optional[str] = ...) -> None: ...
+
+class Flap(_message.Message):
+    __slots__ = ("link", "down", "up", "at_random", "seed")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    DOWN_FIELD_NUMBER: _ClassVar[int]
+    UP_FIELD_NUMBER: _ClassVar[int]
+    AT_RANDOM_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    link: str
+    down: int
+    up: int
+    at_random: bool
+    seed: int
+    def __init__(self, link: _Optional[str] = ..., down: _Optional[int] = ..., up: _Optional[int] = ..., at_random: _Optional[bool] = ..., seed: _Optional[int] = ...) -> None: ...
+
+class InjectFaultRequest(_message.Message):
+    __slots__ = ("fault", "start_after_ns", "start_at_ns", "duration_ns", "owner")
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    START_AFTER_NS_FIELD_NUMBER: _ClassVar[int]
+    START_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_NS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    fault: FaultKind
+    start_after_ns: int
+    start_at_ns: int
+    duration_ns: int
+    owner: str
+    def __init__(self, fault: _Optional[_Union[FaultKind, _Mapping]] = ..., start_after_ns: _Optional[int] = ..., start_at_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class Fault(_message.Message):
-    __slots__ = ("id", "pattern", "links", "link_down", "loss", "corruption", "switch_silent", "path_loss", "switches", "began_at_ns", "applied_at_ns", "owner")
+    __slots__ = ("id", "fault", "state", "owner", "links", "switches", "starts_at_ns", "ends_at_ns", "began_at_ns", "applied_at_ns", "problem")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATE_UNSPECIFIED: _ClassVar[Fault.State]
+        PENDING: _ClassVar[Fault.State]
+        ACTIVE: _ClassVar[Fault.State]
+        CLEARED: _ClassVar[Fault.State]
+    STATE_UNSPECIFIED: Fault.State
+    PENDING: Fault.State
+    ACTIVE: Fault.State
+    CLEARED: Fault.State
     ID_FIELD_NUMBER: _ClassVar[int]
-    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
-    LINK_DOWN_FIELD_NUMBER: _ClassVar[int]
-    LOSS_FIELD_NUMBER: _ClassVar[int]
-    CORRUPTION_FIELD_NUMBER: _ClassVar[int]
-    SWITCH_SILENT_FIELD_NUMBER: _ClassVar[int]
-    PATH_LOSS_FIELD_NUMBER: _ClassVar[int]
     SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    STARTS_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_AT_NS_FIELD_NUMBER: _ClassVar[int]
     BEGAN_AT_NS_FIELD_NUMBER: _ClassVar[int]
     APPLIED_AT_NS_FIELD_NUMBER: _ClassVar[int]
-    OWNER_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
     id: str
-    pattern: str
+    fault: FaultKind
+    state: Fault.State
+    owner: str
     links: _containers.RepeatedScalarFieldContainer[str]
-    link_down: LinkDown
-    loss: Loss
-    corruption: Corruption
-    switch_silent: SwitchSilent
-    path_loss: PathLoss
     switches: _containers.RepeatedScalarFieldContainer[str]
+    starts_at_ns: int
+    ends_at_ns: int
     began_at_ns: int
     applied_at_ns: int
-    owner: str
-    def __init__(self, id: _Optional[str] = ..., pattern: _Optional[str] = ..., links: _Optional[_Iterable[str]] = ..., link_down: _Optional[_Union[LinkDown, _Mapping]] = ..., loss: _Optional[_Union[Loss, _Mapping]] = ..., corruption: _Optional[_Union[Corruption, _Mapping]] = ..., switch_silent: _Optional[_Union[SwitchSilent, _Mapping]] = ..., path_loss: _Optional[_Union[PathLoss, _Mapping]] = ..., switches: _Optional[_Iterable[str]] = ..., began_at_ns: _Optional[int] = ..., applied_at_ns: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
+    problem: str
+    def __init__(self, id: _Optional[str] = ..., fault: _Optional[_Union[FaultKind, _Mapping]] = ..., state: _Optional[_Union[Fault.State, str]] = ..., owner: _Optional[str] = ..., links: _Optional[_Iterable[str]] = ..., switches: _Optional[_Iterable[str]] = ..., starts_at_ns: _Optional[int] = ..., ends_at_ns: _Optional[int] = ..., began_at_ns: _Optional[int] = ..., applied_at_ns: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class ClearFaultsRequest(_message.Message):
     __slots__ = ("id", "link_pattern", "owner", "all")
@@ -210,23 +464,123 @@ class ClearFaultsRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., link_pattern: _Optional[str] = ..., owner: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
 
 class ClearFaultsResponse(_message.Message):
-    __slots__ = ("cleared", "links", "began_at_ns", "applied_at_ns")
-    CLEARED_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("faults", "links", "began_at_ns", "applied_at_ns")
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
     BEGAN_AT_NS_FIELD_NUMBER: _ClassVar[int]
     APPLIED_AT_NS_FIELD_NUMBER: _ClassVar[int]
-    cleared: _containers.RepeatedCompositeFieldContainer[Fault]
+    faults: _containers.RepeatedCompositeFieldContainer[Fault]
     links: _containers.RepeatedScalarFieldContainer[str]
     began_at_ns: int
     applied_at_ns: int
-    def __init__(self, cleared: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., links: _Optional[_Iterable[str]] = ..., began_at_ns: _Optional[int] = ..., applied_at_ns: _Optional[int] = ...) -> None: ...
+    def __init__(self, faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., links: _Optional[_Iterable[str]] = ..., began_at_ns: _Optional[int] = ..., applied_at_ns: _Optional[int] = ...) -> None: ...
 
 class ListFaultsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("cleared",)
+    CLEARED_FIELD_NUMBER: _ClassVar[int]
+    cleared: bool
+    def __init__(self, cleared: _Optional[bool] = ...) -> None: ...
 
 class ListFaultsResponse(_message.Message):
     __slots__ = ("faults",)
     FAULTS_FIELD_NUMBER: _ClassVar[int]
     faults: _containers.RepeatedCompositeFieldContainer[Fault]
     def __init__(self, faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ...) -> None: ...
+
+class HoldLeaseRequest(_message.Message):
+    __slots__ = ("owner",)
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    def __init__(self, owner: _Optional[str] = ...) -> None: ...
+
+class Lease(_message.Message):
+    __slots__ = ("owner",)
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    def __init__(self, owner: _Optional[str] = ...) -> None: ...
+
+class ListDeniedRequest(_message.Message):
+    __slots__ = ("host",)
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    def __init__(self, host: _Optional[str] = ...) -> None: ...
+
+class ListDeniedResponse(_message.Message):
+    __slots__ = ("paths",)
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    paths: _containers.RepeatedCompositeFieldContainer[DeniedPath]
+    def __init__(self, paths: _Optional[_Iterable[_Union[DeniedPath, _Mapping]]] = ...) -> None: ...
+
+class DeniedPath(_message.Message):
+    __slots__ = ("host", "peer", "ev")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    EV_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    peer: str
+    ev: int
+    def __init__(self, host: _Optional[str] = ..., peer: _Optional[str] = ..., ev: _Optional[int] = ...) -> None: ...
+
+class SetDeniedRequest(_message.Message):
+    __slots__ = ("host", "peer", "evs", "denied")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    EVS_FIELD_NUMBER: _ClassVar[int]
+    DENIED_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    peer: str
+    evs: _containers.RepeatedScalarFieldContainer[int]
+    denied: bool
+    def __init__(self, host: _Optional[str] = ..., peer: _Optional[str] = ..., evs: _Optional[_Iterable[int]] = ..., denied: _Optional[bool] = ...) -> None: ...
+
+class SetDeniedResponse(_message.Message):
+    __slots__ = ("paths",)
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    paths: _containers.RepeatedCompositeFieldContainer[DeniedPath]
+    def __init__(self, paths: _Optional[_Iterable[_Union[DeniedPath, _Mapping]]] = ...) -> None: ...
+
+class WatchEventsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Event(_message.Message):
+    __slots__ = ("number", "at_ns", "kind", "name", "detail", "fault", "dropped")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        KIND_UNSPECIFIED: _ClassVar[Event.Kind]
+        SUBSCRIBED: _ClassVar[Event.Kind]
+        FAULT_ADDED: _ClassVar[Event.Kind]
+        FAULT_ACTIVE: _ClassVar[Event.Kind]
+        FAULT_CLEARED: _ClassVar[Event.Kind]
+        SWITCH_LOST: _ClassVar[Event.Kind]
+        SWITCH_RETURNED: _ClassVar[Event.Kind]
+        ENTRIES_REPAIRED: _ClassVar[Event.Kind]
+        LINK_DOWN: _ClassVar[Event.Kind]
+        LINK_UP: _ClassVar[Event.Kind]
+        DENYLIST_CHANGED: _ClassVar[Event.Kind]
+    KIND_UNSPECIFIED: Event.Kind
+    SUBSCRIBED: Event.Kind
+    FAULT_ADDED: Event.Kind
+    FAULT_ACTIVE: Event.Kind
+    FAULT_CLEARED: Event.Kind
+    SWITCH_LOST: Event.Kind
+    SWITCH_RETURNED: Event.Kind
+    ENTRIES_REPAIRED: Event.Kind
+    LINK_DOWN: Event.Kind
+    LINK_UP: Event.Kind
+    DENYLIST_CHANGED: Event.Kind
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    AT_NS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    at_ns: int
+    kind: Event.Kind
+    name: str
+    detail: str
+    fault: Fault
+    dropped: int
+    def __init__(self, number: _Optional[int] = ..., at_ns: _Optional[int] = ..., kind: _Optional[_Union[Event.Kind, str]] = ..., name: _Optional[str] = ..., detail: _Optional[str] = ..., fault: _Optional[_Union[Fault, _Mapping]] = ..., dropped: _Optional[int] = ...) -> None: ...

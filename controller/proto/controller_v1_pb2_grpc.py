@@ -34,6 +34,11 @@ class ControllerStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.GetTopology = channel.unary_unary(
+                '/mrc.controller.v1.Controller/GetTopology',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.GetTopologyRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.Topology.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/mrc.controller.v1.Controller/GetStatus',
                 request_serializer=controller_dot_proto_dot_controller__v1__pb2.GetStatusRequest.SerializeToString,
@@ -43,6 +48,16 @@ class ControllerStub:
                 '/mrc.controller.v1.Controller/Reconcile',
                 request_serializer=controller_dot_proto_dot_controller__v1__pb2.ReconcileRequest.SerializeToString,
                 response_deserializer=controller_dot_proto_dot_controller__v1__pb2.Status.FromString,
+                _registered_method=True)
+        self.GetTables = channel.unary_unary(
+                '/mrc.controller.v1.Controller/GetTables',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.GetTablesRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetTablesResponse.FromString,
+                _registered_method=True)
+        self.GetCounters = channel.unary_unary(
+                '/mrc.controller.v1.Controller/GetCounters',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.GetCountersRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetCountersResponse.FromString,
                 _registered_method=True)
         self.ListLinks = channel.unary_unary(
                 '/mrc.controller.v1.Controller/ListLinks',
@@ -64,10 +79,37 @@ class ControllerStub:
                 request_serializer=controller_dot_proto_dot_controller__v1__pb2.ListFaultsRequest.SerializeToString,
                 response_deserializer=controller_dot_proto_dot_controller__v1__pb2.ListFaultsResponse.FromString,
                 _registered_method=True)
+        self.HoldLease = channel.unary_stream(
+                '/mrc.controller.v1.Controller/HoldLease',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.HoldLeaseRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.Lease.FromString,
+                _registered_method=True)
+        self.ListDenied = channel.unary_unary(
+                '/mrc.controller.v1.Controller/ListDenied',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.ListDeniedRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.ListDeniedResponse.FromString,
+                _registered_method=True)
+        self.SetDenied = channel.unary_unary(
+                '/mrc.controller.v1.Controller/SetDenied',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.SetDeniedRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.SetDeniedResponse.FromString,
+                _registered_method=True)
+        self.WatchEvents = channel.unary_stream(
+                '/mrc.controller.v1.Controller/WatchEvents',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.WatchEventsRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.Event.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
     """Missing associated documentation comment in .proto file."""
+
+    def GetTopology(self, request, context):
+        """What the fabric consists of.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def GetStatus(self, request, context):
         """State of every switch: is it connected, and does it hold exactly the entries it should?
@@ -83,6 +125,20 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTables(self, request, context):
+        """Read the tables of switches now and compare them with what should be there, without repairing anything.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCounters(self, request, context):
+        """Drop reasons and the P4 program's counters of ports, as the switches have them now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListLinks(self, request, context):
         """Links with their state and traffic.
         """
@@ -91,14 +147,14 @@ class ControllerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def InjectFault(self, request, context):
-        """Put a fault on every link (or switch, or path) that matches. It stays until it is cleared.
+        """Make a fault, now or later. It stays until it is cleared, its time is over, or its owner's lease ends.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ClearFaults(self, request, context):
-        """Clear faults by id, by link or all of them.
+        """Clear faults by id, by link, by owner or all of them; those that have not begun are called off.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -110,9 +166,43 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HoldLease(self, request, context):
+        """Tie the faults of an owner to this stream: when its last lease ends, however it ends, they are cleared. One message is
+        sent when the lease holds, then none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDenied(self, request, context):
+        """Paths that hosts may not use, by host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetDenied(self, request, context):
+        """Forbid paths, or allow them again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchEvents(self, request, context):
+        """What happens from now on. The first message says that the subscription holds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'GetTopology': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTopology,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetTopologyRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.Topology.SerializeToString,
+            ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
                     request_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetStatusRequest.FromString,
@@ -122,6 +212,16 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.Reconcile,
                     request_deserializer=controller_dot_proto_dot_controller__v1__pb2.ReconcileRequest.FromString,
                     response_serializer=controller_dot_proto_dot_controller__v1__pb2.Status.SerializeToString,
+            ),
+            'GetTables': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTables,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetTablesRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.GetTablesResponse.SerializeToString,
+            ),
+            'GetCounters': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCounters,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetCountersRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.GetCountersResponse.SerializeToString,
             ),
             'ListLinks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListLinks,
@@ -143,6 +243,26 @@ def add_ControllerServicer_to_server(servicer, server):
                     request_deserializer=controller_dot_proto_dot_controller__v1__pb2.ListFaultsRequest.FromString,
                     response_serializer=controller_dot_proto_dot_controller__v1__pb2.ListFaultsResponse.SerializeToString,
             ),
+            'HoldLease': grpc.unary_stream_rpc_method_handler(
+                    servicer.HoldLease,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.HoldLeaseRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.Lease.SerializeToString,
+            ),
+            'ListDenied': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDenied,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.ListDeniedRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.ListDeniedResponse.SerializeToString,
+            ),
+            'SetDenied': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetDenied,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.SetDeniedRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.SetDeniedResponse.SerializeToString,
+            ),
+            'WatchEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchEvents,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.WatchEventsRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.Event.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'mrc.controller.v1.Controller', rpc_method_handlers)
@@ -153,6 +273,33 @@ def add_ControllerServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Controller:
     """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def GetTopology(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/GetTopology',
+            controller_dot_proto_dot_controller__v1__pb2.GetTopologyRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.Topology.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def GetStatus(request,
@@ -198,6 +345,60 @@ class Controller:
             '/mrc.controller.v1.Controller/Reconcile',
             controller_dot_proto_dot_controller__v1__pb2.ReconcileRequest.SerializeToString,
             controller_dot_proto_dot_controller__v1__pb2.Status.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTables(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/GetTables',
+            controller_dot_proto_dot_controller__v1__pb2.GetTablesRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.GetTablesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCounters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/GetCounters',
+            controller_dot_proto_dot_controller__v1__pb2.GetCountersRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.GetCountersResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -306,6 +507,114 @@ class Controller:
             '/mrc.controller.v1.Controller/ListFaults',
             controller_dot_proto_dot_controller__v1__pb2.ListFaultsRequest.SerializeToString,
             controller_dot_proto_dot_controller__v1__pb2.ListFaultsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldLease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/HoldLease',
+            controller_dot_proto_dot_controller__v1__pb2.HoldLeaseRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.Lease.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDenied(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/ListDenied',
+            controller_dot_proto_dot_controller__v1__pb2.ListDeniedRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.ListDeniedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetDenied(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/SetDenied',
+            controller_dot_proto_dot_controller__v1__pb2.SetDeniedRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.SetDeniedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/WatchEvents',
+            controller_dot_proto_dot_controller__v1__pb2.WatchEventsRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.Event.FromString,
             options,
             channel_credentials,
             insecure,

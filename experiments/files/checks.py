@@ -16,6 +16,7 @@ from experiments.files.workloads import Collective, Incast, Permutation, Trainin
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
 from simulation.errors import FaultError
+from simulation.fault_effects import effect
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
@@ -102,7 +103,7 @@ def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) 
     if fault.until is not None and fault.until > case.duration:
         raise place.error(f"is over at {show(fault.until)}, after the run, which lasts {show(case.duration)}")
     try:
-        fault.build().effect(fabric)
+        effect(fabric, fault.build())
     except (FaultError, FabricError) as error:
         raise place.error(str(error)) from None
 

@@ -1,4 +1,4 @@
-"""Faults as an experiment file names them, and what each is in terms of `simulation.fault_kinds`.
+"""Faults as an experiment file names them, and what each is in terms of `topologies.fault_kinds`.
 
 Times count from the beginning of the run. Links, switches and hosts are named as in `topologies`, or by a glob pattern
 that may match several; `towards` picks one direction by the name of the receiving node.
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from experiments.files.kinds import Flag, Text, Whole, a_rate, a_share, a_time, key
-from simulation import fault_kinds
-from simulation.fault_kinds import Fault
+from topologies import fault_kinds
 from topologies.addressing import entropy_value
 from topologies.fabric import Endpoint
+from topologies.fault_kinds import Fault
 
 _AT = "when it begins"
 _UNTIL = "when it is over; without it, it lasts to the end of the run"
@@ -211,11 +211,12 @@ class Flap:
     up: int = key(a_time(1), "how long they are up each time")
     until: int | None = key(a_time(), _UNTIL, default=None)
     random: bool = key(Flag(), "draw both times from exponential distributions with these means", default=False)
+    seed: int = key(Whole(), "what random times are drawn from, besides the run's own seed", default=0)
     line: int = 0
 
     def build(self) -> Fault:
         """What it is."""
-        return fault_kinds.Flap(self.link, self.down, self.up, self.random)
+        return fault_kinds.Flap(self.link, self.down, self.up, self.random, self.seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from controller.path_map.mapper import SECOND, MapSettings, PathMap
 from controller.path_map.suspects import path_name
 from controller.path_map.values import Direction, Verdict
 from experiments.path_map.simulated import watch
-from simulation.fault_kinds import Fault, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
 from simulation.seeds import generator
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric, Link, LinkKind, Tier
+from topologies.fault_kinds import Fault, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
 from topologies.probe_plan import FabricProbePlan, ProbeKind, probe_plan
 
 _BEGIN = 2 * SECOND  # of the fault, at the earliest

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from time import monotonic_ns
@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from controller.client import ControllerClient
+from controller.effects import effect
+from experiments import checkup
 from experiments.capacity import carried_rate
 from experiments.emulation import EmulatedWorld, running
 from experiments.errors import ExperimentError
-from experiments.files import faults as planned
 from experiments.files.checks import build_fabric
 from experiments.files.faults import PlannedFault
-from experiments.files.kinds import suggest
 from experiments.files.model import TIMERS, Case
 from experiments.running.fidelity import Watch
 from experiments.running.recording import Fidelity, Samples
@@ -33,13 +33,15 @@ from experiments.running.transport import settings_given
 from mrc_host import verbs
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
-from topologies.addressing import entropy_value
+from topologies import fault_kinds
+from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.fault_kinds import Fault
 
 T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
 FABRIC = "experiment"
-_POSSIBLE = ("link_down", "port_down", "switch_dead", "switch_silent", "loss", "corruption", "path_loss")
+_TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
 
 
 class EmulatedStage:
@@ -72,16 +74,25 @@ class EmulatedStage:
         return base
 
     async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
-        """Have the controller make and clear each at its time."""
-        await asyncio.gather(*(self._play(fault, begin) for fault in faults))
+        """Give all to the controller at once, which makes and clears each at its time; returns when all are made.
 
-    async def _play(self, fault: PlannedFault, begin: int) -> None:
-        await self._sleep_until(begin + round(fault.at * self.time_scale))
-        made = await asyncio.to_thread(lambda: [make() for make in inject(fault, self._controller, self.fabric)])
-        if fault.until is not None:
-            await self._sleep_until(begin + round(fault.until * self.time_scale))
-            for one in made:
-                await asyncio.to_thread(self._controller.clear, one.id)
+        ExperimentError if one could not be made.
+        """
+        made: set[str] = set()
+        last = begin
+        for planned in faults:
+            fault = scaled(planned.build(), self.time_scale, self.rate_scale)
+            at = begin + round(planned.at * self.time_scale)
+            until = planned.until
+            duration = 0 if until is None else round((until - planned.at) * self.time_scale)
+            record = await asyncio.to_thread(self._controller.inject, fault, at_ns=at, duration_ns=duration)
+            made.add(record.id)
+            last = max(last, at)
+        if made:
+            await self._sleep_until(last + _TIME_TO_MAKE_NS)
+            for record in await asyncio.to_thread(self._controller.faults, cleared=True):
+                if record.id in made and record.problem:
+                    raise ExperimentError(f"fault {record.id} could not be made as planned: {record.problem}")
 
     async def _sleep_until(self, when: int) -> None:
         await asyncio.sleep(max(0, when - self.now()) / 1e9)
@@ -122,45 +133,40 @@ class EmulatedStage:
         return asyncio.run(watched())
 
 
-def inject(fault: PlannedFault, controller: ControllerClient, fabric: Fabric) -> list[Callable[[], Any]]:
-    """What to call, in order, to make a fault; each call returns the controller's record of it."""
-    if isinstance(fault, planned.LinkDown) and fault.towards is None:
-        link = fault.link
-        return [lambda: controller.link_down(link)]
-    if isinstance(fault, planned.LinkDown):
-        link, towards = fault.link, fault.towards or ""
-        return [lambda: controller.lose(link, 1.0, towards=towards)]
-    if isinstance(fault, planned.PortDown | planned.SwitchDead):
-        names = [link.name for link in fault.build().effect(fabric).carrier]
-        return [(lambda name=name: controller.link_down(name)) for name in names]  # type: ignore[misc]
-    if isinstance(fault, planned.SwitchSilent):
-        switch = fault.switch
-        return [lambda: controller.silence(switch)]
-    if isinstance(fault, planned.Loss | planned.Corruption):
-        act = controller.lose if isinstance(fault, planned.Loss) else controller.corrupt
-        where, chance, to = fault.link, fault.probability, fault.towards or ""
-        return [lambda: act(where, chance, towards=to)]
-    if isinstance(fault, planned.PathLoss):
-        ev, chance = entropy_value(fault.plane, fault.uplink), fault.probability
-        ends = ("" if fault.source == "*" else fault.source), ("" if fault.destination == "*" else fault.destination)
-        return [lambda: controller.lose_on_path(ev, chance, source=ends[0], destination=ends[1])]
-    raise ExperimentError(f"the emulated world cannot make a fault like {type(fault).__name__}", "Use --world sim.")
+def scaled(fault: Fault, time_scale: float, rate_scale: float) -> Fault:
+    """The same fault with its times and rates as they are here."""
+    if isinstance(fault, fault_kinds.Flap):
+        return replace(fault, down=round(fault.down * time_scale), up=round(fault.up * time_scale))
+    if isinstance(fault, fault_kinds.Delay):
+        return replace(fault, extra=round(fault.extra * time_scale))
+    if isinstance(fault, fault_kinds.Rate):
+        return replace(fault, bits_per_second=round(fault.bits_per_second * rate_scale))
+    return fault
 
 
 def check(case: Case) -> None:
     """ExperimentError for anything in the case that only the simulated world can do; before anything starts."""
+    scale = scale_of(case)
     for fault in case.faults:
-        kind = next(name for name, cls in planned.KINDS.items() if type(fault) is cls)
-        if kind not in _POSSIBLE:
-            raise ExperimentError(
-                f"line {fault.line}: the emulated world cannot make the fault {kind}; {suggest(kind, _POSSIBLE)}",
-                "Use --world sim.",
-            )
-    seconds = case.duration / 1e9 / scale_of(case)
+        _check_fault(fault, scaled_fabric(case, scale), scale)
+    seconds = case.duration / 1e9 / scale
     if seconds > LONGEST_S:
         raise ExperimentError(
             f"{case.name}: at the rates that this machine carries the run would last {seconds:.0f} s",
             f"Shorten its duration, or use fewer hosts and planes: {LONGEST_S:.0f} s is the most.",
+        )
+
+
+def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
+    fault = scaled(planned.build(), 1 / scale, scale)
+    try:
+        effect(fabric, fault)
+    except FabricError as error:
+        raise ExperimentError(f"line {planned.line}: {error}", "Use --world sim.") from None
+    if isinstance(fault, fault_kinds.Delay) and not checkup.has_netem():
+        raise ExperimentError(
+            f"line {planned.line}: the emulated world cannot make the fault delay here, since this kernel has no netem",
+            "Use --world sim, or slow links down with the fault rate.",
         )
 
 

@@ -33,6 +33,7 @@ from mrc_host.errors import MrcError
 from mrc_host.values import PathEvent, PathState, PortEvent, QpEvent
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
+from simulation.fault_effects import effect
 from topologies.fabric import Fabric
 
 _SECOND = 1_000_000_000
@@ -193,9 +194,9 @@ class _Play:
 def span(fault: PlannedFault, fabric: Fabric, scale: float = 1.0) -> FaultSpan:
     """A planned fault as reports show it: what in words, and the links it touches."""
     kind = next(name for name, cls in KINDS.items() if type(fault) is cls)
-    effect = fault.build().effect(fabric)
-    named = [link.name for link in effect.carrier]
-    for end, _ in effect.lines:
+    done = effect(fabric, fault.build())
+    named = [link.name for link in done.carrier]
+    for end, _ in done.lines:
         link = fabric.link_at(end)
         if link is not None:
             named.append(link.name)

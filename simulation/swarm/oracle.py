@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from simulation.fault_effects import effect
 from simulation.line import Impairment
 from simulation.swarm.scenario import PlannedFault
 from topologies.addressing import entropy_value
@@ -35,7 +36,7 @@ def longest_damage(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: st
     spans = [
         (planned.start, planned.end)
         for planned in faults
-        if any(end in ends and _harms(wrong) for end, wrong in planned.fault.effect(fabric).lines)
+        if any(end in ends and _harms(wrong) for end, wrong in effect(fabric, planned.fault).lines)
     ]
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
@@ -44,7 +45,7 @@ def touched(fabric: Fabric, faults: Iterable[PlannedFault], nic: str) -> bool:
     """Whether any fault loses, damages or cuts anything on the lines between `nic` and its T0s."""
     ends = {end for link in fabric.links_of(nic) for end in (link.lower, link.upper)}
     for planned in faults:
-        for end, wrong in planned.fault.effect(fabric).lines:
+        for end, wrong in effect(fabric, planned.fault).lines:
             if end in ends and _harms(wrong):
                 return True
     return False
@@ -79,7 +80,7 @@ def _gone(
 ) -> list[Span]:
     spans = []
     for planned in faults:
-        for end, wrong in planned.fault.effect(fabric).lines:
+        for end, wrong in effect(fabric, planned.fault).lines:
             if end in ends and (wrong.cut or wrong.loss >= 1.0 or _path_gone(planned, end, source, ev)):
                 spans.append((planned.start, planned.end))
                 break

@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 
 from mrc_host.values import QpAttributes, QpType
 from p4runtime_shim.values import QueueConfig
-from simulation.fault_kinds import (
+from simulation.seeds import generator
+from simulation.timing import Timing, retry_budget, timing
+from simulation.world import default_queues
+from topologies.addressing import entropy_value
+from topologies.clos import multi_plane_clos
+from topologies.fabric import Endpoint, Fabric
+from topologies.fault_kinds import (
     ControllerGone,
     Corruption,
     Delay,
@@ -27,12 +33,6 @@ from simulation.fault_kinds import (
     SwitchDead,
     SwitchSilent,
 )
-from simulation.seeds import generator
-from simulation.timing import Timing, retry_budget, timing
-from simulation.world import default_queues
-from topologies.addressing import entropy_value
-from topologies.clos import multi_plane_clos
-from topologies.fabric import Endpoint, Fabric
 from topologies.queues import QueueProfile
 
 HORIZON = 2_000_000  # ns in which writes are posted and faults begin

@@ -2,52 +2,104 @@ from __future__ import annotations
 
 import pytest
 
-from controller.errors import ControllerError
+from controller import faults
+from controller.effects import effect
+from controller.errors import BusyError, ControllerError
 from controller.faults import FaultBook
-from controller.values import Fault, FaultKind
+from controller.values import FaultRecord
+from topologies.clos import multi_plane_clos
+from topologies.fabric import Endpoint
+from topologies.fault_entries import LinkFault
+from topologies.fault_kinds import Fault, FaultState, Flap, LinkDown, Loss, Rate
+
+FABRIC = multi_plane_clos("book", planes=1, t0=2, t1=2, hosts=4)
+H1, H2 = "h1@p0", "h2@p0"
 
 
-def fault(book: FaultBook, *links: str, owner: str = "") -> Fault:
-    entered = Fault(book.next_id(), FaultKind.LINK_DOWN, "?", links, owner, 1, 2)
-    book.add(entered)
-    return entered
+def enter(book: FaultBook, fault: Fault, *, owner: str = "", state: FaultState = FaultState.ACTIVE) -> FaultRecord:
+    done = effect(FABRIC, fault)
+    record = FaultRecord(book.next_id(), fault, done.links, owner=owner, state=state)
+    book.add(record, done)
+    return record
 
 
-def test_a_link_comes_back_when_its_last_fault_is_cleared() -> None:
+def test_a_link_is_wanted_back_when_its_last_fault_is_cleared() -> None:
     book = FaultBook()
-    first = fault(book, "a", "b")
-    second = fault(book, "b", "c")
-    assert book.ids_on("b") == (first.id, second.id)
-    assert book.remove([first]) == ("a",)
-    assert book.ids_on("b") == (second.id,)
-    assert book.remove([second]) == ("b", "c")
+    first, second = enter(book, LinkDown("h[12]@p0")), enter(book, LinkDown("h[23]@p0"))
+    assert book.ids_on(H2) == (first.id, second.id)
+    assert book.wanted().down == {H1, H2, "h3@p0"}
+    assert book.wanted(without=[first]).down == {H2, "h3@p0"}
+    book.remove([first])
+    assert book.ids_on(H2) == (second.id,)
+    book.remove([second])
+    assert book.wanted().down == frozenset()
     assert list(book) == []
 
 
-def test_clearing_several_at_once_frees_what_they_share() -> None:
+def test_what_is_pending_takes_nothing() -> None:
     book = FaultBook()
-    both = [fault(book, "a", "b"), fault(book, "b")]
-    assert set(book.remove(both)) == {"a", "b"}
+    record = enter(book, LinkDown(H1), state=FaultState.PENDING)
+    assert book.wanted().down == frozenset()
+    book.change(record.id, state=FaultState.ACTIVE)
+    assert book.wanted().down == {H1}
+
+
+def test_a_flapping_fault_leaves_links_alone_while_they_are_up_but_others_do_not() -> None:
+    book = FaultBook()
+    flap = enter(book, Flap("h[12]@p0", 10_000_000, 10_000_000))
+    cut = enter(book, LinkDown(H2))
+    book.spare(flap.id, (H1, H2), up=True)
+    assert book.wanted().down == {H2}
+    book.remove([cut])
+    assert book.wanted().down == frozenset()
+    book.spare(flap.id, (H1,), up=False)
+    assert book.wanted().down == {H1}
+
+
+def test_shapes_and_entries_add_up() -> None:
+    book = FaultBook()
+    enter(book, Rate(H1, 2_000_000))
+    enter(book, Rate(H1, 1_000_000, towards="h1"))
+    enter(book, Loss(H1, 0.5))
+    wanted = book.wanted()
+    assert {end: shape.rate_bps for end, shape in wanted.shapes.items()} == {
+        Endpoint("h1", 0): 2_000_000,
+        Endpoint("t0-0@p0", 1): 1_000_000,
+    }
+    assert wanted.entries == (LinkFault(H1, loss=500_000_000),)
 
 
 def test_ids_are_never_used_twice() -> None:
     book = FaultBook()
-    first = fault(book, "a")
+    first = enter(book, LinkDown(H1))
     book.remove([first])
-    assert fault(book, "a").id != first.id
+    assert enter(book, LinkDown(H1)).id != first.id
+    book.resume_after(41)
+    assert book.next_id() == "f42"
 
 
 def test_faults_are_found_by_owner_link_and_id() -> None:
     book = FaultBook()
-    mine, other = fault(book, "a", owner="me"), fault(book, "b")
+    mine, other = enter(book, LinkDown(H1), owner="me"), enter(book, LinkDown(H2))
     assert book.of_owner("me") == [mine]
-    assert book.on_links(["b", "z"]) == [other]
+    assert book.on_links([H2, "z"]) == [other]
     assert book.get(other.id) is other
     assert list(book) == [mine, other]
 
 
-def test_a_fault_that_is_gone_is_named() -> None:
+def test_a_fault_that_is_gone_is_named_and_remembered() -> None:
     book = FaultBook()
-    book.remove([fault(book, "a")])
+    (struck,) = book.remove([enter(book, LinkDown(H1))])
+    assert book.past == (struck,)
+    assert struck.state is FaultState.CLEARED
     with pytest.raises(ControllerError, match="There is no fault f1"):
         book.get("f1")
+
+
+def test_there_is_an_end_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "MAX_FAULTS", 2)
+    book = FaultBook()
+    enter(book, LinkDown(H1))
+    enter(book, LinkDown(H1))
+    with pytest.raises(BusyError, match="2 faults already"):
+        enter(book, LinkDown(H1))

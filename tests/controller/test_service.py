@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,14 +13,15 @@ import grpc
 import pytest
 
 from controller.client import ControllerClient
+from controller.effects import Shape
 from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
 from controller.service import ControllerService
-from controller.values import FaultKind, FleetStatus, LinkEnd, LinkStatus, SwitchState, SwitchStatus, Traffic
+from controller.values import FaultRecord, FleetStatus, LinkEnd, LinkStatus, SwitchState, SwitchStatus, Traffic
 from topologies.entries import TableEntry
-from topologies.fabric import Fabric, Link
-from topologies.fault_entries import LinkFault, PathLoss, SwitchSilent
+from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fault_kinds import Corruption, FaultState, Loss, PathLoss, SwitchSilent
 
 
 class Links:
@@ -28,6 +30,7 @@ class Links:
     def __init__(self) -> None:
         self.down: set[str] = set()
         self.broken = False
+        self.shapes: dict[Endpoint, Shape | None] = {}
 
     async def read(self, links: Iterable[Link]) -> list[LinkStatus]:
         def end(node: str, port: int) -> LinkEnd:
@@ -56,6 +59,9 @@ class Links:
         names = {link.name for link in links}
         self.down = self.down - names if up else self.down | names
 
+    async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
+        self.shapes = {**self.shapes, **shapes}
+
 
 class FakeFleet:
     """Stands for Fleet."""
@@ -77,6 +83,11 @@ class FakeFleet:
     def status(self) -> FleetStatus:
         switch = SwitchStatus("t0-0@p0", SwitchState.FAILED, 20, 3, ("t0-0@p0: entry x is missing",))
         return FleetStatus("ctltest", False, (switch, SwitchStatus("t1-0@p0", SwitchState.VERIFIED, 9)))
+
+
+def gone(*records: FaultRecord) -> tuple[FaultRecord, ...]:
+    """The same faults when they have been cleared."""
+    return tuple(dataclasses.replace(record, state=FaultState.CLEARED) for record in records)
 
 
 @pytest.fixture
@@ -144,7 +155,7 @@ def test_a_link_goes_down_and_comes_back(client: ControllerClient, links: Links)
     (link,) = client.links("t0-0:t1-1@p0")
     assert (link.up, link.fault_ids) == (False, (fault.id,))
     cleared = client.clear(fault.id)
-    assert cleared.faults == (fault,)
+    assert cleared.faults == gone(fault)
     assert cleared.links == ("t0-0:t1-1@p0",)
     assert cleared.applied_at_ns >= cleared.began_at_ns > fault.applied_at_ns
     assert links.down == set()
@@ -184,23 +195,23 @@ def test_faults_of_the_p4_program_are_listed_and_cleared_like_others(
     client: ControllerClient, fleet: FakeFleet, links: Links
 ) -> None:
     loss = client.lose("t0-0:t1-1@p0", 0.25, towards="t1-1@p0", owner="me")
-    assert (loss.kind, loss.links, loss.switches) == (FaultKind.LOSS, ("t0-0:t1-1@p0",), ("t1-1@p0",))
-    assert loss.effect == LinkFault("t0-0:t1-1@p0", loss=250_000_000, towards="t1-1@p0")
+    assert (loss.links, loss.switches) == (("t0-0:t1-1@p0",), ("t1-1@p0",))
+    assert loss.fault == Loss("t0-0:t1-1@p0", 0.25, towards="t1-1@p0")
     damage = client.corrupt("h1@p*", 1e-9)
-    assert damage.effect == LinkFault("h1@p*", corruption=1)
+    assert damage.fault == Corruption("h1@p*", 1e-9)
     assert damage.links == ("h1@p0", "h1@p1")
     silent = client.silence("t1-*@p1", owner="me")
-    assert (silent.effect, silent.switches) == (SwitchSilent("t1-*@p1"), ("t1-0@p1", "t1-1@p1"))
+    assert (silent.fault, silent.switches) == (SwitchSilent("t1-*@p1"), ("t1-0@p1", "t1-1@p1"))
     path = client.lose_on_path(0x401, source="h1")
-    assert (path.effect, path.switches) == (PathLoss(0x401, source="h1"), ("t0-0@p1",))
+    assert (path.fault, path.switches) == (PathLoss(0x401, source="h1"), ("t0-0@p1",))
     assert client.faults() == [loss, damage, silent, path]
     assert set(fleet.faults) == {"t1-1@p0", "t0-0@p0", "t0-0@p1", "t1-0@p1", "t1-1@p1"}
     (told,) = client.links("h1@p0")
     assert (told.up, told.fault_ids) == (True, (damage.id,))
-    assert client.clear_owner("me").faults == (loss, silent)
+    assert client.clear_owner("me").faults == gone(loss, silent)
     assert set(fleet.faults) == {"t0-0@p0", "t0-0@p1"}
     client.clear(path.id)
-    assert client.clear_all().faults == (damage,)
+    assert client.clear_all().faults == gone(damage)
     assert fleet.faults == {}
     assert links.down == set()
 
@@ -211,7 +222,7 @@ def test_clearing_a_loss_does_not_mend_a_cut(client: ControllerClient, links: Li
     assert links.down == {"h1@p0"}
     again = client.lose("h1@p0", 0.5)
     assert client.clear(cut.id).links == ("h1@p0",)
-    assert client.link_up("h1@p0").faults == (again,)
+    assert client.link_up("h1@p0").faults == gone(again)
 
 
 def test_a_fault_that_a_switch_cannot_make_is_not_in_the_book(client: ControllerClient, fleet: FakeFleet) -> None:
@@ -226,7 +237,7 @@ def test_a_fault_that_a_switch_cannot_make_is_not_in_the_book(client: Controller
 @pytest.mark.parametrize(
     ("inject", "sentence"),
     [
-        (lambda c: c.lose("h1@p0", 1.5), "between 0 and 1, not 1.5"),
+        (lambda c: c.lose("h1@p0", 1.5), "above 0 and at most 1, not 1.5"),
         (
             lambda c: c.lose("h1@p0", 0.5, towards="h2"),
             "no link that matches 'h1@p0' leads to a node that matches 'h2'",
@@ -251,7 +262,7 @@ def test_errors_are_sentences(client: ControllerClient, links: Links) -> None:
     with pytest.raises(ControllerError, match="does not say which faults"):
         client._clear(pb.ClearFaultsRequest())
     with pytest.raises(ControllerError, match="names no fault"):
-        client._call(client._stub.InjectFault, pb.InjectFaultRequest(pattern="h1@p0"))
+        client._call(client._stub.InjectFault, pb.InjectFaultRequest())
     links.broken = True
     with pytest.raises(ControllerError, match="does not exist on this machine"):
         client.link_down("h1@p0")

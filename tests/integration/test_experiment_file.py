@@ -65,7 +65,11 @@ def test_a_collective_runs_in_emulation(tmp_path):
 
 def test_what_emulation_cannot_do_is_refused_before_anything_starts(tmp_path, capsys):
     file = tmp_path / "trial.yaml"
-    file.write_text(FILE.replace("link: h1@p0}", "link: h1@p0}\n  - {kind: delay, at: 1ms, link: h1@p0, extra: 1ms}"))
+    file.write_text(
+        FILE.replace(
+            "link: h1@p0}", "link: h1@p0}\n  - {kind: reordering, at: 1ms, link: h1@p0, hold: 1ms, probability: 1%}"
+        )
+    )
     assert run(["run", str(file), "--world", "emulation", "--results", str(tmp_path)]) == 3
-    assert "cannot make the fault delay" in capsys.readouterr().err
+    assert "cannot make the fault reordering" in capsys.readouterr().err
     assert not (tmp_path / "trial").exists()

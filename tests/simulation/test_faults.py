@@ -2,11 +2,10 @@ import pytest
 
 from mrc_host.values import CompletionStatus, PortEvent
 from simulation.errors import FaultError
-from simulation.fault_kinds import Flap, LinkDown, Loss
-from simulation.faults import FaultState
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, US, small_fabric, small_world, transfer
 from topologies.fabric import Endpoint
+from topologies.fault_kinds import FaultState, Flap, LinkDown, Loss
 
 
 @pytest.fixture
@@ -149,6 +148,18 @@ def test_random_flaps_follow_the_seed():
     assert len(changes(1)) > 20
 
 
+def test_links_that_flap_at_random_do_so_each_for_itself(world):
+    world.faults.flap("t0-0:t1-*@p0", down=5 * US, up=20 * US, at_random=True, seed=3)
+    states = set()
+    for when in range(1, 200):
+        world.run(when * US)
+        states.add((up(world, "t0-0@p0", 3), up(world, "t0-0@p0", 4)))
+    assert len(states) == 4, "the two links went down and up together"
+    world.faults.clear_all()
+    assert up(world, "t0-0@p0", 3)
+    assert up(world, "t0-0@p0", 4)
+
+
 def test_without_the_controller_traffic_goes_on(world):
     number = world.faults.controller_gone()
     assert not world.faults.controller_present
@@ -163,7 +174,7 @@ def test_faults_are_listed_while_they_last_and_told_about(world):
     a = world.faults.link_down("h1@p0", at=10 * US, until=20 * US)
     b = world.faults.loss("h*@p1", 0.5)
     assert [(r.id, r.fault, r.state) for r in world.faults.list()] == [
-        (a, LinkDown("h1@p0"), FaultState.SCHEDULED),
+        (a, LinkDown("h1@p0"), FaultState.PENDING),
         (b, Loss("h*@p1", 0.5), FaultState.ACTIVE),
     ]
     world.run(15 * US)

@@ -114,10 +114,13 @@ def set_link_state(interface: str, *, up: bool) -> None:
 
 def shape(netlink: IPRoute, interface: str, rate_bps: int, mtu: int) -> None:
     """Limit what leaves an interface to `rate_bps`, for switches that do not pace their ports themselves."""
+    netlink.tc("add", "tbf", index=socket.if_nametoindex(interface), **token_bucket(rate_bps, mtu))
+
+
+def token_bucket(rate_bps: int, mtu: int) -> dict[str, int]:
+    """Options of a token bucket (tc-tbf(8)) of `rate_bps`, in bytes and bytes per second."""
     burst = max(4 * (mtu + 14), rate_bps // 8 // 250)  # a timer tick's worth at least
-    netlink.tc(
-        "add", "tbf", index=socket.if_nametoindex(interface), rate=rate_bps // 8, burst=burst, limit=burst + 200 * mtu
-    )
+    return {"rate": rate_bps // 8, "burst": burst, "limit": burst + 200 * mtu}
 
 
 def disable_offloads(interfaces: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
 """Command lines of the switch processes: the embedded switch, all in one process or one each, and BMv2.
 
 Both are told their interfaces and a UNIX socket for P4Runtime and start without a program: the controller installs
-it. The embedded switch paces its ports itself. BMv2 does not pace in bits per second, so its interfaces get a token
+it. The embedded switch paces its ports itself, and sends through the queueing discipline of its interfaces: there is
+none but while a fault makes a link slower. BMv2 does not pace in bits per second, so its interfaces get a token
 bucket.
 """
 
@@ -58,7 +59,8 @@ def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Comman
 
 
 def _shim(fabric: Fabric, config: Path, name: str, grpc: str, switches: Iterable[Switch]) -> Command:
-    config.write_text(json.dumps({"grpc": grpc, "switches": [_shim_switch(fabric, switch) for switch in switches]}))
+    ports = [_shim_switch(fabric, switch) for switch in switches]
+    config.write_text(json.dumps({"grpc": grpc, "qdisc": True, "switches": ports}))
     argv = (sys.executable, "-m", "p4runtime_shim", "--config", str(config), "--ready-fd", READY_FD)
     return Command(name, argv)
 

@@ -2,9 +2,10 @@ import pytest
 
 from experiments.files import load_text
 from experiments.files.faults import KINDS
-from simulation.fault_kinds import Fault
+from simulation.fault_effects import effect
 from tests.experiments.files.texts import SMALL
 from topologies.clos import multi_plane_clos
+from topologies.fault_kinds import Fault
 
 EXAMPLES = {
     "link_down": "link: h1@p0, towards: h1",
@@ -34,8 +35,8 @@ def test_every_kind_can_be_written_and_built(kind):
     fault = load(kind, EXAMPLES[kind])
     built = fault.build()
     assert isinstance(built, Fault)
-    effect = built.effect(multi_plane_clos(planes=2, t0=2, t1=4, hosts=4))
-    assert effect.lines or effect.carrier or effect.controller
+    done = effect(multi_plane_clos(planes=2, t0=2, t1=4, hosts=4), built)
+    assert done.lines or done.carrier or done.controller
     assert (fault.at, fault.until) == (1000, 2000)
 
 

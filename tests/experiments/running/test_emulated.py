@@ -1,15 +1,26 @@
+import asyncio
 from dataclasses import replace
 
 import pytest
 
+from controller.values import FaultRecord
 from experiments.errors import ExperimentError
 from experiments.running import emulated
 from tests.experiments.files.test_faults import EXAMPLES, load
 from tests.experiments.running.cases import case_of
-from topologies.clos import multi_plane_clos
+from topologies.fault_kinds import Delay, Flap, Loss, Rate, SwitchDead
 
 WRITE = "{kind: write_bw, pairs: h1>h3}"
-FABRIC = multi_plane_clos(planes=2, t0=2, t1=4, hosts=4)
+
+
+def test_times_and_rates_of_faults_are_scaled_as_the_fabric_is():
+    scale = 1e-3  # a thousandth of the rate, a thousand times as long
+    assert emulated.scaled(Flap("h1@p0", 5_000, 10_000, True, 7), 1 / scale, scale) == Flap(
+        "h1@p0", 5_000_000, 10_000_000, True, 7
+    )
+    assert emulated.scaled(Delay("h1@p0", 2_000), 1 / scale, scale) == Delay("h1@p0", 2_000_000)
+    assert emulated.scaled(Rate("h1@p0", 10**9), 1 / scale, scale) == Rate("h1@p0", 10**6)
+    assert emulated.scaled(Loss("h1@p0", 0.5), 1 / scale, scale) == Loss("h1@p0", 0.5)
 
 
 class Controller:
@@ -17,32 +28,59 @@ class Controller:
 
     def __init__(self):
         self.calls = []
+        self.problem = ""
 
-    def __getattr__(self, name):
-        return lambda *args, **kwargs: self.calls.append((name, args, kwargs))
+    def inject(self, fault, **options):
+        self.calls.append((fault, options))
+        return FaultRecord(f"f{len(self.calls)}", fault, problem=self.problem)
+
+    def faults(self, *, cleared):
+        made = enumerate(self.calls, 1) if cleared else ()
+        return [FaultRecord(f"f{number}", fault, problem=self.problem) for number, (fault, _) in made]
 
 
-def calls(kind):
+def test_the_controller_is_told_all_faults_with_their_times():
     controller = Controller()
-    for make in emulated.inject(load(kind, EXAMPLES[kind]), controller, FABRIC):
-        make()
-    return controller.calls
+    stage = object.__new__(emulated.EmulatedStage)
+    stage._controller, stage.time_scale, stage.rate_scale = controller, 10.0, 0.1
+    begin = stage.now() - 1_000_000_000  # so that nothing has to be waited for
+    faults = (load("loss", EXAMPLES["loss"]), replace(load("switch_dead", EXAMPLES["switch_dead"]), until=None))
+    asyncio.run(stage.play_faults(faults, begin))
+    assert controller.calls == [
+        (Loss("t0-0:t1-*@p0", 0.01), {"at_ns": begin + 10_000, "duration_ns": 10_000}),
+        (SwitchDead("t1-0@p0"), {"at_ns": begin + 10_000, "duration_ns": 0}),
+    ]
 
 
-def test_faults_become_what_the_controller_is_asked_for():
-    assert calls("link_down") == [("lose", ("h1@p0", 1.0), {"towards": "h1"})]
-    assert calls("port_down") == [("link_down", ("h1@p0",), {})]
-    assert calls("switch_dead") == [("link_down", (f"t0-{n}:t1-0@p0",), {}) for n in (0, 1)]
-    assert calls("switch_silent") == [("silence", ("t1-*@p1",), {})]
-    assert calls("loss") == [("lose", ("t0-0:t1-*@p0", 0.01), {"towards": ""})]
-    assert calls("corruption") == [("corrupt", ("h1@p0", 0.5), {"towards": ""})]
-    assert calls("path_loss") == [("lose_on_path", (1 << 10 | 3, 0.2), {"source": "h1", "destination": ""})]
+def test_a_fault_that_could_not_be_made_fails_the_run():
+    controller = Controller()
+    controller.problem = "Switch t1-0@p1 is not reachable."
+    stage = object.__new__(emulated.EmulatedStage)
+    stage._controller, stage.time_scale, stage.rate_scale = controller, 1.0, 1.0
+    with pytest.raises(ExperimentError, match="could not be made as planned: Switch t1-0@p1 is not reachable"):
+        asyncio.run(stage.play_faults((load("loss", EXAMPLES["loss"]),), stage.now() - 1_000_000_000))
 
 
-@pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - set(emulated._POSSIBLE)))
+def test_a_delay_is_refused_where_the_kernel_has_no_netem(monkeypatch):
+    case = replace(case_of(WRITE), faults=(load("delay", EXAMPLES["delay"]),))
+    monkeypatch.setattr(emulated.checkup, "has_netem", lambda: False)
+    with pytest.raises(ExperimentError, match="line 7: the emulated world cannot make the fault delay here"):
+        emulated.check(case)
+    monkeypatch.setattr(emulated.checkup, "has_netem", lambda: True)
+    emulated.check(case)
+
+
+@pytest.mark.parametrize("kind", ["reordering", "controller_gone"])
 def test_what_only_the_simulation_can_do_is_refused_before_anything_starts(kind):
     case = replace(case_of(WRITE), faults=(load(kind, EXAMPLES[kind]),))
     with pytest.raises(ExperimentError, match=f"line 7: the emulated world cannot make the fault {kind}"):
+        emulated.check(case)
+
+
+def test_a_flap_that_is_too_fast_for_links_here_is_refused(monkeypatch):
+    monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 10**12)
+    case = replace(case_of(WRITE), faults=(load("flap", EXAMPLES["flap"]),))
+    with pytest.raises(ExperimentError, match="line 7: a link flaps with times of 10 ms or more"):
         emulated.check(case)
 
 

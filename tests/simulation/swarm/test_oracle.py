@@ -1,9 +1,9 @@
 import pytest
 
-from simulation.fault_kinds import Flap, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
 from simulation.swarm.oracle import longest_damage, longest_separation, merge, paths, touched
 from simulation.swarm.scenario import PlannedFault
 from tests.simulation.worlds import small_fabric
+from topologies.fault_kinds import Flap, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
 
 FABRIC = small_fabric()  # 2 planes, 2 T0, 2 T1, h1 h2 | h3 h4
 

@@ -6,11 +6,11 @@ import pytest
 
 from mrc_host.values import CompletionOpcode, QpType
 from mrc_host.verbs.local import LocalProvider
-from simulation.fault_kinds import LinkDown
 from simulation.line import Line
 from simulation.swarm import run as swarm_run
 from simulation.swarm.run import run
 from simulation.swarm.scenario import PlannedFault, generate
+from topologies.fault_kinds import LinkDown
 
 
 @pytest.mark.parametrize("first", range(1, 41, 5))

@@ -1,0 +1,86 @@
+"""Paths that hosts may not use: read and set through the controller's side of each host's NIC (docs/verbs.md).
+
+Agents are asked one after the other in a thread, since their connections block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from controller.errors import ControllerError
+from controller.values import DeniedPath
+from mrc_host import verbs
+from mrc_host.errors import MrcError
+from mrc_host.values import DestinationInfo
+from topologies.errors import FabricError
+from topologies.fabric import Fabric
+
+T = TypeVar("T")
+
+
+class Denylists:
+    """The denylists of a fabric's hosts. `sockets` is the path of an agent's socket, with ``{name}`` for its host."""
+
+    def __init__(self, fabric: Fabric, sockets: str) -> None:
+        self._fabric = fabric
+        self._sockets = sockets
+
+    async def read(self, pattern: str) -> list[DeniedPath]:
+        """Everything that hosts that match (empty: all) may not use. ControllerError when an agent does not answer."""
+        return await asyncio.to_thread(lambda: list(self._each(pattern, _denied)))
+
+    async def set(self, pattern: str, peers: str, evs: Collection[int], *, denied: bool) -> list[DeniedPath]:
+        """Forbid paths, or allow them again (all that are denied, without `evs`); returns those that were set."""
+        if denied and not evs:
+            raise FabricError("the request names no entropy value to deny")
+
+        def change(name: str, nic: verbs.Controller) -> Iterator[DeniedPath]:
+            if evs:
+                chosen = list(self._chosen(name, nic, peers, evs))
+            else:
+                chosen = [path for path in _denied(name, nic) if fnmatchcase(path.peer, peers or "*")]
+            known = {destination.name: destination for destination in nic.destinations()}
+            for path in chosen:
+                (nic.deny if denied else nic.allow)(known[path.peer].address, path.ev)
+                yield path
+
+        found = await asyncio.to_thread(lambda: list(self._each(pattern, change)))
+        if evs and not found:
+            shown = ", ".join(f"{ev:#x}" for ev in sorted(evs))
+            raise FabricError(f"no path from {pattern or '*'!r} to {peers or '*'!r} has the entropy value {shown}")
+        return found
+
+    def _chosen(self, name: str, nic: verbs.Controller, peers: str, evs: Collection[int]) -> Iterator[DeniedPath]:
+        for destination in nic.destinations():
+            if destination.name != name and fnmatchcase(destination.name, peers or "*"):
+                yield from (DeniedPath(name, destination.name, ev) for ev in destination.evs if ev in evs)
+
+    def _each(self, pattern: str, ask: Callable[[str, verbs.Controller], Iterator[T]]) -> Iterator[T]:
+        names = [name for name in self._fabric.nic_names if fnmatchcase(name, pattern or "*")]
+        if not names:
+            self._fabric.nic(pattern)
+        if not self._sockets:
+            raise ControllerError(
+                "This controller was not told where the hosts' agents listen: start it with --agents."
+            )
+        for name in names:
+            with _sentence(name), verbs.open_controller(self._sockets.format(name=name)) as nic:
+                yield from ask(name, nic)
+
+
+@contextmanager
+def _sentence(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (MrcError, OSError) as error:
+        raise ControllerError(f"The agent of {name} cannot be asked: {error}") from None
+
+
+def _denied(name: str, nic: verbs.Controller) -> Iterator[DeniedPath]:
+    names: dict[bytes, DestinationInfo] = {destination.address: destination for destination in nic.destinations()}
+    for path in nic.denied():
+        yield DeniedPath(name, names[path.peer].name if path.peer in names else path.peer.hex(), path.ev)

@@ -1,0 +1,173 @@
+"""What each kind of fault (``topologies.fault_kinds``) takes in emulation: carriers, table entries, shaped lines.
+
+Carriers are taken by the kernel (``links``), loss, corruption and silence are made by the P4 program
+(``topologies.fault_entries``), rate and delay by a queueing discipline at the sending end (``shaping``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import singledispatch
+
+from topologies.errors import FabricError
+from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, lines_of, ppb
+from topologies.fault_entries import PathLoss as PathEntries
+from topologies.fault_entries import SwitchSilent as SilentEntries
+from topologies.fault_kinds import (
+    Corruption,
+    Delay,
+    Fault,
+    Flap,
+    LinkDown,
+    Loss,
+    PathLoss,
+    PortDown,
+    Rate,
+    SwitchDead,
+    SwitchSilent,
+    kind_of,
+)
+
+SHORTEST_FLAP_NS = 10_000_000  # a change takes about a millisecond a link
+LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000  # of any time in a fault
+_LEAST_RATE_BPS = 8_000  # a frame a second and more, as for links (topologies.fabric)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is done to what leaves a port: a lower rate (None: its own), and ns of delay."""
+
+    rate_bps: int | None = None
+    delay: int = 0
+
+    def with_more(self, other: Shape) -> Shape:
+        """Both: the lower rate counts, delays add up."""
+        rates = [shape.rate_bps for shape in (self, other) if shape.rate_bps is not None]
+        return Shape(min(rates, default=None), self.delay + other.delay)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a fault takes: links without carrier, faults of the P4 program, shapes by the port that frames leave by."""
+
+    carrier: tuple[str, ...] = ()
+    entries: tuple[DataPlaneFault, ...] = ()
+    shapes: tuple[tuple[Endpoint, Shape], ...] = ()
+    links: tuple[str, ...] = ()  # all that it is on
+
+
+def effect(fabric: Fabric, fault: Fault) -> Effect:
+    """What a fault takes; of a flap, what holds while its links are down.
+
+    FabricError, one sentence, when it names what is not there, a figure is out of range, or emulation has no such kind.
+    """
+    fault.check()
+    return _effect(fault, fabric)
+
+
+@singledispatch
+def _effect(fault: Fault, fabric: Fabric) -> Effect:
+    raise FabricError(f"the emulated world cannot make the fault {kind_of(fault)}: use the simulated world")
+
+
+@_effect.register
+def _(fault: LinkDown, fabric: Fabric) -> Effect:
+    if fault.towards is None:
+        return _down(fabric.find_links(fault.link))
+    return _on_links(fabric, LinkFault(fault.link, loss=ALWAYS, towards=fault.towards))
+
+
+@_effect.register
+def _(fault: PortDown, fabric: Fabric) -> Effect:
+    link = fabric.link_at(fault.end)
+    if link is None:
+        raise FabricError(f"there is no port {fault.end.port} of {fault.end.node} in fabric {fabric.name}")
+    return _down((link,))
+
+
+@_effect.register
+def _(fault: SwitchDead, fabric: Fabric) -> Effect:
+    return _down(link for switch in fabric.find_switches(fault.switch) for link in fabric.links_of(switch.name))
+
+
+@_effect.register
+def _(fault: SwitchSilent, fabric: Fabric) -> Effect:
+    fabric.find_switches(fault.switch)
+    return Effect(entries=(SilentEntries(fault.switch),))
+
+
+@_effect.register
+def _(fault: Loss, fabric: Fabric) -> Effect:
+    return _on_links(fabric, LinkFault(fault.link, loss=ppb(fault.probability), towards=fault.towards or "*"))
+
+
+@_effect.register
+def _(fault: Corruption, fabric: Fabric) -> Effect:
+    return _on_links(fabric, LinkFault(fault.link, corruption=ppb(fault.probability), towards=fault.towards or "*"))
+
+
+@_effect.register
+def _(fault: PathLoss, fabric: Fabric) -> Effect:
+    return Effect(entries=(PathEntries(fault.ev, ppb(fault.probability), fault.source, fault.destination),))
+
+
+@_effect.register
+def _(fault: Rate, fabric: Fabric) -> Effect:
+    if fault.bits_per_second < _LEAST_RATE_BPS:
+        raise FabricError(f"a link's rate is at least {_LEAST_RATE_BPS} bit/s, not {fault.bits_per_second}")
+    return _shaped(fabric, fault.link, fault.towards, Shape(rate_bps=fault.bits_per_second))
+
+
+@_effect.register
+def _(fault: Delay, fabric: Fabric) -> Effect:
+    if fault.extra > 10_000_000_000:
+        raise FabricError(f"an added delay is 10 s at most, not {fault.extra} ns")
+    return _shaped(fabric, fault.link, fault.towards, Shape(delay=fault.extra))
+
+
+@_effect.register
+def _(fault: Flap, fabric: Fabric) -> Effect:
+    if not all(SHORTEST_FLAP_NS <= time <= LONGEST_NS for time in (fault.down, fault.up)):
+        least = SHORTEST_FLAP_NS // 1_000_000
+        raise FabricError(
+            f"a link flaps with times of {least} ms or more, not {fault.down} ns down and {fault.up} ns up"
+        )
+    return _down(fabric.find_links(fault.link))
+
+
+def _down(links: Iterable[Link]) -> Effect:
+    names = tuple(dict.fromkeys(link.name for link in links))
+    return Effect(carrier=names, links=names)
+
+
+def _on_links(fabric: Fabric, entries: LinkFault) -> Effect:
+    names = tuple(dict.fromkeys(link.name for link, _ in lines_of(fabric, entries)))
+    return Effect(entries=(entries,), links=names)
+
+
+def _shaped(fabric: Fabric, pattern: str, towards: str | None, shape: Shape) -> Effect:
+    found = [
+        (link, source)
+        for link in fabric.find_links(pattern)
+        for source, target in ((link.lower, link.upper), (link.upper, link.lower))
+        if towards is None or fnmatchcase(target.node, towards)
+    ]
+    if not found:
+        raise FabricError(f"no link that matches {pattern!r} leads to a node that matches {towards!r}")
+    names = tuple(dict.fromkeys(link.name for link, _ in found))
+    return Effect(shapes=tuple((source, shape) for _, source in found), links=names)
+
+
+def combined_shapes(effects: Iterable[Effect]) -> Mapping[Endpoint, Shape]:
+    """All shapes together, by port."""
+    found: dict[Endpoint, Shape] = {}
+    for end, shape in _shapes(effects):
+        found[end] = found.get(end, Shape()).with_more(shape)
+    return found
+
+
+def _shapes(effects: Iterable[Effect]) -> Iterator[tuple[Endpoint, Shape]]:
+    return (pair for one in effects for pair in one.shapes)

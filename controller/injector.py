@@ -1,0 +1,262 @@
+"""Faults carried out: applied now or when their time comes, flapping, and taken back.
+
+The book says what is wanted, and :meth:`FaultInjector._apply` changes what differs from what was applied before: links
+are taken down and up, switches get the entries of the P4 program's faults, ports their shape. So overlapping faults
+need no care of their own, and what failed halfway is put right by applying the book without it. One change at a time.
+
+A fault that begins later, ends by itself or flaps has a task that waits for its times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from controller.effects import LONGEST_NS, Effect, Shape, combined_shapes, effect
+from controller.errors import ControllerError
+from controller.events import Events
+from controller.faults import FaultBook, Wanted
+from controller.values import Cleared, EventKind, FaultRecord
+from topologies.entries import TableEntry
+from topologies.errors import FabricError
+from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fault_entries import fault_entries
+from topologies.fault_kinds import Fault, FaultState, Flap
+
+
+class Switches(Protocol):
+    """Who has switches hold the entries of faults (:class:`controller.fleet.Fleet`)."""
+
+    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
+        """Each switch holds these and no others."""
+
+
+class Cables(Protocol):
+    """Who changes links (:class:`controller.links.FabricLinks`)."""
+
+    async def set_up(self, links: Iterable[Link], *, up: bool) -> None:
+        """Take links down or up."""
+
+    async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
+        """Shape what leaves ports; None: as it was made."""
+
+
+class FaultInjector:
+    """The faults of a fabric. `changed` is called whenever the book has changed."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        switches: Switches,
+        cables: Cables,
+        events: Events,
+        *,
+        clock: Callable[[], int] = time.monotonic_ns,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.book = FaultBook()
+        self._fabric = fabric
+        self._switches = switches
+        self._cables = cables
+        self._events = events
+        self._clock = clock
+        self._changed = changed
+        self._lock = asyncio.Lock()
+        self._applied = Wanted()
+        self._lives: dict[str, asyncio.Task[None]] = {}
+
+    async def add(
+        self, fault: Fault, *, owner: str = "", start_at_ns: int | None = None, duration_ns: int | None = None
+    ) -> FaultRecord:
+        """Make a fault, now or at a time, until it is cleared or for a time.
+
+        FabricError if it names what is not there or a figure is out of range, ControllerError if it cannot be made.
+        """
+        done = effect(self._fabric, fault)
+        now = self._clock()
+        start = now if start_at_ns is None else max(now, start_at_ns)
+        for what, value in (("begin", start - now), ("last", duration_ns or 0)):
+            if not 0 <= value <= LONGEST_NS:
+                raise FabricError(f"a fault cannot {what} {value} ns: 0 to {LONGEST_NS} ns are possible")
+        record = FaultRecord(
+            id=self.book.next_id(),
+            fault=fault,
+            links=done.links,
+            switches=tuple(fault_entries(self._fabric, done.entries)),
+            owner=owner,
+            state=FaultState.PENDING,
+            starts_at_ns=start,
+            ends_at_ns=start + duration_ns if duration_ns else None,
+        )
+        return await self.enter(record, done)
+
+    async def enter(self, record: FaultRecord, done: Effect) -> FaultRecord:
+        """Put a record in the book and begin it if it is time."""
+        self.book.add(record, done)
+        self._tell(EventKind.FAULT_ADDED, record)
+        if record.starts_at_ns <= self._clock():
+            record = await self._begin(record.id)
+        if record.state is FaultState.PENDING or record.ends_at_ns is not None or isinstance(record.fault, Flap):
+            self._lives[record.id] = asyncio.create_task(self._live(record.id), name=f"fault {record.id}")
+        self._changed()
+        return record
+
+    async def resume(self, records: Iterable[FaultRecord]) -> None:
+        """Go on with the faults of a controller before this one."""
+        for record in records:
+            with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
+                await self.enter(replace(record, problem=""), effect(self._fabric, record.fault))
+
+    async def undo(self, records: Iterable[FaultRecord]) -> None:
+        """Take back what a controller before this one did to links; reconciling the switches does the rest."""
+        effects = []
+        for record in records:
+            with contextlib.suppress(FabricError):
+                effects.append(effect(self._fabric, record.fault))
+        down = frozenset(link for one in effects for link in one.carrier)
+        async with self._lock:
+            self._applied = Wanted(down, (), combined_shapes(effects))
+            await self._apply(Wanted())
+
+    async def clear(self, records: Iterable[FaultRecord], also_up: Iterable[str] = ()) -> Cleared:
+        """Take faults back, and take links up besides. ControllerError if that is not possible: then they stay."""
+        async with self._lock:
+            records = [record for record in records if record.id in self.book]
+            began = self._clock()
+            before = self._applied.down
+            forced = frozenset(also_up)
+            await self._apply(self.book.wanted(without=records), forced)
+            for record in records:
+                life = self._lives.pop(record.id, None)
+                if life is not None and life is not asyncio.current_task():
+                    life.cancel()
+            struck = self.book.remove(records)
+            for record in struck:
+                self._tell(EventKind.FAULT_CLEARED, record)
+            self._changed()
+            up = (before - self._applied.down) | forced
+            names = tuple(link.name for link in self._fabric.links if link.name in up)
+            return Cleared(struck, names, began, self._clock())
+
+    async def close(self, *, keep: bool) -> None:
+        """End all tasks; take every fault back unless they are to stay. ControllerError names what could not be."""
+        lives = list(self._lives.values())
+        for life in lives:
+            life.cancel()
+        await asyncio.gather(*lives, return_exceptions=True)
+        self._lives.clear()
+        if not keep:
+            await self.clear(self.book)
+
+    # ---- what happens ---------------------------------------------------------------------------------------------
+
+    async def _begin(self, fault_id: str) -> FaultRecord:
+        """Make a fault that is in the book; it is struck out again if that fails."""
+        async with self._lock:
+            record = self.book.get(fault_id)
+            began = self._clock()
+            record = self.book.change(fault_id, state=FaultState.ACTIVE, began_at_ns=began)
+            try:
+                await self._apply(self.book.wanted())
+            except ControllerError as error:
+                record = self.book.change(fault_id, problem=str(error))
+                self.book.remove([record])
+                with contextlib.suppress(ControllerError):  # some of it may be there
+                    await self._apply(self.book.wanted())
+                self._tell(EventKind.FAULT_CLEARED, record)
+                self._changed()
+                raise
+            record = self.book.change(fault_id, applied_at_ns=self._clock())
+            self._tell(EventKind.FAULT_ACTIVE, record)
+            self._changed()
+            return record
+
+    async def _live(self, fault_id: str) -> None:
+        """Wait for a fault's times."""
+        record = self.book.get(fault_id)
+        if record.state is FaultState.PENDING:
+            await self._until(record.starts_at_ns)
+            try:
+                record = await self._begin(fault_id)
+            except ControllerError:  # its event says why
+                self._lives.pop(fault_id, None)
+                return
+        swings = self._swings(record)
+        if record.ends_at_ns is None and not swings:
+            self._lives.pop(fault_id, None)
+            return
+        try:
+            if record.ends_at_ns is not None:
+                await self._until(record.ends_at_ns)
+            else:
+                await asyncio.gather(*swings)
+        finally:
+            for swing in swings:
+                swing.cancel()
+        try:
+            await self.clear([record])
+        except ControllerError as error:
+            self.book.change(fault_id, problem=f"It is over, but could not be taken back: {error}")
+
+    def _swings(self, record: FaultRecord) -> list[asyncio.Task[None]]:
+        """A task for each set of links that go down and up together."""
+        fault = record.fault
+        if not isinstance(fault, Flap):
+            return []
+        groups = [(link,) for link in record.links] if fault.at_random else [record.links]
+        return [asyncio.create_task(self._swing(record.id, fault, group)) for group in groups]
+
+    async def _swing(self, fault_id: str, fault: Flap, links: tuple[str, ...]) -> None:
+        chance = random.Random(f"{fault.seed} {links[0]}")  # a string is hashed the same way everywhere
+        down, due = True, self._clock()
+        while True:
+            due = max(due + fault.wait(down, chance), self._clock())
+            await self._until(due)
+            down = not down
+            async with self._lock:
+                if fault_id not in self.book:
+                    return
+                self.book.spare(fault_id, links, up=not down)
+                problem = ""
+                try:
+                    await self._apply(self.book.wanted())
+                except ControllerError as error:
+                    problem = str(error)
+                if problem != self.book.get(fault_id).problem:
+                    self.book.change(fault_id, problem=problem)
+
+    async def _until(self, when: int) -> None:
+        while (left := when - self._clock()) > 0:
+            await asyncio.sleep(min(left / 1e9, 3600))
+
+    async def _apply(self, wanted: Wanted, forced_up: frozenset[str] = frozenset()) -> None:
+        """Change what differs from what was applied before, and take some links up whatever was."""
+        before = self._applied
+        down, up = wanted.down - before.down, (before.down - wanted.down) | (forced_up - wanted.down)
+        if down:
+            self._applied = Wanted(before.down | down, before.entries, before.shapes)
+            await self._cables.set_up(self._ordered(down), up=False)
+        if wanted.entries != before.entries:
+            # Unknown until done: if some switch refuses, others may have them.
+            self._applied = Wanted(self._applied.down, None, before.shapes)
+            await self._switches.set_faults(fault_entries(self._fabric, wanted.entries or ()))
+        if wanted.shapes != before.shapes:
+            ends = dict.fromkeys((*before.shapes, *wanted.shapes))
+            changes = {end: wanted.shapes.get(end) for end in ends if before.shapes.get(end) != wanted.shapes.get(end)}
+            self._applied = Wanted(self._applied.down, wanted.entries, {**before.shapes, **wanted.shapes})
+            await self._cables.shape(changes)
+        if up:
+            await self._cables.set_up(self._ordered(up), up=True)
+        self._applied = wanted
+
+    def _ordered(self, names: Iterable[str]) -> list[Link]:
+        wanted = set(names)
+        return [link for link in self._fabric.links if link.name in wanted]
+
+    def _tell(self, kind: EventKind, record: FaultRecord) -> None:
+        self._events.publish(kind, record.id, record.problem, record)

@@ -1,0 +1,113 @@
+"""What switches hold and have counted, read just now: tables entry by entry, drops by reason, counters of ports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+
+import finsy
+
+from controller import reconcile, translate
+from controller.errors import ControllerError
+from controller.fleet import Fleet, ManagedSwitch
+from controller.values import Count, EntryState, PortCounters, SwitchCounters, SwitchTables, TableState
+from topologies.entries import Member, SwitchEntries, TableEntry
+from topologies.fabric import Endpoint, Fabric, Switch
+
+DROP_REASONS = (  # p4src/headers.p4, DropReason; the place is the index in the counter
+    "none", "malformed", "hop limit", "no uSID", "no route", "queue full",
+    "arrival loss", "departure loss", "path loss", "blackhole",
+)  # fmt: skip
+_PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_damaged", "departure_damaged")
+
+
+async def tables(fabric: Fabric, fleet: Fleet, pattern: str, *, entries: bool) -> list[SwitchTables]:
+    """The tables of the switches that match (empty: all), compared with what should be there."""
+    wanted = fabric.find_switches(pattern) if pattern else fabric.switches
+    return list(await asyncio.gather(*(_tables(fleet.switches[switch.name], entries) for switch in wanted)))
+
+
+async def counters(fabric: Fabric, fleet: Fleet, pattern: str) -> list[SwitchCounters]:
+    """Drops and port counters of the switches that match (empty: all)."""
+    wanted = fabric.find_switches(pattern) if pattern else fabric.switches
+    return list(await asyncio.gather(*(_counters(fabric, fleet.switches[switch.name], switch) for switch in wanted)))
+
+
+async def _tables(switch: ManagedSwitch, list_entries: bool) -> SwitchTables:
+    name = switch.wanted.switch
+    try:
+        schema = switch.schema
+        entities = await switch.read(translate.wildcards(schema, counters=True))
+    except ControllerError as error:
+        return SwitchTables(name, problems=(str(error),))
+    found = translate.decode_all(name, entities, schema)
+    difference = reconcile.compare(switch.wanted, found)
+    counts = {
+        translate.decode_entry(entity, schema): (entity.counter_data.packet_count, entity.counter_data.byte_count)
+        for entity in entities
+        if isinstance(entity, finsy.P4TableEntry) and entity.counter_data and not entity.is_default_action
+    }
+    states = _table_states(switch.wanted, found, difference, counts, list_entries)
+    return SwitchTables(name, tuple(states), tuple(difference.problems()))
+
+
+def _table_states(
+    wanted: SwitchEntries,
+    found: SwitchEntries,
+    difference: reconcile.Difference,
+    counts: dict[TableEntry, tuple[int, int]],
+    list_entries: bool,
+) -> Iterable[TableState]:
+    expected, present = Counter(map(_where, _all(wanted))), Counter(map(_where, _all(found)))
+    missing, wrong, superfluous = (
+        Counter(map(_where, some)) for some in (difference.missing, difference.wrong, difference.superfluous)
+    )
+    for name in dict.fromkeys((*expected, *present)):
+        here = [entry for entry in _all(found) if _where(entry) == name]
+        sums = [counts.get(entry, (0, 0)) if isinstance(entry, TableEntry) else (0, 0) for entry in here]
+        rows = (EntryState(*reconcile.parts(entry), *count) for entry, count in zip(here, sums, strict=True))
+        yield TableState(
+            name=name,
+            expected=expected[name],
+            present=present[name],
+            missing=missing[name],
+            wrong=wrong[name],
+            superfluous=superfluous[name],
+            packets=sum(packets for packets, _ in sums),
+            bytes=sum(size for _, size in sums),
+            entries=tuple(rows) if list_entries else (),
+        )
+
+
+def _all(entries: SwitchEntries) -> tuple[reconcile.Neutral, ...]:
+    return *entries.entries, *entries.groups, *entries.members
+
+
+def _where(entry: reconcile.Neutral) -> str:
+    """Table, or what of which action profile."""
+    if isinstance(entry, TableEntry):
+        return entry.table
+    return f"{entry.profile} {'members' if isinstance(entry, Member) else 'groups'}"
+
+
+async def _counters(fabric: Fabric, managed: ManagedSwitch, switch: Switch) -> SwitchCounters:
+    try:
+        drops = await managed.read([finsy.P4CounterEntry("drop_reasons")])
+        by_port = {name: await managed.read([finsy.P4CounterEntry(name)]) for name in _PORT_COUNTERS}
+    except ControllerError as error:
+        return SwitchCounters(switch.name, problem=str(error))
+    ports = []
+    for port in switch.ports:
+        link = fabric.link_at(Endpoint(switch.name, port))
+        counts = tuple(_count(name, cells, port) for name, cells in by_port.items())
+        ports.append(PortCounters(port, link.name if link else "", counts))
+    reasons = tuple(_count(reason, drops, index) for index, reason in enumerate(DROP_REASONS) if index)
+    return SwitchCounters(switch.name, reasons, tuple(ports))
+
+
+def _count(name: str, cells: Iterable[finsy.P4CounterEntry], index: int) -> Count:
+    cell = next((cell for cell in cells if cell.index == index), None)
+    if cell is None or cell.data is None:
+        return Count(name, 0, 0)
+    return Count(name, cell.data.packet_count, cell.data.byte_count)

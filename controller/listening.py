@@ -1,0 +1,230 @@
+"""Where the service listens, and who may use it.
+
+On a UNIX socket the file's permissions decide; on a loopback address every user of the machine may come in, unless a
+token is wanted. Anything else is the network: that takes a token and TLS, or it is refused. Beside the controller's
+services there are gRPC's own for health and reflection, for which the token is wanted as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hmac
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from controller.errors import ControllerError
+from controller.proto import controller_v1_pb2 as pb
+from controller.proto import path_map_v1_pb2 as map_pb
+from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
+from controller.proto.path_map_v1_pb2_grpc import add_PathMapServicer_to_server
+
+SERVICE: str = pb.DESCRIPTOR.services_by_name["Controller"].full_name
+MAP_SERVICE: str = map_pb.DESCRIPTOR.services_by_name["PathMap"].full_name
+LARGEST_REQUEST = 1 << 20
+LEAST_TOKEN = 16
+_OPTIONS = (
+    ("grpc.max_receive_message_length", LARGEST_REQUEST),
+    ("grpc.keepalive_time_ms", 10_000),  # a client whose machine has gone away ends its lease
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.so_reuseport", 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Addresses to listen on, a UNIX socket and ``host:port``; files with the token, TLS certificate and key."""
+
+    socket: Path | None = None
+    address: str = ""
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+    def check(self) -> None:
+        """ControllerError, one sentence, when this cannot or must not be."""
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ControllerError("TLS needs both a certificate and its key: give --tls-cert and --tls-key.")
+        if not self.address:
+            return
+        host, port = _split(self.address)
+        if not _is_loopback(host) and (self.token_file is None or self.tls_cert is None):
+            raise ControllerError(
+                f"Listening on {host} lets the network in, which needs a token and TLS:"
+                " give --token-file, --tls-cert and --tls-key, or listen on localhost."
+            )
+        _try(host, port, self.address)
+
+
+def read_token(file: Path) -> str:
+    """The token in a file: its first line, 16 characters or more. ControllerError otherwise."""
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeError) as error:
+        raise ControllerError(f"The token cannot be read from {file}: {_why(error)}.") from None
+    token = lines[0].strip() if lines else ""
+    if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable():
+        raise ControllerError(f"The token in {file} must have at least {LEAST_TOKEN} printable ASCII characters.")
+    return token
+
+
+class Server:
+    """A gRPC server with the controller's service, health and reflection."""
+
+    def __init__(self, server: grpc.aio.Server, checker: Any) -> None:
+        self._server = server
+        self._health = checker
+
+    async def start(self) -> None:
+        """Take requests. Health checks are told NOT_SERVING until :meth:`ready`."""
+        await self._tell(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._server.start()
+
+    async def ready(self) -> None:
+        """Health checks are told SERVING, for the server as a whole and for the controller's service."""
+        await self._tell(health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more requests and end those that are under way after a while."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_s)
+
+    async def _tell(self, state: Any) -> None:
+        for name in (health.OVERALL_HEALTH, SERVICE, MAP_SERVICE):
+            await self._health.set(name, state)
+
+
+def make_server(listening: Listening, service: Any, path_map: Any) -> Server:
+    """A server with both services, health and reflection, bound but not started; ControllerError if it cannot be."""
+    listening.check()
+    interceptors = () if listening.token_file is None else (_TokenCheck(read_token(listening.token_file)),)
+    server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
+    add: Any = add_ControllerServicer_to_server  # generated without types
+    add(service, server)
+    add_map: Any = add_PathMapServicer_to_server
+    add_map(path_map, server)
+    checker = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checker, server)
+    reflection.enable_server_reflection((SERVICE, MAP_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    if listening.socket is not None:
+        _claim(listening.socket)
+        server.add_insecure_port(f"unix:{listening.socket}")
+        with contextlib.suppress(FileNotFoundError):
+            listening.socket.chmod(0o600)
+    if listening.address:
+        credentials = _credentials(listening)
+        try:
+            if credentials is None:
+                server.add_insecure_port(listening.address)
+            else:
+                server.add_secure_port(listening.address, credentials)
+        except RuntimeError:
+            raise ControllerError(
+                f"The controller cannot listen on {listening.address}: are certificate and key PEM files that match?"
+            ) from None
+    return Server(server, checker)
+
+
+class _TokenCheck(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Lets requests pass that bring ``authorization: Bearer TOKEN``."""
+
+    def __init__(self, token: str) -> None:
+        self._wanted = f"Bearer {token}".encode()
+
+        async def refuse(_request: Any, context: Any) -> None:
+            await context.abort(
+                grpc.StatusCode.UNAUTHENTICATED, "The controller wants a token: give the file it was started with."
+            )
+
+        async def refuse_stream(request: Any, context: Any) -> Any:
+            await refuse(request, context)
+            yield
+
+        self._refuse = grpc.unary_unary_rpc_method_handler(refuse)
+        self._refusals = {
+            (False, True): grpc.unary_stream_rpc_method_handler(refuse_stream),
+            (True, False): grpc.stream_unary_rpc_method_handler(refuse),
+            (True, True): grpc.stream_stream_rpc_method_handler(refuse_stream),
+        }
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
+        given = [value for key, value in details.invocation_metadata if key == "authorization"]
+        if any(hmac.compare_digest(_bytes(value), self._wanted) for value in given):
+            return await continuation(details)
+        handler = await continuation(details)
+        if handler is None:
+            return self._refuse
+        return self._refusals.get((handler.request_streaming, handler.response_streaming), self._refuse)
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _credentials(listening: Listening) -> Any:
+    if listening.tls_cert is None or listening.tls_key is None:
+        return None
+    try:
+        pair = listening.tls_key.read_bytes(), listening.tls_cert.read_bytes()
+    except OSError as error:
+        raise ControllerError(f"{error.filename} cannot be read: {_why(error)}.") from None
+    return grpc.ssl_server_credentials([pair])
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or not 0 <= int(port) <= 65535 or not host:
+        raise ControllerError(f"{address!r} is no address to listen on: write it as localhost:9559 or [::1]:9559.")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _try(host: str, port: int, address: str) -> None:
+    """Ask the kernel first: gRPC's own complaint is a page long."""
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except OSError as error:
+        why = "it is in use" if error.errno == errno.EADDRINUSE else _why(error)
+        raise ControllerError(f"The controller cannot listen on {address}: {why}.") from None
+
+
+def _claim(path: Path) -> None:
+    """Make room for a UNIX socket: a stale one is removed."""
+    if len(str(path).encode()) > 107:
+        raise ControllerError(f"The controller cannot listen on {path}: a socket's path has 107 bytes at most.")
+    if not path.parent.is_dir():
+        raise ControllerError(f"The controller cannot listen on {path}: there is no directory {path.parent}.")
+    with contextlib.suppress(FileNotFoundError):
+        if not path.is_socket():
+            if path.exists():
+                raise ControllerError(f"The controller cannot listen on {path}: that is a file of another kind.")
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(path))
+            except OSError:
+                path.unlink()
+                return
+        raise ControllerError(f"A controller listens on {path} already: stop it, or choose another socket.")
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,117 @@
+"""A lower rate and added delay for what leaves a port, by a queueing discipline of the kernel at its interface.
+
+Embedded switches and NICs pace their lines themselves and then send through the interface's discipline, usually none. A
+slower token bucket there (tc-tbf(8)) has a short queue of its own and drops what does not fit: as if the slow line were
+a hop further on, behind the switch's queue. BMv2's ports have a token bucket already, which then gets another rate.
+Delay takes netem (tc-netem(8)), which not every kernel has.
+
+A NIC's port is in its host's network namespace, which is found by the process that the run directory tells.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import Any
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from controller.effects import Shape
+from controller.errors import ControllerError
+from topologies import addressing
+from topologies.emulation import namespaces
+from topologies.emulation.interfaces import token_bucket
+from topologies.emulation.rundir import RunDirectory
+from topologies.fabric import Endpoint, Fabric
+
+_HANDLE = 0xFA0000  # of what is added here, "fa:", so that it is found again
+_ROOT = 0xFFFFFFFF
+_NETEM_FRAMES = 10_000
+_FRAMES, _QUEUE_S = 16, 0.02  # room of a slow line's queue: so many frames, or what it sends in this time
+_ABSENT = {errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP}
+
+
+def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[Endpoint, Shape | None]) -> None:
+    """Shape what leaves ports, None: as it was made; ControllerError names what is not possible."""
+    for end, wanted in shapes.items():
+        name = addressing.interface_name(fabric, end)
+        if end.node in fabric.nic_names:
+            _inside(fabric, end, name, wanted)
+        else:
+            _shape_one(netlink, fabric, end, name, wanted)
+
+
+def _inside(fabric: Fabric, end: Endpoint, name: str, wanted: Shape | None) -> None:
+    """Shape a port of a host, in its namespace; of a host that is gone there is nothing to be undone."""
+    record = next((r for r in RunDirectory(fabric.name).records() if r.name == f"shell-{end.node}" and r.alive()), None)
+    if record is None:
+        if wanted is None:
+            return
+        raise ControllerError(f"Host {end.node} is not on this machine: is the fabric still up?")
+
+    def work() -> None:
+        with IPRoute() as netlink:
+            _shape_one(netlink, fabric, end, name, wanted)
+
+    namespaces.run_inside(record.pid, work)
+
+
+def _shape_one(netlink: IPRoute, fabric: Fabric, end: Endpoint, name: str, wanted: Shape | None) -> None:
+    found = netlink.link_lookup(ifname=name)
+    if not found:
+        if wanted is None:
+            return
+        raise ControllerError(f"Interface {name} does not exist on this machine: is the fabric still up?")
+    index = found[0]
+    link = fabric.link_at(end)
+    assert link is not None, "a fabric has a link on every port"
+    present: Any = next((q for q in netlink.get_qdiscs(index) if q["parent"] == _ROOT), None)
+    ours = present is not None and present["handle"] == _HANDLE
+    paced = present is not None and not ours and present.get("kind") == "tbf"  # BMv2's, or left as we made it
+    try:
+        if wanted is None or wanted == Shape():
+            if ours:
+                netlink.tc("del", index=index, handle=_HANDLE, parent=_ROOT)
+            elif paced:
+                _change(netlink, index, "tbf", present["handle"], token_bucket(link.rate_bps, fabric.mtu))
+        elif wanted.delay:
+            if paced:
+                raise ControllerError(
+                    f"Port {name} belongs to BMv2, which cannot be given a delay: use embedded switches."
+                )
+            if wanted.rate_bps is not None:
+                raise ControllerError(
+                    f"Port {name} cannot have a lower rate and a delay at once: clear one of the faults."
+                )
+            options = {"delay": max(1, wanted.delay // 1000), "limit": _NETEM_FRAMES}
+            _replace(netlink, index, "netem", ours, options)
+        else:
+            assert wanted.rate_bps is not None
+            options = token_bucket(min(wanted.rate_bps, link.rate_bps), fabric.mtu)
+            if paced:
+                _change(netlink, index, "tbf", present["handle"], options)
+            else:
+                _replace(netlink, index, "tbf", ours, {**options, "limit": _room(options, fabric.mtu)})
+    except NetlinkError as error:
+        if wanted is not None and wanted.delay and error.code in _ABSENT:
+            raise ControllerError(
+                "This kernel has no netem, so links cannot be given a delay here:"
+                " use 'rate' to slow a link down, or the simulated world, which has 'delay'."
+            ) from None
+        raise ControllerError(f"Interface {name} cannot be shaped: {error.args[-1]}.") from None
+
+
+def _room(bucket: Mapping[str, int], mtu: int) -> int:
+    """Bytes that may wait: a short queue, since the switch's own cannot mark or trim what is in here."""
+    return bucket["burst"] + max(_FRAMES * (mtu + 14), int(bucket["rate"] * _QUEUE_S))
+
+
+def _replace(netlink: IPRoute, index: int, kind: str, ours: bool, options: Mapping[str, Any]) -> None:
+    if ours:  # it may be of the other kind
+        netlink.tc("del", index=index, handle=_HANDLE, parent=_ROOT)
+    netlink.tc("add", kind, index=index, handle=_HANDLE, parent=_ROOT, **options)
+
+
+def _change(netlink: IPRoute, index: int, kind: str, handle: int, options: Mapping[str, Any]) -> None:
+    netlink.tc("change", kind, index=index, handle=handle, parent=_ROOT, **options)

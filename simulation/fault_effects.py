@@ -1,0 +1,163 @@
+"""What each kind of fault (``topologies.fault_kinds``) does to the lines and carriers of the simulated world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import singledispatch
+
+from simulation.errors import FaultError
+from simulation.line import Impairment
+from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fault_kinds import (
+    ControllerGone,
+    Corruption,
+    Delay,
+    Fault,
+    Flap,
+    LinkDown,
+    Loss,
+    PathLoss,
+    PortDown,
+    Rate,
+    Reordering,
+    SwitchDead,
+    SwitchSilent,
+)
+from topologies.paths import destination as path_to
+
+_CUT = Impairment(cut=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a fault does: impairments by the end that the line leaves, links without carrier, no controller."""
+
+    lines: tuple[tuple[Endpoint, Impairment], ...] = ()
+    carrier: tuple[Link, ...] = ()
+    controller: bool = False
+
+
+def effect(fabric: Fabric, fault: Fault) -> Effect:
+    """What a fault does; of a flap, what holds while the links are down.
+
+    FaultError or FabricError when it names what is not there or a figure is out of range.
+    """
+    fault.check()
+    return _effect(fault, fabric)
+
+
+def down(links: tuple[Link, ...]) -> Effect:
+    """Lines cut and carriers gone."""
+    lines = tuple((end, _CUT) for link in links for end in (link.lower, link.upper))
+    return Effect(lines, links)
+
+
+@singledispatch
+def _effect(fault: Fault, fabric: Fabric) -> Effect:
+    raise FaultError(f"The simulated world has no {type(fault).__name__}.")
+
+
+@_effect.register
+def _(fault: LinkDown, fabric: Fabric) -> Effect:
+    carrier = fabric.find_links(fault.link) if fault.towards is None else ()
+    return Effect(_lines(fabric, fault.link, fault.towards, _CUT), carrier)
+
+
+@_effect.register
+def _(fault: PortDown, fabric: Fabric) -> Effect:
+    link = fabric.link_at(fault.end)
+    if link is None:
+        raise FaultError(f"There is no port {fault.end.port} of {fault.end.node} in fabric {fabric.name}.")
+    return down((link,))
+
+
+@_effect.register
+def _(fault: SwitchDead, fabric: Fabric) -> Effect:
+    names = [switch.name for switch in fabric.find_switches(fault.switch)]
+    return down(tuple(dict.fromkeys(link for name in names for link in fabric.links_of(name))))
+
+
+@_effect.register
+def _(fault: SwitchSilent, fabric: Fabric) -> Effect:
+    """Every line towards the switch swallows what it carries."""
+    names = {switch.name for switch in fabric.find_switches(fault.switch)}
+    ends = ((link.lower, link.upper) for link in fabric.links)
+    lines = [(a, _CUT) for lower, upper in ends for a, b in ((lower, upper), (upper, lower)) if b.node in names]
+    return Effect(tuple(lines))
+
+
+@_effect.register
+def _(fault: Loss, fabric: Fabric) -> Effect:
+    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(loss=fault.probability)))
+
+
+@_effect.register
+def _(fault: Corruption, fabric: Fabric) -> Effect:
+    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(corruption=fault.probability)))
+
+
+@_effect.register
+def _(fault: Reordering, fabric: Fabric) -> Effect:
+    impairment = Impairment(reorder=fault.probability, hold=fault.hold)
+    return Effect(_lines(fabric, fault.link, fault.towards, impairment))
+
+
+@_effect.register
+def _(fault: PathLoss, fabric: Fabric) -> Effect:
+    """Loss by uSID list on the sources' own ports, where the list is still whole."""
+    lines: list[tuple[Endpoint, Impairment]] = []
+    for nic in (nic for nic in fabric.nics if fnmatchcase(nic.name, fault.source)):
+        by_plane: dict[int, dict[bytes, float]] = {}
+        for peer in fabric.nics:
+            if peer == nic or not fnmatchcase(peer.name, fault.destination):
+                continue
+            known = path_to(fabric, nic, peer)
+            if fault.ev in known.evs:
+                losses = by_plane.setdefault(known.template.plane(fault.ev), {})
+                losses[known.template.address(fault.ev)] = fault.probability
+        for plane, addresses in by_plane.items():
+            lines.append((Endpoint(nic.name, plane), Impairment(path_loss=addresses)))
+    if not lines:
+        raise FaultError(
+            f"No path from {fault.source} to {fault.destination} in fabric {fabric.name} has entropy value {fault.ev}."
+        )
+    return Effect(tuple(lines))
+
+
+@_effect.register
+def _(fault: Rate, fabric: Fabric) -> Effect:
+    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(rate_bps=fault.bits_per_second)))
+
+
+@_effect.register
+def _(fault: Delay, fabric: Fabric) -> Effect:
+    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(delay=fault.extra)))
+
+
+@_effect.register
+def _(fault: Flap, fabric: Fabric) -> Effect:
+    return down(fabric.find_links(fault.link))
+
+
+@_effect.register
+def _(fault: ControllerGone, fabric: Fabric) -> Effect:
+    return Effect(controller=True)
+
+
+def _lines(
+    fabric: Fabric, pattern: str, towards: str | None, impairment: Impairment
+) -> tuple[tuple[Endpoint, Impairment], ...]:
+    """The impairment on the lines of the links that match, in the direction asked for."""
+    found = tuple((source, impairment) for source in _sources(fabric.find_links(pattern), towards))
+    if not found:
+        raise FaultError(f"No link that matches {pattern!r} leads to {towards!r}.")
+    return found
+
+
+def _sources(links: tuple[Link, ...], towards: str | None) -> Iterator[Endpoint]:
+    for link in links:
+        for source, target in ((link.lower, link.upper), (link.upper, link.lower)):
+            if towards is None or fnmatchcase(target.node, towards):
+                yield source
