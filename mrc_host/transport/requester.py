@@ -245,9 +245,15 @@ class Requester(Flight):
         return self._emit(record, wqe, plane, index, DATA, now)
 
     def _wait(self) -> None:
-        """The window is shut. One of our own opens when we hear of our packets; a shared one is waited for."""
-        if self._shared is not None and self._work():
-            self._shared.waiting[self._qp] = None
+        """The window is shut. One of our own opens when we hear of our packets; a shared one is waited for.
+
+        When others shut it, or it shrank, nobody may have asked for an acknowledgement of our latest packets.
+        """
+        shared = self._shared
+        if shared is not None and self._work():
+            shared.waiting[self._qp] = None
+            if self._unasked:
+                self._host.scheduler.arm(self._qp, self._host.now + self._quiet_time())
 
     def _work(self) -> bool:
         return bool(self._lost) or self._current is not None or self._may_start()
@@ -350,6 +356,7 @@ class Requester(Flight):
             or self._next - self._una >= self._window
             or self._timeouts
         ):
+            self._unasked = 0
             word |= headers.ACK_REQUEST
         pad = -size & 3
         segment = record.kind
@@ -589,7 +596,7 @@ class Requester(Flight):
             return now + min(self._retry_time(), self._quiet_time())
         quiet = max(self._last_heard, oldest, self._asked) + self._quiet_time()
         if now >= quiet:
-            if not self._lost:
+            if not self._lost or (shared is not None and self._qp in shared.waiting):
                 self._asked = now
                 self._ask(mask)
                 if self._quiet_time() < retry:

@@ -100,6 +100,26 @@ def test_a_queue_pair_that_waits_for_others_does_not_time_out() -> None:
     assert window.cc.inflight == 0
 
 
+def test_a_window_that_shrinks_is_not_filled_for_long_by_packets_that_nobody_asked_about() -> None:
+    world = World(transport=TransportSettings(sack_threshold=1 << 20))
+    steady = Algorithm(lambda line: CongestionControl(64 * CHUNK), shared=True)
+    world.nics[0] = Nic(make_config(0, 2, 2, 4, TransportSettings(congestion="steady")), seed=5,
+                        congestion={"steady": steady})  # fmt: skip
+    pairs = [connect(world, attributes=QpAttributes(timeout=16)) for _ in range(8)]
+    for near, far in pairs:
+        near.write(far, 1 << 19)
+    world.run(300 * US)
+    (window,) = windows(world.nics[0])
+    window.cc.cwnd = CHUNK
+    before = sum(near.nic.qp_counters(near.qpn).data_sent for near, _ in pairs)
+    world.run(MS)
+    assert window.cc.inflight <= 2 * CHUNK
+    assert sum(near.nic.qp_counters(near.qpn).data_sent for near, _ in pairs) - before > 10
+    window.cc.cwnd = 64 * CHUNK
+    assert world.run(100 * MS, until=lambda: all(near.done or near.poll() for near, _ in pairs))
+    assert all(near.nic.qp_counters(near.qpn).timeouts == 0 for near, _ in pairs)
+
+
 def test_what_a_destroyed_or_failed_queue_pair_had_on_the_way_is_given_back_at_once() -> None:
     world, a, b, c, d = two_pairs()
     world.faults.dead_planes |= {0, 1}
