@@ -7,7 +7,7 @@ PY    := $(VENV)/bin/python
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test unit lint format p4 proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak paper clean
+.PHONY: help install demo run test unit lint format p4 proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
@@ -36,6 +36,10 @@ unit: ## Run the tests that need no root
 soak: ## Run random fabrics, workloads and faults in the simulated world (ARGS="--seconds 3600 --jobs 2")
 	@scripts/install runtime
 	@$(PY) -m simulation.swarm $(ARGS)
+
+soak-kill: ## * Kill -9 processes of a fabric at random times during five minutes of verified traffic (ARGS="--seed 7")
+	@scripts/install runtime
+	@$(PY) -m experiments.soak $(ARGS)
 
 paper: ## Reproduce the published figures in the simulated world; ends with results/paper/latest
 	@scripts/install runtime

@@ -74,6 +74,12 @@ class EmulatedWorld:
         with self.controller() as client:
             return client.link_up(link).began_at_ns
 
+    def restart(self, name: str) -> None:
+        """Start a process of the fabric anew (``Emulation.restart``) and wait until it is ready."""
+        child = self.emulation.restart(name)
+        if name != "controller":
+            prefer(child.process.pid)
+
     def controller(self) -> PathMapClient:
         """A client of the controller and its path map, to be closed (a context manager)."""
         return PathMapClient(self.emulation.controller_socket)

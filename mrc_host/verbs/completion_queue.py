@@ -18,7 +18,7 @@ from mrc_host.verbs.waiting import Waiters, deadline_after, wait_until
 def check(completion: Completion) -> Completion:
     """The completion itself if it succeeded; else raises CompletionError with status and reason."""
     if completion.status is not CompletionStatus.SUCCESS:
-        reason = f": {completion.reason}" if completion.reason else ""
+        reason = f": {completion.reason.rstrip('.')}" if completion.reason else ""
         status = completion.status.value.replace("_", " ")
         raise CompletionError(f"Work request {completion.wr_id} of QP {completion.qpn} failed, {status}{reason}.")
     return completion

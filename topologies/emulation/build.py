@@ -89,6 +89,24 @@ class Emulation:
         self.children[child.name] = child
         return child
 
+    def restart(self, name: str, *, timeout_s: float = READY_SECONDS) -> Child:
+        """Start a process of the fabric anew with its command and wait until it is ready; one that still runs is ended.
+
+        The controller programs a switch that is back by itself; queue pairs of an agent are gone with it. Raises
+        :class:`ProcessError` when there is no such process, or when it does not get ready: then it is ended again.
+        """
+        before = self.children.get(name)
+        if before is None:
+            raise ProcessError(f"Fabric {self.fabric.name} has no process {name}: it has {', '.join(self.children)}.")
+        processes.stop([before])
+        child = self.spawn(before.command)
+        try:
+            processes.wait_ready([child], timeout_s=timeout_s, check=lambda: None)
+        except BaseException:
+            processes.stop([child])
+            raise
+        return child
+
     def spawn_in(self, host: str, name: str, argv: Sequence[str]) -> Child:
         """Start a process inside a host's namespace that lives no longer than the fabric."""
         return self.spawn(Command(name, tuple(argv), namespace_pid=self.host(host).pid))

@@ -81,7 +81,7 @@ def remove_leftovers(run: RunDirectory) -> CleanupReport:
     """Remove processes and interfaces of a fabric whose lock the caller holds, and all files but the lock."""
     records = [record for record in run.records() if record.pid != os.getpid()]
     kept = {record.namespace for record in records if record.namespace is not None} - {namespaces.cookie()}
-    doomed = {record.pid for record in records if record.alive()} | set(_processes_in(kept))
+    doomed = {record.pid for record in records if record.alive()} | set(processes_in(kept))
     kill(doomed)
     deleted = _delete_interfaces(run.name)
     found = run.leftovers()
@@ -133,7 +133,7 @@ def _end_owner(run: RunDirectory, owner: int) -> None:
             os.close(descriptor)
 
 
-def _processes_in(cookies: set[int]) -> Iterator[int]:
+def processes_in(cookies: set[int]) -> Iterator[int]:
     """Processes whose network namespace has one of these cookies."""
     if not cookies:
         return

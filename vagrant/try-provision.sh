@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Tries provision.sh on a system with nothing on it, without a virtual machine: a root made by debootstrap, in mount,
+# process and network namespaces of its own. Needs root and debootstrap; leaves the folder for another try.
+#
+#   try-provision.sh FOLDER SUITE MIRROR [make targets...]
+#   try-provision.sh /var/tmp/bookworm bookworm http://deb.debian.org/debian demo test
+#
+# Installing uses this machine's network and its certificates. The make targets (unit, demo and test when none are given)
+# run where there is no network at all. Prints how long each part took.
+set -euo pipefail
+
+[ $# -ge 3 ] || { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
+root=$1 suite=$2 mirror=$3
+shift 3
+[ $# -gt 0 ] || set -- unit demo test
+source=$(cd "$(dirname "$0")/.." && pwd)
+project=/home/vagrant/mrc-testbed
+
+part() {
+  local name=$1 began=$SECONDS
+  shift
+  "$@"
+  echo "== $name: $((SECONDS - began)) s"
+}
+
+# Runs a command in the root as process 1 of its namespaces; the root becomes a mount point, which mnexec needs.
+inside() {
+  local namespaces=$1
+  shift
+  # shellcheck disable=SC2016,SC2086
+  unshare --mount --propagation private --pid --fork --kill-child $namespaces sh -euc '
+    root=$1; shift
+    mount --bind "$root" "$root"
+    mount --rbind /dev "$root/dev"
+    mount -t proc proc "$root/proc"
+    mount -t sysfs sysfs "$root/sys" 
+    mount -t tmpfs tmpfs "$root/run"
+    mount -t tmpfs tmpfs "$root/tmp"
+    mkdir -p "$root/mnt"
+    cd "$root"
+    pivot_root . mnt
+    umount -l /mnt
+    ip link set lo up 2>/dev/null || true
+    exec env -i HOME=/root TERM=dumb LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+  ' sh "$root" "$@"
+}
+
+make_root() {
+  [ -e "$root/etc/os-release" ] || debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
+    { tail -3 "$root.log" >&2; exit 1; }
+  cp /etc/resolv.conf "$root/etc/"
+  [ "$suite" != jammy ] && [ "$suite" != noble ] ||
+    echo "deb $mirror $suite main universe" >"$root/etc/apt/sources.list"
+  # What this machine trusts, in case its package indexes are reached through a proxy of its own.
+  mkdir -p "$root/usr/local/share/ca-certificates" "$root/etc/ssl/certs"
+  cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/trusted-here.crt"
+  printf '[global]\ncert = /etc/ssl/trusted-here.crt\n' >"$root/etc/pip.conf"
+  id="vagrant:x:1000:1000::/home/vagrant:/bin/bash"
+  grep -q "^vagrant:" "$root/etc/passwd" || { echo "$id" >>"$root/etc/passwd"; echo "vagrant:x:1000:" >>"$root/etc/group"; }
+  rm -rf "$root$project"
+  mkdir -p "$root$project"
+  (cd "$source" && git ls-files -z | tar --null -T - -c) | tar -x -C "$root$project"
+  chown -R 1000:1000 "$root/home/vagrant"
+}
+
+part "root of $suite" make_root
+part "provision.sh" inside "" env P4_REPOSITORY="${P4_REPOSITORY:-none}" "$project/vagrant/provision.sh" "$project"
+for target in "$@"; do
+  part "make $target" inside --net env CI="${CI:-}" make --no-print-directory -C "$project" "$target"
+done
