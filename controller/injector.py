@@ -13,9 +13,9 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from controller.effects import LONGEST_NS, Effect, Shape, combined_shapes, effect
 from controller.errors import ControllerError
@@ -27,6 +27,8 @@ from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link
 from topologies.fault_entries import fault_entries
 from topologies.fault_kinds import Fault, FaultState, Flap
+
+T = TypeVar("T")
 
 
 class Switches(Protocol):
@@ -93,7 +95,7 @@ class FaultInjector:
             starts_at_ns=start,
             ends_at_ns=start + duration_ns if duration_ns else None,
         )
-        return await self.enter(record, done)
+        return await _to_its_end(self.enter(record, done))
 
     async def enter(self, record: FaultRecord, done: Effect) -> FaultRecord:
         """Put a record in the book and begin it if it is time."""
@@ -125,6 +127,9 @@ class FaultInjector:
 
     async def clear(self, records: Iterable[FaultRecord], also_up: Iterable[str] = ()) -> Cleared:
         """Take faults back, and take links up besides. ControllerError if that is not possible: then they stay."""
+        return await _to_its_end(self._clear(tuple(records), tuple(also_up)))
+
+    async def _clear(self, records: Iterable[FaultRecord], also_up: Iterable[str] = ()) -> Cleared:
         async with self._lock:
             records = [record for record in records if record.id in self.book]
             began = self._clock()
@@ -199,7 +204,7 @@ class FaultInjector:
             for swing in swings:
                 swing.cancel()
         try:
-            await self.clear([record])
+            await self._clear([record])
         except ControllerError as error:
             self.book.change(fault_id, problem=f"It is over, but could not be taken back: {error}")
 
@@ -260,3 +265,10 @@ class FaultInjector:
 
     def _tell(self, kind: EventKind, record: FaultRecord) -> None:
         self._events.publish(kind, record.id, record.problem, record)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Carry out a change wholly, even if who asked for it goes away meanwhile: half a change would have no end."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be that nobody waits any more
+    return await asyncio.shield(task)

@@ -1,0 +1,116 @@
+"""A fault engine in virtual time, over links and switches that only remember what they are told, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from controller.effects import Shape
+from controller.errors import ControllerError
+from controller.events import Events
+from controller.injector import FaultInjector
+from controller.values import Event
+from simulation.aio import VirtualTimeLoop
+from simulation.clock import Clock
+from topologies.entries import TableEntry
+from topologies.fabric import Endpoint, Fabric, Link
+
+SECOND = 1_000_000_000
+MS = 1_000_000
+
+T = TypeVar("T")
+
+
+class Cables:
+    """Stands for FabricLinks: which links are down, and every change as (time, link, up)."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self.down: set[str] = set()
+        self.changes: list[tuple[int, str, bool]] = []
+        self.shapes: dict[Endpoint, Shape] = {}
+        self.broken = ""
+        self.slow_s = 0.0
+
+    async def set_up(self, links: Iterable[Link], *, up: bool) -> None:
+        await asyncio.sleep(self.slow_s)
+        for link in links:
+            if link.name == self.broken:
+                raise ControllerError(f"Interface of {link.name} does not exist on this machine.")
+            (self.down.discard if up else self.down.add)(link.name)
+            self.changes.append((self._now(), link.name, up))
+
+    async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
+        for end, shape in shapes.items():
+            if shape is not None and shape.delay:
+                raise ControllerError("This kernel has no netem.")
+            if shape is None:
+                self.shapes.pop(end, None)
+            else:
+                self.shapes[end] = shape
+
+
+class Switches:
+    """Stands for Fleet: the entries of faults by switch."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, tuple[TableEntry, ...]] = {}
+
+    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
+        self.entries = {name: tuple(found) for name, found in entries.items()}
+
+
+class Engine:
+    """An injector and everything around it; `run` drives it, `seconds` lets time pass."""
+
+    def __init__(self, fabric: Fabric, loop: VirtualTimeLoop, clock: Clock) -> None:
+        self.clock = clock
+        self._loop = loop
+        self.cables = Cables(lambda: clock.now)
+        self.switches = Switches()
+        self.events = Events(clock=lambda: clock.now)
+        self.saved = 0
+        self.injector = FaultInjector(
+            fabric, self.switches, self.cables, self.events, clock=lambda: clock.now, changed=self._save
+        )
+        self.book = self.injector.book
+        self.heard = self.events.subscribe()
+
+    def _save(self) -> None:
+        self.saved += 1
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """What a coroutine returns, with as much virtual time as it takes."""
+        return self._loop.run_until_complete(coroutine)
+
+    def seconds(self, seconds: float) -> None:
+        """Let time pass."""
+        self.run(asyncio.sleep(seconds))
+
+    def told(self) -> list[Event]:
+        """Events since this was asked last."""
+
+        async def take() -> list[Event]:
+            found = []
+            while True:
+                try:
+                    found.append(await asyncio.wait_for(self.heard.next(), 0.000001))
+                except asyncio.TimeoutError:
+                    return found
+
+        return self.run(take())
+
+
+@contextmanager
+def engine(fabric: Fabric) -> Iterator[Engine]:
+    """An engine of its own; what it still waits for is ended."""
+    clock = Clock()
+    loop = VirtualTimeLoop(clock)
+    try:
+        one = Engine(fabric, loop, clock)
+        yield one
+        one.run(one.injector.close(keep=True))
+    finally:
+        loop.close()

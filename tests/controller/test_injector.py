@@ -1,0 +1,412 @@
+"""Faults over time, in virtual time: begin, end, flap, overlap, fail, resume."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import statistics
+from collections.abc import Iterator
+
+import pytest
+
+from controller import faults
+from controller.effects import Shape, effect
+from controller.errors import BusyError, ControllerError
+from controller.values import EventKind, FaultRecord
+from tests.controller.driven import MS, SECOND, Engine, engine
+from topologies.clos import multi_plane_clos
+from topologies.errors import FabricError
+from topologies.fabric import Endpoint
+from topologies.fault_kinds import (
+    ControllerGone,
+    Corruption,
+    Delay,
+    Fault,
+    FaultState,
+    Flap,
+    LinkDown,
+    Loss,
+    PathLoss,
+    PortDown,
+    Rate,
+    SwitchDead,
+    SwitchSilent,
+)
+
+FABRIC = multi_plane_clos("engine", planes=2, t0=2, t1=2, hosts=4)
+H1, H2 = "h1@p0", "h2@p0"
+
+
+@pytest.fixture
+def world() -> Iterator[Engine]:
+    with engine(FABRIC) as one:
+        yield one
+
+
+def make(world: Engine, fault: Fault, **more: object) -> FaultRecord:
+    return world.run(world.injector.add(fault, **more))  # type: ignore[arg-type]
+
+
+def states(world: Engine) -> list[tuple[str, FaultState]]:
+    return [(record.id, record.state) for record in (*world.book.past, *world.book)]
+
+
+# ---- begin and end
+
+
+def test_a_scheduled_fault_begins_and_ends_when_its_time_has_come(world: Engine) -> None:
+    record = make(world, LinkDown(H1), start_at_ns=2 * SECOND, duration_ns=3 * SECOND)
+    assert (record.state, record.began_at_ns, record.ends_at_ns) == (FaultState.PENDING, 0, 5 * SECOND)
+    world.seconds(1.999)
+    assert world.cables.down == set()
+    assert states(world) == [("f1", FaultState.PENDING)]
+    world.seconds(0.002)
+    assert world.cables.down == {H1}
+    assert states(world) == [("f1", FaultState.ACTIVE)]
+    assert world.book.get("f1").began_at_ns == 2 * SECOND
+    world.seconds(2.998)
+    assert world.cables.down == {H1}
+    world.seconds(0.002)
+    assert world.cables.changes == [(2 * SECOND, H1, False), (5 * SECOND, H1, True)]
+    assert states(world) == [("f1", FaultState.CLEARED)]
+    assert [(event.kind, event.name) for event in world.told()] == [
+        (EventKind.SUBSCRIBED, ""),
+        (EventKind.FAULT_ADDED, "f1"),
+        (EventKind.FAULT_ACTIVE, "f1"),
+        (EventKind.FAULT_CLEARED, "f1"),
+    ]
+
+
+def test_a_time_that_is_past_means_now(world: Engine) -> None:
+    world.seconds(10)
+    record = make(world, LinkDown(H1), start_at_ns=SECOND)
+    assert record.state is FaultState.ACTIVE
+    assert record.starts_at_ns == record.began_at_ns == 10 * SECOND
+
+
+def test_what_has_not_begun_can_be_called_off(world: Engine) -> None:
+    record = make(world, LinkDown(H1), start_at_ns=SECOND)
+    world.run(world.injector.clear([record]))
+    world.seconds(5)
+    assert world.cables.changes == []
+
+
+def test_cleared_by_hand_before_its_end_it_does_not_end_twice(world: Engine) -> None:
+    record = make(world, LinkDown(H1), duration_ns=SECOND)
+    assert world.run(world.injector.clear([record])).links == (H1,)
+    again = make(world, LinkDown(H1))
+    world.seconds(5)
+    assert world.cables.down == {H1}, "the end of the first one mended the second"
+    assert world.run(world.injector.clear([record])).faults == ()
+    assert list(world.book) == [again]
+
+
+@pytest.mark.parametrize(
+    ("start", "duration"), [(1 << 62, None), (None, 1 << 62), (None, -1), (1 << 63, 1), (None, 10**30)]
+)
+def test_times_beyond_ten_years_are_refused(world: Engine, start: int | None, duration: int | None) -> None:
+    with pytest.raises(FabricError, match="a fault cannot"):
+        make(world, LinkDown(H1), start_at_ns=start, duration_ns=duration)
+    assert list(world.book) == []
+
+
+def test_a_fault_ends_although_links_are_slow_to_change(world: Engine) -> None:
+    world.cables.slow_s = 0.4
+    record = make(world, LinkDown(H1), duration_ns=SECOND)
+    assert record.applied_at_ns - record.began_at_ns == 400 * MS
+    world.seconds(1.1)
+    assert states(world) == [("f1", FaultState.CLEARED)]
+
+
+# ---- every kind
+
+
+@pytest.mark.parametrize(
+    ("fault", "down", "switches", "shapes"),
+    [
+        (LinkDown("t0-0:t1-*@p0"), {"t0-0:t1-0@p0", "t0-0:t1-1@p0"}, set(), {}),
+        (LinkDown(H1, "h1"), set(), {"t0-0@p0"}, {}),
+        (PortDown(Endpoint("h1", 1)), {"h1@p1"}, set(), {}),
+        (SwitchDead("t1-0@p0"), {"t0-0:t1-0@p0", "t0-1:t1-0@p0"}, set(), {}),
+        (SwitchSilent("t1-*@p1"), set(), {"t1-0@p1", "t1-1@p1"}, {}),
+        (Loss(H1, 0.5, "t0-*"), set(), {"t0-0@p0"}, {}),
+        (Corruption("t0-0:t1-0@p0", 1e-9), set(), {"t0-0@p0", "t1-0@p0"}, {}),
+        (PathLoss(0x401, source="h1"), set(), {"t0-0@p1"}, {}),
+        (Rate(H1, 1_000_000, "t0-0@p0"), set(), set(), {Endpoint("h1", 0): Shape(1_000_000)}),
+    ],
+)
+def test_every_kind_is_made_and_taken_back(
+    world: Engine, fault: Fault, down: set[str], switches: set[str], shapes: dict[Endpoint, Shape]
+) -> None:
+    record = make(world, fault)
+    assert (world.cables.down, set(world.switches.entries), world.cables.shapes) == (down, switches, shapes)
+    assert set(record.switches) == switches
+    world.run(world.injector.clear([record]))
+    assert (world.cables.down, world.switches.entries, world.cables.shapes) == (set(), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (LinkDown("h9@p0"), "no link that matches 'h9@p0'"),
+        (LinkDown("[", None), "no link that matches"),
+        (LinkDown("", None), "no link that matches"),
+        (LinkDown(H1, "h2"), "leads to a node that matches 'h2'"),
+        (PortDown(Endpoint("h1", 9)), "there is no port 9 of h1"),
+        (SwitchDead("t7*"), "no switch that matches"),
+        (Loss(H1, math.nan), "not nan"),
+        (Loss(H1, -0.5), "not -0.5"),
+        (Loss(H1, math.inf), "not inf"),
+        (Rate(H1, 7_999), "at least 8000 bit/s"),
+        (Rate(H1, 10**6, "h2"), "leads to a node that matches 'h2'"),
+        (Delay(H1, 0), "1 ns or more"),
+        (Delay(H1, 10**11), "10 s at most"),
+        (Flap(H1, 9 * MS, SECOND), "10 ms or more"),
+        (Flap(H1, SECOND, -1), "1 ns or more"),
+        (Flap(H1, SECOND, 1 << 62), "10 ms or more"),
+        (ControllerGone(), "use the simulated world"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_and_leaves_nothing(world: Engine, fault: Fault, sentence: str) -> None:
+    with pytest.raises(FabricError, match=sentence) as caught:
+        make(world, fault)
+    assert "\n" not in str(caught.value)
+    assert (states(world), world.cables.changes) == ([], [])
+
+
+def test_overlapping_faults_add_up_and_the_last_one_mends(world: Engine) -> None:
+    one, two = make(world, LinkDown("h[12]@p0")), make(world, LinkDown("h[23]@p0"))
+    loss = make(world, Loss(H1, 0.5))
+    assert world.run(world.injector.clear([one])).links == (H1,)
+    assert world.cables.down == {H2, "h3@p0"}
+    assert set(world.switches.entries) == {"t0-0@p0"}
+    world.run(world.injector.clear([two, loss]))
+    assert world.cables.down == set()
+
+
+def test_a_link_may_be_taken_up_whoever_took_it_down(world: Engine) -> None:
+    world.cables.down.add(H1)
+    assert world.run(world.injector.clear([], also_up=[H1])).links == (H1,)
+    assert world.cables.down == set()
+
+
+# ---- failure
+
+
+def test_a_fault_that_cannot_be_made_is_undone_and_told(world: Engine) -> None:
+    world.cables.broken = H2
+    with pytest.raises(ControllerError, match="does not exist"):
+        make(world, LinkDown("h[12]@p0"))
+    assert list(world.book) == []
+    world.cables.broken = ""
+    make(world, Loss(H1, 0.5))
+    assert world.cables.down == set(), "a half-made fault was left"
+    assert [event.kind for event in world.told()][1:4] == [
+        EventKind.FAULT_ADDED,
+        EventKind.FAULT_CLEARED,
+        EventKind.FAULT_ADDED,
+    ]
+
+
+def test_a_scheduled_fault_that_cannot_be_made_says_why_among_the_cleared(world: Engine) -> None:
+    make(world, Delay(H1, MS), start_at_ns=SECOND)
+    world.seconds(2)
+    (record,) = world.book.past
+    assert record.problem == "This kernel has no netem."
+    assert world.told()[-1].detail == "This kernel has no netem."
+    assert list(world.book) == []
+
+
+def test_what_cannot_be_taken_back_stays_in_the_book(world: Engine) -> None:
+    record = make(world, LinkDown(H1), duration_ns=SECOND)
+    world.cables.broken = H1
+    with pytest.raises(ControllerError, match="does not exist"):
+        world.run(world.injector.clear([record]))
+    world.seconds(2)
+    assert "could not be taken back" in world.book.get("f1").problem
+    world.cables.broken = ""
+    world.run(world.injector.clear(world.book))
+    assert world.cables.down == set()
+
+
+# ---- flapping
+
+
+def spans(world: Engine, link: str) -> list[int]:
+    """Lengths of the times that a link was down and up, in turn."""
+    times = [at for at, name, _ in world.cables.changes if name == link]
+    return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+
+
+def test_a_flap_keeps_its_period_and_duty_together_on_all_links(world: Engine) -> None:
+    record = make(world, Flap("h[12]@p0", 500 * MS, 1500 * MS))
+    world.seconds(100)
+    for link in (H1, H2):
+        assert spans(world, link)[:98] == [500 * MS, 1500 * MS] * 49
+    changes = [change for change in world.cables.changes if change[1] == H1]
+    assert [up for *_, up in changes] == [bool(number % 2) for number in range(len(changes))]
+    assert [at for at, *_ in changes] == [at for at, name, _ in world.cables.changes if name == H2]
+    world.run(world.injector.clear([record]))
+    count = len(world.cables.changes)
+    world.seconds(10)
+    assert len(world.cables.changes) == count
+    assert world.cables.down == set()
+
+
+def test_a_flap_does_not_drift_when_changes_take_time(world: Engine) -> None:
+    world.cables.slow_s = 0.003
+    make(world, Flap(H1, 100 * MS, 100 * MS))
+    world.seconds(60)
+    downs = [at for at, _, up in world.cables.changes if not up]
+    assert len(downs) == 300
+    assert downs[-1] - downs[1] == 298 * 200 * MS
+
+
+def flaps(seed: int, links: str = "h*@p0", seconds: float = 200) -> dict[str, list[int]]:
+    with engine(FABRIC) as world:
+        make(world, Flap(links, 100 * MS, 300 * MS, True, seed))
+        world.seconds(seconds)
+        return {link: spans(world, link) for link in sorted({name for _, name, _ in world.cables.changes})}
+
+
+def test_random_flaps_are_those_of_their_seed_each_link_for_itself() -> None:
+    found = flaps(7)
+    assert found == flaps(7)
+    assert flaps(7, H1)[H1] == found[H1], "other links change what one of them does"
+    assert found[H1] != found[H2]
+    assert found[H1] != flaps(8)[H1]
+
+
+def test_random_flaps_have_the_means_they_were_asked_for() -> None:
+    for times in flaps(7).values():
+        down, up = statistics.fmean(times[0::2]), statistics.fmean(times[1::2])
+        assert down == pytest.approx(100 * MS, rel=0.2)  # some 500 draws: four standard errors
+        assert up == pytest.approx(300 * MS, rel=0.2)
+        assert statistics.pstdev(times[0::2]) == pytest.approx(100 * MS, rel=0.3)
+
+
+def test_a_flap_for_a_time_ends_with_its_links_up(world: Engine) -> None:
+    make(world, Flap(H1, 500 * MS, 500 * MS), duration_ns=2_200 * MS)
+    world.seconds(10)
+    assert world.cables.down == set()
+    assert states(world) == [("f1", FaultState.CLEARED)]
+    assert world.cables.changes[-1] == (2_200 * MS, H1, True)
+
+
+def test_a_flap_later_begins_later(world: Engine) -> None:
+    make(world, Flap(H1, 500 * MS, 500 * MS), start_at_ns=3 * SECOND)
+    world.seconds(3.6)
+    assert world.cables.changes == [(3 * SECOND, H1, False), (3_500 * MS, H1, True)]
+
+
+def test_a_flap_leaves_a_link_down_that_another_fault_has_cut(world: Engine) -> None:
+    make(world, Flap(H1, 100 * MS, 100 * MS))
+    cut = make(world, LinkDown(H1))
+    world.seconds(1.05)
+    assert world.cables.changes == [(0, H1, False)]
+    world.run(world.injector.clear([cut]))
+    world.seconds(1)
+    assert len(world.cables.changes) > 8
+
+
+def test_a_flap_whose_link_cannot_be_changed_says_so_and_goes_on(world: Engine) -> None:
+    make(world, Flap(H1, 100 * MS, 100 * MS))
+    world.cables.broken = H1
+    world.seconds(0.5)
+    assert "does not exist" in world.book.get("f1").problem
+    world.cables.broken = ""
+    world.seconds(0.5)
+    assert world.book.get("f1").problem == ""
+    assert len(world.cables.changes) > 3
+
+
+# ---- one after another
+
+
+def test_a_hundred_changes_at_once_end_with_what_the_book_says(world: Engine) -> None:
+    world.cables.slow_s = 0.01
+
+    async def all_at_once() -> None:
+        made = await asyncio.gather(*(world.injector.add(LinkDown(f"h{1 + n % 4}@p0")) for n in range(100)))
+        await asyncio.gather(*(world.injector.clear([record]) for record in made if record.links != (H1,)))
+
+    world.run(all_at_once())
+    assert world.cables.down == {H1}
+    assert len(list(world.book)) == 25
+
+
+def test_a_request_that_is_given_up_halfway_leaves_nothing_half_made(world: Engine) -> None:
+    world.cables.slow_s = 1
+
+    async def given_up() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(world.injector.add(LinkDown(H1), duration_ns=5 * SECOND), 0.5)
+
+    world.run(given_up())
+    world.seconds(2)
+    assert world.cables.down == {H1}, "it had been asked for, and is listed"
+    assert states(world) == [("f1", FaultState.ACTIVE)]
+    world.seconds(10)
+    assert states(world) == [("f1", FaultState.CLEARED)]
+    assert world.cables.down == set()
+
+
+def test_too_many_are_refused(world: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "MAX_FAULTS", 3)
+    for _ in range(3):
+        make(world, LinkDown(H1))
+    with pytest.raises(BusyError, match="There are 3 faults already: clear some first"):
+        make(world, LinkDown(H1))
+
+
+# ---- before and after
+
+
+def test_faults_of_a_controller_before_go_on_where_they_were(world: Engine) -> None:
+    world.seconds(10)
+    ended = FaultRecord("f3", LinkDown(H2), (H2,), starts_at_ns=0, ends_at_ns=SECOND)
+    active = FaultRecord("f4", LinkDown(H1), (H1,), owner="me", starts_at_ns=SECOND, ends_at_ns=12 * SECOND)
+    later = FaultRecord("f5", Loss(H1, 0.5), (H1,), state=FaultState.PENDING, starts_at_ns=11 * SECOND)
+    gone = FaultRecord("f6", LinkDown("h99@p0"), ("h99@p0",))
+    world.run(world.injector.resume([ended, active, later, gone]))
+    assert world.cables.down >= {H1}
+    assert world.book.get("f4").owner == "me"
+    world.seconds(0.5)
+    assert world.cables.down == {H1}, "one whose time is over ends at once"
+    assert [record.id for record in world.book] == ["f4", "f5"]
+    world.seconds(1)
+    assert set(world.switches.entries) == {"t0-0@p0"}
+    world.seconds(1)
+    assert world.cables.down == set()
+    assert [record.id for record in world.book] == ["f5"]
+
+
+def test_undoing_takes_links_up_and_shapes_back(world: Engine) -> None:
+    world.cables.down = {H1, "h3@p0"}
+    world.cables.shapes = {Endpoint("h2", 0): Shape(10**6)}
+    left = [FaultRecord("f1", LinkDown(H1), (H1,)), FaultRecord("f2", Rate(H2, 10**6, "t0-0@p0"), (H2,))]
+    world.run(world.injector.undo(left))
+    assert world.cables.down == {"h3@p0"}, "not a fault of ours"
+    assert world.cables.shapes == {}
+
+
+@pytest.mark.parametrize(("keep", "down"), [(True, {H1}), (False, set())])
+def test_closing_keeps_or_takes_back(world: Engine, keep: bool, down: set[str]) -> None:
+    make(world, LinkDown(H1))
+    make(world, LinkDown(H2), start_at_ns=SECOND)
+    world.run(world.injector.close(keep=keep))
+    world.seconds(3)
+    assert world.cables.down == down
+
+
+def test_every_change_of_the_book_is_told(world: Engine) -> None:
+    record = make(world, LinkDown(H1), start_at_ns=SECOND)
+    assert world.saved == 1
+    world.seconds(1.5)
+    assert world.saved == 2
+    world.run(world.injector.clear([record]))
+    assert world.saved == 3
+
+
+def test_an_effect_names_all_links_it_is_on() -> None:
+    assert effect(FABRIC, LinkDown("h*@p0")).links == tuple(f"h{n}@p0" for n in range(1, 5))
