@@ -70,7 +70,7 @@ class CarrierWatch:
         at = 0
         while at + _HEADER.size <= len(data):
             length, kind, *_ = _HEADER.unpack_from(data, at)
-            if length < _HEADER.size:
+            if length < _HEADER.size or at + length > len(data):
                 return
             if kind in (_RTM_NEWLINK, _RTM_DELLINK) and length >= _HEADER.size + _LINK.size:
                 flags = _LINK.unpack_from(data, at + _HEADER.size)[3]

@@ -59,6 +59,7 @@ class ControllerClient:
         text = str(socket)
         self._target = text if ":" in text and "/" not in text else f"unix:{text.removeprefix('unix:')}"
         self._timeout_s = timeout_s
+        self._tls_ca = tls_ca
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         options = [
             ("grpc.initial_reconnect_backoff_ms", 50),
@@ -251,11 +252,18 @@ class ControllerClient:
         except grpc.RpcError as error:
             code, details = error.code(), error.details()
             if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-                raise ControllerError(self._silent()) from None
+                raise ControllerError(self._silent(details or "")) from None
             raise ControllerError(details or code.name) from None
 
-    def _silent(self) -> str:
-        return f"The controller at {self._target} does not answer: is the fabric up?"
+    def _silent(self, details: str = "") -> str:
+        where = f"The controller at {self._target}"
+        if self._target.startswith("unix:"):
+            return f"{where} does not answer: is the fabric up?"
+        if self._tls_ca is None:
+            return f"{where} does not answer: is it up, or does it want TLS (the file of its certificate)?"
+        if any(word in details.lower() for word in ("ssl", "tls", "certificate", "handshake")):
+            return f"{where} has another certificate than {self._tls_ca} vouches for, or does not use TLS."
+        return f"{where} does not answer: is it up?"
 
 
 def _read(path: Path) -> bytes:

@@ -43,9 +43,10 @@ class Denylists:
                 chosen = list(self._chosen(name, nic, peers, evs))
             else:
                 chosen = [path for path in _denied(name, nic) if fnmatchcase(path.peer, peers or "*")]
-            known = {destination.name: destination for destination in nic.destinations()}
+            known = {destination.name: destination.address for destination in nic.destinations()}
             for path in chosen:
-                (nic.deny if denied else nic.allow)(known[path.peer].address, path.ev)
+                address = known[path.peer] if path.peer in known else bytes.fromhex(path.peer)  # as _denied tells it
+                (nic.deny if denied else nic.allow)(address, path.ev)
                 yield path
 
         found = await asyncio.to_thread(lambda: list(self._each(pattern, change)))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from controller.effects import Shape
@@ -93,17 +93,16 @@ class Engine:
         """Events since this was asked last."""
 
         async def take() -> list[Event]:
-            found = []
-            while True:
-                try:
+            found: list[Event] = []
+            with contextlib.suppress(asyncio.TimeoutError):
+                while True:
                     found.append(await asyncio.wait_for(self.heard.next(), 0.000001))
-                except asyncio.TimeoutError:
-                    return found
+            return found
 
         return self.run(take())
 
 
-@contextmanager
+@contextlib.contextmanager
 def engine(fabric: Fabric) -> Iterator[Engine]:
     """An engine of its own; what it still waits for is ended."""
     clock = Clock()

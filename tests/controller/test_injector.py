@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import statistics
 from collections.abc import Iterator
@@ -235,7 +236,7 @@ def test_what_cannot_be_taken_back_stays_in_the_book(world: Engine) -> None:
 def spans(world: Engine, link: str) -> list[int]:
     """Lengths of the times that a link was down and up, in turn."""
     times = [at for at, name, _ in world.cables.changes if name == link]
-    return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
 def test_a_flap_keeps_its_period_and_duty_together_on_all_links(world: Engine) -> None:

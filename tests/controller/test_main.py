@@ -9,14 +9,23 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from finsy.proto import p4r
 
 from controller.client import ControllerClient
 from controller.command import arguments
+from controller.errors import ControllerError
+from controller.reconcile import count
 from tests.controller.p4runtime_stand_in import StandIn
+from tests.controller.serving import TOKEN, certificate, free_port, token_file
+from topologies.clos import multi_plane_clos
 from topologies.emulation.processes import READY_FD
+from topologies.entries import switch_entries
 from topologies.fabric import Fabric
+from topologies.fault_kinds import Loss, SwitchSilent
 from topologies.loader import dump_text
+
+FABRIC = multi_plane_clos("ctltest", planes=2, t0=2, t1=2, hosts=4)
 
 
 def start(fabric: Fabric, address: str, tmp_path: Path, *more: str) -> tuple[subprocess.Popen[str], int]:
@@ -79,3 +88,131 @@ def test_help_names_every_option() -> None:
     done = subprocess.run([sys.executable, "-m", "controller", "--help"], capture_output=True, text=True, check=True)
     for option in ("--fabric", "--switches", "--socket", "--ready-fd", "--ready-timeout", "--p4"):
         assert option in done.stdout
+
+
+def test_it_serves_over_tls_to_who_has_the_token(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path
+) -> None:
+    serving()
+    cert, key = certificate(tmp_path)
+    where = f"localhost:{free_port()}"
+    more = (
+        "--listen",
+        where,
+        "--token-file",
+        str(token_file(tmp_path)),
+        "--tls-cert",
+        str(cert),
+        "--tls-key",
+        str(key),
+    )
+    process, ready = start(fabric, address, tmp_path, *more)
+    with os.fdopen(ready) as stream:
+        assert stream.readline().startswith("ready: ")
+    with ControllerClient(where, token=TOKEN, tls_ca=cert) as client:
+        assert client.status().ready
+        assert len(client.topology().switches) == 8
+    with ControllerClient(where, tls_ca=cert) as client, pytest.raises(ControllerError, match="wants a token"):
+        client.status()
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=10) == (None, "")
+    assert process.returncode == 0
+
+
+def refused(fabric: Fabric, tmp_path: Path, *more: str) -> tuple[int, str]:
+    (tmp_path / "fabric.yaml").write_text(dump_text(fabric))
+    argv = (
+        sys.executable,
+        "-m",
+        "controller",
+        "--fabric",
+        str(tmp_path / "fabric.yaml"),
+        "--switches",
+        "unix:x",
+        *more,
+    )
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr
+
+
+def test_the_network_without_token_and_tls_is_one_sentence(fabric: Fabric, tmp_path: Path) -> None:
+    status, errors = refused(fabric, tmp_path, "--listen", "0.0.0.0:9559")
+    assert status == 1
+    assert errors.startswith("Listening on 0.0.0.0 lets the network in, which needs a token and TLS")
+    assert errors.count("\n") == 1
+
+
+def test_wrong_arguments_are_exit_status_2(fabric: Fabric, tmp_path: Path) -> None:
+    status, errors = refused(fabric, tmp_path)
+    assert (status, "say where to serve" in errors) == (2, True)
+    status, errors = refused(fabric, tmp_path, "--socket", str(tmp_path / "c"), "--keep-faults")
+    assert (status, "--keep-faults needs --fault-file" in errors) == (2, True)
+
+
+def faults_of_switch(stand_in: StandIn) -> int:
+    """Entries of the fault tables, in all switches."""
+    static = sum(count(switch_entries(FABRIC, switch)) for switch in FABRIC.switches)
+    return sum(len(device.entities) for device in stand_in.devices.values()) - static
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_the_next_controller_goes_on_with_the_faults(
+    stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path, end: signal.Signals
+) -> None:
+    """Of kinds that need no interface, so that this needs no root."""
+    serving()
+    keep = ("--keep-faults", "--fault-file", str(tmp_path / "faults.json"))
+    process, ready = start(FABRIC, address, tmp_path, *keep)
+    with os.fdopen(ready) as stream:
+        stream.readline()
+    with ControllerClient(tmp_path / "c.sock") as client:
+        client.silence("t1-0@p0", owner="me")
+        client.lose("h1@p0", 0.5)
+        client.clear("f2")
+        later = client.inject(Loss("h1@p0", 0.25), after_ns=3600 * 10**9)
+    process.send_signal(end)
+    process.communicate(timeout=10)
+    held = faults_of_switch(stand_in)
+    assert held > 0
+
+    process, ready = start(FABRIC, address, tmp_path, *keep)
+    with os.fdopen(ready) as stream:
+        assert stream.readline().startswith("ready: ")
+    with ControllerClient(tmp_path / "c.sock") as client:
+        silent, pending = client.faults()
+        assert (silent.id, silent.owner, silent.fault) == ("f1", "me", SwitchSilent("t1-0@p0"))
+        assert pending == later
+        assert all(switch.repaired == 0 for switch in client.status().switches), "it was taken away for a moment"
+        assert client.silence("t1-1@p0").id == "f4"
+        client.clear("f1")
+        client.clear("f4")
+        assert faults_of_switch(stand_in) == 0
+    process.terminate()
+    assert process.communicate(timeout=10) == (None, "")
+
+
+def test_without_keep_faults_the_next_controller_takes_back_what_a_killed_one_left(
+    stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path
+) -> None:
+    serving()
+    file = ("--fault-file", str(tmp_path / "faults.json"))
+    process, ready = start(FABRIC, address, tmp_path, *file)
+    with os.fdopen(ready) as stream:
+        stream.readline()
+    with ControllerClient(tmp_path / "c.sock") as client:
+        client.silence("t1-0@p0")
+    process.kill()
+    process.communicate(timeout=10)
+    assert faults_of_switch(stand_in) > 0
+    process, ready = start(FABRIC, address, tmp_path, *file)
+    with os.fdopen(ready) as stream:
+        assert stream.readline().startswith("ready: ")
+    with ControllerClient(tmp_path / "c.sock") as client:
+        assert client.faults() == []
+        assert client.silence("t1-1@p0").id == "f2", "an id that somebody may still know was given again"
+    assert faults_of_switch(stand_in) > 0
+    process.terminate()
+    assert process.communicate(timeout=10) == (None, "")
+    assert faults_of_switch(stand_in) == 0
+    assert not (tmp_path / "faults.json").exists()

@@ -1,0 +1,114 @@
+"""Denylists over hosts whose NICs are stand-ins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from controller import denylists
+from controller.denylists import Denylists
+from controller.errors import ControllerError
+from controller.values import DeniedPath
+from mrc_host import values
+from mrc_host.verbs.errors import AgentLostError
+from topologies.clos import multi_plane_clos
+from topologies.errors import FabricError
+
+FABRIC = multi_plane_clos("deny", planes=1, t0=1, t1=0, hosts=3)
+HOSTS = FABRIC.nic_names
+EVS = (0x1, 0x2)
+
+
+def address(name: str) -> bytes:
+    return name.encode().ljust(16, b"\0")
+
+
+class Nic:
+    """The controller's side of a NIC."""
+
+    def __init__(self, name: str) -> None:
+        self.forbidden: list[values.DeniedPath] = []
+        self._peers = [values.DestinationInfo(peer, address(peer), EVS) for peer in HOSTS if peer != name]
+
+    def destinations(self) -> list[values.DestinationInfo]:
+        return self._peers
+
+    def denied(self) -> list[values.DeniedPath]:
+        return list(self.forbidden)
+
+    def deny(self, peer: bytes, ev: int) -> None:
+        self.forbidden.append(values.DeniedPath(peer, ev))
+
+    def allow(self, peer: bytes, ev: int) -> None:
+        self.forbidden.remove(values.DeniedPath(peer, ev))
+
+
+@pytest.fixture
+def nics(monkeypatch: pytest.MonkeyPatch) -> dict[str, Nic]:
+    found = {name: Nic(name) for name in HOSTS}
+
+    @contextmanager
+    def opened(path: str) -> Iterator[Nic]:
+        if path not in found:
+            raise AgentLostError("nobody listens there")
+        yield found[path]
+
+    monkeypatch.setattr(denylists.verbs, "open_controller", opened)
+    return found
+
+
+@pytest.fixture
+def lists() -> Denylists:
+    return Denylists(FABRIC, "{name}")
+
+
+def test_paths_are_denied_read_and_allowed_again(lists: Denylists, nics: dict[str, Nic]) -> None:
+    denied = asyncio.run(lists.set("h1", "", [1, 2, 99], denied=True))
+    assert denied == [DeniedPath("h1", peer, ev) for peer in ("h2", "h3") for ev in EVS]
+    assert asyncio.run(lists.read("")) == denied
+    assert asyncio.run(lists.read("h2")) == []
+    assert asyncio.run(lists.set("h1", "h2", [1], denied=False)) == [DeniedPath("h1", "h2", 1)]
+    assert asyncio.run(lists.set("", "", [], denied=False)) == denied[1:]
+    assert nics["h1"].forbidden == []
+
+
+def test_patterns_choose_hosts_and_peers(lists: Denylists, nics: dict[str, Nic]) -> None:
+    asyncio.run(lists.set("h[12]", "h3", [2], denied=True))
+    assert {name: len(nic.forbidden) for name, nic in nics.items()} == {"h1": 1, "h2": 1, "h3": 0}
+
+
+def test_a_path_to_a_peer_that_is_not_known_any_more_can_be_listed(lists: Denylists, nics: dict[str, Nic]) -> None:
+    nics["h1"].forbidden.append(values.DeniedPath(bytes(16), 5))
+    assert asyncio.run(lists.read("h1")) == [DeniedPath("h1", "00" * 16, 5)]
+    asyncio.run(lists.set("", "", [], denied=False))
+    assert nics["h1"].forbidden == []
+
+
+@pytest.mark.parametrize(
+    ("host", "peer", "evs", "sentence"),
+    [
+        ("h9", "", [1], "h9"),
+        ("h1", "h9", [1], "no path from 'h1' to 'h9' has the entropy value 0x1"),
+        ("", "", [0x99], r"no path from '\*' to '\*' has the entropy value 0x99"),
+        ("h1", "", [], "names no entropy value"),
+    ],
+)
+def test_what_is_not_there_is_a_sentence(
+    lists: Denylists, nics: dict[str, Nic], host: str, peer: str, evs: list[int], sentence: str
+) -> None:
+    with pytest.raises(FabricError, match=sentence):
+        asyncio.run(lists.set(host, peer, evs, denied=True))
+
+
+def test_an_agent_that_is_gone_is_named(lists: Denylists, nics: dict[str, Nic]) -> None:
+    del nics["h2"]
+    with pytest.raises(ControllerError, match="agent of h2 cannot be asked: nobody listens there"):
+        asyncio.run(lists.read(""))
+
+
+def test_without_agents_it_says_what_to_do() -> None:
+    with pytest.raises(ControllerError, match="start it with --agents"):
+        asyncio.run(Denylists(FABRIC, "").read("h1"))

@@ -1,0 +1,117 @@
+"""Leases: an owner's faults are cleared when it goes away, however it goes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from controller import service
+from controller.client import ControllerClient
+from controller.errors import ControllerError
+from controller.listening import Listening
+from controller.values import Event, EventKind
+from tests.controller.serving import Running, running
+from topologies.fabric import Fabric
+
+HOLDER = """
+import sys
+from controller.client import ControllerClient
+with ControllerClient(sys.argv[1]) as client, client.lease("me"):
+    client.link_down("h1@p0", owner="me")
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "c.sock"
+
+
+@pytest.fixture
+def one(fabric: Fabric, path: Path) -> Iterator[Running]:
+    with running(fabric, Listening(path)) as found:
+        yield found
+
+
+@pytest.fixture
+def client(one: Running, path: Path) -> Iterator[ControllerClient]:
+    with ControllerClient(path) as connected:
+        yield connected
+
+
+def until(happened: Callable[[], bool]) -> None:
+    """Ask until it is so; a call to the server is what is waited with."""
+    end = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < end
+
+
+def wait_for(events: Iterator[Event], kind: EventKind) -> Event:
+    return next(event for event in events if event.kind is kind)
+
+
+def test_the_end_of_a_lease_clears_its_owners_faults_and_no_others(client: ControllerClient, one: Running) -> None:
+    with client.events() as events:
+        with client.lease("me"):
+            mine = client.link_down("h1@p0", owner="me")
+            other = client.link_down("h2@p0", owner="you")
+            unowned = client.link_down("h3@p0")
+            later = client.inject(mine.fault, after_ns=3600 * 10**9, owner="me")
+        assert {wait_for(events, EventKind.FAULT_CLEARED).name for _ in range(2)} == {mine.id, later.id}
+    assert client.faults() == [other, unowned]
+    assert one.cables.down == {"h2@p0", "h3@p0"}
+
+
+def test_a_program_that_is_killed_ends_its_lease(client: ControllerClient, one: Running, path: Path) -> None:
+    with (
+        client.events() as events,
+        subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as holder,
+    ):
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        assert one.cables.down == {"h1@p0"}
+        holder.kill()
+        wait_for(events, EventKind.FAULT_CLEARED)
+    assert one.cables.down == set()
+
+
+def test_the_last_of_several_leases_counts(client: ControllerClient, one: Running) -> None:
+    with client.lease("me"):
+        with client.lease("me"):
+            client.link_down("h1@p0", owner="me")
+        until(lambda: one.call(lambda: one.service._leases.total()) == 1)
+        assert one.cables.down == {"h1@p0"}
+    until(lambda: client.faults() == [])
+
+
+def test_a_lease_has_an_owner_and_there_is_an_end_to_them(
+    client: ControllerClient, one: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ControllerError, match="a lease needs an owner"), client.lease(""):
+        pass
+    monkeypatch.setattr(service, "MAX_LEASES", 2)
+    both, refused = (client.lease("a"), client.lease("a")), pytest.raises(ControllerError, match="There are 2 leases")
+    with both[0], both[1], refused, client.lease("b"):
+        pass
+    until(lambda: one.call(lambda: one.service._leases.total()) == 0)
+    with client.lease("b"):
+        pass
+
+
+def test_what_cannot_be_mended_at_the_end_of_a_lease_stays_listed(client: ControllerClient, one: Running) -> None:
+    with client.lease("me"):
+        client.link_down("h1@p0", owner="me")
+        one.cables.broken = "h1@p0"
+    until(lambda: one.call(lambda: one.service._leases.total()) == 0)
+    assert [fault.owner for fault in client.faults()] == ["me"]
+    one.cables.broken = ""
+    client.clear_owner("me")
+    assert one.cables.down == set()
