@@ -26,6 +26,7 @@ from mrc_host.transport.loss import FREE, LOST, OUT, Lane, Repeat, Sent
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import QpStats
+from mrc_host.transport.suspects import Suspect, Suspects
 from mrc_host.values import PathReason
 from mrc_host.wire import control
 
@@ -40,7 +41,6 @@ class Flight:
 
     __slots__ = (
         "_acked_units",
-        "_answers_lost",
         "_estimated",
         "_excess",
         "_first_arrived",
@@ -104,8 +104,7 @@ class Flight:
         self._estimated = 0  # the same, by the peer's count
         self._since_count = 0  # proved one by one since that count
         self._first_arrived = _NEVER  # sending time of the first packet known to have arrived
-        self._suspects: list[tuple[int, int]] = []  # paths and sending times to blame for a timeout
-        self._answers_lost = False
+        self._suspects = Suspects()
         # Paths with timeouts since anything was acknowledged -> how many times, when last, when that packet was sent
         self._silent: dict[int, tuple[int, int, int]] = {}
 
@@ -183,9 +182,11 @@ class Flight:
         repeat = self._repeats[psn]
         if stamp == repeat.latest:
             self._heard(repeat.latest_lane, repeat.latest_sent, now)
+            self._suspects.answered(psn)
             return
         number = repeat.earlier(stamp, now)
         if number >= 0:  # an earlier one: all that came after it were needless
+            self._suspects.acquit(psn)
             _stamp, sent, _index, lane = repeat.history[number]
             self.round_trips[lane >> 1].sample(now - sent)
             self._proved(repeat, number, newest, now)
@@ -229,27 +230,28 @@ class Flight:
             repeat = self._repeats.get(record.psn)
             if repeat is not None:
                 self._proved(repeat, len(repeat.history) - 1, True, now)
-        elif record.suspect >= 0 and self._first_arrived <= record.suspect_sent:
-            self._suspects.append((record.suspect, record.suspect_sent))
-        record.suspect = -1
+            self._suspects.acquit(record.psn)
+        else:
+            self._suspects.acknowledged(record.psn)
         return latest
 
     def _needless_loss(self, record: Sent, now: int) -> None:
         """Judged lost, but it arrived: the path works after all. After a timeout, the answers were what was lost."""
-        if record.suspect >= 0:
-            self._answers_lost = True
-            record.suspect = -1
+        if record.attempts > 1:
+            self._suspects.acknowledged(record.psn)
+        else:
+            self._suspects.acquit(record.psn)
         self._arrived_after_all(record.index, record.lane, record.sent, record.by_order, now)
 
-    def _compare_counts(self) -> None:
+    def _compare_counts(self, now: int) -> None:
         """A SACK shows all that is on the way: what the peer received beyond that were duplicates."""
         excess = self._rcvd_total - self._acked_units
+        self._blame(self._suspects.counted(excess), now)
         if excess <= self._excess:
             return
         if excess - self._excess > 1 << 20:
             return  # not a count of this kind
         self._excess = excess
-        self._answers_lost = True
         # In packets, when those that were sent again are of one size, or by their mean.
         self._since_count = 0
         self._estimated = -(-excess * self._stats.retransmitted // max(self._repeat_units, 1))
@@ -257,13 +259,11 @@ class Flight:
 
     # ---- loss ---------------------------------------------------------------------------------------------------
 
-    def _blame(self, now: int) -> None:
-        """Retire the paths whose timed-out packets only arrived when sent again, unless the answers were lost."""
-        if not self._answers_lost:
-            for index, sent in self._suspects:
+    def _blame(self, convicted: list[Suspect], now: int) -> None:
+        """Retire paths to blame for a timeout; what was sent before the peer was first heard tells nothing of them."""
+        for index, sent, _ in convicted:
+            if sent >= self._first_arrived:
                 self.paths.retire(index, PathReason.TIMEOUT, sent, now)
-        self._suspects.clear()
-        self._answers_lost = False
 
     def _judge(self, touched: int, hole: int, base: int, now: int) -> None:
         """Look for losses in the lanes of mask `touched`.
@@ -339,8 +339,7 @@ class Flight:
     def expire(self, before: int, now: int) -> int:
         """An ACK timeout: what was sent at or before time `before` and not acknowledged is lost.
 
-        Whether the path, the peer or the way back is to blame shows when the retransmission is acknowledged. Returns
-        how many bytes that is.
+        Whether the path, the peer or the way back is to blame shows later (``suspects``). Returns how many bytes it is.
         """
         size = 0
         for lane in self.lanes:
@@ -349,8 +348,6 @@ class Flight:
                 size += record.size
                 self._mark_lost(record, "timeout")
                 self._note_silence(record.index, record.sent, now)
-                if record.suspect < 0:
-                    record.suspect = record.index
-                    record.suspect_sent = record.sent
+                self._suspects.accuse(record.psn, record.index, record.sent, self._excess)
                 record = lane.head()
         return size

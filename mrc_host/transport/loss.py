@@ -48,8 +48,6 @@ class Sent:
         "size",
         "stamp",
         "state",
-        "suspect",
-        "suspect_sent",
         "wqe",
     )
 
@@ -68,8 +66,6 @@ class Sent:
         self.stamp = 0  # its 16-bit timestamp
         self.attempts = 0
         self.by_order = False  # judged lost by the order on its path
-        self.suspect = -1  # path of a timed-out transmission whose guilt is not yet known
-        self.suspect_sent = 0
 
 
 class Lane:

@@ -12,10 +12,9 @@ completes requests.
 **Silence.** After about two round-trip times without a word a reliability probe goes out on each plane that has packets
 on the way; its answer shows the holes. The ACK timeout (1.024 us * 2**timeout, repeated, then doubling) marks what is
 older than it as lost. A timeout does not tell a dead path from a dead peer or a lost answer, so the path is blamed
-only once the retransmission has arrived, not when it turns out that answers were lost, and never for what was sent
-before the peer was first heard. But when all active paths of a plane have been silent, packets that were lost twice go
-on backups, which take the place of active ones. After ``retry_count`` timeouts, a whole retry interval apart, the
-queue pair fails.
+only when the peer's answers tell (``suspects``), and never for what was sent before the peer was first heard. But when
+all active paths of a plane have been silent, packets that were lost twice go on backups, which take the place of
+active ones. After ``retry_count`` timeouts, a whole retry interval apart, the queue pair fails.
 
 PSNs and message numbers are plain growing integers here (see ``wire.psn``).
 """
@@ -239,7 +238,6 @@ class Requester(Flight):
         record.offset = offset
         record.size = size
         record.attempts = 0
-        record.suspect = -1
         self._next = psn + 1
         self._stats.data_sent += 1
         return self._emit(record, wqe, plane, index, DATA, now)
@@ -402,6 +400,7 @@ class Requester(Flight):
         self._stats.acks_received += 1
         ring, ring_mask = self._ring, self._ring_mask
         rtt = 0
+        asked = 0  # when that was sent which this answers
         received = (sack.rcvd_units - self._rcvd_units) & 0xFFFFFF
         newest = received < HALF  # not overtaken by a newer SACK
         if not sack.probe:
@@ -411,16 +410,17 @@ class Requester(Flight):
             if una <= psn < self._next:
                 record = ring[psn & ring_mask]
                 if record.state == OUT and record.stamp == sack.timestamp:
-                    rtt = now - record.sent
+                    asked = record.sent
+                    rtt = now - asked
                     trip = self.round_trips[record.plane]
                     if not trip.smoothed:
                         self._host.scheduler.arm(self._qp, now + 2 * rtt + self._tail_min)
                     trip.sample(rtt)
             self._path_word(sack.entropy, sack.mark, now)
         elif (probe := self._probes.get(sack.ack_offset & 0xFFFF)) is not None:
-            plane, _index, sent = probe
+            plane, _index, asked = probe
             if not self.round_trips[plane].smoothed:
-                self.round_trips[plane].sample(now - sent)
+                self.round_trips[plane].sample(now - asked)
         acked = 0
         touched = 0
         for psn in range(una, cack + 1):
@@ -452,9 +452,10 @@ class Requester(Flight):
                 and sack.bitmap_offset <= 1
                 and self._next - cack <= sack.bitmap_offset + control.SACK_BITS
             ):
-                self._compare_counts()
-        if self._suspects or self._answers_lost:
-            self._blame(now)
+                self._compare_counts(now)
+        if self._suspects and (patience := self._patience()):
+            shown = self._suspects.shown(cack + 1, cack + sack.bitmap_offset, sack.bitmap, asked - patience)
+            self._blame(shown, now)
         if sack.probe:
             touched |= self._probe_answer(sack.ack_offset & 0xFFFF, sack.mark)
         self._alive(now, acked > 0 or sack.probe)
@@ -540,8 +541,6 @@ class Requester(Flight):
             self._una = last + 1
         self.completed_msn += count
         self._sends.complete(count)
-        self._suspects.clear()  # a transport ACK does not tell which transmission arrived
-        self._answers_lost = False
         self._alive(now, True)
         return True
 

@@ -194,11 +194,11 @@ def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
         st.sets(st.tuples(st.integers(0, planes - 1), st.integers(0, uplinks - 2)), max_size=planes * uplinks // 2)
     )
     world = World(planes=planes, uplinks=uplinks, seed=seed, faults=Faults(dead_paths=dead))
-    a, b = connect(world, size=1 << 21)
-    for i in range(8):
+    a, b = connect(world, size=1 << 20)
+    for i in range(4):
         a.write(b, 1 << 18, offset=i << 18)
     world.record = True
-    assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 8)
+    assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 4)
     assert a.buffer == b.buffer
     retired = {(e.plane, e.ev & 0x3FF) for e in path_events(a.nic) if e.new is PathState.ASSUMED_BAD}
     assert retired <= dead
@@ -207,7 +207,7 @@ def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
         if nic == 0 and len(frame) > 1000 and not frame[102 + 8] & 0x20:
             first[port] += 1
     assert max(first) - min(first) <= 2 * TransportSettings().plane_burst
-    world.run(2_000 * MS)
+    world.run(500 * MS)  # several probes of each bad path
     bad = {(p.plane, p.ev & 0x3FF) for p in a.nic.qp_paths(a.qpn) if p.state is PathState.ASSUMED_BAD}
     assert retired <= bad <= dead
 

@@ -5,6 +5,8 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet
+from tests.mrc_host.transport.test_needless import UNITS, spurious
+from tests.mrc_host.transport.test_requester import flight, warm
 from tests.mrc_host.wires import US, path_events
 
 TIMEOUT = 1024 << 8  # ns
@@ -115,3 +117,71 @@ def test_a_path_restored_after_the_loss_is_not_blamed_for_it() -> None:
     restored = [e.ev for e in path_events(end.nic) if e.new is PathState.GOOD]
     assert restored == [sent[0].ev]
     assert sent[0].psn == FIRST_OUT
+
+
+# ---- the path, or the way back? ----------------------------------------------------------------------------------
+
+
+def timed_out(count: int = 8) -> tuple[FarEnd, list[Packet], list[Packet]]:
+    """After four packets that the peer had, some of which nothing was heard until four were sent again."""
+    end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, congestion_window=1 << 20))
+    warm(end)
+    end.sack(3, units=4 * UNITS)
+    packets = flight(end, count)
+    again = [p for p in data(end.wait(2 * TIMEOUT)) if p.rtx]
+    assert again[0].psn == packets[0].psn
+    end.pass_time(30 * US)
+    return end, packets, again
+
+
+def test_a_cumulative_psn_that_moves_on_accuses_no_path_of_what_it_had_hidden() -> None:
+    """The peer had all but the first; its answers were lost, and only the SACK of the first sent again came through.
+
+    All of them were sent again meanwhile, so each might have arrived by either transmission.
+    """
+    end, packets, again = timed_out(4)
+    end.sack(7, of=again[0], units=8 * UNITS)
+    assert len(again) == 4
+    assert retired(end) == [(packets[0].ev, PathReason.TIMEOUT)], "no SACK has shown the others missing"
+    for n, packet in enumerate(again[1:], 1):
+        end.sack(7, of=packet, units=(8 + n) * UNITS)
+    assert not retired(end)
+    assert spurious(end) == 3
+
+
+def test_a_later_answer_that_shows_the_packet_missing_accuses_its_path() -> None:
+    """Of eight the first and the fifth were lost; what the second brings when it comes again shows it."""
+    end, packets, again = timed_out()
+    end.sack(3, 0b1110_1110, of=again[1], units=(4 + 6 + 1) * UNITS)
+    assert retired(end) == [(p.ev, PathReason.TIMEOUT) for p in (packets[0], packets[4])]
+
+
+def test_what_was_sent_shortly_before_the_answered_packet_is_not_accused() -> None:
+    """A SACK made before the retransmission can say nothing of packets that may have been on their way then."""
+    end, packets, _again = timed_out()
+    end.sack(3, 0b1110_0000, of=packets[7], units=(4 + 3) * UNITS)
+    assert not retired(end)
+
+
+def test_when_only_retransmissions_arrive_their_first_paths_were_to_blame() -> None:
+    end, packets, again = timed_out()
+    while len(again) < 8:
+        end.sack(3 + len(again), of=again[-1], units=(4 + len(again)) * UNITS)
+        again += [p for p in data(end.drain() + end.wait(50 * US)) if p.rtx]
+        end.pass_time(30 * US)
+    end.sack(11, of=again[-1], units=(4 + 8) * UNITS)
+    blamed = [ev for ev, reason in retired(end) if reason is PathReason.TIMEOUT]
+    assert blamed
+    assert set(blamed) <= {p.ev for p in packets}
+    assert not spurious(end)
+
+
+def test_an_overtaken_answer_accuses_nobody_when_its_duplicate_was_counted_before() -> None:
+    end, _packets, again = timed_out()
+    end.sack(11, of=again[1], units=(4 + 8 + 2) * UNITS)
+    end.sack(11, of=again[0], units=(4 + 8 + 1) * UNITS)
+    end.write(4096)
+    (packet,) = data(end.drain())
+    end.pass_time(30 * US)
+    end.sack(12, of=packet, units=(4 + 8 + 2 + 1) * UNITS)
+    assert not retired(end)
