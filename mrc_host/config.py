@@ -165,8 +165,9 @@ class TransportSettings:
 class ProtocolSettings:
     """Choices that the published material leaves open or disputes (docs/protocol.md §10).
 
-    `endpoint_op_shift` is where an endpoint response carries its operation: 2 (bits 3:2) or 4 (bits 5:4). The others
-    are described with their types.
+    `endpoint_op_shift` is where an endpoint response carries its operation: 2 (bits 3:2) or 4 (bits 5:4).
+    `service_time`: whether an endpoint response tells how long it took from the request. The others are described with
+    their types.
     """
 
     udp_port: int = 4791
@@ -174,6 +175,7 @@ class ProtocolSettings:
     dscp: Dscp = field(default_factory=Dscp)
     hop_limit: int = 64
     endpoint_op_shift: int = 2
+    service_time: bool = True
     ev_format: EvFormat = EvFormat.SRV6
     bth_order: BthOrder = BthOrder.SE_FIRST
     out_of_window: OutOfWindow = OutOfWindow.ANSWER

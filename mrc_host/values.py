@@ -270,7 +270,7 @@ class ProbeEvent:
 
     `probe_id` is what the command returned, `ev` and `plane` the path it took, `port` where the answer came in, `rtt`
     the nanoseconds from the request leaving to the answer arriving. `service_time_subtracted` tells whether the
-    responder's own time was taken off; our responder does not report any, so here it never is.
+    time that the responder says it took was taken off.
     """
 
     time: int
@@ -298,11 +298,12 @@ class PortState:
 
 @dataclass(frozen=True, slots=True)
 class DestinationInfo:
-    """A peer NIC that this one knows paths to: name, address (16 bytes), entropy values by number."""
+    """A peer NIC that this one knows paths to: name, address (16 bytes), entropy values, and the plane of each."""
 
     name: str
     address: bytes
     evs: tuple[int, ...]
+    planes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,14 @@ A tool started inside a host of a fabric knows both: the namespace's cookie is i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from pathlib import Path
 
 from experiments.errors import ExperimentError
+from topologies import addressing
 from topologies.emulation.namespaces import cookie
 from topologies.emulation.rundir import DEFAULT_ROOT, RunDirectory, existing
+from topologies.fabric import Fabric
 from topologies.loader import load_file
 
 _SHELL = "shell-"  # begins the name of a host's record
@@ -53,6 +56,24 @@ def find_agents(run: RunDirectory, hosts: tuple[str, ...] | None) -> tuple[Agent
         if not agent.path.is_socket():
             raise ExperimentError(f"The agent of {agent.host} does not run ({agent.path} is missing).")
     return agents
+
+
+def host_named(fabric: Fabric, word: str) -> str | None:
+    """The host that `word` means, by its name or by one of its addresses; None if it means none.
+
+    Mininet's prompt puts an address in the place of every host's name behind the first (``h1 ping h3``).
+    """
+    if word in fabric.nic_names:
+        return word
+    try:
+        address = IPv6Address(word)
+    except ValueError:
+        return None
+    for nic in fabric.nics:
+        kernel = (addressing.kernel_address(fabric, nic, plane) for plane in range(fabric.planes))
+        if address in (addressing.nic_address(fabric, nic), *kernel):
+            return nic.name
+    return None
 
 
 def this_host(root: Path = DEFAULT_ROOT) -> tuple[RunDirectory, str] | None:

@@ -5,18 +5,19 @@
 
 The tools themselves (`mrc_host.tools`) take the agent's socket and a meeting point. Here a host's name stands for both:
 for the agent's socket after -d, which inside a host may be left out, and anywhere else for the point at which that
-host's server waits, a socket in the fabric's run directory.
+host's server waits, a socket in the fabric's run directory. With several fabrics up, --fabric tells which is meant.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.errors import ExperimentError
-from experiments.perf.hosts import find_fabric, this_host
+from experiments.perf.hosts import find_fabric, host_named, this_host
 from mrc_host.tools import write_bw as bandwidth
 from mrc_host.tools import write_lat as latency
 from topologies.emulation.rundir import RunDirectory
@@ -44,22 +45,23 @@ def listening(path: str) -> bool:
 
 def translate(tool: str, words: Sequence[str], run: RunDirectory, here: str | None) -> list[str]:
     """Arguments of the tool itself for arguments with hosts' names; `here` is the host we are on, if any."""
-    hosts = load_file(run.fabric_file).nic_names
+    fabric = load_file(run.fabric_file)
     words = list(words)
     if not set(words).intersection(_DEVICE):
         if here is None:
             raise ExperimentError("Say whose NIC to use: -d and a host's name, as this does not run inside a host.")
         words = [_DEVICE[0], here, *words]
-    result, device, meets = [], "", bool(set(words).intersection(_PORT))
+    result, server, meets = [], None, bool(set(words).intersection(_PORT))
     for before, word in itertools.pairwise(["", *words]):
+        host = host_named(fabric, word)
         if before in _DEVICE:
-            device = word
-            result.append(str(run.host_socket(word)) if word in hosts else word)
+            server = host
+            result.append(word if host is None else str(run.host_socket(host)))
         else:
-            result.append(meeting_point(tool, run, word) if word in hosts else word)
+            result.append(word if host is None else meeting_point(tool, run, host))
             meets |= result[-1].startswith("unix:")
-    if device in hosts and not meets:
-        result += [_PORT[0], meeting_point(tool, run, device)]
+    if server is not None and not meets:
+        result += [_PORT[0], meeting_point(tool, run, server)]
     return result
 
 
@@ -68,8 +70,9 @@ def run_tool(tool: str, words: Sequence[str]) -> int:
     if set(words).intersection(_HELP):
         return TOOLS[tool](words)
     try:
-        here = this_host()
-        run, host = here if here is not None else (find_fabric(None), None)
+        name, words = _fabric(words)
+        here = this_host() if name is None else None
+        run, host = here if here is not None else (find_fabric(name), None)
         arguments = translate(tool, words, run, host)
     except ExperimentError as error:
         print(f"{tool}: {error}", *filter(None, [error.hint]), sep="\n", file=sys.stderr)
@@ -78,6 +81,14 @@ def run_tool(tool: str, words: Sequence[str]) -> int:
         print(f"{tool}: {error}", file=sys.stderr)
         return CANNOT
     return TOOLS[tool](arguments)
+
+
+def _fabric(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The name after --fabric, if it is there, and the words without it."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument("--fabric")
+    found, rest = finder.parse_known_args(words)
+    return found.fabric, rest
 
 
 def write_bw() -> int:

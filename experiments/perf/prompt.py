@@ -66,6 +66,19 @@ class PerfCommands:
         """Write_lat SOURCE DESTINATION [FLAGS]: latency of RDMA WRITE; flags as in perftest (-h)."""
         self._between_two("write_lat", line)
 
+    def do_mrc_ping(self, line: str) -> None:
+        """Mrc_ping SOURCE DESTINATION [FLAGS]: ping every path between two hosts; flags as in ping (-h)."""
+        with self._one_sentence():
+            fabric = self._world.fabric.name
+            self._run_tool([sys.executable, "-m", "experiments.perf.ping", "--fabric", fabric, *shlex.split(line)])
+
+    def complete_mrc_ping(self, text: str, *_: Any) -> list[str]:
+        """Hosts."""
+        return [name for name in self._world.fabric.nic_names if name.startswith(text)]
+
+    complete_write_bw = complete_mrc_ping
+    complete_write_lat = complete_mrc_ping
+
     def _among_all(self, test: str, line: str) -> None:
         with self._one_sentence():
             words = shlex.split(line)

@@ -164,7 +164,7 @@ local ERTH = header("ERTH", "erth.", 16, {
 local EETH = header("EETH", "eeth.", 36, {
   TYPE, NEXT, {"operation", "uint16", 0, "Operation", DEC, OPERATIONS, 0x000C},
   {"reserved3", "bytes", 2, "Reserved", 26}, {"timestamp", "uint16", 28, "Echoed transmit timestamp"},
-  {"reserved4", "bytes", 30, "Reserved", 6},
+  {"reserved4", "uint16", 30, "Reserved", HEX}, {"service_time", "uint32", 32, "Service time (ns)"},
 })
 
 mrc.fields = all_fields

@@ -391,7 +391,8 @@ class EETH(Packet):
         BitField("reserved2", 0, 2),
         StrFixedLenField("reserved3", b"\0" * 26, 26),
         ShortField("timestamp", 0),
-        StrFixedLenField("reserved4", b"\0" * 6, 6),
+        XShortField("reserved4", 0),
+        IntField("service_time", 0),
     ]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import socket
+import time
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -52,7 +53,7 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
     add("-d", "--ib-dev", required=True, metavar="SOCKET", help="socket of this host's agent")
     add("-p", "--port", default=str(DEFAULT_PORT), help="TCP port of the server, or unix:PATH (default %(default)s)")
     add("--bind", default="localhost", metavar="ADDRESS", help="where the server listens (default %(default)s)")
-    add("-s", "--size", type=int, default=size, help="bytes of a message (default %(default)s)")
+    add("-s", "--size", type=message_size, default=size, help="bytes of a message, or 64K, 8M (default %(default)s)")
     add("-a", "--all", action="store_true", help="sizes from 2 to 2^23")
     add("-n", "--iters", type=int, default=iterations, help="messages of each size (default %(default)s)")
     add("-D", "--duration", type=float, metavar="S", help="seconds for each size instead of a number of messages")
@@ -61,6 +62,15 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
     add("-m", "--mtu", type=int, default=4096, help="path MTU in bytes (default %(default)s)")
     add("-c", "--connection", choices=["MRC", "RC"], default="MRC", help="transport (default %(default)s)")
     return arguments
+
+
+def message_size(text: str) -> int:
+    """Bytes of ``65536``, ``64K`` or ``8M``, as perftest takes them."""
+    factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:].upper(), 1)
+    digits = text if factor == 1 else text[:-1]
+    if not (digits.isascii() and digits.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 65536 or 64K")
+    return int(digits) * factor
 
 
 def plan(options: argparse.Namespace) -> Plan:
@@ -113,17 +123,32 @@ class Channel:
         self._socket.close()
 
 
-def connect(peer: str, port: str) -> Channel:
-    """Reach the server."""
+def connect(peer: str, port: str, patience_s: float = 5.0) -> Channel:
+    """Reach the server. One at a UNIX socket may just have been started, so it is given `patience_s` to listen."""
+    if peer.startswith("unix:"):
+        return Channel(_connect_unix(peer[5:], time.monotonic() + patience_s))
     try:
-        if peer.startswith("unix:"):
-            sock = socket.socket(socket.AF_UNIX)
-            sock.connect(peer[5:])
-        else:
-            sock = socket.create_connection((peer, int(port)), timeout=_PATIENCE_S)
+        return Channel(socket.create_connection((peer, int(port)), timeout=_PATIENCE_S))
     except (OSError, ValueError) as error:
         raise ToolError(f"No server answers at {peer} port {port}: {error}.") from None
-    return Channel(sock)
+
+
+def _connect_unix(path: str, deadline: float) -> socket.socket:
+    while True:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(path)
+            return sock
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            sock.close()
+            if time.monotonic() >= deadline:
+                raise ToolError(
+                    f"No server answers at unix:{path}: {error.strerror}. Start the same tool there first."
+                ) from None
+            time.sleep(0.02)
+        except OSError as error:
+            sock.close()
+            raise ToolError(f"No server answers at unix:{path}: {error.strerror or error}.") from None
 
 
 def accept(port: str, bind: str = "localhost") -> Channel:

@@ -155,7 +155,9 @@ class ControlPlane:
 
     def destinations(self) -> tuple[DestinationInfo, ...]:
         """Every NIC that this one knows paths to."""
-        return tuple(DestinationInfo(p.destination.name, p.address, p.evs) for p in self._peers.values())
+        return tuple(
+            DestinationInfo(p.destination.name, p.address, p.evs, tuple(p.plane_of)) for p in self._peers.values()
+        )
 
     def _peer(self, address: bytes) -> Peer:
         known = self._peers.get(address)

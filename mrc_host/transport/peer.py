@@ -148,7 +148,7 @@ class Peer(Source):
         self._down_since = [0] * ports
         self.usable = 0
         self._answer_port = 0
-        self._responses: deque[tuple[int, int, int]] = deque()
+        self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, when it came
         self._probe_queues: list[deque[int]] = [deque() for _ in range(ports)]
         self._requests: dict[int, int] = {}  # EV probe id -> path
         self._reverse_probes: list[tuple[int, int]] = [(-1, 0)] * ports  # by plane: request id and time sent
@@ -494,7 +494,7 @@ class Peer(Source):
         if request.op == OP_PORT_STATUS_UPDATE:
             self._port_status(request_id, request.port_mask, now)
         if len(self._responses) < _MAX_RESPONSES:
-            self._responses.append((request_id, request.op, request.timestamp))
+            self._responses.append((request_id, request.op, request.timestamp, now))
             self._offer()
 
     def receive_response(self, request_id: int, response: EndpointResponse, port: int, now: int) -> bool:
@@ -509,7 +509,7 @@ class Peer(Source):
         if index < 0:
             return False
         watched = self._watched.get(index)
-        if self._pings.answered(request_id, port, now) or watched is None:
+        if self._pings.answered(request_id, port, response.service_time, now) or watched is None:
             if watched is None:
                 self.works(index)
             return True
@@ -569,9 +569,11 @@ class Peer(Source):
 
     def _answer(self, now: int) -> bytes:
         if self._responses:
-            request_id, op, stamp = self._responses.popleft()
-            shift = self._host.settings.endpoint_op_shift
-            return control.pack_endpoint_response(request_id, EndpointResponse(op, stamp), shift)
+            request_id, op, stamp, arrived = self._responses.popleft()
+            settings = self._host.settings
+            took = max(1, now - arrived) if settings.service_time else 0
+            response = EndpointResponse(op, stamp, took if took <= control.MAX_SERVICE_TIME else 0)
+            return control.pack_endpoint_response(request_id, response, settings.endpoint_op_shift)
         if self._status_ready:
             self._status_ready = False
             request = EndpointRequest(OP_PORT_STATUS_UPDATE, self._host.local_up, timestamp(now))

@@ -21,7 +21,7 @@ class _Ping:
         self.ev = ev
         self.plane = plane
         self.deadline = deadline
-        self.sent = 0
+        self.sent = -1  # not yet
 
 
 class Pings:
@@ -47,13 +47,19 @@ class Pings:
         if ping is not None:
             ping.sent = now
 
-    def answered(self, request_id: int, port: int, now: int) -> bool:
-        """An answer came in at `port`; False when it answers none of these probes."""
+    def answered(self, request_id: int, port: int, service_time: int, now: int) -> bool:
+        """An answer came in at `port`; False when it answers none of these probes.
+
+        `service_time` (ns, 0: not told) is what the responder says it took, and no part of the round trip.
+        """
         ping = self._waiting.get(request_id)
-        if ping is None or not ping.sent:
+        if ping is None or ping.sent < 0:
             return False
         del self._waiting[request_id]
-        self._host.emit(ProbeEvent(now, ping.probe_id, self._peer, ping.ev, ping.plane, port, now - ping.sent))
+        rtt = now - ping.sent
+        told = 0 < service_time <= rtt
+        rtt -= service_time if told else 0
+        self._host.emit(ProbeEvent(now, ping.probe_id, self._peer, ping.ev, ping.plane, port, rtt, told))
         return True
 
     def expire(self, now: int) -> list[int]:

@@ -42,6 +42,8 @@ OP_PORT_STATUS_UPDATE: Final = 0
 OP_EV_PROBE: Final = 1
 OP_PATH_PROBE: Final = 2  # ours (docs/protocol.md §10): never answered, counted where it arrives
 
+MAX_SERVICE_TIME: Final = 0xFFFFFFFF  # ns; what took longer is not told
+
 _CC_NSCC: Final = 0
 _CC_NACK: Final = 2
 
@@ -53,8 +55,8 @@ _probe = struct.Struct("!BBHIIHBBHHHHHH")
 _probe_body = struct.Struct("!HBBHHHHHH")
 _request = struct.Struct("!BBHIIHBBIIHH")
 _request_body = struct.Struct("!HBBIIHH")
-_response = struct.Struct("!BBHIIH26xH6x")
-_response_body = struct.Struct("!H26xH6x")
+_response = struct.Struct("!BBHIIH26xH2xI")
+_response_body = struct.Struct("!H26xH2xI")
 
 SACK_LENGTH: Final = _sack_body.size
 NACK_LENGTH: Final = _nack_body.size
@@ -112,10 +114,11 @@ class EndpointRequest(NamedTuple):
 
 
 class EndpointResponse(NamedTuple):
-    """EETH: echoes the request's operation and timestamp."""
+    """EETH: echoes the request's operation and timestamp; `service_time` in ns, 0 when it is not told (§10)."""
 
     op: int
     timestamp: int
+    service_time: int = 0
 
 
 def pack_sack(qpn: int, sack: Sack) -> bytes:
@@ -265,10 +268,11 @@ def pack_endpoint_response(request_id: int, response: EndpointResponse, op_shift
         request_id & 0xFFFF,
         (response.op & 3) << op_shift,
         response.timestamp,
+        response.service_time,
     )
 
 
 def parse_endpoint_response(buffer: bytes | memoryview, offset: int, op_shift: int = 2) -> EndpointResponse:
     """EETH at `offset`; struct.error when too short."""
-    first, timestamp = _response_body.unpack_from(buffer, offset)
-    return EndpointResponse(first >> op_shift & 3, timestamp)
+    first, timestamp, service_time = _response_body.unpack_from(buffer, offset)
+    return EndpointResponse(first >> op_shift & 3, timestamp, service_time)

@@ -16,7 +16,7 @@ DOCS = ROOT / "docs"
 PAGES = (
     "../README.md", "README.md", "start.md", "how-mrc-works-here.md", "prompt.md", "faults.md", "verbs.md",
     "p4-and-bmv2.md", "path-mapping.md", "troubleshooting.md", "scope.md", "plan.md", "experiments.md",
-    "command-line.md",
+    "command-line.md", "collectives.md",
 )  # fmt: skip
 KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "yaml", "text")
 

@@ -118,6 +118,29 @@ def test_tools_are_found_by_name_inside_hosts(world, tools):
     assert [row["size"] for row in rows(line for line in output.splitlines() if "status" not in line)] == ["4096"]
 
 
+def test_a_cut_path_is_named_by_mrc_ping(world, tools):
+    link = "t0-0:t1-1@p1"
+    quick = "-c 12 -i 0.1 -W 0.5 -q"  # a quarter of the other paths' answers come back over the cut link
+    world.cut(link)
+    try:
+        said, failed = tools.ask(f"mrc_ping h1 h3 {quick}")
+    finally:
+        world.mend(link)
+    assert failed
+    assert [line for line in said if line.startswith("never")] == [
+        "never answered: plane 1 t0-0 > t1-1 > t0-1 ev=0x00000401"
+    ]
+    assert any("48 probes sent" in line for line in said)
+    output = world.emulation.host("h1").cmd(f"mrc_ping {quick} h3; echo status $?")
+    assert "48 probes sent, 48 answered, 0.0% loss" in output
+    assert "h3's own time taken off" in output
+    assert "status 0" in output
+    assert tools.ask("mrc_ping h1 h9") == (
+        ["mrc_ping: Fabric it-perf has no host h9.", "Its hosts are h1, h2, h3, h4."],
+        True,
+    )
+
+
 @pytest.mark.parametrize("transport", ["mrc", "rc"])
 def test_a_cut_link_costs_no_byte(world, tmp_path, transport):
     out = tmp_path / "out.json"

@@ -112,7 +112,10 @@ class Wire:
 
 
 class FakeControl:
-    """The controller's side: notes what it is told; every probe is answered at once, in 1000 ns."""
+    """The controller's side: notes what it is told; every probe is answered at once, in 1000 ns.
+
+    `rtts` says otherwise: by entropy value, what comes of the next probes (ns, None: no answer); the last holds on.
+    """
 
     def __init__(self, nic: FakeNic) -> None:
         self.nic = nic
@@ -120,6 +123,7 @@ class FakeControl:
         self.windows: dict[str, CcProfile] = {}
         self.probes = 0
         self.silent = False
+        self.rtts: dict[int, list[int | None]] = {}
 
     def create_ev_profile(self, profile: EvProfile) -> int:
         check_profile(profile)
@@ -154,16 +158,20 @@ class FakeControl:
         self.probes += 1
         if ev > 0xFFFF:
             raise NotFoundError("No such path.")
-        port = None if self.silent else ev >> 10
-        rtt = None if self.silent else 1000
-        self.nic.events.append(ProbeEvent(now, self.probes, peer, ev, ev >> 10, port, rtt))
+        planned = self.rtts.get(ev, [None if self.silent else 1000])
+        rtt = planned[0] if len(planned) == 1 else planned.pop(0)
+        port = None if rtt is None else ev >> 10
+        self.nic.events.append(ProbeEvent(now, self.probes, peer, ev, ev >> 10, port, rtt, rtt is not None))
         return self.probes
 
     def port_states(self, peer: bytes | None = None) -> tuple[PortState, ...]:
         return (PortState(0, True, peer is None, 7), PortState(1, False, peer is None))
 
     def destinations(self) -> tuple[DestinationInfo, ...]:
-        return tuple(DestinationInfo(d.name, d.address, d.evs) for d in self.nic.config.destinations)
+        return tuple(
+            DestinationInfo(d.name, d.address, d.evs, tuple(ev >> 10 for ev in d.evs))
+            for d in self.nic.config.destinations
+        )
 
 
 class FakeNic:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import ExperimentError
-from experiments.perf.hosts import find_agents, find_fabric, this_host
+from experiments.perf.hosts import find_agents, find_fabric, host_named, this_host
+from topologies.addressing import kernel_address, nic_address
 from topologies.clos import multi_plane_clos
 from topologies.emulation.namespaces import cookie
 from topologies.emulation.rundir import RunDirectory
@@ -53,6 +54,16 @@ def test_of_several_fabrics_one_must_be_chosen(up, tmp_path):
     assert "one, two" in error.value.hint
     with pytest.raises(ExperimentError, match="three is not up"):
         find_fabric("three", tmp_path)
+
+
+def test_a_host_is_known_by_its_name_and_its_addresses():
+    fabric = multi_plane_clos("one", planes=2, t0=2, t1=2, hosts=4)
+    h3 = fabric.nic("h3")
+    addresses = [nic_address(fabric, h3), kernel_address(fabric, h3, 0), kernel_address(fabric, h3, 1)]
+    for word in ("h3", *map(str, addresses)):
+        assert host_named(fabric, word) == "h3"
+    for word in ("h9", "fd00::1", "10.0.0.1", "-n", "64K"):
+        assert host_named(fabric, word) is None
 
 
 def test_agents_are_those_of_all_hosts_or_of_the_named_in_that_order(up):

@@ -4,6 +4,7 @@ import pytest
 
 from experiments.errors import ExperimentError
 from experiments.perf import perftest
+from experiments.perf.hosts import find_fabric
 from tests.experiments.perf.test_hosts import up
 
 __all__ = ["up"]
@@ -19,6 +20,7 @@ __all__ = ["up"]
         (None, "--ib-dev h3 -q 2", "--ib-dev RUN/h3.sock -q 2 -p unix:RUN/h3.write_bw"),
         (None, "-d /x/h1.sock -p unix:/tmp/x", "-d /x/h1.sock -p unix:/tmp/x"),
         (None, "-d /x/h1.sock", "-d /x/h1.sock"),
+        ("h1", "fd00:6d:7263:1:1::1 -n 5", "-d RUN/h1.sock unix:RUN/h3.write_bw -n 5"),
         ("h1", "-p 12345", "-d RUN/h1.sock -p 12345"),
         ("h1", "unix:/tmp/meet", "-d RUN/h1.sock unix:/tmp/meet"),
         ("h1", "127.0.0.1 -p 99", "-d RUN/h1.sock 127.0.0.1 -p 99"),
@@ -32,6 +34,15 @@ def test_hosts_names_stand_for_sockets(up, here, words, result):
 def test_outside_a_host_the_nic_must_be_named(up):
     with pytest.raises(ExperimentError, match="whose NIC"):
         perftest.translate("write_lat", ["h3"], up("one"), None)
+
+
+def test_of_several_fabrics_one_is_chosen(up, monkeypatch, tmp_path):
+    up("one")
+    two, asked = up("two"), []
+    monkeypatch.setattr(perftest, "find_fabric", lambda name: find_fabric(name, tmp_path))
+    monkeypatch.setitem(perftest.TOOLS, "write_bw", lambda words: asked.extend(words) or 0)
+    assert perftest.run_tool("write_bw", ["-d", "h1", "--fabric", "two", "h3"]) == 0
+    assert asked == ["-d", f"{two.path}/h1.sock", f"unix:{two.path}/h3.write_bw"]
 
 
 def test_what_cannot_be_started_is_one_sentence(monkeypatch, capsys, tmp_path):

@@ -3,6 +3,7 @@ import pytest
 pytest.importorskip("mininet")
 
 from experiments.cli.prompt import Prompt
+from experiments.perf import ping
 from experiments.perf.__main__ import TESTS
 from experiments.perf.perftest import TOOLS
 from experiments.perf.prompt import PerfCommands
@@ -14,5 +15,5 @@ def test_the_commands_and_the_prompt_do_not_stand_in_each_others_way():
 
 
 def test_every_tool_is_a_command_with_help():
-    for name in (*TESTS, *TOOLS):
+    for name in (*TESTS, *TOOLS, ping.NAME):
         assert name in getattr(PerfCommands, f"do_{name}").__doc__.lower()

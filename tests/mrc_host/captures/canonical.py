@@ -110,7 +110,10 @@ def _control_fields(body: bytes, opcode: int) -> dict[str, int]:
         }  # fmt: skip
     if opcode == mrc.ENDPOINT_RESPONSE:
         response = control.parse_endpoint_response(body, at)
-        return {"eeth.operation": response.op, "eeth.timestamp": response.timestamp}
+        return {
+            "eeth.operation": response.op, "eeth.timestamp": response.timestamp,
+            "eeth.service_time": response.service_time,
+        }  # fmt: skip
     assert opcode == mrc.TRANSPORT_ACK, hex(opcode)
     syndrome_msn = headers.aeth.unpack_from(body, 0)[5]
     return {"aeth.syndrome": syndrome_msn >> 24, "aeth.msn": syndrome_msn & 0xFFFFFF}

@@ -126,7 +126,7 @@ def endpoint() -> Iterator[Step]:
     yield Step(bytes(srv6(down, EV_B)), "PORT_STATUS_UPDATE: port 0 is down, port 1 usable")
     yield Step(control(response(0x3001, 0, time=0x800), EV_B), "Its response")
     yield Step(bytes(srv6(request(0x3002, 1, time=0x801), EV_C)), "EV_PROBE")
-    yield Step(control(response(0x3002, 1, time=0x801), EV_C), "Its response")
+    yield Step(control(response(0x3002, 1, time=0x801, service_time=2_500), EV_C), "Its response, after 2.5 us")
 
 
 def modes() -> Iterator[Step]:

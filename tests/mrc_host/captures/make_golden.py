@@ -168,8 +168,8 @@ def request(request_id: int, operation: int, *, port_mask: int = 0, time: int = 
     return MrcBTH(opcode=mrc.ENDPOINT_REQUEST, dest_qp=mrc.ENDPOINT_QPN, psn=request_id) / erth
 
 
-def response(request_id: int, operation: int, *, time: int = 0) -> Packet:
-    eeth = EETH(operation=operation, timestamp=time)
+def response(request_id: int, operation: int, *, time: int = 0, service_time: int = 0) -> Packet:
+    eeth = EETH(operation=operation, timestamp=time, service_time=service_time)
     return MrcBTH(opcode=mrc.ENDPOINT_RESPONSE, dest_qp=mrc.ENDPOINT_QPN, psn=request_id) / eeth
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import socket
 import threading
@@ -89,7 +90,11 @@ def test_percentiles() -> None:
 
 
 @pytest.mark.parametrize("tool", [write_bw.main, write_lat.main])
-def test_nobody_there_is_one_sentence(tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_there_is_one_sentence(
+    tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (write_bw, write_lat):
+        monkeypatch.setattr(module, "connect", functools.partial(connect, patience_s=0))
     assert tool(["-d", "x", f"unix:{tmp_path}/none"]) == 1
     assert "No server answers at unix:" in capsys.readouterr().err
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import PathReason, PathState, PortEvent
+from mrc_host.nic import Nic
+from mrc_host.values import PathReason, PathState, PortEvent, ProbeEvent
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest, EndpointResponse
 from tests.mrc_host.transport.far_end import FarEnd, Packet
@@ -218,6 +219,36 @@ def test_many_queue_pairs_with_the_same_bad_path_share_its_probes() -> None:
         answer(end, probe)
     assert len(path_events(end.nic)) == 51
     assert not peer._watched
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_an_answer_tells_how_long_it_took(tells: bool) -> None:
+    end = FarEnd()
+    if not tells:
+        config = end.nic.config
+        end.nic = Nic(replace(config, settings=replace(config.settings, service_time=False)), seed=3)
+    else:
+        quiet(end)
+    request = EndpointRequest(control.OP_EV_PROBE, 0, 0x77)
+    end.send(control.pack_endpoint_request(9, request), dscp=46, ecn=0)
+    end.now += 3 * MS  # our ports were busy
+    (packet,) = (p for p in end.wait(0) if p.opcode == opcodes.ENDPOINT_RESPONSE)
+    response = control.parse_endpoint_response(packet.body, 12)
+    assert response == EndpointResponse(control.OP_EV_PROBE, 0x77, 3 * MS if tells else 0)
+
+
+@pytest.mark.parametrize(("told", "rtt"), [(0, 9 * MS), (2 * MS, 7 * MS), (9 * MS, 0), (9 * MS + 1, 9 * MS)])
+def test_the_time_the_responder_took_is_no_part_of_a_round_trip(told: int, rtt: int) -> None:
+    end = FarEnd()
+    quiet(end)
+    peer = next(iter(end.nic._peers.values()))
+    end.nic.control.probe(peer.address, peer.evs[0], end.now)
+    (probe,) = requests(end.wait(0), control.OP_EV_PROBE)
+    end.now += 9 * MS
+    end.send(control.pack_endpoint_response(probe.psn, EndpointResponse(control.OP_EV_PROBE, 0, told)), dscp=46, ecn=0)
+    (event,) = [event for event in end.nic.async_events() if isinstance(event, ProbeEvent)]
+    assert event.rtt == rtt
+    assert event.service_time_subtracted == (0 < told <= 9 * MS), "a time longer than the whole is nonsense"
 
 
 def test_probes_of_many_bad_paths_are_spread_out() -> None:

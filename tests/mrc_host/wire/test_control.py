@@ -68,3 +68,10 @@ def test_endpoint_response_op_position_is_a_setting(shift: int) -> None:
     assert int.from_bytes(packed[12:14], "big") == 1 << shift
     assert packed[12 + 28 : 12 + 30] == b"\xbe\xef"
     assert control.parse_endpoint_response(packed, 12, shift) == EndpointResponse(1, 0xBEEF)
+
+
+@given(st.builds(EndpointResponse, st.integers(0, 3), u16, u32))
+def test_endpoint_response_round_trip(response: EndpointResponse) -> None:
+    packed = control.pack_endpoint_response(7, response)
+    assert control.parse_endpoint_response(packed, 12) == response
+    assert int.from_bytes(packed[12 + 32 : 12 + 36], "big") == response.service_time

@@ -1,0 +1,260 @@
+"""Ping every path to a NIC, in the manner of ping.
+
+    python -m mrc_host.tools.mrc_ping -d /run/mrc/demo/h1.sock h3
+
+Where ping asks a kernel over whatever way its packets happen to take, this asks the far NIC over each path by itself,
+by endpoint probes (docs/protocol.md §11.5). It needs no queue pair, and the paths' states do not matter. The exit
+status is 0 when every path answered, 1 when one never did, and 2 when it could not be tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from ipaddress import IPv6Address
+from typing import Any
+
+from mrc_host import verbs
+from mrc_host.errors import MrcError
+from mrc_host.tools.pinging import PathTally, Pinger, PingPlan, round_trips
+from mrc_host.tools.session import ToolError
+from mrc_host.values import DestinationInfo, ProbeEvent
+
+EVERY_PATH, A_PATH_IS_DEAD, CANNOT = 0, 1, 2
+Ways = Mapping[int, Sequence[str]]  # by entropy value: the switches on the way
+Say = Callable[[str], None]
+
+
+def parser(prog: str = "python -m mrc_host.tools.mrc_ping") -> argparse.ArgumentParser:
+    """The flags, which are ping's where ping has them."""
+    arguments = argparse.ArgumentParser(
+        prog=prog,
+        description="Ping every path to a host's NIC.",
+        epilog="Exit status: 0 every path answered, 1 one never did, 2 it could not be tried.",
+    )
+    add = arguments.add_argument
+    add("hosts", nargs="+", metavar="HOST", help="the host to ping, by name or address; before it perhaps where from")
+    add("-d", "--ib-dev", metavar="SOCKET", help="socket of this host's agent")
+    add("-c", "--count", type=_positive, help="probes on each path (default: until interrupted)")
+    add("-i", "--interval", type=_seconds, default=1.0, help="seconds between probes of a path (default 1)")
+    add("-W", "--timeout", type=_seconds, default=1.0, help="seconds to wait for an answer (default 1, at most 60)")
+    add("-w", "--deadline", type=_seconds, metavar="S", help="end after so many seconds, whatever is on the way")
+    add("-q", "--quiet", action="store_true", help="print only the summary")
+    add("--ev", type=_entropy, action="append", metavar="EV", help="only the path with this entropy value; repeatable")
+    add("--plane", type=_natural, action="append", metavar="N", help="only the paths of this plane; repeatable")
+    add("--json", action="store_true", help="print the summary as one JSON object, and nothing else")
+    return arguments
+
+
+def ping(options: argparse.Namespace, device: str, destination: str, say: Say, ways: Ways | None = None) -> int:
+    """Ping from the NIC with the agent's socket `device`; returns the exit status. Raises MrcError.
+
+    `ways` names the switches of each path, where they are known.
+    """
+    talks = not (options.quiet or options.json)
+    with verbs.open_controller(device) as controller:
+        target = _find(controller, destination)
+        plan = _plan(options, target)
+        view = _View(target, ways or {}, say)
+        pinger = Pinger(controller, target, plan, view.result if talks else None)
+        if not options.json:
+            paths, planes = _number(len(plan.evs), "path"), _number(len({t.plane for t in pinger.tallies}), "plane")
+            say(f"MRC_PING {target.name} ({IPv6Address(target.address)}): {paths} in {planes}")
+        took = asyncio.run(_until_interrupted(pinger))
+        down = [state.port for state in controller.ports() if not state.up]
+    if options.json:
+        say(json.dumps(view.as_json(pinger.tallies, took)))
+    else:
+        view.summary(pinger.tallies, took, down)
+    return A_PATH_IS_DEAD if any(not tally.answered for tally in pinger.tallies) else EVERY_PATH
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line entry; returns the exit status."""
+    flags = parser()
+    options = flags.parse_intermixed_args(arguments)
+    if options.ib_dev is None or len(options.hosts) != 1:
+        flags.error("say -d SOCKET and one destination")
+    try:
+        return ping(options, options.ib_dev, options.hosts[0], lambda text: print(text, flush=True))
+    except MrcError as error:
+        print(f"mrc_ping: {error}", file=sys.stderr)
+        return CANNOT
+
+
+def _find(controller: verbs.Controller, destination: str) -> DestinationInfo:
+    """The NIC of that name or address; NotFoundError."""
+    with suppress(ValueError):
+        address = IPv6Address(destination).packed
+        for known in controller.destinations():
+            if known.address == address:
+                return known
+    return controller.destination(destination)
+
+
+def _plan(options: argparse.Namespace, target: DestinationInfo) -> PingPlan:
+    paths = list(zip(target.evs, target.planes, strict=True))
+    for ev in options.ev or ():
+        if ev not in target.evs:
+            raise ToolError(f"No path to {target.name} has the entropy value {ev:#x}: see the table without --ev.")
+    for plane in options.plane or ():
+        if plane not in target.planes:
+            raise ToolError(f"No path to {target.name} is in plane {plane}: there are {sorted(set(target.planes))}.")
+    chosen = sorted(
+        (plane, ev)
+        for ev, plane in paths
+        if (not options.ev or ev in options.ev) and (not options.plane or plane in options.plane)
+    )
+    if not chosen:
+        raise ToolError("No path has both that entropy value and that plane.")
+    if options.timeout > 60:
+        raise ToolError("An answer is waited for at most 60 seconds (-W).")
+    return PingPlan(tuple(ev for _, ev in chosen), options.count, options.interval, options.timeout, options.deadline)
+
+
+async def _until_interrupted(pinger: Pinger) -> float:
+    """Seconds that it took; Ctrl-C and SIGTERM end it early, and are no error, as with ping."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    task = asyncio.ensure_future(pinger.run())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(ValueError, RuntimeError):  # not the main thread
+            loop.add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+    return loop.time() - start
+
+
+class _View:
+    """What is printed."""
+
+    def __init__(self, target: DestinationInfo, ways: Ways, say: Say) -> None:
+        self._target = target
+        self._ways = ways
+        self._say = say
+
+    def result(self, number: int, tally: PathTally, event: ProbeEvent) -> None:
+        """One probe came back or was given up."""
+        outcome = "no answer" if event.rtt is None else f"time={event.rtt / 1e6:.3f} ms"
+        self._say(f"{self._target.name}: {self._name(tally)} seq={number} {outcome}")
+
+    def summary(self, tallies: Sequence[PathTally], took: float, down: Sequence[int]) -> None:
+        """The table of paths, the totals, and which paths are dead."""
+        say = self._say
+        say(f"\n--- {self._target.name} mrc_ping statistics ---")
+        ways = {tally.ev: self._way(tally) for tally in tallies}
+        width = max(3, *map(len, ways.values()))
+        say(
+            f"plane  {'EV':<10}  {'way':<{width}}  {'sent':>6}  {'answered':>8}  {'loss':>6}  rtt min/avg/max/mdev (ms)"
+        )
+        for tally in tallies:
+            say(
+                f"{tally.plane:>5}  0x{tally.ev:08x}  {ways[tally.ev]:<{width}}  {tally.sent:>6}  {tally.answered:>8}"
+                f"  {tally.loss:>6.1%}  {_milliseconds(tally.rtts)}"
+            )
+        sent, answered = (sum(getattr(tally, name) for tally in tallies) for name in ("sent", "answered"))
+        loss = 1 - answered / sent if sent else 0.0
+        say(f"{sent} probes sent, {answered} answered, {loss:.1%} loss, time {took * 1000:.0f} ms")
+        times = [rtt for tally in tallies for rtt in tally.rtts]
+        if times:
+            known = all(tally.service_time_known for tally in tallies)
+            say(
+                f"rtt min/avg/max/mdev = {_milliseconds(times)} ms,"
+                f" {self._target.name}'s own time {'taken off' if known else 'included'}"
+            )
+        for port in down:
+            say(f"our port of plane {port} has no link")
+        for tally in tallies:
+            if tally.sent and not tally.answered:
+                say(f"never answered: {self._name(tally)}")
+        if any(0 < tally.answered < tally.sent for tally in tallies):
+            say(
+                f"where some were answered, the others may be answers lost: {self._target.name} chooses their ways back"
+            )
+
+    def as_json(self, tallies: Sequence[PathTally], took: float) -> dict[str, Any]:
+        """The summary as a JSON value; times in nanoseconds, loss from 0 to 1."""
+        return {
+            "destination": self._target.name,
+            "address": str(IPv6Address(self._target.address)),
+            "seconds": round(took, 6),
+            "paths": [
+                {
+                    "plane": tally.plane,
+                    "ev": tally.ev,
+                    "way": list(self._ways.get(tally.ev, ())),
+                    "sent": tally.sent,
+                    "answered": tally.answered,
+                    "loss": tally.loss,
+                    "rtt_ns": _as_json(tally.rtts),
+                    "service_time_subtracted": bool(tally.rtts) and tally.service_time_known,
+                }
+                for tally in tallies
+            ],
+        }
+
+    def _way(self, tally: PathTally) -> str:
+        names = [name.partition("@")[0] for name in self._ways.get(tally.ev, ())]  # the plane has a column
+        return " > ".join(names) or "-"
+
+    def _name(self, tally: PathTally) -> str:
+        way = f" {self._way(tally)}" if tally.ev in self._ways else ""
+        return f"plane {tally.plane}{way} ev=0x{tally.ev:08x}"
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def _milliseconds(times: list[int]) -> str:
+    figures = round_trips(times)
+    if figures is None:
+        return "-"
+    values = (figures.minimum, figures.average, figures.maximum, figures.mdev)
+    return "/".join(f"{value / 1e6:.3f}" for value in values)
+
+
+def _as_json(times: list[int]) -> dict[str, float] | None:
+    figures = round_trips(times)
+    if figures is None:
+        return None
+    return {"min": figures.minimum, "avg": figures.average, "max": figures.maximum, "mdev": figures.mdev}
+
+
+def _natural(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    value = _natural(text)
+    if not value:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.001 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.001 on")
+    return value
+
+
+def _entropy(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an entropy value such as 0x401") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
