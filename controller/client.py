@@ -216,14 +216,21 @@ class ControllerClient:
         return self._set_denied(host, peer, evs, denied=False)
 
     @contextlib.contextmanager
-    def events(self) -> Iterator[Iterator[Event]]:
-        """Everything that happens from now on, the first being that the subscription holds; leave to end it."""
-        stream = self._stub.WatchEvents(pb.WatchEventsRequest(), metadata=self._metadata)
+    def events(self, *, timeout_s: float | None = None) -> Iterator[Iterator[Event]]:
+        """Everything that happens from now on, the first being that the subscription holds; leave to end it.
+
+        With `timeout_s` it ends by itself after that time.
+        """
+        stream = self._stub.WatchEvents(pb.WatchEventsRequest(), metadata=self._metadata, timeout=timeout_s)
 
         def read() -> Iterator[Event]:
             with self._sentences():
-                for message in stream:
-                    yield messages.unpack(message, Event)
+                try:
+                    for message in stream:
+                        yield messages.unpack(message, Event)
+                except grpc.RpcError as error:
+                    if timeout_s is None or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                        raise
 
         try:
             yield read()

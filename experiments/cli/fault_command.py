@@ -10,7 +10,7 @@
         ... [at +TIME] [for TIME] [owner NAME]   fault h1@p0 down at +2s for 500ms
     fault LINK up
     fault list [all]
-    fault clear ID...|all|owner NAME
+    fault clear ID...|all|owner NAME|link NAME
 
 Names may be patterns. A fault stays until it is cleared, its time is over, or its owner's lease ends.
 """
@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic_ns
 
 from controller.client import ControllerClient
 from controller.values import Event, FaultRecord
+from experiments.cli.fault_completion import LINK_VERBS, SWITCH_VERBS
 from experiments.errors import ExperimentError
 from experiments.files.quantities import parse_rate, parse_time, show_rate, show_time
 from topologies.fault_kinds import (
@@ -42,7 +43,7 @@ from topologies.fault_kinds import (
     kind_of,
 )
 
-VERBS = ("down", "up", "loss", "corrupt", "rate", "delay", "flap", "silent", "dead")
+VERBS = (*LINK_VERBS, *SWITCH_VERBS)
 _EXAMPLES = "fault t0-0:t1-2@p1 down, ... loss 1%, fault t1-0@p1 silent, fault path 0x402, fault list, fault clear all"
 _LONGEST_NS = 1 << 62
 
@@ -65,8 +66,7 @@ def carry_out(controller: ControllerClient, words: Sequence[str]) -> str:
     if first == "clear":
         return clear(controller, more)
     if len(more) == 1 and more[0] == "up":
-        links = controller.link_up(first).links
-        return f"up: {', '.join(links)}" if links else "nothing was down"
+        return take_up(controller, first)
     return describe(add(controller, parse(words[1:] if first == "add" else words)))
 
 
@@ -82,10 +82,19 @@ def show_list(controller: ControllerClient, more: Sequence[str]) -> str:
     return "\n".join(map(describe, controller.faults(cleared=bool(more)))) or "no faults"
 
 
+def take_up(controller: ControllerClient, link: str) -> str:
+    """Clear all faults on links and take them up, whatever took them down."""
+    cleared = controller.link_up(link)
+    parts = [f"up: {', '.join(cleared.links)}"] if cleared.links else []
+    parts += [f"cleared: {', '.join(fault.id for fault in cleared.faults)}"] if cleared.faults else []
+    return "; ".join(parts) or "nothing was down"
+
+
 def clear(controller: ControllerClient, which: Sequence[str]) -> str:
-    """Clear faults by id, those of an owner, or all."""
-    if not which or (which[0] in ("all", "owner") and len(which) != 1 + (which[0] == "owner")):
-        raise ExperimentError("use it like this: fault clear f1, fault clear all, fault clear owner NAME")
+    """Clear faults by id, those of an owner, those on links, or all."""
+    check_clear(which)
+    if which[0] == "link":
+        return take_up(controller, which[1])
     if which[0] == "all":
         cleared = controller.clear_all().faults
     elif which[0] == "owner":
@@ -93,6 +102,25 @@ def clear(controller: ControllerClient, which: Sequence[str]) -> str:
     else:
         cleared = tuple(fault for name in which for fault in controller.clear(name).faults)
     return f"cleared: {', '.join(fault.id for fault in cleared)}" if cleared else "there was no fault"
+
+
+def check_clear(which: Sequence[str]) -> None:
+    """ExperimentError if the words do not say what to clear."""
+    lengths = {"all": 1, "owner": 2, "link": 2}
+    if not which or len(which) != lengths.get(which[0], len(which)):
+        raise ExperimentError(
+            "use it like this: fault clear f1, fault clear all, fault clear owner NAME, fault clear link h1@p0"
+        )
+
+
+def of_owner(order: Order, owner: str) -> Order:
+    """The same fault, somebody's."""
+    return replace(order, owner=owner)
+
+
+def parse_duration(text: str) -> int:
+    """A time in ns out of text such as ``60s``; ExperimentError if it is none."""
+    return _time(text)
 
 
 # Words to a fault

@@ -13,6 +13,7 @@ from experiments.cli.compare import compare
 from experiments.cli.completion import completion
 from experiments.cli.demo import demo
 from experiments.cli.doctor import doctor
+from experiments.cli.fault import fault
 from experiments.cli.map_command import path_map
 from experiments.cli.paper import paper
 from experiments.cli.plan import plan
@@ -54,6 +55,7 @@ for command in (
     up,
     down,
     shell,
+    fault,
     path_map,
     run_experiment,
     sweep,

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from controller.errors import ControllerError
 from experiments.cli import fault_command, map_command
+from experiments.cli.fault_completion import next_words
 from experiments.emulation import EmulatedWorld
 from experiments.errors import ExperimentError
 from experiments.perf.prompt import PerfCommands
@@ -82,10 +83,11 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     def do_fault(self, line: str) -> None:
         """Make a fault, list them or clear them; names may be patterns.
 
-        fault LINK down|up | fault LINK loss|corrupt PERCENT [TOWARDS] | fault SWITCH silent
-        fault path EV [PERCENT [FROM [TO]]] | fault list | fault clear ID|all
+        fault LINK down|loss|corrupt|rate|delay ... [TOWARDS] | fault LINK flap PERIOD [DUTY] [random [SEED]]
+        fault SWITCH silent|dead | fault path EV [SHARE [FROM [TO]]]; behind each: [at +TIME] [for TIME] [owner NAME]
+        fault LINK up | fault list [all] | fault clear ID...|all|owner NAME|link NAME
         """
-        self._guarded(self._fault, line, "fault t0-0:t1-2@p1 down", 1, 5)
+        self._guarded(self._fault, line, "fault t0-0:t1-2@p1 down", 1, 100)
 
     def do_map(self, line: str) -> None:
         """Show which links and switches lose packets, as the hosts' probes tell.
@@ -184,15 +186,11 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     complete_qps = complete_write
 
     def complete_fault(self, text: str, line: str, begin: int, _end: int) -> list[str]:
-        """Links and switches, then what can be done to them."""
+        """Links and switches, what can be done to them, and so on to the end of the line."""
         # readline takes ':' and '@' for word boundaries, so what it completes is only the end of the link's name
-        words = line[:begin].split()
-        if len(words) > 1 and line[begin - 1 : begin].isspace():
-            return [word for word in fault_command.VERBS if word.startswith(text)]
-        typed = words[1] if len(words) > 1 else ""
-        fabric = self._world.fabric
-        names = [link.name for link in fabric.links] + [switch.name for switch in fabric.switches]
-        names += ["path", "list", "clear"]
+        words = line[:begin].split()[1:]
+        typed = "" if not words or line[begin - 1 : begin].isspace() else words.pop()
+        names = next_words(self._world.fabric, words)
         return [name[len(typed) :] for name in names if name.startswith(typed + text)]
 
     # Means

@@ -47,6 +47,7 @@ class Controller:
     ("words", "asked", "told"),
     [
         (f"{LINK} up", ("link_up", LINK), f"up: {LINK}"),
+        (f"clear link {LINK}", ("link_up", LINK), f"up: {LINK}; cleared: f1"),
         ("list", ("faults", False), f"fault f1: {LINK} down"),
         ("list all", ("faults", True), f"fault f1: {LINK} down"),
         ("clear f1", ("clear", "f1"), "cleared: f1"),
@@ -115,6 +116,8 @@ def test_words_become_faults(words: str, fault: Fault) -> None:
         ("list some", "fault list all"),
         ("clear", "fault clear owner NAME"),
         ("clear owner", "fault clear owner NAME"),
+        ("clear link", "fault clear link h1@p0"),
+        ("clear link h1@p0 h2@p0", "fault clear link h1@p0"),
         (f"{LINK} loss 1% h1 h2", "'h2' is one word too many"),
         ("path x", "an entropy value is a number"),
         ("path -1", "has 32 bits"),

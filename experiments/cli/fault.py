@@ -1,0 +1,164 @@
+"""``mrc fault``: faults of a fabric that is up, by name, or of one whose controller listens on the network.
+
+The words are those of the prompt's `fault` (:mod:`experiments.cli.fault_command`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from experiments.cli import fault_command
+from experiments.cli.fault_completion import next_words
+from experiments.errors import ExperimentError
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_PATH = click.Path(path_type=Path)
+
+
+class _Words(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one
+    """Words of `fault`, completed with the names of the fabric."""
+
+    name = "words"
+
+    def __init__(self, *before: str) -> None:
+        self._before = before
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """What may come next."""
+        from topologies import loader
+        from topologies.emulation.rundir import RunDirectory
+        from topologies.errors import FabricError
+
+        given = tuple(ctx.params.get(param.name or "") or ())
+        try:
+            fabric = loader.load_file(RunDirectory(ctx.params.get("name") or "demo").fabric_file)
+        except (FabricError, OSError):
+            return []
+        return [CompletionItem(w) for w in next_words(fabric, (*self._before, *given)) if w.startswith(incomplete)]
+
+
+def _complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    from topologies.emulation import rundir
+
+    return [name for name in rundir.existing() if name.startswith(incomplete)]
+
+
+def _of_a_fabric(function: _F) -> _F:
+    for option in (
+        click.option("--tls-ca", type=_PATH, help="Certificate (PEM) that vouches for the controller: turns TLS on."),
+        click.option("--token-file", type=_PATH, help="File with the token that the controller was started with."),
+        click.option("--address", default="", help="Where its controller listens, host:port or a socket's path."),
+        click.option(
+            "--fabric", "name", default="demo", show_default=True, shell_complete=_complete_names,
+            help="Name of a fabric that is up here.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@click.group(epilog="Example: sudo mrc fault add t0-0:t1-2@p1 loss 1%")
+def fault() -> None:
+    """Make faults in a fabric that is up, list them, clear them, and watch what happens.
+
+    Links and switches are named as in 't0-0:t1-2@p1', 'h4@p1' and 't1-0@p0', or by patterns as in 't0-*:t1-0@p0'.
+    """
+
+
+@fault.command(epilog="Example: sudo mrc fault add h1@p0 flap 2s 25% random 7 at +1s for 30s --fabric lab")
+@click.argument("words", nargs=-1, required=True, type=_Words("add"))
+@click.option("--hold", is_flag=True, help="Stay until interrupted, and then clear it: also if this process is killed.")
+@_of_a_fabric
+def add(words: Sequence[str], hold: bool, **where: Any) -> None:
+    """Make a fault.
+
+    \b
+    LINK down [TOWARDS]                         both ends lose their carrier
+    LINK loss|corrupt SHARE [TOWARDS]           1%, 0.01
+    LINK rate RATE [TOWARDS]                    2M
+    LINK delay TIME [TOWARDS]                   5ms
+    LINK flap PERIOD [DUTY] [random [SEED]]     down for DUTY (50%) of each PERIOD
+    SWITCH silent|dead
+    path EV [SHARE [FROM [TO]]]                 one entropy value
+    ... [at +TIME] [for TIME] [owner NAME]
+    """  # noqa: D301 - click wants the character
+    try:
+        order = fault_command.parse(list(words))
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
+    with _controller(**where) as controller:
+        if not hold:
+            click.echo(fault_command.describe(fault_command.add(controller, order)))
+            return
+        owner = order.owner or f"mrc-fault-{os.getpid()}"
+        with controller.lease(owner):
+            click.echo(fault_command.describe(fault_command.add(controller, fault_command.of_owner(order, owner))))
+            click.echo("held; Ctrl-C clears it", err=True)
+            while True:
+                time.sleep(3600)
+
+
+@fault.command(name="list", epilog="Example: sudo mrc fault list --all --fabric lab")
+@click.option("--all", "cleared", is_flag=True, help="Also those that have been cleared, as far as remembered.")
+@_of_a_fabric
+def list_faults(cleared: bool, **where: Any) -> None:
+    """List faults, those that have not begun yet as well."""
+    with _controller(**where) as controller:
+        click.echo(fault_command.show_list(controller, ["all"] if cleared else []))
+
+
+@fault.command(epilog="Example: sudo mrc fault clear f1 f2, or mrc fault clear all, or mrc fault clear link h1@p0")
+@click.argument("which", nargs=-1, required=True, type=_Words("clear"))
+@_of_a_fabric
+def clear(which: Sequence[str], **where: Any) -> None:
+    """Clear faults: some by id, 'all', those of 'owner NAME', or all on a 'link NAME', which also takes it up."""
+    try:
+        fault_command.check_clear(which)
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
+    with _controller(**where) as controller:
+        click.echo(fault_command.clear(controller, which))
+
+
+@fault.command(epilog="Example: sudo mrc fault watch --for 60s")
+@click.option("--for", "duration", default="", help="How long, as in 60s.  [default: until interrupted]")
+@_of_a_fabric
+def watch(duration: str, **where: Any) -> None:
+    """Print what happens: faults, links that go down and up, switches lost and returned, entries repaired."""
+    try:
+        seconds = fault_command.parse_duration(duration) / 1e9 if duration else None
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
+    with _controller(**where) as controller, controller.events(timeout_s=seconds) as events:
+        for event in events:
+            click.echo(fault_command.describe_event(event))
+
+
+def _controller(name: str, address: str, token_file: Path | None, tls_ca: Path | None) -> Any:
+    """A client of the controller that the options mean; ExperimentError, one sentence, if there is none."""
+    from controller.client import ControllerClient
+    from topologies.emulation.attach import up_now
+    from topologies.emulation.rundir import RunDirectory
+
+    token = "" if token_file is None else _token(token_file)
+    if address:
+        return ControllerClient(address, token=token, tls_ca=tls_ca)
+    socket = RunDirectory(name).controller_socket
+    if not socket.exists():
+        raise ExperimentError(f"no fabric {name} is up here", f"Now {up_now()}; 'sudo mrc up' brings one up.")
+    if not os.access(socket, os.W_OK):
+        raise ExperimentError(f"fabric {name} belongs to another user", "Run the same command with sudo.")
+    return ControllerClient(socket, token=token)
+
+
+def _token(file: Path) -> str:
+    from controller.listening import read_token
+
+    return read_token(file)
