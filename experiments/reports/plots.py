@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter
 
 from experiments.files.model import Case, Expectation
 from experiments.files.quantities import show_time
+from experiments.running.lines import in_words
 from experiments.running.recording import Recording
 
 _BLUE, _RED, _GREY, _GREEN = "#1f5fa8", "#c62828", "#8a8f98", "#2e7d32"
@@ -172,11 +173,12 @@ def path_states(recording: Recording) -> str:
 
 
 def losses(recording: Recording) -> str:
-    """Frames lost on links, packets trimmed by switches and frames dropped by switches, the largest first."""
+    """Frames lost on links, packets trimmed on their way to links and frames dropped by switches, the largest first."""
     lost = recording.link_samples[-1, :, 2] - recording.link_samples[0, :, 2]
-    rows = [(f"lost on {line[:-1]} {'up' if line[-1] == '>' else 'down'}", int(count)) for line, count in
-            zip(recording.lines, lost, strict=True) if count]  # fmt: skip
-    rows += [(f"trimmed by {name}", count) for name, count in recording.trimmed.items()]
+    rows = [
+        (f"lost on {in_words(line)}", int(count)) for line, count in zip(recording.lines, lost, strict=True) if count
+    ]
+    rows += [(f"trimmed for {in_words(line)}", count) for line, count in recording.trimmed.items()]
     rows += [(f"dropped: {reason}", count) for reason, count in recording.drops.items()]
     rows = sorted(rows, key=lambda row: -row[1])[:_MOST_BARS]
     figure = _figure(1.0 + 0.2 * max(len(rows), 1))

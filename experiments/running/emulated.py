@@ -27,12 +27,14 @@ from experiments.errors import ExperimentError
 from experiments.files.checks import build_fabric
 from experiments.files.faults import PlannedFault
 from experiments.files.model import TIMERS, Case
+from experiments.running import switch_figures
 from experiments.running.fidelity import Watch
 from experiments.running.recording import Fidelity, Samples
 from experiments.running.transport import settings_given
 from mrc_host import verbs
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
+from simulation.timing import Timing
 from topologies import fault_kinds
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
@@ -70,8 +72,8 @@ class EmulatedStage:
         return self._stack.enter_context(verbs.open(self._world.emulation.socket(host)))
 
     def attributes(self, base: QpAttributes) -> QpAttributes:
-        """The defaults suit emulation; a path that is gone for long is no reason to give up."""
-        return base
+        """The defaults suit emulation; with flow control the ACK timeout has to outlast queues that nothing bounds."""
+        return replace(base, timeout=max(base.timeout, paused_timeout(self.fabric))) if self.fabric.queues.pfc else base
 
     async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
         """Give all to the controller at once, which makes and clears each at its time; returns when all are made.
@@ -107,12 +109,13 @@ class EmulatedStage:
         return np.array(found, dtype=np.int64)
 
     def trimmed(self) -> Mapping[str, int]:
-        """Not asked of the switches yet."""
-        return {}
+        """Packets trimmed, by line, by the P4 program's counters."""
+        return switch_figures.trimmed(self.fabric, self._controller.counters())
 
     def drops(self) -> Mapping[str, int]:
-        """Not asked of the switches yet."""
-        return {}
+        """Frames dropped, by reason and line (by switch where only that is known)."""
+        figures = switch_figures.read(self.fabric, self._world.emulation.switches_address)
+        return switch_figures.drops(self.fabric, self._controller.counters(), figures)
 
     def fidelity(self) -> Fidelity:
         """What the watch has seen so far."""
@@ -131,6 +134,17 @@ class EmulatedStage:
                     await watching
 
         return asyncio.run(watched())
+
+
+def paused_timeout(fabric: Fabric) -> int:
+    """Exponent of an ACK timeout beyond four round trips, where packets wait behind pauses instead of being dropped.
+
+    What waits ahead of one is up to what all ports of a switch may hold before their neighbours are silent.
+    """
+    slowest = min(link.rate_bps for link in fabric.links)
+    ports = max(len(switch.ports) for switch in fabric.switches)
+    queue = fabric.queues.data_limit(slowest, fabric.mtu, ports) * 8 * 10**9 // slowest
+    return Timing(fabric.settings.transport.base_rtt, queue, 0).timeout
 
 
 def scaled(fault: Fault, time_scale: float, rate_scale: float) -> Fault:

@@ -104,7 +104,8 @@ class Recording:
 
     `times` has the bins' edges; `flow_samples` is indexed [edge, flow, counter of FLOW_COUNTERS], `link_samples`
     [edge, line, counter of LINK_COUNTERS], where a line is one direction of a link (`lines`: the link's name with
-    ``>`` upwards or ``<`` downwards). `line_bps` is what a NIC's ports carry together, after scaling. `rate_scale` is
+    ``>`` upwards or ``<`` downwards). `trimmed` counts packets by the line they went out on, `drops` frames by reason,
+    and in emulation by line too. `line_bps` is what the ports of a NIC carry together, after scaling. `rate_scale` is
     the rate here over that in the file, `time_scale` the same of times.
     """
 

@@ -12,6 +12,7 @@ import numpy as np
 from experiments.files.checks import build_fabric
 from experiments.files.faults import PlannedFault
 from experiments.files.model import Case
+from experiments.running.lines import line_from
 from experiments.running.recording import Fidelity, Samples
 from experiments.running.transport import settings_given
 from mrc_host.config import TransportSettings
@@ -68,16 +69,18 @@ class SimulatedStage:
         return np.array([(line.frames, line.bytes, line.lost) for line in self._watched], dtype=np.int64)
 
     def trimmed(self) -> Mapping[str, int]:
-        """Packets trimmed, by switch; only switches that trimmed any."""
+        """Packets trimmed, by line; only lines for which any were."""
         found: dict[str, int] = {}
         for description in self.fabric.switches:
             switch = self._world.switch(description.name)
             assert switch.pipeline is not None
             for counter in switch.pipeline.program.counters:
                 if counter.name.endswith("trimmed_packets"):
-                    count = sum(cell.packets for cell in switch.counter_read_all(counter.name))
-                    if count:
-                        found[description.name] = count
+                    cells = switch.counter_read_all(counter.name)
+                    for port in description.ports:
+                        line = line_from(self.fabric, description.name, port)
+                        if line is not None and cells[port].packets:
+                            found[line] = cells[port].packets
         return found
 
     def drops(self) -> Mapping[str, int]:

@@ -49,10 +49,10 @@ class Stage(Protocol):
         """Cumulative counters of every line: [line, counter]."""
 
     def trimmed(self) -> Mapping[str, int]:
-        """Packets that each switch has trimmed."""
+        """Packets that switches have trimmed, by the line that they go out on."""
 
     def drops(self) -> Mapping[str, int]:
-        """Frames that switches have dropped, by reason."""
+        """Frames that switches have dropped, by reason, and where they know it by line."""
 
     def fidelity(self) -> Fidelity:
         """Whether the timing so far can be trusted."""

@@ -1,10 +1,10 @@
 """A network interface as a NIC port: raw Ethernet frames in and out through an AF_PACKET socket.
 
 The socket is bound to one interface of the current network namespace. A classic BPF program in the kernel lets through
-only frames addressed to the port's own MAC, as a NIC's unicast filter does, so that the chatter of the kernel's own
-stack (neighbour and multicast messages) does not wake the process. Outgoing frames are not looped back to the socket.
-The line is paced by the driver, not by the kernel: a veth interface has no queueing discipline unless somebody gives it
-one, to make the line slower than the NIC believes it to be.
+only frames addressed to the port's own MAC, as a NIC's unicast filter does, and PAUSE frames, so that the chatter of
+the kernel's own stack (neighbour and multicast messages) does not wake the process. Outgoing frames are not looped back
+to the socket. The line is paced by the driver, not by the kernel: a veth interface has no queueing discipline unless
+somebody gives it one, to make the line slower than the NIC believes it to be.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import struct
 from collections.abc import Callable
 
 from mrc_host.errors import MrcError
+from mrc_host.wire.pause import DESTINATION as PAUSE_DESTINATION
 
 ETH_P_ALL = 0x0003
 ETHERNET_HEADER = 14
@@ -109,19 +110,23 @@ def _set_receive_buffer(sock: socket.socket, size: int) -> None:
 
 
 def _attach_filter(sock: socket.socket, mac: bytes) -> None:
-    """Accept only frames whose Ethernet destination is `mac` (BPF: two loads, two compares)."""
+    """Accept only frames whose Ethernet destination is `mac` or that of PAUSE frames (classic BPF)."""
     high, low = struct.unpack("!IH", mac)
+    pause_high, pause_low = struct.unpack("!IH", PAUSE_DESTINATION)
     load_word, load_half, jump_equal, ret = 0x20, 0x28, 0x15, 0x06
     program = b"".join(
         struct.pack("HBBI", code, jump_true, jump_false, k)
         for code, jump_true, jump_false, k in (
             (load_word, 0, 0, 0),
-            (jump_equal, 0, 3, high),
+            (jump_equal, 0, 2, high),
             (load_half, 0, 0, 4),
-            (jump_equal, 0, 1, low),
+            (jump_equal, 3, 4, low),
+            (jump_equal, 0, 3, pause_high),
+            (load_half, 0, 0, 4),
+            (jump_equal, 0, 1, pause_low),
             (ret, 0, 0, 0xFFFFFFFF),
             (ret, 0, 0, 0),
         )
     )
     code = ctypes.create_string_buffer(program, len(program))
-    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HxxxxxxP", 6, ctypes.addressof(code)))
+    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HxxxxxxP", 9, ctypes.addressof(code)))

@@ -14,7 +14,7 @@ from typing import Final
 PRIORITIES: Final = 8
 QUANTUM_BITS: Final = 512
 ETHER_TYPE: Final = b"\x88\x08"
-_DESTINATION: Final = bytes.fromhex("0180c2000001")
+DESTINATION: Final = bytes.fromhex("0180c2000001")
 _OPCODE: Final = 0x0101
 _LENGTH: Final = 60  # without FCS
 _fields = struct.Struct("!HH8H")
@@ -22,7 +22,7 @@ _fields = struct.Struct("!HH8H")
 
 def parse(frame: bytes | memoryview) -> dict[int, int] | None:
     """Quanta of each priority that the frame names; None for a frame that is no PAUSE of this kind."""
-    if len(frame) < 14 + _fields.size or frame[12:14] != ETHER_TYPE or frame[:6] != _DESTINATION:
+    if len(frame) < 14 + _fields.size or frame[12:14] != ETHER_TYPE or frame[:6] != DESTINATION:
         return None
     opcode, vector, *times = _fields.unpack_from(frame, 14)
     if opcode != _OPCODE:
@@ -34,5 +34,5 @@ def build(source: bytes, quanta: dict[int, int]) -> bytes:
     """A frame (60 bytes, without FCS) that names the priorities 0..7 in `quanta`; `source` is a MAC address."""
     vector = sum(1 << priority for priority in quanta)
     times = [quanta.get(priority, 0) for priority in range(PRIORITIES)]
-    frame = b"".join((_DESTINATION, source, ETHER_TYPE, _fields.pack(_OPCODE, vector, *times)))
+    frame = b"".join((DESTINATION, source, ETHER_TYPE, _fields.pack(_OPCODE, vector, *times)))
     return frame.ljust(_LENGTH, b"\0")

@@ -16,6 +16,7 @@ from pyroute2 import netns
 
 from mrc_host.driver.links import LinkMonitor, LinkState
 from mrc_host.driver.packet import DriverError, PacketPort, is_lost_frame
+from mrc_host.wire import pause
 from tests.integration.back_to_back import run
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -78,9 +79,12 @@ def test_frames_pass_and_others_are_filtered(namespace: Namespace) -> None:
         other = b"\x33\x33\x00\x00\x00\x01" + MAC_A + b"\x86\xdd" + bytes(50)
         wanted = MAC_B + MAC_A + b"\x86\xdd" + os.urandom(4486)
         assert len(wanted) == 4500
-        for frame in (other, b"\x02\x00\x00\x00\x00\x03" + other[6:], wanted):
+        held = pause.build(MAC_A, {1: 100})
+        stp = b"\x01\x80\xc2\x00\x00\x00" + held[6:]
+        for frame in (other, b"\x02\x00\x00\x00\x00\x03" + other[6:], wanted, stp, held):
             a.send(frame)
         assert receive(b) == wanted
+        assert receive(b) == held
         with pytest.raises(BlockingIOError):
             b.receive_into(memoryview(bytearray(100)))
         with pytest.raises(BlockingIOError):  # nor does it see its own frames

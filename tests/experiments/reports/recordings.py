@@ -45,7 +45,7 @@ def recording(rates=((10, 30),) * 10, **changes):
         "operations": (),
         "faults": (FaultSpan("link_down", "link down h1@p0", 40_000, 60_000, ("h1@p0",)),),
         "bad_paths": 1,
-        "trimmed": {"t0-0@p0": 12},
+        "trimmed": {"t0-0:t1-0@p0>": 12},
         "drops": {"port_down": 3},
         "errors": (),
         "wrong_bytes": 0,

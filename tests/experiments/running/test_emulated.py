@@ -1,13 +1,17 @@
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from controller.values import FaultRecord
+from controller.values import Count, FaultRecord, PortCounters, SwitchCounters
 from experiments.errors import ExperimentError
-from experiments.running import emulated
+from experiments.running import emulated, switch_figures
+from mrc_host.values import QpAttributes
+from p4runtime_shim.proto import switch_v1_pb2 as pb
 from tests.experiments.files.test_faults import EXAMPLES, load
 from tests.experiments.running.cases import case_of
+from topologies.clos import multi_plane_clos
 from topologies.fault_kinds import Delay, Flap, Loss, Rate, SwitchDead
 
 WRITE = "{kind: write_bw, pairs: h1>h3}"
@@ -104,3 +108,43 @@ def test_a_run_that_would_last_too_long_is_refused(monkeypatch):
     monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 10_000_000)
     with pytest.raises(ExperimentError, match="would last 1000 s"):
         emulated.check(case_of(WRITE, duration="100ms"))
+
+
+def test_with_flow_control_no_ack_timeout_runs_out_while_packets_wait_behind_pauses():
+    plain, paused = (multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, rate_bps=50_000_000) for _ in range(2))
+    paused = replace(paused, queues=replace(paused.queues, pfc=True))
+    stages = [object.__new__(emulated.EmulatedStage) for _ in range(2)]
+    for stage, fabric in zip(stages, (plain, paused), strict=True):
+        stage._world = SimpleNamespace(fabric=fabric)
+    base = QpAttributes()
+    assert stages[0].attributes(base) == base
+    waits_ns = 1024 << stages[1].attributes(base).timeout
+    held = paused.queues.bytes_at(paused.queues.pfc_xoff + paused.queues.pfc_headroom, 50_000_000, paused.mtu)
+    assert waits_ns > 4 * 4 * held * 8 * 10**9 / 50_000_000  # four ports' worth before a packet, four times
+
+
+def counters(switch, drops=(), **by_port):
+    ports = tuple(
+        PortCounters(port, "", (Count("trimmed_packets", count, 0),)) for port, count in by_port.get("trims", ())
+    )
+    return SwitchCounters(switch, tuple(Count(reason, count, 0) for reason, count in drops), ports)
+
+
+def test_what_switches_trimmed_and_dropped_is_told_by_line():
+    fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4)
+    port = {link.name: link.upper.port for link in fabric.links_of("h1")}["h1@p0"]
+    up = next(link for link in fabric.links if link.name == "t0-0:t1-1@p0").lower.port
+    found = [
+        counters("t0-0@p0", [("path loss", 7), ("queue full", 2)], trims=[(port, 5), (up, 3)]),
+        counters("t0-1@p0"),
+    ]
+    assert switch_figures.trimmed(fabric, found) == {"h1@p0<": 5, "t0-0:t1-1@p0>": 3}
+    device = fabric.switch("t0-0@p0").device_id
+    said = pb.Port(port=port, drops={"queue_full": 4, "no_headroom": 6, "port_down": 0}, driver={"rx_dropped": 1})
+    assert switch_figures.drops(fabric, found, [pb.Switch(device_id=device, ports=[said])]) == {
+        "path loss at t0-0@p0": 7,
+        "queue full (by the program) at t0-0@p0": 2,
+        "queue full, h1@p0 down": 4,
+        "no headroom left, h1@p0 up": 6,
+        "kernel's receive buffer full, h1@p0 up": 1,
+    }

@@ -1,0 +1,79 @@
+"""What switches trimmed and dropped in emulation, by line: the P4 program's counters, and the embedded switch's own.
+
+The program counts trims and damage by port, and what faults dropped by reason only, for the whole switch. The embedded
+switch says beside that what its queues and ports dropped, and its driver what the kernel did (SwitchManagement,
+p4runtime_shim/proto/switch_v1.proto); BMv2 has no such service. A line is one direction of a link, as in
+`Recording.lines`. Only what occurred is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import grpc
+
+from controller.inspection import DROP_REASONS
+from controller.values import SwitchCounters
+from experiments.running.lines import in_words, line_from, line_to
+from p4runtime_shim.proto import switch_v1_pb2 as pb
+from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
+from topologies.fabric import Fabric
+
+_TIMEOUT_S = 10.0
+_BY_QUEUES = {"queue_full": "queue full", "port_down": "port down", "no_headroom": "no headroom left"}
+_ARRIVING = ("no_headroom", "rx_dropped")  # belong to the line that ends at the port, not to the one that begins there
+_BY_KERNEL = {"rx_dropped": "kernel's receive buffer full", "tx_errors": "refused by the kernel",
+              "tx_lost": "interface gone"}  # fmt: skip
+_BY_FAULTS = (*DROP_REASONS[1:5], *DROP_REASONS[6:])  # "queue full" is told by port
+
+
+def read(fabric: Fabric, address: str) -> list[pb.Switch]:
+    """Figures of all embedded switches at `address` (``{name}`` in it is the switch's); none where there are none."""
+    found: list[pb.Switch] = []
+    for target in dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches):
+        with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
+            stub = pb_grpc.SwitchManagementStub(channel)  # type: ignore[no-untyped-call]
+            try:
+                found += stub.GetSwitches(pb.GetSwitchesRequest(), timeout=_TIMEOUT_S).switches
+            except grpc.RpcError:
+                continue  # BMv2, or a switch that a fault killed
+    return found
+
+
+def trimmed(fabric: Fabric, counters: Iterable[SwitchCounters]) -> dict[str, int]:
+    """Packets trimmed on their way to each line."""
+    found: dict[str, int] = {}
+    for switch in counters:
+        for port in switch.ports:
+            line = line_from(fabric, switch.switch, port.port)
+            count = sum(count.packets for count in port.counts if count.name == "trimmed_packets")
+            if count and line:
+                found[line] = count
+    return found
+
+
+def drops(fabric: Fabric, counters: Iterable[SwitchCounters], figures: Iterable[pb.Switch]) -> dict[str, int]:
+    """Frames dropped, by reason and line, or switch where the reason is not known by line."""
+    found: dict[str, int] = {}
+    full: dict[str, int] = {}
+    for switch in counters:
+        counted = {count.name: count.packets for count in switch.drops}
+        full[switch.switch] = counted.get("queue full", 0)
+        found.update((f"{reason} at {switch.switch}", counted.get(reason, 0)) for reason in _BY_FAULTS)
+    names = {switch.device_id: switch.name for switch in fabric.switches}
+    for figure in figures:
+        name = names[figure.device_id]
+        for port in figure.ports:
+            found.update(_at_port(fabric, name, port))
+    found.update((f"queue full (by the program) at {name}", count) for name, count in full.items())
+    return {label: count for label, count in found.items() if count}
+
+
+def _at_port(fabric: Fabric, switch: str, port: pb.Port) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for words, counts in ((_BY_QUEUES, port.drops), (_BY_KERNEL, port.driver)):
+        for key, label in words.items():
+            line = (line_to if key in _ARRIVING else line_from)(fabric, switch, port.port)
+            if line is not None:
+                found[f"{label}, {in_words(line)}"] = counts.get(key, 0)
+    return found
