@@ -426,7 +426,7 @@ local function dissect(tvb, pinfo, root, layers)
       local layout, describe = unpack(control[opcode])
       local range, subtree = cursor:take(layout)
       if range then info = info .. describe(cursor, range, subtree) end
-      cursor.bad = not cut and cursor.at ~= cursor.stop
+      cursor.bad = not cut and not (cursor.short and trimmed) and cursor.at ~= cursor.stop
     elseif OPCODES[opcode] then
       info = info .. dissect_data(cursor, opcode, bth)
     else

@@ -39,6 +39,7 @@ from mrc_host.wire.headers import timestamp
 DATA: Final = 0
 RETRANSMISSION: Final = 1
 CONTROL: Final = 2
+PROBE: Final = 3  # in the class of data, but there is nothing to cut off
 
 _MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
@@ -196,7 +197,7 @@ class Peer(Source):
 
     def _make_prefix(self, key: int, index: int, kind: int, body: int) -> tuple[bytes, int, int]:
         dscp = self._host.settings.dscp
-        role = (dscp.trimmable, dscp.retransmit, dscp.control)[kind]
+        role = (dscp.trimmable, dscp.retransmit, dscp.control, dscp.no_trim)[kind]
         ev = self.evs[index]
         ecn = 0 if kind == CONTROL else ECT0
         template, plane = self.destination.template, self.plane_of[index]

@@ -31,7 +31,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.flight import Flight
 from mrc_host.transport.loss import FREE, LOST, OUT, Sent
 from mrc_host.transport.paths import PathSet
-from mrc_host.transport.peer import DATA, RETRANSMISSION, Peer
+from mrc_host.transport.peer import DATA, PROBE, RETRANSMISSION, Peer
 from mrc_host.transport.window import SharedWindow
 from mrc_host.transport.work import Wqe
 from mrc_host.values import CompletionStatus, PathReason
@@ -652,4 +652,4 @@ class Requester(Flight):
         self._stats.probes_sent += 1
         qp = self._qp
         probe = Probe(probe_id, qp.qpn & 0xFFFF, self._remote_qpn & 0xFFFF, headers.timestamp(now))
-        return self._peer.frame(index, DATA, control.pack_probe(self._remote_qpn, probe))
+        return self._peer.frame(index, PROBE, control.pack_probe(self._remote_qpn, probe))

@@ -77,6 +77,13 @@ def test_trimmed_packets_are_known_by_their_dscp() -> None:
     assert experts(capture, "-o", "mrc.dscp_trimmed:13")[1] == {"mrc.bad_length", "mrc.bad_icrc"}
 
 
+def test_a_probe_that_a_switch_cut_is_trimmed_and_not_malformed() -> None:
+    probe = golden.trim(bytes(golden.srv6(golden.probe(7, time=1), 3)), keep=108, dscp=golden.TRIMMED)
+    with tempfile.TemporaryDirectory() as directory:
+        capture = write_capture(Path(directory, "t.pcap"), [probe])
+        assert experts(capture) == [{"mrc.was_trimmed"}]
+
+
 def test_capture_with_a_short_snapshot_length_is_no_bad_length(tmp_path: Path) -> None:
     frame = bytes(golden.srv6(golden.write_only(1), 3))
     frames = [frame[:size] for size in range(103, len(frame))]

@@ -1,0 +1,86 @@
+"""A capture of a real run, with faults on, opens in tshark with every MRC packet decoded and none malformed."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from experiments.cli import fault_command
+from experiments.emulation import running
+from mrc_host.wire import opcodes
+from tests.integration.names import own
+from tests.mrc_host.captures import tshark
+from topologies.clos import multi_plane_clos
+from topologies.queues import QueueProfile
+
+DUMPCAP = shutil.which("dumpcap")
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(DUMPCAP is None, reason="dumpcap is not installed: apt-get install tshark"),
+    tshark.needs_tshark,
+]
+
+NAME = own("capture")
+SHALLOW = QueueProfile(least_frames=4, trim_lasthop=10)  # of two packets that meet on the last hop one is cut
+
+
+@contextlib.contextmanager
+def captured(host, interfaces, file):
+    """Capture on a host's interfaces into `file` meanwhile."""
+    chosen = [word for name in interfaces for word in ("-i", name)]
+    with host.popen([DUMPCAP, "-q", *chosen, "-w", str(file)], stderr=subprocess.PIPE, text=True) as dumpcap:
+        for line in dumpcap.stderr:
+            if line.startswith("File:"):  # it has begun
+                break
+        else:
+            pytest.fail("dumpcap did not begin")
+        try:
+            yield
+        finally:
+            dumpcap.send_signal(signal.SIGINT)
+            said = dumpcap.stderr.read()
+    assert "dropped" in said, said  # its last words say how many: "0 dropped" would need a quiet machine
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory):
+    """What h3 sent and received while three hosts wrote to each other over links that lose frames."""
+    file = tmp_path_factory.mktemp("capture") / "h3.pcapng"
+    fabric = multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=20_000_000, queues=SHALLOW)
+    with running(fabric) as world:
+        with world.controller() as controller:
+            fault_command.carry_out(controller, ["t0-*:t1-*@p*", "loss", "3%"])
+        ports = [f"h3-eth{plane}" for plane in range(fabric.planes)]
+        with captured(world.emulation.host("h3"), ports, file):
+            command = [sys.executable, "-m", "experiments.perf", "alltoall_perf", "--fabric", NAME]
+            command += ["--hosts", "h1,h2,h3", "-b", "256K", "-n", "1", "-w", "0"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            pinged = world.emulation.host("h3").cmd(
+                f"{sys.executable} -m experiments.perf.ping --fabric {NAME} h3 h1 -c 2 -i 0.1 -q"
+            )
+            assert "8 probes sent" in pinged
+    return file
+
+
+def test_every_packet_to_mrcs_ports_is_dissected_as_mrc_and_none_is_malformed(capture):
+    to_mrc = "(udp.dstport == 4791 || udp.dstport == 4971)"
+    assert tshark.run(capture, "-Y", f"{to_mrc} && !mrc") == ""
+    assert tshark.run(capture, "-Y", "_ws.malformed && !mrc.trimmed") == ""
+    assert tshark.run(capture, "-Y", "mrc.bad_length || mrc.bad_opcode || mrc.bad_icrc || mrc.bad_roce") == ""
+
+
+def test_the_run_was_worth_looking_at(capture):
+    packets = tshark.fields(capture, ["mrc.bth.opcode", "mrc.bth.rtx", "mrc.trimmed"], "-Y", "mrc")
+    seen = Counter(tshark.number(packet["mrc.bth.opcode"][0]) for packet in packets)
+    print(dict(seen))
+    kinds = {opcodes.WRITE_FIRST, opcodes.WRITE_MIDDLE, opcodes.SACK, opcodes.NACK}
+    assert seen.keys() >= kinds | {opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT_RESPONSE}
+    assert sum("mrc.trimmed" in packet for packet in packets) > 0
+    assert sum(tshark.number(packet["mrc.bth.rtx"][0]) for packet in packets) > 0
