@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from controller.effects import LONGEST_NS, Effect, Shape, combined_shapes, effect
-from controller.errors import ControllerError
+from controller.errors import BusyError, ControllerError
 from controller.events import Events
 from controller.faults import FaultBook, Wanted
 from controller.values import Cleared, EventKind, FaultRecord
@@ -29,6 +29,8 @@ from topologies.fault_entries import fault_entries
 from topologies.fault_kinds import Fault, FaultState, Flap
 
 T = TypeVar("T")
+MOST_CHANGES_PER_S = 1000  # of links that flap, all together: a change takes about a millisecond
+MOST_SWINGS = 2000  # links, or groups of them, that flap each in its own time
 
 
 class Switches(Protocol):
@@ -95,7 +97,18 @@ class FaultInjector:
             starts_at_ns=start,
             ends_at_ns=start + duration_ns if duration_ns else None,
         )
+        self._check_flaps(record)
         return await _to_its_end(self.enter(record, done))
+
+    def _check_flaps(self, record: FaultRecord) -> None:
+        """BusyError if links would flap more often, or more of them, than can be kept up."""
+        if not isinstance(record.fault, Flap):
+            return
+        all_of_them = [one for one in (*self.book, record) if isinstance(one.fault, Flap)]
+        if sum(_changes_per_s(one) for one in all_of_them) > MOST_CHANGES_PER_S:
+            raise BusyError(f"Links would flap more often than {MOST_CHANGES_PER_S} times a second, all together.")
+        if sum(len(_groups(one)) for one in all_of_them) > MOST_SWINGS:
+            raise BusyError(f"More links would flap at random than {MOST_SWINGS}, all together: clear some first.")
 
     async def enter(self, record: FaultRecord, done: Effect) -> FaultRecord:
         """Put a record in the book and begin it if it is time."""
@@ -213,8 +226,7 @@ class FaultInjector:
         fault = record.fault
         if not isinstance(fault, Flap):
             return []
-        groups = [(link,) for link in record.links] if fault.at_random else [record.links]
-        return [asyncio.create_task(self._swing(record.id, fault, group)) for group in groups]
+        return [asyncio.create_task(self._swing(record.id, fault, group)) for group in _groups(record)]
 
     async def _swing(self, fault_id: str, fault: Flap, links: tuple[str, ...]) -> None:
         chance = random.Random(f"{fault.seed} {links[0]}")  # a string is hashed the same way everywhere
@@ -272,3 +284,15 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be that nobody waits any more
     return await asyncio.shield(task)
+
+
+def _groups(record: FaultRecord) -> list[tuple[str, ...]]:
+    """Links of a flap that go down and up together."""
+    at_random = isinstance(record.fault, Flap) and record.fault.at_random
+    return [(link,) for link in record.links] if at_random else [record.links]
+
+
+def _changes_per_s(record: FaultRecord) -> float:
+    """How often a flap changes a link, on average."""
+    fault = record.fault
+    return 2e9 * len(record.links) / (fault.down + fault.up) if isinstance(fault, Flap) else 0.0

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hmac
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from controller.errors import ControllerError
+from controller.interceptors import Readable, TokenCheck
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2 as map_pb
 from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
@@ -31,6 +30,7 @@ SERVICE: str = pb.DESCRIPTOR.services_by_name["Controller"].full_name
 MAP_SERVICE: str = map_pb.DESCRIPTOR.services_by_name["PathMap"].full_name
 LARGEST_REQUEST = 1 << 20
 LEAST_TOKEN = 16
+MOST_REQUESTS = 512  # at once, streams included
 _OPTIONS = (
     ("grpc.max_receive_message_length", LARGEST_REQUEST),
     ("grpc.keepalive_time_ms", 10_000),  # a client whose machine has gone away ends its lease
@@ -106,8 +106,9 @@ class Server:
 def make_server(listening: Listening, service: Any, path_map: Any) -> Server:
     """A server with both services, health and reflection, bound but not started; ControllerError if it cannot be."""
     listening.check()
-    interceptors = () if listening.token_file is None else (_TokenCheck(read_token(listening.token_file)),)
-    server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
+    interceptors: list[Any] = [] if listening.token_file is None else [TokenCheck(read_token(listening.token_file))]
+    interceptors.append(Readable((SERVICE, MAP_SERVICE)))
+    server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=MOST_REQUESTS)
     add: Any = add_ControllerServicer_to_server  # generated without types
     add(service, server)
     add_map: Any = add_PathMapServicer_to_server
@@ -132,42 +133,6 @@ def make_server(listening: Listening, service: Any, path_map: Any) -> Server:
                 f"The controller cannot listen on {listening.address}: are certificate and key PEM files that match?"
             ) from None
     return Server(server, checker)
-
-
-class _TokenCheck(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Lets requests pass that bring ``authorization: Bearer TOKEN``."""
-
-    def __init__(self, token: str) -> None:
-        self._wanted = f"Bearer {token}".encode()
-
-        async def refuse(_request: Any, context: Any) -> None:
-            await context.abort(
-                grpc.StatusCode.UNAUTHENTICATED, "The controller wants a token: give the file it was started with."
-            )
-
-        async def refuse_stream(request: Any, context: Any) -> Any:
-            await refuse(request, context)
-            yield
-
-        self._refuse = grpc.unary_unary_rpc_method_handler(refuse)
-        self._refusals = {
-            (False, True): grpc.unary_stream_rpc_method_handler(refuse_stream),
-            (True, False): grpc.stream_unary_rpc_method_handler(refuse),
-            (True, True): grpc.stream_stream_rpc_method_handler(refuse_stream),
-        }
-
-    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
-        given = [value for key, value in details.invocation_metadata if key == "authorization"]
-        if any(hmac.compare_digest(_bytes(value), self._wanted) for value in given):
-            return await continuation(details)
-        handler = await continuation(details)
-        if handler is None:
-            return self._refuse
-        return self._refusals.get((handler.request_streaming, handler.response_streaming), self._refuse)
-
-
-def _bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
 
 
 def _credentials(listening: Listening) -> Any:

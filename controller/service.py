@@ -92,10 +92,12 @@ def _streams(
 
 
 def _check_texts(message: Any) -> None:
-    """FabricError if a text is too long, in the message or in one that it holds."""
+    """FabricError if a text is too long or cannot be shown, in the message or in one that it holds."""
     for field, value in message.ListFields():
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
             raise FabricError(f"{field.name} has {len(value)} characters: {LONGEST_TEXT} are the most")
+        if isinstance(value, str) and not value.isprintable():
+            raise FabricError(f"{field.name} has characters that cannot be shown")
         if hasattr(value, "ListFields"):
             _check_texts(value)
 
