@@ -31,7 +31,11 @@ class Nic:
 
     def __init__(self, name: str) -> None:
         self.forbidden: list[values.DeniedPath] = []
-        self._peers = [values.DestinationInfo(peer, address(peer), EVS) for peer in HOSTS if peer != name]
+        self._peers = [
+            values.DestinationInfo(name=peer, address=address(peer), evs=EVS, planes=(0, 0))
+            for peer in HOSTS
+            if peer != name
+        ]
 
     def destinations(self) -> list[values.DestinationInfo]:
         return self._peers
