@@ -8,6 +8,7 @@ It says ``{"up": SECONDS}``, then starts anew the process that each line of its 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -56,7 +57,11 @@ class Owner:
         command = pdeathsig([sys.executable, "-m", "experiments.soak.owner", str(file), switch], "TERM")
         pipe = asyncio.subprocess.PIPE
         owner = cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, start_new_session=True))
-        owner.up_s = float((await owner._answer())["up"])
+        try:
+            owner.up_s = float((await owner._answer())["up"])
+        except BaseException:
+            await owner.ended()
+            raise
         return owner
 
     @property
@@ -72,13 +77,17 @@ class Owner:
 
     async def take_down(self) -> None:
         """Have the fabric taken down, and wait for it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
         await self.ended()
 
     async def ended(self) -> None:
-        """Wait for the process to be gone."""
+        """Close its input and wait for the process to be gone."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
         await asyncio.wait_for(self._process.wait(), _PATIENCE_S)
+        with contextlib.suppress(ConnectionError):  # of one that was killed
+            await self._process.stdin.wait_closed()
+        await self._process.stdout.read()
 
     async def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
