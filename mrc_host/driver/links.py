@@ -1,9 +1,9 @@
 """Carrier and existence of interfaces, as the kernel's routing netlink tells them.
 
-A raw NETLINK_ROUTE socket joins the link group and stands in the driver's own loop; pyroute2 encodes the requests and
-decodes the messages. One full dump at the start (and after the kernel had to drop messages for us) gives the state,
-each later message a change. The kernel may hold back a carrier message for a while (its link watch is rate limited),
-so the driver asks at once with :meth:`LinkMonitor.query` when a frame could not be sent.
+A raw NETLINK_ROUTE socket joins the link group and stands in the driver's own loop. One full dump at the start (and
+after the kernel had to drop messages for us) gives the state, each later message a change. The kernel may hold back a
+carrier message for a while (its link watch is rate limited), so the driver asks at once with :meth:`LinkMonitor.query`
+when a frame could not be sent.
 """
 
 from __future__ import annotations
@@ -13,21 +13,12 @@ import select
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-from pyroute2.netlink.rtnl.marshal import MarshalRtnl
-
+from mrc_host.driver import rtnetlink
 from mrc_host.driver.packet import DriverError
+from mrc_host.driver.rtnetlink import LinkMessage
 
 _RTMGRP_LINK = 1
-_RTM_NEWLINK = 16
-_RTM_DELLINK = 17
-_RTM_GETLINK = 18
-_NLM_F_REQUEST = 0x1
-_NLM_F_MULTI = 0x2
-_NLM_F_DUMP = 0x300
-_NLMSG_DONE = 3
 _IFF_UP = 0x1
 _IFF_LOWER_UP = 0x10000
 _RECEIVE_SIZE = 1 << 17
@@ -53,7 +44,6 @@ class LinkMonitor:
 
     def __init__(self, on_change: Callable[[LinkState], None], *, receive_buffer: int = 1 << 20) -> None:
         self._on_change = on_change
-        self._marshal = MarshalRtnl()
         self._links: dict[int, LinkState] = {}
         self._dumping = False
         self._dump_seen: set[int] | None = None  # indices met since the first answer of the dump under way
@@ -75,7 +65,7 @@ class LinkMonitor:
 
     def query(self, index: int) -> None:
         """Ask the kernel for the state of one interface now; the answer comes as a change, if it is one."""
-        self._request(index, _NLM_F_REQUEST)
+        self._request(index, rtnetlink.NLM_F_REQUEST)
 
     def on_readable(self, _mask: int = 0) -> None:
         """Read and apply what the kernel sent."""
@@ -89,7 +79,7 @@ class LinkMonitor:
                     raise
                 self._start_dump()  # messages were lost: read everything again
                 continue
-            for message in self._marshal.parse(data):
+            for message in rtnetlink.parse(data):
                 self._apply(message)
 
     def close(self) -> None:
@@ -108,35 +98,25 @@ class LinkMonitor:
             self._dump_again = True  # the kernel runs one dump at a time for a socket
             return
         self._dumping, self._dump_seen = True, None
-        self._request(0, _NLM_F_REQUEST | _NLM_F_DUMP)
+        self._request(0, rtnetlink.NLM_F_REQUEST | rtnetlink.NLM_F_DUMP)
 
     def _request(self, index: int, flags: int) -> None:
-        message = ifinfmsg()
-        message["index"] = index
-        message["header"]["type"] = _RTM_GETLINK
-        message["header"]["flags"] = flags
-        message["header"]["sequence_number"] = 1
-        message.encode()
-        self._socket.send(message.data)
+        self._socket.send(rtnetlink.get_link(index, flags))
 
-    def _apply(self, message: Any) -> None:
-        header = message["header"]
-        kind = header["type"]
-        if self._dumping and self._dump_seen is None and header["flags"] & _NLM_F_MULTI:
+    def _apply(self, message: LinkMessage) -> None:
+        if self._dumping and self._dump_seen is None and message.flags & rtnetlink.NLM_F_MULTI:
             self._dump_seen = set()  # what came before may be older than the dump
-        if kind == _NLMSG_DONE:
+        if message.kind == rtnetlink.NLMSG_DONE:
             self._finish_dump()
-        elif kind == _RTM_NEWLINK:
-            flags = message["flags"]
-            usable = flags & (_IFF_UP | _IFF_LOWER_UP) == _IFF_UP | _IFF_LOWER_UP
-            name, index = message.get_attr("IFLA_IFNAME"), message["index"]
-            if name is None or message["family"] != 0:  # bridge and other families describe ports, not links
-                return
+        elif message.family != 0:  # bridge and other families describe ports, not links
+            return
+        elif message.kind == rtnetlink.RTM_NEWLINK and message.name is not None:
+            usable = message.link_flags & (_IFF_UP | _IFF_LOWER_UP) == _IFF_UP | _IFF_LOWER_UP
             if self._dump_seen is not None:
-                self._dump_seen.add(index)
-            self._set(LinkState(name, index, usable, message.get_attr("IFLA_MTU") or 0))
-        elif kind == _RTM_DELLINK and message["family"] == 0:
-            self._forget(message["index"])
+                self._dump_seen.add(message.index)
+            self._set(LinkState(message.name, message.index, usable, message.mtu))
+        elif message.kind == rtnetlink.RTM_DELLINK:
+            self._forget(message.index)
 
     def _set(self, new: LinkState) -> None:
         old = self._links.get(new.index)

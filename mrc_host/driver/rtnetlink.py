@@ -1,0 +1,84 @@
+"""The few rtnetlink messages that the driver needs: ask for links, and take apart what is said of them (rtnetlink(7)).
+
+A library would do, but importing one costs an agent more than everything else it does until it is ready, and a carrier
+that is lost has to be known at once. Headers and attributes are in host byte order, each padded to four bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+RTM_NEWLINK = 16
+RTM_DELLINK = 17
+NLM_F_REQUEST = 0x1
+NLM_F_MULTI = 0x2
+NLM_F_DUMP = 0x300
+NLMSG_DONE = 3
+
+_RTM_GETLINK = 18
+_IFLA_IFNAME = 3
+_IFLA_MTU = 4
+_HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence number, port
+_LINK = struct.Struct("=BxHiII")  # ifinfomsg: family, device type, index, flags, change mask
+_ATTRIBUTE = struct.Struct("=HH")  # rtattr: length, type
+_MTU = struct.Struct("=I")
+_TYPE_BITS = 0x3FFF  # the others say how an attribute is nested or ordered
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMessage:
+    """A netlink message: its type and flags and, for RTM_NEWLINK and RTM_DELLINK, what it says of a link.
+
+    `link_flags` are IFF_*; `name` is None and `mtu` 0 where the message has none.
+    """
+
+    kind: int
+    flags: int
+    family: int = 0
+    index: int = 0
+    link_flags: int = 0
+    name: str | None = None
+    mtu: int = 0
+
+
+def get_link(index: int, flags: int) -> bytes:
+    """RTM_GETLINK for one interface, or for all with index 0 and NLM_F_DUMP."""
+    length = _HEADER.size + _LINK.size
+    return _HEADER.pack(length, _RTM_GETLINK, flags, 1, 0) + _LINK.pack(0, 0, index, 0, 0)
+
+
+def parse(data: bytes) -> Iterator[LinkMessage]:
+    """The messages of one datagram from the kernel. What is cut short ends it."""
+    at = 0
+    while at + _HEADER.size <= len(data):
+        length, kind, flags, _sequence, _port = _HEADER.unpack_from(data, at)
+        if length < _HEADER.size or at + length > len(data):
+            return
+        if kind in (RTM_NEWLINK, RTM_DELLINK) and length >= _HEADER.size + _LINK.size:
+            yield _link(kind, flags, data[at + _HEADER.size : at + length])
+        else:
+            yield LinkMessage(kind, flags)
+        at += _padded(length)
+
+
+def _link(kind: int, flags: int, body: bytes) -> LinkMessage:
+    family, _type, index, link_flags, _change = _LINK.unpack_from(body)
+    name, mtu = None, 0
+    at = _LINK.size
+    while at + _ATTRIBUTE.size <= len(body):
+        length, what = _ATTRIBUTE.unpack_from(body, at)
+        if length < _ATTRIBUTE.size:
+            break
+        value = body[at + _ATTRIBUTE.size : at + length]
+        if what & _TYPE_BITS == _IFLA_IFNAME:
+            name = value.split(b"\0", 1)[0].decode(errors="replace")
+        elif what & _TYPE_BITS == _IFLA_MTU and len(value) == _MTU.size:
+            (mtu,) = _MTU.unpack(value)
+        at += _padded(length)
+    return LinkMessage(kind, flags, family, index, link_flags, name, mtu)
+
+
+def _padded(length: int) -> int:
+    return (length + 3) & ~3

@@ -1,0 +1,57 @@
+"""Against pyroute2, which writes and reads the same messages."""
+
+import hypothesis.strategies as st
+from hypothesis import given
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+from mrc_host.driver import rtnetlink
+from mrc_host.driver.rtnetlink import LinkMessage
+
+IFF_UP_AND_RUNNING = 0x10043
+
+
+def link(kind, **fields):
+    message = ifinfmsg()
+    message["header"]["type"] = kind
+    message["header"]["flags"] = rtnetlink.NLM_F_MULTI
+    message["index"] = 7
+    message["flags"] = IFF_UP_AND_RUNNING
+    message["attrs"] = [
+        ("IFLA_ADDRESS", "02:00:00:00:00:01"),
+        ("IFLA_IFNAME", fields.get("name", "h1-eth0")),
+        ("IFLA_MTU", fields.get("mtu", 4500)),
+        ("IFLA_TXQLEN", 1000),
+    ]
+    message.encode()
+    return bytes(message.data)
+
+
+def test_links_are_read_as_pyroute2_writes_them():
+    data = link(rtnetlink.RTM_NEWLINK) + link(rtnetlink.RTM_DELLINK, name="odd", mtu=9000)
+    assert list(rtnetlink.parse(data)) == [
+        LinkMessage(rtnetlink.RTM_NEWLINK, rtnetlink.NLM_F_MULTI, 0, 7, IFF_UP_AND_RUNNING, "h1-eth0", 4500),
+        LinkMessage(rtnetlink.RTM_DELLINK, rtnetlink.NLM_F_MULTI, 0, 7, IFF_UP_AND_RUNNING, "odd", 9000),
+    ]
+
+
+def test_requests_are_as_pyroute2_reads_them():
+    message = ifinfmsg(rtnetlink.get_link(5, rtnetlink.NLM_F_REQUEST))
+    message.decode()
+    assert message["index"] == 5
+    assert message["header"]["type"] == 18
+    assert message["header"]["flags"] == rtnetlink.NLM_F_REQUEST
+    assert message["header"]["length"] == len(message.data)
+
+
+def test_the_end_of_a_dump_and_unknown_messages_have_no_link():
+    done = bytes.fromhex("14000000 0300 0200 01000000 00000000 00000000")
+    noop = bytes.fromhex("10000000 0100 0000 01000000 00000000")
+    assert [message.kind for message in rtnetlink.parse(noop + done)] == [1, rtnetlink.NLMSG_DONE]
+
+
+@given(st.binary(max_size=200), st.integers(0, 100))
+def test_garbage_and_cuts_end_it_quietly(garbage, cut):
+    whole = link(rtnetlink.RTM_NEWLINK)
+    assert len(list(rtnetlink.parse(whole + garbage))) >= 1
+    assert list(rtnetlink.parse(whole[: min(cut, len(whole) - 1)])) == []
+    list(rtnetlink.parse(garbage))
