@@ -33,7 +33,7 @@ inside() {
     mount --bind "$root" "$root"
     mount --rbind /dev "$root/dev"
     mount -t proc proc "$root/proc"
-    mount -t sysfs sysfs "$root/sys" 
+    mount -t sysfs sysfs "$root/sys"
     mount -t tmpfs tmpfs "$root/run"
     mount -t tmpfs tmpfs "$root/tmp"
     mkdir -p "$root/mnt"
@@ -55,7 +55,7 @@ make_root() {
   mkdir -p "$root/usr/local/share/ca-certificates" "$root/etc/ssl/certs"
   cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/trusted-here.crt"
   printf '[global]\ncert = /etc/ssl/trusted-here.crt\n' >"$root/etc/pip.conf"
-  id="vagrant:x:1000:1000::/home/vagrant:/bin/bash"
+  local id="vagrant:x:1000:1000::/home/vagrant:/bin/bash"
   grep -q "^vagrant:" "$root/etc/passwd" || { echo "$id" >>"$root/etc/passwd"; echo "vagrant:x:1000:" >>"$root/etc/group"; }
   rm -rf "$root$project"
   mkdir -p "$root$project"
@@ -65,6 +65,7 @@ make_root() {
 
 part "root of $suite" make_root
 part "provision.sh" inside "" env P4_REPOSITORY="${P4_REPOSITORY:-none}" "$project/vagrant/provision.sh" "$project"
+part "scripts/install dev" inside "" "$project/scripts/install" dev
 for target in "$@"; do
   part "make $target" inside --net env CI="${CI:-}" make --no-print-directory -C "$project" "$target"
 done

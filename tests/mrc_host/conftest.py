@@ -2,7 +2,8 @@
 
 ``ci`` replaces the profile of that name which hypothesis loads by itself where the environment variable CI is set. It
 chooses the same examples on every run. ``soak`` chooses others each time and says which seed repeats them. Neither
-explains failures line by line: that traces every call and makes a failing test many times slower on Python 3.11.
+explains failures line by line: that traces every call and makes a failing test many times slower on Python 3.11. None
+has a deadline for an example: how long one takes says how busy the machine is.
 """
 
 import random
@@ -13,8 +14,10 @@ from hypothesis import Phase, seed, settings
 _PHASES = [phase for phase in Phase if phase is not Phase.explain]
 _SEED = random.SystemRandom().getrandbits(64)
 
-settings.register_profile("ci", max_examples=1_000, print_blob=True, derandomize=True, database=None, phases=_PHASES)
-settings.register_profile("soak", max_examples=20_000, print_blob=True, derandomize=False, phases=_PHASES)
+_COMMON = settings(deadline=None, print_blob=True, phases=_PHASES)
+settings.register_profile("default", parent=_COMMON)
+settings.register_profile("ci", parent=_COMMON, max_examples=1_000, derandomize=True, database=None)
+settings.register_profile("soak", parent=_COMMON, max_examples=20_000, derandomize=False)
 
 
 def _chosen_here(config: pytest.Config) -> bool:
