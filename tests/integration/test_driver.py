@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import subprocess
@@ -36,6 +37,15 @@ class Namespace:
                 "peer", "name", "db", "address", MAC_B.hex(":"), "mtu", "4500")  # fmt: skip
         for name in ("da", "db"):
             self.ip("link", "set", name, "up")
+        self.wait_up()
+
+    def wait_up(self) -> None:
+        """Wait until both ends send: the kernel gives a link its queue some time after its carrier, and drops till then."""
+        while True:
+            shown = subprocess.run(["ip", "-n", self.name, "-j", "link"], capture_output=True, text=True, check=True)
+            links = {link["ifname"]: link for link in json.loads(shown.stdout)}
+            if all(links[name]["operstate"] == "UP" and links[name]["qdisc"] != "noop" for name in ("da", "db")):
+                return
 
     def ip(self, *arguments: str) -> None:
         run("ip", "-n", self.name, *arguments)
@@ -120,6 +130,7 @@ def test_sends_that_cannot_arrive_are_lost_frames(namespace: Namespace) -> None:
         assert not port.take_error()
         namespace.ip("link", "set", "da", "up")
         namespace.ip("link", "set", "db", "up")
+        namespace.wait_up()
         far.take_error()
         assert not lost(later)
         assert receive(far) == later, "what was sent without carrier arrived"
