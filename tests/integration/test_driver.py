@@ -40,7 +40,7 @@ class Namespace:
         self.wait_up()
 
     def wait_up(self) -> None:
-        """Wait until both ends send: the kernel gives a link its queue some time after its carrier, and drops till then."""
+        """Wait until both ends send: the kernel gives a link its queue some time after its carrier."""
         while True:
             shown = subprocess.run(["ip", "-n", self.name, "-j", "link"], capture_output=True, text=True, check=True)
             links = {link["ifname"]: link for link in json.loads(shown.stdout)}
