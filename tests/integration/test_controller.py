@@ -1,0 +1,282 @@
+"""The controller's service on a real fabric: faults that bite, counters, events, restarts under verified traffic."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.client import ControllerClient
+from controller.errors import ControllerError
+from controller.values import FleetStatus
+from experiments.cli.main import run
+from experiments.emulation import EmulatedWorld, running
+from experiments.workloads.verified_write import Transfer, WriteReport
+from mrc_host import verbs
+from tests.integration.names import own
+from topologies.clos import multi_plane_clos
+from topologies.emulation import cleanup
+from topologies.fault_kinds import Delay, Flap, LinkDown, Rate
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
+
+MRC = Path(sys.executable).with_name("mrc")
+RATE = 20_000_000
+PIECE = 256 << 10
+PATIENCE_S = 60.0
+
+
+@contextmanager
+def fabric(what: str, switch: str = "shim") -> Iterator[EmulatedWorld]:
+    name = own(what)
+    try:
+        with running(multi_plane_clos(name, planes=2, t0=2, t1=2, hosts=2, rate_bps=RATE), switch=switch) as world:
+            yield world
+    finally:
+        cleanup.clean(name, force=True)
+
+
+@contextmanager
+def transfer(world: EmulatedWorld) -> Iterator[Transfer]:
+    ends = [verbs.open(world.emulation.socket(host)) for host in ("h1", "h2")]
+    with ends[0], ends[1], Transfer(*ends, memory=PIECE) as pair:
+        yield pair
+
+
+class Traffic:
+    """Verified writes one after the other in a thread, while the body runs."""
+
+    def __init__(self, pair: Transfer) -> None:
+        self.reports: list[WriteReport] = []
+        self._failed: list[BaseException] = []
+        self._stop = threading.Event()
+        self._pair = pair
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self.reports.append(self._pair.write(PIECE))
+        except BaseException as error:
+            self._failed.append(error)
+
+    def more(self) -> None:
+        """Wait until two more writes are done: one of them was begun after this."""
+        wanted = len(self.reports) + 2
+        until(lambda: len(self.reports) >= wanted or self._failed, "writes go on")
+        assert not self._failed, self._failed
+
+    def __enter__(self) -> Traffic:
+        self._thread.start()
+        self.more()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        assert not self._failed, self._failed
+        assert sum(report.wrong_bytes for report in self.reports) == 0
+
+
+def until(happened: Callable[[], Any], what: str) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < end, f"it never came: {what}"
+        time.sleep(0.02)
+
+
+def until_ready(world: EmulatedWorld) -> FleetStatus:
+    """Every switch holds what it should."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with world.controller() as client:
+                status = client.status()
+                if status.ready:
+                    return status
+        except ControllerError:
+            pass
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+class Watch:
+    """``mrc fault watch`` beside us; its lines without the times."""
+
+    def __init__(self, world: EmulatedWorld) -> None:
+        command = [MRC, "fault", "watch", "--fabric", world.fabric.name]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self._lines = self._process.stdout
+        assert "subscribed" in self._lines.readline()
+
+    def up_to(self, *wanted: str) -> list[str]:
+        """Lines until each of `wanted` has come."""
+        left, found = set(wanted), []
+        while left:
+            line = self._lines.readline().partition(" ")[2].strip()
+            assert line, f"{left} never came; {found} did"
+            found.append(line)
+            left = {want for want in left if not line.startswith(want)}
+        return found
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.communicate(timeout=20)
+
+
+def test_faults_bite_and_are_counted_by_the_switches_that_make_them() -> None:
+    with fabric("bite") as world, transfer(world) as pair:
+        assert pair.write(PIECE).wrong_bytes == 0
+        with world.controller() as client:
+            drops = {count.name for switch in client.counters() for count in switch.drops if count.packets}
+            assert not drops & {"arrival loss", "departure loss", "path loss", "blackhole"}
+            assert sum(table.packets for switch in client.tables() for table in switch.tables) > 0
+
+            client.silence("t1-1@p0")
+            client.lose("t0-0:t1-0@p0", 0.3)
+            client.corrupt("h2@p1", 0.3, towards="h2")
+            for _ in range(4):
+                assert pair.write(PIECE).wrong_bytes == 0
+            drops_by = {
+                switch.switch: {count.name for count in switch.drops if count.packets} for switch in client.counters()
+            }
+            assert {name for name, found in drops_by.items() if "blackhole" in found} == {"t1-1@p0"}
+            assert {name for name, found in drops_by.items() if "arrival loss" in found} >= {"t1-0@p0"}
+            assert not any("arrival loss" in found for name, found in drops_by.items() if name.endswith("@p1"))
+            (t0,) = client.counters("t0-1@p1")
+            damaged = {
+                (port.link, count.name): count.packets for port in t0.ports for count in port.counts if count.packets
+            }
+            assert damaged.keys() == {("h2@p1", "departure_damaged")}
+            client.clear_all()
+            assert pair.write(PIECE).wrong_bytes == 0
+
+
+def test_a_slower_line_is_slower_and_as_before_when_cleared() -> None:
+    slow = 1_000_000
+    with fabric("slow") as world, transfer(world) as pair, world.controller() as client:
+        pair.write(PIECE)
+        client.inject(Rate("h1@p*", slow))  # both ends: a switch's port and one in the host's namespace
+        report = pair.write(PIECE)
+        assert report.wrong_bytes == 0
+        assert report.bits_per_second < 2 * slow
+        client.clear_all()
+        kinds = subprocess.run(["tc", "qdisc", "show"], capture_output=True, text=True, check=True).stdout
+        interfaces = {link.upper.interface for link in client.links("h1@p*")}
+        left = [line for line in kinds.splitlines() if line.split()[4] in interfaces and " fa: " in line]
+        assert left == []
+
+
+def test_delay_works_or_is_refused_in_a_sentence_that_says_what_to_do() -> None:
+    with fabric("delay") as world, world.controller() as client:
+        refusal = ""
+        try:
+            client.inject(Delay("h1@p0", 5_000_000))
+        except ControllerError as error:
+            refusal = str(error)
+        assert len(client.faults()) == (not refusal)
+        assert not refusal or ("no netem" in refusal and "use 'rate'" in refusal)
+
+
+def test_links_that_flap_come_back_and_everybody_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    link = "t0-0:t1-0@p0"
+    with fabric("flap") as world, transfer(world) as pair, Traffic(pair) as traffic, Watch(world) as watch:
+        name = world.fabric.name
+        assert run(["fault", "add", link, "flap", "200ms", "50%", "for", "2s", "--fabric", name]) == 0
+        told = watch.up_to("fault added", f"link down {link}", f"link up {link}", "fault cleared")
+        assert told.count(f"link down {link}") >= 2
+        traffic.more()
+        assert run(["fault", "list", "--fabric", name]) == 0
+        assert "no faults" in capsys.readouterr().out
+        with world.controller() as client:
+            assert all(one.up for one in client.links())
+
+
+def test_a_switch_restarts_during_traffic() -> None:
+    switch = "t1-0@p0"
+    with fabric("onesw", "shim-each") as world, transfer(world) as pair, Traffic(pair) as traffic:
+        with world.controller() as client:
+            client.lose(f"t0-0:{switch}", 0.05, towards=switch)  # its entry must be there again afterwards
+        with Watch(world) as watch:
+            os.kill(world.emulation.children[f"switch-{switch}"].process.pid, signal.SIGKILL)
+            watch.up_to(f"switch lost {switch}")
+            traffic.more()
+            world.restart(f"switch-{switch}")
+            watch.up_to(f"entries repaired {switch}: ", f"switch returned {switch}")
+        status = until_ready(world)
+        assert {one.name for one in status.switches if one.repaired} >= {switch}
+        with world.controller() as client:
+            (tables,) = client.tables(switch)
+            assert tables.problems == ()
+            assert {table.name: table.present for table in tables.tables}["arrival_fault"] == 1
+            client.clear_all()
+        traffic.more()
+
+
+def test_the_controller_is_killed_during_traffic_and_takes_back_what_it_left() -> None:
+    with fabric("ctl") as world, transfer(world) as pair, Traffic(pair) as traffic:
+        with world.controller() as client:
+            client.link_down("t0-0:t1-0@p0")
+            client.silence("t1-1@p1")
+            client.inject(Rate("h1@p1", 5_000_000))
+            client.inject(Flap("t0-1:t1-0@p1", 100_000_000, 100_000_000))
+            client.inject(LinkDown("h2@p0"), after_ns=3600 * 10**9)
+        world.emulation.children["controller"].process.kill()
+        traffic.more()
+        world.restart("controller")
+        until_ready(world)
+        with world.controller() as client:
+            assert client.faults() == []
+            until(lambda: all(link.up for link in client.links()), "links up again")
+            assert all(not switch.problems for switch in client.tables())
+            assert client.link_down("h1@p0").id == "f6"
+            client.clear_all()
+        traffic.more()
+
+
+def test_the_switch_process_is_killed_during_traffic_with_faults_in_force() -> None:
+    with fabric("allsw") as world, transfer(world) as pair, Traffic(pair) as traffic:
+        with world.controller() as client:
+            kept = client.lose("t0-0:t1-0@p0", 0.1)
+            cut = client.link_down("t0-0:t1-1@p1")
+        world.emulation.children["switches"].process.kill()
+        world.restart("switches")
+        status = until_ready(world)
+        assert all(switch.present == switch.entries for switch in status.switches)
+        with world.controller() as client:
+            assert [fault.id for fault in client.faults()] == [kept.id, cut.id]
+            assert [link.name for link in client.links() if not link.up] == ["t0-0:t1-1@p1"]
+            assert all(not switch.problems for switch in client.tables())
+            traffic.more()
+            client.clear_all()
+        traffic.more()
+
+
+def test_a_client_may_come_in_while_nothing_is_reachable() -> None:
+    with fabric("none") as world:
+        world.emulation.children["switches"].process.kill()
+
+        def lost() -> bool:
+            with world.controller() as client:
+                return not any(switch.state.value == "verified" for switch in client.status().switches)
+
+        until(lost, "the loss of all switches")
+        with ControllerClient(world.emulation.controller_socket) as client:
+            with pytest.raises(ControllerError, match=r"Switch t1-0@p0 is not reachable, so it can make no fault\."):
+                client.silence("t1-0@p0")
+            assert all("not reachable" in switch.problem for switch in client.counters())
+            assert client.link_down("h1@p0").links == ("h1@p0",)
+            client.clear_all()
