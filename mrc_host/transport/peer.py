@@ -8,7 +8,8 @@
   *reverse path*: one on which own data or a probe came through, as long as it is not found bad and the peer does not
   repeat packets that were already acknowledged, or probe for them. Without such a path each answer takes a random one.
   While only receiving, a random path is probed every `reverse_interval`; a plane whose probes are lost carries no
-  answers, as long as there is another.
+  answers, as long as there is another. When a way back has turned out not to work, paths are probed one after the
+  other, eight times as often and whether anything arrives or not, until one works.
 * **Background probes.** A path that any queue pair holds for bad is probed once for all of them, by endpoint requests
   (EV_PROBE), until enough in a row come back.
 """
@@ -44,6 +45,8 @@ PROBE: Final = 3  # in the class of data, but there is nothing to cut off
 _MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
 _REVERSE_PATIENCE: Final = 4  # intervals after which a probe for a way back counts as lost
+_SEEKING: Final = 8  # while ways back are sought, probes in a reverse_interval
+_MAX_SOUGHT: Final = 32  # of these probes, how many may be unanswered
 _PATIENCE: Final = 4  # how many times probe_timeout a lost probe may wait at most
 
 
@@ -85,6 +88,7 @@ class Peer(Source):
 
     __slots__ = (
         "_answer_port",
+        "_candidates",
         "_distrusted",
         "_down_since",
         "_due",
@@ -100,8 +104,10 @@ class Peer(Source):
         "_reverse",
         "_reverse_at",
         "_reverse_probes",
+        "_reverse_since",
         "_reverse_used",
         "_rng",
+        "_sought",
         "_status_at",
         "_status_id",
         "_status_ready",
@@ -140,6 +146,9 @@ class Peer(Source):
         self.round_trips = [RoundTrip() for _ in range(ports)]
         self.reordering = [Reordering() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
         self._reverse = [-1] * ports  # by plane: a path known to work, -1 when none is
+        self._reverse_since = [0] * ports  # by plane: since when that one
+        self._candidates: list[int] = []  # paths to probe because none in their plane is known to work any more
+        self._sought: deque[int] = deque()  # requests that were sent for them
         self.users: dict[PlaneUser, None] = {}
         self.windows: dict[str, SharedWindow] = {}  # by congestion control: the window that queue pairs share
         self.denied: dict[int, None] = {}  # paths the controller forbids
@@ -339,7 +348,9 @@ class Peer(Source):
     def works(self, index: int) -> None:
         """A packet is known to have come through on path `index`: a good way back in its plane."""
         plane = self.plane_of[index]
-        self._reverse[plane] = index
+        if self._reverse[plane] != index:
+            self._reverse[plane] = index
+            self._reverse_since[plane] = self._host.now
         self._distrusted &= ~(1 << plane)
 
     def answer_port(self) -> int:
@@ -363,9 +374,40 @@ class Peer(Source):
             self._host.scheduler.arm(self, self._reverse_at)
 
     def distrust_reverse(self) -> None:
-        """The peer repeats or asks for what was acknowledged: perhaps our SACKs are lost, so use other ways back."""
-        for plane in range(len(self._reverse)):
-            self._reverse[plane] = -1
+        """The peer repeats or asks for what was acknowledged: perhaps our SACKs are lost, so use other ways back.
+
+        Not those that were found just now: what the peer sent before it heard of them says nothing.
+        """
+        now = self._host.now
+        spacing = self._seek_spacing()
+        for plane, since in enumerate(self._reverse_since):
+            if now - since > 2 * spacing:
+                self._reverse[plane] = -1
+        if not self._candidates:
+            blind = [members for plane, members in enumerate(self.members) if self._reverse[plane] < 0]
+            self._candidates = [index for members in blind for index in members]
+            self._rng.shuffle(self._candidates)
+        if self._candidates and (not self._reverse_at or self._reverse_at > now + spacing):
+            self._reverse_at = now + spacing
+            self._host.scheduler.arm(self, self._reverse_at)
+
+    def _seek_spacing(self) -> int:
+        return max(1, self._host.transport.reverse_interval // _SEEKING)
+
+    def _seek(self, now: int) -> bool:
+        """Probe the next path that may be a way back where none is known; False when there is none left to try."""
+        while self._candidates:
+            index = self._candidates.pop()
+            plane = self.plane_of[index]
+            if self._reverse[plane] >= 0 or not self.usable >> plane & 1 or index in self._watched:
+                continue
+            if len(self._sought) >= _MAX_SOUGHT:
+                self._requests.pop(self._sought.popleft(), None)
+            self._sought.append(self._send_probe(index))
+            self._reverse_at = now + self._seek_spacing()
+            self._host.scheduler.arm(self, self._reverse_at)
+            return True
+        return False
 
     def _forget_reverse(self, index: int) -> None:
         plane = self.plane_of[index]
@@ -466,7 +508,7 @@ class Peer(Source):
     def _probe_reverse(self, now: int) -> None:
         """Once an interval while we acknowledge and have no word from own data: try some path of some plane."""
         self._reverse_at = 0
-        if not self._reverse_used:
+        if self._seek(now) or not self._reverse_used:
             return
         self._reverse_used = False
         self.acknowledging(now)

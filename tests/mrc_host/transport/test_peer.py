@@ -313,6 +313,27 @@ def test_a_plane_without_a_way_back_carries_no_answers() -> None:
     assert {p.port for p in receiving(end, 20) if p.opcode == opcodes.SACK} == {0}
 
 
+def test_a_way_back_that_failed_is_replaced_within_a_few_probes_though_nothing_more_arrives() -> None:
+    end = FarEnd(planes=1, uplinks=8)
+    quiet(end)
+    for _ in range(12):
+        for probe in requests(receiving(end, 10), control.OP_EV_PROBE):
+            answer(end, probe)
+    end.wait(200 * MS)
+    (known,) = {p.ev for p in receiving(end, 3) if p.opcode == opcodes.SACK}
+    end.wait(200 * MS)
+    end.segment(0, msn=0, flags=headers.ACK_REQUEST | headers.RTX)  # acknowledged long ago: our SACKs did not arrive
+    probes = requests(end.wait(100 * MS), control.OP_EV_PROBE)
+    assert len({probe.ev for probe in probes}) == 8, "each path is tried"
+    assert probes[-1].time - probes[0].time < 2 * end.nic.config.settings.transport.reverse_interval
+    end.segment(1, msn=1, flags=headers.ACK_REQUEST | headers.RTX)
+    working = next(probe for probe in requests(end.wait(4 * MS), control.OP_EV_PROBE) if probe.ev != known)
+    answer(end, working)
+    end.segment(2, msn=2, flags=headers.ACK_REQUEST | headers.RTX)  # sent before the peer can have heard of it
+    assert {p.ev for p in receiving(end, 3, gap=0) if p.opcode == opcodes.SACK} == {working.ev}
+    assert len(requests(end.wait(100 * MS), control.OP_EV_PROBE)) <= 1, "one that works is enough"
+
+
 # ---- bounds ------------------------------------------------------------------------------------------------------
 
 
