@@ -19,6 +19,7 @@ from controller.client import ControllerClient
 from controller.command import companion
 from experiments.workloads.verified_write import Transfer
 from mrc_host import verbs
+from tests.integration.names import own
 from topologies.addressing import entropy_value
 from topologies.clos import multi_plane_clos
 from topologies.emulation.build import emulated
@@ -27,7 +28,7 @@ from topologies.emulation.build import emulated
 def main(switch: str) -> int:
     setLogLevel("error")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    fabric = multi_plane_clos("it-bmv2", rate_bps=20_000_000)
+    fabric = multi_plane_clos(own("bmv2"), rate_bps=20_000_000)
     with emulated(fabric, switch=switch, companions=[companion]) as emulation:
         print(f"up in {emulation.bring_up_s:.2f} s: {emulation.phases}")
         with ControllerClient(emulation.controller_socket) as controller:

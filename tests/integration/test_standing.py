@@ -130,10 +130,15 @@ def test_what_cannot_come_up_is_a_sentence_and_leaves_nothing(fabric: Standing, 
 
 
 def test_an_interrupt_while_it_comes_up_takes_it_down(fabric: Standing):
-    with subprocess.Popen([MRC, "up", "--name", fabric.name, *SIZES], stderr=subprocess.PIPE) as command:
-        lock = RunDirectory(fabric.name).path / "fabric.yaml"
-        while not lock.exists():
-            assert command.poll() is None
-        command.send_signal(signal.SIGINT)
-        assert command.wait(60) == 130
+    """On a busy machine the fabric may be up before we are running again to interrupt it; then we try again."""
+    statuses = [0]
+    while statuses[-1] == 0 and len(statuses) < 5:
+        run(["down", fabric.name])
+        with subprocess.Popen([MRC, "up", "--name", fabric.name, "--planes", "4"], stderr=subprocess.PIPE) as command:
+            lock = RunDirectory(fabric.name).path / "fabric.yaml"
+            while not lock.exists():
+                assert command.poll() is None
+            command.send_signal(signal.SIGINT)
+            statuses.append(command.wait(60))
+    assert statuses[-1] == 130
     assert fabric.traces.left() == []

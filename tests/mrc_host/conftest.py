@@ -12,6 +12,7 @@ import pytest
 from hypothesis import Phase, seed, settings
 
 _PHASES = [phase for phase in Phase if phase is not Phase.explain]
+_HANGS_S = 3600  # thousands of examples take minutes on a busy machine, and the timeout is there for what never ends
 _SEED = random.SystemRandom().getrandbits(64)
 
 _COMMON = settings(deadline=None, print_blob=True, phases=_PHASES)
@@ -26,9 +27,10 @@ def _chosen_here(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if _chosen_here(config):
-        for item in items:
-            if item.get_closest_marker("hypothesis"):
+    for item in items:
+        if item.get_closest_marker("hypothesis"):
+            item.add_marker(pytest.mark.timeout(_HANGS_S))
+            if _chosen_here(config):
                 seed(_SEED)(item.obj)  # type: ignore[attr-defined]
 
 

@@ -91,8 +91,8 @@ def test_a_full_disk_is_reported_and_what_is_there_stays_readable(
             switch.receive(1, frame(number, 1000), 0)
             assert switch.transmit(2, 0) is not None  # packets pass all the while
         wait(lambda: capture.stats().lost > 0)
+        wait(lambda: "cannot write captures" in caplog.text)
         assert capture.stats().problem == "File too large"
-    assert "cannot write captures" in caplog.text
     kept = capture.stats().frames
     assert kept + capture.stats().lost == 20
     switch.receive(1, frame(99, 1000), 0)
