@@ -107,7 +107,10 @@ def load_file(path: Path) -> ProcessSettings:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply, or in itself") from None
+    except (yaml.YAMLError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+        # PyYAML lets more escape than its own errors where a tag says what a value is not
         detail = " ".join(str(error).split())
         raise ConfigError(f"{path} is not valid YAML or JSON: {detail}") from None
     return from_document(document, where=str(path), directory=path.parent)

@@ -34,17 +34,21 @@ from typing import Any
 import yaml
 
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
+from topologies import plain_yaml
 from topologies.clos import DEFAULT_RATE_BPS, multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_MTU, Fabric, LinkKind
 from topologies.queues import QueueProfile
 
 MAX_FILE_BYTES = 1 << 20
+_MOST_PIECES = 1000
+_NUMBER_BITS = 64
+_LINE = 80
 
 _REQUIRED = ("name", "planes", "t0", "t1", "hosts")
 _OPTIONAL = ("rate", "uplink_rate", "mtu", "usid_block", "address_prefix", "protocol", "queues")
 _PROTOCOL = ("udp_port", "ev_order", "hop_limit", "dscp")
-_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)(?:bit(?:/s)?|bps)?")
+_RATE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kMG]?)(?:bit(?:/s)?|bps)?")
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
@@ -65,13 +69,11 @@ def load_file(path: Path | str) -> Fabric:
 def load_text(text: str, *, source: str = "fabric") -> Fabric:
     """Build the fabric that YAML text describes; `source` begins every error message."""
     try:
-        document = yaml.load(text, Loader=_Loader)
+        return _fabric(_document(text))
     except yaml.YAMLError as error:
         raise FabricError(f"{source}: {_yaml_problem(error)}") from None
     except RecursionError:
         raise FabricError(f"{source}: is nested too deeply for a fabric file") from None
-    try:
-        return _fabric(document)
     except FabricError as error:
         raise FabricError(f"{source}: {error}") from None
 
@@ -128,6 +130,31 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _document(text: str) -> object:
+    """What the text says. Raises yaml.YAMLError, RecursionError or FabricError."""
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if plain_yaml.is_larger_than(node, _MOST_PIECES):
+            raise FabricError(f"has more than {_MOST_PIECES} values, aliases written out")
+        document: object = None if node is None else loader.construct_document(node)
+    except (yaml.YAMLError, RecursionError, FabricError):
+        raise
+    except plain_yaml.CONSTRUCTION_ERRORS:
+        raise FabricError(plain_yaml.NOT_A_VALUE) from None
+    finally:
+        loader.dispose()
+    return document
+
+
+def _shown(value: object) -> str:
+    """A value in an error message, which is to be one line."""
+    if isinstance(value, int) and abs(value) >> _NUMBER_BITS:
+        return f"a number of more than {_NUMBER_BITS} bits"
+    text = repr(value)
+    return text if len(text) <= _LINE else f"{text[:_LINE]}..."
+
+
 def _yaml_problem(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "is not valid YAML"
@@ -141,7 +168,7 @@ def _fabric(document: object) -> Fabric:
             raise FabricError(f"{key} is missing; {', '.join(_REQUIRED)} are needed")
     name = values["name"]
     if not isinstance(name, str):
-        raise FabricError(f"name must be a word, not {name!r}")
+        raise FabricError(f"name must be a word, not {_shown(name)}")
     return multi_plane_clos(
         name,
         planes=_integer("planes", values["planes"]),
@@ -168,7 +195,7 @@ def _mapping(what: str, value: object, known: Iterable[str]) -> Mapping[str, obj
         if key not in known:
             close = difflib.get_close_matches(str(key), known, n=1)
             hint = f"did you mean {close[0]}?" if close else f"known keys are {', '.join(known)}"
-            raise FabricError(f"unknown key {key!r} in {what}: {hint}")
+            raise FabricError(f"unknown key {_shown(key)} in {what}: {hint}")
     return value
 
 
@@ -178,18 +205,18 @@ def _kind(value: object) -> str:
 
 
 def _integer(key: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise FabricError(f"{key} must be a whole number, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >> _NUMBER_BITS:
+        raise FabricError(f"{key} must be a whole number, not {_shown(value)}")
     return value
 
 
 def parse_rate(key: str, value: object) -> int:
     """A rate in bit/s from a number, or from text such as ``40M`` or ``2.5G``; FabricError names `key` otherwise."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and not abs(value) >> _NUMBER_BITS:
         return value
     match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise FabricError(f"{key} must be a rate such as 40M or 2.5G (bit/s), not {value!r}")
+        raise FabricError(f"{key} must be a rate such as 40M or 2.5G (bit/s), not {_shown(value)}")
     return round(float(match[1]) * _UNITS[match[2]])
 
 
@@ -199,7 +226,7 @@ def _prefix(key: str, value: object, bits: int) -> int:
     except ValueError:
         network = None
     if network is None or network.prefixlen != bits:
-        raise FabricError(f"{key} must be an IPv6 prefix of length {bits} in quotes, not {value!r}")
+        raise FabricError(f"{key} must be an IPv6 prefix of length {bits} in quotes, not {_shown(value)}")
     return int(network.network_address) >> (128 - bits)
 
 
@@ -220,7 +247,7 @@ def _queues(value: object) -> QueueProfile:
     for key, number in given.items():
         if isinstance(known[key], bool):
             if not isinstance(number, bool):
-                raise FabricError(f"queues: {key} must be yes or no, not {number!r}")
+                raise FabricError(f"queues: {key} must be yes or no, not {_shown(number)}")
         else:
             _integer(f"queues: {key}", number)
     return QueueProfile(**{**known, **given})
@@ -238,7 +265,7 @@ def _ev_order(value: object) -> EvOrder:
         return EvOrder(value)
     except ValueError:
         choices = " or ".join(order.value for order in EvOrder)
-        raise FabricError(f"ev_order must be {choices}, not {value!r}") from None
+        raise FabricError(f"ev_order must be {choices}, not {_shown(value)}") from None
 
 
 def _dscp(value: object) -> Dscp:

@@ -18,6 +18,10 @@ from typing import Any
 from experiments.errors import RendezvousError
 
 _LINE_LIMIT = 1 << 20  # bytes of one message
+_OPEN_GATHERS = 1000  # that wait for somebody
+
+# What a message that no rank sends may raise, at whatever depth.
+_MALFORMED = (ConnectionError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
 
 Report = Mapping[str, Any]
 
@@ -81,7 +85,7 @@ class RendezvousServer:
                 self._handle(rank, message)
         except RendezvousError as error:
             _write(writer, {"op": "error", "message": str(error)})
-        except (ConnectionError, asyncio.LimitOverrunError, ValueError, KeyError, TypeError):
+        except _MALFORMED:
             pass  # treated as a rank that left
         finally:
             if rank is not None:
@@ -110,6 +114,8 @@ class RendezvousServer:
             raise RendezvousError(f"unknown message {message['op']!r} from rank {rank}")
 
     def _gather(self, rank: int, name: str, value: Any) -> None:
+        if len(self._gathers) >= _OPEN_GATHERS and name not in self._gathers:
+            raise RendezvousError(f"more than {_OPEN_GATHERS} gathers wait for somebody")
         values = self._gathers.setdefault(name, {})
         if rank in values:
             raise RendezvousError(f"rank {rank} gave a second value for {name!r}")
@@ -210,7 +216,7 @@ class Rendezvous:
                     future = self._waiting.pop(message["name"], None)
                     if future is not None and not future.done():
                         future.set_result(message["values"])
-        except (ConnectionError, asyncio.LimitOverrunError, ValueError):
+        except _MALFORMED:
             pass
         self._fail("the coordinator is gone")
 

@@ -14,9 +14,12 @@ from typing import Any
 import yaml
 
 from experiments.files.errors import FileError
+from topologies import plain_yaml
 
 MAX_BYTES = 1 << 20
 _MOST_DEPTH = 32
+_MOST_PIECES = 100_000
+_LINE = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,8 @@ class Value:
             raise self.error(f"must be a single value, not {self.what()}")
         try:
             return yaml.SafeLoader("").construct_object(self.node, deep=True)
-        except (yaml.YAMLError, ValueError):
-            raise self.error(f"{self.node.value!r} is not a value that YAML knows") from None
+        except plain_yaml.CONSTRUCTION_ERRORS:
+            raise self.error(f"{self.node.value[:_LINE]!r} is not a value that YAML knows") from None
 
     def text(self) -> str:
         """A scalar as it is written."""
@@ -96,6 +99,8 @@ def parse(text: str, source: str) -> Value:
         raise FileError(f"{source}: is nested too deeply for an experiment file") from None
     if node is None:
         raise FileError(f"{source}: is empty")
+    if plain_yaml.is_larger_than(node, _MOST_PIECES):
+        raise FileError(f"{source}: has more than {_MOST_PIECES} values, aliases written out")
     _check_depth(node, source, 0)
     return Value(node, source)
 

@@ -51,7 +51,7 @@ class Whole(Kind):
             raise value.error(f"must be a whole number, not {value.text()!r}")
         if not self.low <= number <= self.high:
             limit = f"at least {self.low}" if self.high == _ANY_NUMBER else f"{self.low} to {self.high}"
-            raise value.error(f"is {number}, but must be {limit}")
+            raise value.error(f"is {value.text()[:80]}, but must be {limit}")
         return number
 
     def schema(self) -> JsonSchema:

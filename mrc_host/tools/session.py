@@ -25,7 +25,11 @@ from mrc_host.values import QpAttributes, QpType
 
 DEFAULT_PORT = 18515
 ALL_SIZES = tuple(1 << i for i in range(1, 24))
+MOST_QPS = 1024
+MOST_DEPTH = 1 << 16
+MOST_MEMORY = 1 << 30  # bytes, of all queue pairs together
 _PATIENCE_S = 60.0
+_LONGEST_LINE = 1 << 20
 
 
 class ToolError(MrcError):
@@ -77,7 +81,7 @@ def plan(options: argparse.Namespace) -> Plan:
     """The plan that the client's flags describe; raises ToolError."""
     if min(options.size, options.iters, options.qp, options.tx_depth) < 1:
         raise ToolError("Size, messages, queue pairs and depth are at least 1.")
-    return Plan(
+    work = Plan(
         sizes=ALL_SIZES if options.all else (options.size,),
         iterations=options.iters,
         seconds=options.duration,
@@ -86,6 +90,19 @@ def plan(options: argparse.Namespace) -> Plan:
         kind=QpType[options.connection],
         attributes=QpAttributes(path_mtu=options.mtu),
     )
+    check_amounts(work)
+    return work
+
+
+def check_amounts(work: Plan) -> None:
+    """Refuse what neither end should try; raises ToolError, and TypeError for what is not even a number."""
+    numbers = (*work.sizes, work.iterations, work.qps, work.depth)
+    if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
+        raise TypeError("its numbers are not whole")
+    if not work.sizes or min(*work.sizes, work.qps, work.depth) < 1 or work.qps > MOST_QPS or work.depth > MOST_DEPTH:
+        raise ToolError(f"There are 1 to {MOST_QPS} queue pairs, each with a depth of 1 to {MOST_DEPTH}.")
+    if work.qps * max(work.sizes) > MOST_MEMORY:
+        raise ToolError(f"The messages of all queue pairs together have at most {MOST_MEMORY} bytes.")
 
 
 class Channel:
@@ -106,21 +123,24 @@ class Channel:
     def receive(self) -> Any:
         """Wait for one value; raises ToolError when the other end has gone."""
         try:
-            line = self._lines.readline()
+            line = self._lines.readline(_LONGEST_LINE)
+            if line:
+                return json.loads(line)
         except OSError as error:
             raise ToolError(f"The other end is gone: {error}.") from None
-        if not line:
-            raise ToolError("The other end is gone.")
-        try:
-            return json.loads(line)
-        except ValueError:
-            raise ToolError("The other end does not speak this tool's language.") from None
+        except (ValueError, RecursionError):  # a line that is too long is cut and then is not JSON
+            raise _foreign() from None
+        raise ToolError("The other end is gone.")
 
     def close(self) -> None:
         """Close the channel."""
         with suppress(OSError):
             self._lines.close()
         self._socket.close()
+
+
+def _foreign() -> ToolError:
+    return ToolError("The other end does not speak this tool's language.")
 
 
 def connect(peer: str, port: str, patience_s: float = 5.0) -> Channel:
@@ -191,9 +211,15 @@ class Side:
         own = {"memory": str(self.mr.remote), "qps": [str(qp.endpoint()) for qp in self.qps]}
         self.channel.send(own)
         other = self.channel.receive()
-        self.remote = verbs.RemoteMemory.parse(other["memory"])
-        for qp, text in zip(self.qps, other["qps"], strict=True):
-            qp.connect(verbs.Endpoint.parse(text))
+        try:
+            self.remote = verbs.RemoteMemory.parse(other["memory"])
+            ends = [verbs.Endpoint.parse(text) for text in other["qps"]]
+        except (AttributeError, LookupError, TypeError):
+            raise _foreign() from None
+        if len(ends) != len(self.qps):
+            raise ToolError(f"The other end has {len(ends)} queue pairs instead of {len(self.qps)}.")
+        for qp, end in zip(self.qps, ends, strict=True):
+            qp.connect(end)
         self.channel.send("connected")
         self.channel.receive()
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.tools.session import Channel, Plan, Side, ToolError, accept, connect, header, parser, plan
+from mrc_host.tools.session import Channel, Plan, Side, ToolError, accept, check_amounts, connect, header, parser, plan
 from mrc_host.values import QpAttributes, QpType
 
 MEBI = 1 << 20
@@ -39,9 +39,9 @@ def to_wire(work: Plan) -> dict[str, Any]:
 
 
 def from_wire(data: dict[str, Any]) -> Plan:
-    """The plan that the client sent; raises ToolError when it is of another release."""
+    """The plan that the client sent; raises ToolError when it is of another release, or asks for too much."""
     try:
-        return Plan(
+        work = Plan(
             **{
                 **data,
                 "sizes": tuple(data["sizes"]),
@@ -49,8 +49,10 @@ def from_wire(data: dict[str, Any]) -> Plan:
                 "attributes": QpAttributes(**data["attributes"]),
             }
         )
+        check_amounts(work)
     except (TypeError, KeyError, ValueError) as error:
         raise ToolError(f"The client speaks another version of this tool: {error}.") from None
+    return work
 
 
 def pattern(seed: int, size: int) -> bytes:

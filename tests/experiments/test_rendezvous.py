@@ -99,7 +99,24 @@ def test_a_coordinator_that_ends_fails_pending_gathers(tmp_path):
     run(main())
 
 
-@pytest.mark.parametrize("line", [b"not json\n", b"[1]\n", b'{"op":"gather"}\n', b"x" * 100, b'{"op":"hello"}\n'])
+HELLO = b'{"op":"hello","rank":1,"world":2}\n'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not json\n",
+        b"[1]\n",
+        b'{"op":"gather"}\n',
+        b"x" * 100,
+        b'{"op":"hello"}\n',
+        b"\xff\xfe\n",
+        b"[" * 100_000 + b"\n",
+        b'{"op":"hello","rank":1e999,"world":1}\n',
+        b'{"op":"hello","rank":{},"world":1}\n',
+    ],
+    ids=lambda line: line[:20],
+)
 def test_garbage_does_not_disturb_the_server(tmp_path, line):
     async def main():
         server, (rank,) = await start(tmp_path, 1)
@@ -110,6 +127,36 @@ def test_garbage_does_not_disturb_the_server(tmp_path, line):
         assert not answer or json.loads(answer)["op"] == "error"
         assert await rank.gather("still", 1) == [1]
         writer.close()
+        await server.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "message", [b'{"op":"gather","name":[],"value":1}\n', b'{"op":{}}\n', b'{"op":"report"}\n', b"y" * (2 << 20)]
+)
+def test_a_rank_that_talks_nonsense_is_lost_and_told_of(tmp_path, message):
+    async def main():
+        server = RendezvousServer(2)
+        await server.start(tmp_path / "meet.sock")
+        rank = await Rendezvous.connect(tmp_path / "meet.sock", 0, 2)
+        _, writer = await asyncio.open_unix_connection(str(tmp_path / "meet.sock"))
+        writer.write(HELLO + message)
+        assert await rank.broken() == "rank 1 is gone"
+        writer.close()
+        rank.abandon()
+        await server.close()
+
+    run(main())
+
+
+def test_gathers_that_nobody_joins_do_not_pile_up(tmp_path):
+    async def main():
+        server, (first, second) = await start(tmp_path, 2)
+        alone = [asyncio.ensure_future(first.gather(f"name {number}", 0)) for number in range(1001)]
+        done = await asyncio.gather(*alone, return_exceptions=True)
+        assert "gathers wait for somebody" in str(done[0])
+        second.abandon()
         await server.close()
 
     run(main())

@@ -164,6 +164,13 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not valid YAML") as caught:
         load_file(bad)
     assert "\n" not in str(caught.value)
+    for text in ("switches: !!bool y", "switches: !!int ''", "switches: !!timestamp x", "switches: 2001-13-45"):
+        bad.write_text(text)
+        with pytest.raises(ConfigError, match="not valid YAML"):
+            load_file(bad)
+    bad.write_text("[" * 5000)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        load_file(bad)
     bad.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="not valid YAML"):
         load_file(bad)

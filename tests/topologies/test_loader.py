@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,12 @@ def test_rates(text: str, bits_per_second: int) -> None:
     assert parse_rate("rate", text) == bits_per_second
 
 
+# Ten lines that stand for 9 ** 9 words.
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise("abcdefghi")
+)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -82,6 +89,16 @@ def test_rates(text: str, bits_per_second: int) -> None:
         ("[" * 3000, "nested too deeply"),
         ("name: !!python/object:os.system x", "could not determine a constructor"),
         ("\x00", "not allowed"),
+        (BOMB, "has more than 1000 values, aliases written out"),
+        ("&a [*a]", "has more than 1000 values, aliases written out"),
+        (SMALL + "rate: !!bool y", "holds a value that YAML does not know"),
+        (SMALL + "rate: !!int ''", "holds a value that YAML does not know"),
+        (SMALL + "rate: !!timestamp x", "holds a value that YAML does not know"),
+        (SMALL + "rate: 2001-13-45", "holds a value that YAML does not know"),
+        (SMALL.replace("small", "0x" + "f" * 10_000), "name must be a word, not a number of more than 64 bits"),
+        (SMALL + "rate: 0x" + "f" * 10_000, "not a number of more than 64 bits"),
+        (SMALL.replace("hosts: 4", "hosts: 0x" + "f" * 10_000), "not a number of more than 64 bits"),
+        (SMALL + f"rate: {'9' * 400}G", "rate must be a rate such as"),
     ],
 )
 def test_each_mistake_gets_one_helpful_sentence(text: str, sentence: str) -> None:
@@ -91,6 +108,7 @@ def test_each_mistake_gets_one_helpful_sentence(text: str, sentence: str) -> Non
     assert message.startswith("my.yaml: ")
     assert sentence in message
     assert "\n" not in message
+    assert len(message) < 300
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

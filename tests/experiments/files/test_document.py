@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from experiments.files.document import overlay, parse, without
@@ -11,6 +13,12 @@ def test_every_piece_knows_its_line_and_key():
     assert str(element.items()["c"].error("is wrong")) == "file.yaml, line 4: a.b[1].c: is wrong"
 
 
+# Ten lines that stand for 9 ** 9 words.
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise("abcdefghi")
+)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -19,6 +27,8 @@ def test_every_piece_knows_its_line_and_key():
         ("a: *x", "line 1"),
         ("a: " + "[" * 60 + "]" * 60, "nested too deeply"),
         ("x" * (1 << 20 | 1), "at most"),
+        (BOMB, "has more than 100000 values, aliases written out"),
+        ("a: &a {b: *a}", "has more than 100000 values, aliases written out"),
     ],
 )
 def test_what_is_not_yaml_is_refused(text, sentence):
@@ -31,6 +41,12 @@ def test_a_key_given_twice_or_without_a_word_is_refused_with_its_line():
         parse("a: 1\na: 2\n", "f").items()
     with pytest.raises(FileError, match="a key must be a word"):
         parse("[1]: 2\n", "f").items()
+
+
+@pytest.mark.parametrize("value", ["!!bool y", "!!int ''", "!!int x", "!!float x", "!!timestamp x", "2001-13-45"])
+def test_values_that_are_not_what_their_tag_says_are_refused(value):
+    with pytest.raises(FileError, match=r"line 1: a: .* is not a value that YAML knows"):
+        parse(f"a: {value}", "f").items()["a"].scalar()
 
 
 def test_pieces_of_another_kind_are_refused():

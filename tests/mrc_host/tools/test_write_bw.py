@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import socket
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from experiments.perf.perftest import listening
+from mrc_host.errors import MrcError
 from mrc_host.tools import write_bw, write_lat
-from mrc_host.tools.session import Channel, ToolError, accept, connect, parser, plan
+from mrc_host.tools.session import Channel, Plan, Side, ToolError, accept, connect, parser, plan
+from mrc_host.values import QpAttributes, QpType
 from tests.mrc_host.agent.conftest import Agents
 
 Main = Callable[[list[str]], int]
@@ -149,3 +152,52 @@ def test_tcp_and_wrong_flags(capsys: pytest.CaptureFixture[str]) -> None:
 def test_another_release_is_refused() -> None:
     with pytest.raises(ToolError, match="another version"):
         write_bw.from_wire({"sizes": [1]})
+
+
+NONSENSE = [
+    b"x" * (2 << 20),
+    b"\xff\xfe\n",
+    b"[" * 100_000 + b"\n",
+    b"[1]\n",
+    b"7\n",
+    b'{"sizes": [1]}\n',
+]
+
+
+@pytest.mark.parametrize("said", NONSENSE, ids=lambda said: said[:12])
+def test_a_server_refuses_whatever_is_no_plan(agents: Agents, said: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    sending = threading.Thread(target=lambda: send_and_close(theirs, said))
+    sending.start()
+    with pytest.raises(ToolError, match=r"does not speak|another version"):
+        write_bw.serve(str(agents.paths[0]), Channel(ours))
+    ours.close()
+    sending.join(10)
+
+
+@pytest.mark.parametrize(
+    "change", [{"sizes": [1 << 40]}, {"qps": 1 << 30}, {"depth": 1 << 30}, {"sizes": []}, {"qps": "x"}, {"qps": 0}]
+)
+def test_a_server_does_not_try_too_much(change: dict[str, object]) -> None:
+    plan = Plan((64,), 1, None, 1, 1, QpType.MRC, QpAttributes())
+    assert write_bw.from_wire(write_bw.to_wire(plan)) == plan
+    with pytest.raises(ToolError):
+        write_bw.from_wire({**write_bw.to_wire(plan), **change})
+
+
+@pytest.mark.parametrize("said", [b"{}\n", b"[1]\n", b'{"memory": 1, "qps": []}\n', b'{"memory": "x", "qps": "x"}\n'])
+def test_ends_that_are_none_are_refused(agents: Agents, said: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.sendall(said)
+    plan = Plan((64,), 1, None, 1, 1, QpType.MRC, QpAttributes())
+    with (
+        pytest.raises(MrcError, match=r"does not speak|is not"),
+        Side(str(agents.paths[0]), Channel(ours), plan) as side,
+    ):
+        side.exchange()
+    theirs.close()
+
+
+def send_and_close(sock: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError), sock:  # it may have heard enough
+        sock.sendall(data)
