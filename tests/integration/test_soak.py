@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from experiments.soak.flow import Flow
+from experiments.soak.leftovers import Traces
+from experiments.soak.owner import Owner
 from experiments.soak.plan import OWNER, Blow, processes
 from experiments.soak.run import Soak
 from tests.integration.names import own
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup
+from topologies.emulation.rundir import RunDirectory
 from topologies.emulation.switches import SwitchKind
+from topologies.loader import dump_text
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
@@ -37,3 +42,49 @@ def test_kill_9_of_everybody_during_traffic(tmp_path: Path) -> None:
     assert verdict.wrong == []
     assert verdict.kills.keys() == {"h1", "h2", "switches", "controller", OWNER}
     assert verdict.writes > 0
+
+
+def test_a_fabric_that_dies_and_is_cleaned_up_leaves_the_other_at_work(tmp_path: Path) -> None:
+    """Two at once by name, writes on both; one loses its owner and is cleaned up while the other goes on."""
+    names = own("doomed"), own("spared")
+    try:
+        wrong, spared = asyncio.run(asyncio.wait_for(_two_at_once(tmp_path, *names), 120))
+    finally:
+        for name in names:
+            cleanup.clean(name, force=True)
+    assert wrong == []
+    assert spared.failures == []
+
+
+async def _two_at_once(folder: Path, doomed: str, spared: str) -> tuple[list[str], Flow]:
+    wrong: list[str] = []
+    owners, flows, traffic = {}, {}, {}
+    for name in (doomed, spared):
+        file = folder / f"{name}.yaml"
+        file.write_text(dump_text(multi_plane_clos(name, planes=1, t0=2, t1=1, hosts=2, rate_bps=20_000_000)))
+        owners[name] = await Owner.start(file, "shim")
+        run = RunDirectory(name)
+        flows[name] = Flow("h1", "h2", (str(run.host_socket("h1")), str(run.host_socket("h2"))), 1, wrong.append, print)
+        traffic[name] = asyncio.ensure_future(flows[name].run())
+    await _at_work(*flows.values())
+    traces = Traces(doomed)
+    traces.note()
+    cleanup.kill([owners[doomed].pid])
+    await owners[doomed].ended()
+    assert await asyncio.to_thread(cleanup.clean, doomed)
+    assert await asyncio.to_thread(traces.left) == []
+    await _at_work(flows[spared])
+    for flow in flows.values():
+        flow.stopping = True
+    await asyncio.gather(*traffic.values())
+    await owners[spared].take_down()
+    assert flows[doomed].failures, "it was not hit"
+    return wrong, flows[spared]
+
+
+async def _at_work(*flows: Flow) -> None:
+    """Wait until each has finished a few writes more."""
+    for flow in flows:
+        enough = flow.writes + 20
+        while flow.writes < enough:
+            await asyncio.sleep(0.02)
