@@ -22,7 +22,6 @@ import click
 
 from controller import fault_file
 from controller.carrier import CarrierWatch
-from controller.effects import effect
 from controller.errors import ControllerError
 from controller.events import Events
 from controller.fleet import Fleet
@@ -37,7 +36,6 @@ from topologies import loader
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.fault_entries import fault_entries
-from topologies.fault_kinds import FaultState
 
 _PATH = click.Path(path_type=Path)
 _STOP_GRACE_S = 0.2
@@ -147,11 +145,8 @@ async def _take_over(fabric: Fabric, fleet: Fleet, injector: FaultInjector, sett
         await injector.undo(left)
         _save(injector, settings)
         return
-    active = [record for record in left if record.state is FaultState.ACTIVE]
-    with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
-        entries = [entry for record in active for entry in effect(fabric, record.fault).entries]
-        fleet.expect_faults(fault_entries(fabric, entries))
     await injector.resume(left)
+    fleet.expect_faults(fault_entries(fabric, injector.book.wanted().entries or ()))
 
 
 @contextlib.asynccontextmanager

@@ -116,16 +116,31 @@ class FaultInjector:
         self._tell(EventKind.FAULT_ADDED, record)
         if record.starts_at_ns <= self._clock():
             record = await self._begin(record.id)
-        if record.state is FaultState.PENDING or record.ends_at_ns is not None or isinstance(record.fault, Flap):
-            self._lives[record.id] = asyncio.create_task(self._live(record.id), name=f"fault {record.id}")
+        self._begin_life(record)
         self._changed()
         return record
 
+    def _begin_life(self, record: FaultRecord) -> None:
+        if record.state is FaultState.PENDING or record.ends_at_ns is not None or isinstance(record.fault, Flap):
+            self._lives[record.id] = asyncio.create_task(self._live(record.id), name=f"fault {record.id}")
+
     async def resume(self, records: Iterable[FaultRecord]) -> None:
-        """Go on with the faults of a controller before this one."""
+        """Go on with the faults of a controller before this one. Switches are to be told of theirs by the caller."""
         for record in records:
             with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
-                await self.enter(replace(record, problem=""), effect(self._fabric, record.fault))
+                self.book.add(replace(record, problem=""), effect(self._fabric, record.fault))
+        wanted = self.book.wanted()
+        async with self._lock:
+            self._applied = Wanted(entries=wanted.entries)
+            try:
+                await self._apply(wanted)
+            except ControllerError as error:
+                for record in self.book:
+                    self.book.change(record.id, problem=str(error))
+        for record in self.book:
+            self._tell(EventKind.FAULT_ADDED, record)
+            self._begin_life(record)
+        self._changed()
 
     async def undo(self, records: Iterable[FaultRecord]) -> None:
         """Take back what a controller before this one did to links; reconciling the switches does the rest."""

@@ -382,6 +382,17 @@ def test_faults_of_a_controller_before_go_on_where_they_were(world: Engine) -> N
     assert [record.id for record in world.book] == ["f5"]
 
 
+def test_what_cannot_be_resumed_says_so_and_the_rest_goes_on(world: Engine) -> None:
+    world.cables.broken = H2
+    left = [FaultRecord("f1", LinkDown(H1), (H1,)), FaultRecord("f2", LinkDown(H2), (H2,), ends_at_ns=SECOND)]
+    world.run(world.injector.resume(left))
+    assert "does not exist" in world.book.get("f2").problem
+    world.cables.broken = ""
+    world.seconds(2)
+    assert [record.id for record in world.book] == ["f1"]
+    assert world.cables.down == {H1}
+
+
 def test_undoing_takes_links_up_and_shapes_back(world: Engine) -> None:
     world.cables.down = {H1, "h3@p0"}
     world.cables.shapes = {Endpoint("h2", 0): Shape(10**6)}

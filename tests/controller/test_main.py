@@ -170,6 +170,7 @@ def test_the_next_controller_goes_on_with_the_faults(
         client.silence("t1-0@p0", owner="me")
         client.lose("h1@p0", 0.5)
         client.clear("f2")
+        client.lose("t0-0:t1-0@p0", 0.5)
         later = client.inject(Loss("h1@p0", 0.25), after_ns=3600 * 10**9)
     process.send_signal(end)
     process.communicate(timeout=10)
@@ -180,13 +181,14 @@ def test_the_next_controller_goes_on_with_the_faults(
     with os.fdopen(ready) as stream:
         assert stream.readline().startswith("ready: ")
     with ControllerClient(tmp_path / "c.sock") as client:
-        silent, pending = client.faults()
+        silent, loss, pending = client.faults()
+        assert loss.fault == Loss("t0-0:t1-0@p0", 0.5)
         assert (silent.id, silent.owner, silent.fault) == ("f1", "me", SwitchSilent("t1-0@p0"))
         assert pending == later
         assert all(switch.repaired == 0 for switch in client.status().switches), "it was taken away for a moment"
-        assert client.silence("t1-1@p0").id == "f4"
-        client.clear("f1")
-        client.clear("f4")
+        assert client.silence("t1-1@p0").id == "f5"
+        for one in ("f1", "f3", "f5"):
+            client.clear(one)
         assert faults_of_switch(stand_in) == 0
     process.terminate()
     assert process.communicate(timeout=10) == (None, "")
