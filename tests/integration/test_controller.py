@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from controller.client import ControllerClient
+from controller.command import arguments
 from controller.errors import ControllerError
 from controller.values import FleetStatus
 from experiments.cli.main import run
@@ -23,8 +24,10 @@ from experiments.emulation import EmulatedWorld, running
 from experiments.workloads.verified_write import Transfer, WriteReport
 from mrc_host import verbs
 from tests.integration.names import own
+from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup
+from topologies.emulation.processes import READY_FD
 from topologies.fault_kinds import Delay, Flap, LinkDown, Rate
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
@@ -280,3 +283,50 @@ def test_a_client_may_come_in_while_nothing_is_reachable() -> None:
             assert all("not reachable" in switch.problem for switch in client.counters())
             assert client.link_down("h1@p0").links == ("h1@p0",)
             client.clear_all()
+
+
+@contextmanager
+def another_controller(world: EmulatedWorld, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A controller of our own, after the fabric's was killed; ended by the caller, or at last here."""
+    emulation, at = world.emulation, world.emulation.run
+    file = at.path / "faults.json"
+    words = arguments(at.fabric_file, emulation.switches_address, emulation.controller_socket, fault_file=file)
+    with subprocess.Popen([word for word in words if word not in ("--ready-fd", READY_FD)] + list(more)) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_kept_faults_outlive_controllers_on_links_lines_and_switches() -> None:
+    with fabric("keep") as world:
+        with world.controller() as client:
+            client.link_down("t0-0:t1-0@p0", owner="me")
+            client.inject(Rate("h1@p1", 5_000_000))
+            client.silence("t1-1@p1")
+        before = state(world)
+        world.emulation.children["controller"].process.kill()
+        for end in (signal.SIGTERM, signal.SIGKILL):
+            with another_controller(world, "--keep-faults") as process:
+                until_ready(world)
+                with world.controller() as client:
+                    found = [(fault.id, fault.owner, fault.problem) for fault in client.faults()]
+                assert found == [("f1", "me", ""), ("f2", "", ""), ("f3", "", "")]
+                process.send_signal(end)
+                process.wait(20)
+            assert state(world) == before
+        with another_controller(world, "--keep-faults"):
+            until_ready(world)
+            with world.controller() as client:
+                assert len(client.clear_all().faults) == 3
+                assert all(link.up for link in client.links())
+                assert all(not switch.problems for switch in client.tables())
+        assert state(world) != before
+
+
+def state(world: EmulatedWorld) -> tuple[str, ...]:
+    """Links of switches that are down, and disciplines of a NIC, as the kernel tells them."""
+    downs = subprocess.run(["ip", "-o", "link", "show", "type", "veth"], capture_output=True, text=True, check=True)
+    tag = interface_name(world.fabric, world.fabric.links[0].t0_end)[:4]
+    down = sorted(line.split()[1] for line in downs.stdout.splitlines() if tag in line and "state DOWN" in line)
+    return (*down, world.emulation.net.get("h1").cmd("tc qdisc show | grep -c 'tbf fa:'").strip())
