@@ -2,18 +2,30 @@
 
 ``host_transport_cpu_*`` is the CPU time of both ends together, divided by the data packets that arrived (4096 bytes
 each, every byte verified at the end), with acknowledgements and completions included: the best of many short rounds,
-since only other work on the machine makes a round slower. ``python -m benchmarks host`` prints the figures.
+since only other work on the machine makes a round slower. MRC runs under NSCC, ``mrc_fixed`` with a fixed window.
+``host_transport_recovery`` is the time from sending a packet on a path that has just died to its retransmission, the
+longest of all such packets, in round trips, on the hand-driven clock of the tests.
+
+Figures are those of the compiled transport (``mrc_host.compiled``), and ``host_transport_plain_*`` those of the same
+sources in plain Python; each comes from a process of its own. ``python -m benchmarks host`` prints them.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
 from zlib import crc32
 
-from benchmarks.report import Figure
-from mrc_host.config import Destination, NicConfig, PortConfig, UsidTemplate
+from benchmarks.report import Figure, read, report
+from mrc_host import compiled
+
+if __name__ == "__main__" and sys.argv[1] == "compiled":
+    compiled.use()  # before anything imports the transport
+
+from mrc_host.config import Destination, NicConfig, PortConfig, ProtocolSettings, TransportSettings, UsidTemplate
 from mrc_host.nic import Nic
 from mrc_host.values import (
     Access,
@@ -24,15 +36,25 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
+from tests.mrc_host.wires import World, connect
 
 BLOCK = 0xFC000000
 MESSAGE = 1 << 20
 PAYLOAD = 4096
 SECONDS = 2.0  # for each figure
+BASE_RTT = 1_000_000  # ns, as between processes; which NSCC has to know
+CASES = (
+    ("mrc_1qp", 1, QpType.MRC, "nscc"),
+    ("mrc_64qp", 64, QpType.MRC, "nscc"),
+    ("mrc_1000qp", 1000, QpType.MRC, "nscc"),
+    ("mrc_fixed_1qp", 1, QpType.MRC, "fixed"),
+    ("mrc_fixed_64qp", 64, QpType.MRC, "fixed"),
+    ("rc_1qp", 1, QpType.RC, "nscc"),
+)
 BATCH = 8  # frames a port sends before the next is asked
 
 
-def build_nic(number: int, planes: int, evs: int, seed: int) -> Nic:
+def build_nic(number: int, planes: int, evs: int, seed: int, congestion: str = "nscc") -> Nic:
     """One of two NICs on direct wires: the uSID list holds the far NIC only."""
     other = 1 - number
     usid = [0x6000 | p << 10 | number for p in range(planes)]
@@ -43,15 +65,18 @@ def build_nic(number: int, planes: int, evs: int, seed: int) -> Nic:
         for p in range(planes)
     )
     destination = Destination("far", bytes(15) + bytes([other + 1]), template, paths)
-    return Nic(NicConfig(f"n{number}", bytes(15) + bytes([number + 1]), BLOCK, ports, (destination,)), seed=seed)
+    transport = TransportSettings(congestion=congestion, base_rtt=BASE_RTT, assumed_rate=10_000_000_000)
+    settings = ProtocolSettings(transport=transport)
+    address = bytes(15) + bytes([number + 1])
+    return Nic(NicConfig(f"n{number}", address, BLOCK, ports, (destination,), settings=settings), seed=seed)
 
 
 class Pair:
     """Two NICs with connected queue pairs and a region each."""
 
-    def __init__(self, qps: int, qp_type: QpType, planes: int = 2, evs: int = 256) -> None:
+    def __init__(self, qps: int, qp_type: QpType, congestion: str = "nscc", planes: int = 2, evs: int = 256) -> None:
         self.planes = planes
-        self.a, self.b = build_nic(0, planes, evs, 1), build_nic(1, planes, evs, 2)
+        self.a, self.b = (build_nic(number, planes, evs, number + 1, congestion) for number in range(2))
         self.now = 1
         self.source = bytearray(range(256)) * (MESSAGE // 256)
         self.target = bytearray(MESSAGE)
@@ -94,9 +119,9 @@ class Pair:
                 nic.tick(self.now)
 
 
-def _cpu_per_packet(qps: int, qp_type: QpType, seconds: float) -> float:
+def _cpu_per_packet(qps: int, qp_type: QpType, congestion: str, seconds: float) -> float:
     """Microseconds of CPU per data packet, both ends together."""
-    pair = Pair(qps, qp_type)
+    pair = Pair(qps, qp_type, congestion)
     for qpn in pair.qpns:
         pair.post(qpn)
         pair.post(qpn)
@@ -136,13 +161,52 @@ def _idle_memory(qps: int = 64) -> float:
 
 
 def measure() -> Iterator[Figure]:
-    """All figures of this file."""
+    """All figures of this file, each of the two kinds of transport in a process of its own."""
+    for kind in ("compiled", "plain"):
+        if kind == "compiled" and not compiled.available():
+            print("The transport is not compiled (scripts/compile_transport.py): plain figures only.", file=sys.stderr)
+            continue
+        command = (sys.executable, "-m", "benchmarks.host_transport", kind)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            yield from map(read, process.stdout)
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed")
+
+
+def _figures(prefix: str) -> Iterator[Figure]:
+    """The figures of the transport as it is in this process."""
     copies = _copy_and_check()
-    yield Figure("host_transport_copy_and_crc", copies, "us/packet")
-    for name, qps, kind in (("mrc_1qp", 1, QpType.MRC), ("mrc_64qp", 64, QpType.MRC), ("rc_1qp", 1, QpType.RC)):
-        cost = _cpu_per_packet(qps, kind, SECONDS)
-        yield Figure(f"host_transport_cpu_{name}", cost, "us/packet", cost / copies, "host_transport_copy_and_crc")
-    yield Figure("host_transport_idle_qp_memory", _idle_memory(), "KiB")
+    yield Figure(f"{prefix}_copy_and_crc", copies, "us/packet")
+    for name, qps, kind, congestion in CASES:
+        cost = _cpu_per_packet(qps, kind, congestion, SECONDS)
+        yield Figure(f"{prefix}_cpu_{name}", cost, "us/packet", cost / copies, f"{prefix}_copy_and_crc")
+    yield Figure(f"{prefix}_idle_qp_memory", _idle_memory(), "KiB")
+    yield Figure(f"{prefix}_recovery", _recovery(), "round trips")
+
+
+def _recovery() -> float:
+    """Round trips from a packet's loss on a dead path, one of 256, to its retransmission: the longest of all.
+
+    RuntimeError if a timeout was needed.
+    """
+    world = World(planes=4, uplinks=64)
+    a, b = connect(world, size=1 << 20)
+    a.write(b, 1 << 20)
+    world.run(until=lambda: bool(a.poll()))
+    world.record = True
+    world.faults.dead_paths.add((1, 17))
+    a.write(b, 1 << 20)
+    world.run(until=lambda: bool(a.poll()))
+    sent: dict[bytes, list[int]] = {}  # by PSN
+    for when, number, _port, frame in world.sent:
+        if number == 0 and len(frame) > 1000:
+            sent.setdefault(frame[111:114], []).append(when)
+    counters = a.nic.qp_counters(a.qpn)
+    repeated = [times[1] - times[0] for times in sent.values() if len(times) > 1]
+    if counters.timeouts or not repeated:
+        raise RuntimeError(f"the dead path was not found by the packets behind it: {counters}")
+    return max(repeated) / (2 * (world.delay + 2 * world.frame_time))
 
 
 def _copy_and_check() -> float:
@@ -158,3 +222,7 @@ def _copy_and_check() -> float:
             target[:] = memoryview(frame)[:PAYLOAD]
         best = min(best, (time.process_time() - start) * 1e6 / 200)
     return best
+
+
+if __name__ == "__main__":
+    report(_figures("host_transport" if sys.argv[1] == "compiled" else "host_transport_plain"))

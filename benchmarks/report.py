@@ -30,6 +30,11 @@ class Figure:
         return json.dumps(fields)
 
 
+def read(line: str) -> Figure:
+    """The figure that ``as_json`` wrote."""
+    return Figure(**json.loads(line))
+
+
 def report(figures: Iterable[Figure], out: TextIO | None = None) -> None:
     """Print figures as they come (JSON lines), with a table before them when `out` is a terminal."""
     stream = out or sys.stdout

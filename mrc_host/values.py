@@ -9,7 +9,7 @@ nanoseconds.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class Access(enum.IntFlag):
@@ -330,3 +330,44 @@ class QpCounters:
     acks_received: int = 0
     probes_sent: int = 0
     bytes_completed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NsccProfile:
+    """What a deployment may set; None is derived (docs/congestion.md lists the formulas). Times ns, sizes bytes.
+
+    Named as in the control API. `base_rtt` replaces the one given by the line. `base_rtt_floor` is the shortest
+    round-trip time believed (published: none), `clear_delay` the delay that counts as nil, and `reference_rtt` the
+    round-trip time of the network that the constants belong to.
+    """
+
+    disable_qa: bool = False
+    adjust_bytes_threshold: int | None = None
+    adjust_period_threshold: int | None = None
+    base_rtt: int | None = None
+    base_rtt_floor: int | None = None
+    reference_rtt: int | None = None
+    clear_delay: int | None = None
+    alpha: float | None = None
+    eta: float | None = None
+    fi: float | None = None
+    fi_scale: float | None = None
+    gamma: float | None = None
+    max_md_jump: float | None = None
+    max_cwnd: int | None = None
+    qa_gate: int | None = None
+    qa_threshold: int | None = None
+    target_delay: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CcProfile:
+    """A congestion control with constants of its own, which queue pairs may name (docs/protocol.md §11.6).
+
+    `algorithm` is the name of an existing one. `nscc` replaces constants of NSCC, as the NIC's settings do. `window` in
+    bytes is a fixed window, or the bound of one that works by rate; None is the NIC's.
+    """
+
+    algorithm: str = "nscc"
+    nscc: NsccProfile = field(default_factory=NsccProfile)
+    window: int | None = None

@@ -34,8 +34,7 @@ from experiments.files.kinds import (
 )
 from experiments.files.workloads import Workload
 from mrc_host.config import TransportSettings
-from mrc_host.transport.nscc import NsccProfile
-from mrc_host.values import QpAttributes
+from mrc_host.values import NsccProfile, QpAttributes
 from topologies.fabric import DEFAULT_MTU, MAX_PLANES
 from topologies.queues import QueueProfile
 

@@ -1,122 +1,14 @@
-"""Run the agent of one host: `python -m mrc_host.agent --config nic.json --socket PATH`.
-
-Exit statuses: 0 after SIGTERM or SIGINT, 1 for anything that can be said in one sentence, 2 for wrong arguments.
-"""
+"""Run the agent of one host, on the compiled transport where there is one (``mrc_host.compiled``)."""
 
 from __future__ import annotations
 
-import argparse
-import gc
-import logging
-import os
-import signal
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import replace
 
-from mrc_host.agent.config_file import load_config
-from mrc_host.agent.server import AgentServer
-from mrc_host.config import NicConfig
-from mrc_host.driver import DEFAULT_BURST_NS, Loop, NicDriver
-from mrc_host.errors import MrcError
-from mrc_host.nic import Nic
-
-EXAMPLE = "example: ip netns exec h1 python -m mrc_host.agent --config h1.json --socket /run/mrc/demo/h1.sock"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line entry; returns the exit status."""
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(
-        filename=options.log,
-        level=logging.INFO,
-        format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s",
-        datefmt="%T",
-    )
-    try:
-        run(options)
-    except (MrcError, OSError) as error:
-        logging.getLogger("mrc.agent").error("%s", error)
-        print(f"mrc agent: {error}", file=sys.stderr)
-        return 1
-    except Exception:  # a mistake of ours: leave a trace of it before the process and all its clients' objects go
-        logging.getLogger("mrc.agent").critical("stopped by an internal error", exc_info=True)
-        raise
-    return 0
-
-
-def run(options: argparse.Namespace) -> None:
-    """Serve until SIGTERM or SIGINT. Closes everything on the way out, also on errors."""
-    config = _configured(load_config(options.config), options)
-    seed = int.from_bytes(os.urandom(8), "big") if options.seed is None else options.seed
-    with ExitStack() as stack:
-        loop = Loop()
-        stack.callback(loop.close)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: loop.stop())
-        nic = Nic(config, seed=seed)
-        driver = NicDriver(nic, config, loop, burst_ns=options.burst_us * 1000)
-        stack.callback(driver.close)
-        driver.start()
-        server = AgentServer(nic, loop, options.socket, ports=driver.ports)
-        stack.callback(server.close)
-        server.start()
-        if options.trace:
-            server.trace_to(options.trace)
-        # What exists now stays: keep the collector from walking it again and again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
-        _announce(f"ready {config.name} {options.socket}", options.ready_fd)
-        loop.run()
-
-
-def _configured(config: NicConfig, options: argparse.Namespace) -> NicConfig:
-    """The configuration with what the command line says instead."""
-    given = {
-        "congestion": options.congestion,
-        "rc_congestion": options.rc_congestion,
-        "base_rtt": None if options.base_rtt_us is None else options.base_rtt_us * 1000,
-        "oblivious": None if options.spraying is None else options.spraying == "oblivious",
-    }
-    settings = config.settings
-    transport = replace(settings.transport, **{name: value for name, value in given.items() if value is not None})
-    return replace(config, settings=replace(settings, transport=transport))
-
-
-def _announce(line: str, ready_fd: int | None) -> None:
-    if ready_fd is None:
-        print(line, flush=True)
-        return
-    os.write(ready_fd, f"{line}\n".encode())
-    os.close(ready_fd)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m mrc_host.agent", description=__doc__, epilog=EXAMPLE)
-    parser.add_argument("--config", required=True, metavar="FILE", help="the NIC's configuration, JSON")
-    parser.add_argument("--socket", required=True, metavar="PATH", help="UNIX socket to serve applications at")
-    parser.add_argument("--log", metavar="FILE", help="append the log here instead of writing it to stderr")
-    parser.add_argument("--trace", metavar="FILE", help="write the NIC's event trace here (docs/trace.md)")
-    parser.add_argument("--seed", type=int, help="seed of the NIC's random choices (default: random)")
-    parser.add_argument(
-        "--burst-us",
-        type=int,
-        default=DEFAULT_BURST_NS // 1000,
-        metavar="US",
-        help="line time a late port may make up for",
-    )
-    transport = parser.add_argument_group("instead of what the configuration says (docs/congestion.md)")
-    transport.add_argument("--congestion", metavar="NAME", help="congestion control of MRC: nscc, fixed or none")
-    transport.add_argument("--rc-congestion", metavar="NAME", help="congestion control of RC: dcqcn, fixed or none")
-    transport.add_argument("--base-rtt-us", type=int, metavar="US", help="unloaded round trip, which NSCC has to know")
-    transport.add_argument(
-        "--spraying", choices=("reactive", "oblivious"), help="whether paths react to marks and losses"
-    )
-    parser.add_argument("--ready-fd", type=int, metavar="FD", help="write the ready line to this descriptor")
-    return parser
-
+from mrc_host import compiled
 
 if __name__ == "__main__":
+    compiled.use()  # before anything imports the transport
+
+    from mrc_host.agent.main import main
+
     sys.exit(main())

@@ -19,10 +19,10 @@ from mrc_host.agent import protocol
 from mrc_host.agent.codec import from_json, parse_bytes, to_json
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError, NotFoundError, ResourceExhaustedError, StateError
-from mrc_host.transport.algorithms import CcProfile
 from mrc_host.values import (
     Access,
     AsyncEvent,
+    CcProfile,
     Completion,
     CompletionOpcode,
     DeniedPath,

@@ -18,8 +18,7 @@ from mrc_host.agent.codec import format_bytes, from_json
 from mrc_host.agent.session import Pair, Queue, Region, Session
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.probing import ProbePlan, ProbeReport
-from mrc_host.transport.algorithms import CcProfile
-from mrc_host.values import Access, EvProfile, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.values import Access, CcProfile, EvProfile, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs.errors import RefusedError
 
 if TYPE_CHECKING:

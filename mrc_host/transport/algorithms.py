@@ -7,7 +7,7 @@ A queue pair's own choice (`cc_profile`) goes first, then its fixed window, then
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -15,8 +15,8 @@ from mrc_host.config import TransportSettings
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.congestion import CongestionControl, Line
 from mrc_host.transport.dcqcn import Dcqcn, DcqcnParameters
-from mrc_host.transport.nscc import Nscc, NsccParameters, NsccProfile
-from mrc_host.values import QpAttributes
+from mrc_host.transport.nscc import Nscc, NsccParameters
+from mrc_host.values import CcProfile, QpAttributes
 
 _UNLIMITED: Final = 1 << 60
 
@@ -34,19 +34,6 @@ class Algorithm:
     mrc: bool = True
     rc: bool = True
     cnp: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CcProfile:
-    """A congestion control with constants of its own, which queue pairs may name (docs/protocol.md §11.6).
-
-    `algorithm` is the name of an existing one. `nscc` replaces constants of NSCC, as the NIC's settings do. `window` in
-    bytes is a fixed window, or the bound of one that works by rate; None is the NIC's.
-    """
-
-    algorithm: str = "nscc"
-    nscc: NsccProfile = field(default_factory=NsccProfile)
-    window: int | None = None
 
 
 def _nscc(line: Line) -> CongestionControl:

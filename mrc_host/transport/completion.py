@@ -12,9 +12,12 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 
+from mypy_extensions import trait
+
 from mrc_host.values import Completion
 
 
+@trait
 class Receiver(ABC):
     """Somebody who waits for room in a completion queue."""
 

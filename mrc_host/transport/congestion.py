@@ -12,8 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 if TYPE_CHECKING:
-    from mrc_host.transport.nscc import NsccProfile
+    from mrc_host.values import NsccProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Line:
     nscc: NsccProfile | None = None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CongestionControl:
     """A controller that never changes its window; base of all others."""
 

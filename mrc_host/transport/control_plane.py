@@ -11,12 +11,12 @@ from typing import Final
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.probing import ProbePlan, ProbeReport
-from mrc_host.transport.algorithms import CcProfile, derived
+from mrc_host.transport.algorithms import derived
 from mrc_host.transport.host import Host
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.prober import Prober
 from mrc_host.transport.profiles import check_profile
-from mrc_host.values import DeniedPath, DestinationInfo, EvProfile, PortState
+from mrc_host.values import CcProfile, DeniedPath, DestinationInfo, EvProfile, PortState
 
 PROBE_TIMEOUT: Final = 1_000_000_000
 _MAX_PROFILES: Final = 4096

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from mrc_host.config import NicConfig
-from mrc_host.transport.algorithms import ALGORITHMS, Algorithm, CcProfile
+from mrc_host.transport.algorithms import ALGORITHMS, Algorithm
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.scheduler import Scheduler
 from mrc_host.transport.trace import Tracer
-from mrc_host.values import AsyncEvent, EvProfile
+from mrc_host.values import AsyncEvent, CcProfile, EvProfile
 from mrc_host.wire.encap import Encapsulation
 
 _MAX_EVENTS: Final = 4096

@@ -24,39 +24,12 @@ from typing import Final, TypeVar
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.congestion import CongestionControl
+from mrc_host.values import NsccProfile
 
 REFERENCE_BDP: Final = 150_000  # bytes: the network the published constants are tuned for, 100 Gb/s ...
 REFERENCE_RTT: Final = 12_000  # ... times 12 us
 _NEVER: Final = 1 << 62
 _Number = TypeVar("_Number", int, float)
-
-
-@dataclass(frozen=True, slots=True)
-class NsccProfile:
-    """What a deployment may set; None is derived (docs/congestion.md lists the formulas). Times ns, sizes bytes.
-
-    Named as in the control API. `base_rtt` replaces the one given by the line. `base_rtt_floor` is the shortest
-    round-trip time believed (published: none), `clear_delay` the delay that counts as nil, and `reference_rtt` the
-    round-trip time of the network that the constants belong to.
-    """
-
-    disable_qa: bool = False
-    adjust_bytes_threshold: int | None = None
-    adjust_period_threshold: int | None = None
-    base_rtt: int | None = None
-    base_rtt_floor: int | None = None
-    reference_rtt: int | None = None
-    clear_delay: int | None = None
-    alpha: float | None = None
-    eta: float | None = None
-    fi: float | None = None
-    fi_scale: float | None = None
-    gamma: float | None = None
-    max_md_jump: float | None = None
-    max_cwnd: int | None = None
-    qa_gate: int | None = None
-    qa_threshold: int | None = None
-    target_delay: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
+from mypy_extensions import trait
+
 from mrc_host.values import PathReason, PathState
 
 GOOD: Final = 0
@@ -36,6 +38,7 @@ STATES: Final = (PathState.GOOD, PathState.SKIP, PathState.ASSUMED_BAD, PathStat
 _STIR: Final = 2  # exchanges per rotation
 
 
+@trait
 class PathListener(ABC):
     """Who is told when a path changes between usable and not (SKIP and back is not reported)."""
 
@@ -291,7 +294,7 @@ class PathSet:
 
     def universe(self) -> list[int]:
         """All paths that may ever be used."""
-        return [index for index, state in enumerate(self._state) if state != _OUTSIDE]
+        return [index for index, state in enumerate(bytes(self._state)) if state != _OUTSIDE]
 
     def state(self, index: int) -> PathState:
         """State of one path."""

@@ -22,6 +22,8 @@ from collections import deque
 from typing import Final
 from zlib import crc32
 
+from mypy_extensions import trait
+
 from mrc_host.config import Destination, EvFormat
 from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.algorithms import Algorithm
@@ -50,6 +52,7 @@ _MAX_SOUGHT: Final = 32  # of these probes, how many may be unanswered
 _PATIENCE: Final = 4  # how many times probe_timeout a lost probe may wait at most
 
 
+@trait
 class PlaneUser(ABC):
     """A queue pair, as its peer sees it."""
 

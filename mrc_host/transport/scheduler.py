@@ -20,9 +20,12 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 _SLACK: Final = 64  # outdated timer entries that may always stay
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Source(ABC):
     """Something that sends packets and has timers: a queue pair, or the endpoint operations towards a peer."""
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from mypy_extensions import trait
+
 from mrc_host.transport.congestion import CongestionControl
 
 
+@trait
 class WindowUser(ABC):
     """A queue pair, as the window sees it."""
 

@@ -18,16 +18,16 @@ from __future__ import annotations
 from os import PathLike
 
 from mrc_host.errors import MrcError
-from mrc_host.transport.algorithms import CcProfile
-from mrc_host.transport.nscc import NsccProfile
 from mrc_host.values import (
     Access,
+    CcProfile,
     Completion,
     CompletionOpcode,
     CompletionStatus,
     EvField,
     EvMode,
     EvProfile,
+    NsccProfile,
     PathInfo,
     PathState,
     PortState,

@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mrc_host.errors import NotFoundError
-from mrc_host.transport.algorithms import CcProfile
 from mrc_host.values import (
     AsyncEvent,
+    CcProfile,
     DeniedPath,
     DestinationInfo,
     EvProfile,

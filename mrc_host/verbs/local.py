@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 from mrc_host.config import NicConfig
 from mrc_host.probing import ProbePlan, ProbeReport
-from mrc_host.transport.algorithms import CcProfile
 from mrc_host.values import (
     Access,
     AsyncEvent,
+    CcProfile,
     Completion,
     DeniedPath,
     DestinationInfo,

@@ -14,10 +14,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from mrc_host.transport.algorithms import CcProfile
 from mrc_host.values import (
     Access,
     AsyncEvent,
+    CcProfile,
     Completion,
     DeniedPath,
     DestinationInfo,

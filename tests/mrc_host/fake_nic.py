@@ -13,12 +13,13 @@ from typing import Any
 
 from mrc_host.config import Destination, NicConfig, PortConfig, TransportSettings, UsidTemplate
 from mrc_host.errors import NotFoundError, ResourceExhaustedError, StateError, UnknownDestinationError
-from mrc_host.transport.algorithms import ALGORITHMS, CcProfile, derived
+from mrc_host.transport.algorithms import ALGORITHMS, derived
 from mrc_host.transport.profiles import check_profile
 from mrc_host.transport.trace import TraceSink
 from mrc_host.values import (
     Access,
     AsyncEvent,
+    CcProfile,
     Completion,
     CompletionOpcode,
     CompletionStatus,

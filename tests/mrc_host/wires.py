@@ -114,6 +114,7 @@ class World:
         self.sent: list[tuple[int, int, int, bytes]] = []  # time, nic, port, frame when `record` is set
         self.record = False
         self.tap: Tap | None = None  # (nic, port, to, frame, now) -> frame to carry, or None to lose it
+        self.arrival: Callable[[int, int, bytes], None] | None = None  # told (nic, port, frame) of what a NIC gets
         self.frames = 0
         self._free = [[0] * planes for _ in range(nics)]
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -230,6 +231,8 @@ class World:
     def _arrive_at(self, when: int, to: int, port: int, frame: bytes) -> None:
         def arrive() -> None:
             if self.up[to][port]:
+                if self.arrival is not None:
+                    self.arrival(to, port, frame)
                 self.nics[to].receive(port, frame, self.now)
                 self.pump(to)
 

@@ -64,6 +64,12 @@ class Machine:
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
+    def installed(self) -> str:
+        """What pip installed since the last call; nothing but the compilation of the transport came after it."""
+        *_, pip, compilation = self.did()
+        assert compilation == "python -m scripts.compile_transport"
+        return pip
+
     def did(self) -> list[str]:
         """Lines logged since the last call."""
         lines = self.log.read_text().splitlines()
@@ -93,7 +99,7 @@ def test_where_all_is_there_a_second_run_does_nothing(machine: Machine, system: 
     machine.system(system)
     first = machine.install()
     assert (first.returncode, first.stderr) == (0, "")
-    assert machine.did()[-1].endswith("-e .")
+    assert machine.installed().endswith("-e .[compiled]")
     second = machine.install()
     assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
     assert machine.did() == []
@@ -101,7 +107,7 @@ def test_where_all_is_there_a_second_run_does_nothing(machine: Machine, system: 
 
 def test_the_development_environment_serves_the_runtime_too(machine: Machine) -> None:
     machine.install("dev")
-    assert machine.did()[-1].endswith("-e .[dev]")
+    assert machine.installed().endswith("-e .[dev]")
     machine.install("runtime")
     assert machine.did() == []
 
@@ -111,7 +117,27 @@ def test_a_changed_project_is_installed_again(machine: Machine) -> None:
     machine.did()
     (machine.folder / "pyproject.toml").write_text('[project]\nname = "other"\n')
     machine.install()
-    assert machine.did()[-1].endswith("-e .")
+    assert machine.installed().endswith("-e .[compiled]")
+
+
+def test_a_changed_transport_is_compiled_again_but_not_for_tests(machine: Machine) -> None:
+    machine.install("dev")
+    machine.did()
+    (machine.folder / "mrc_host").mkdir()
+    (machine.folder / "mrc_host/nic.py").write_text("changed = True\n")
+    machine.install("dev")
+    assert machine.did() == []
+    assert machine.install("runtime").stdout == "Compiling the transport\n"
+    assert machine.did() == ["python -m scripts.compile_transport"]
+    machine.install("runtime")
+    assert machine.did() == []
+
+
+def test_a_transport_that_cannot_be_compiled_is_no_failure(machine: Machine) -> None:
+    machine.python('case "$*" in *compile_transport*) echo "no compiler" >&2; exit 1 ;; esac')
+    first = machine.install()
+    assert (first.returncode, first.stderr) == (0, "no compiler\n")
+    assert machine.install().stderr == ""
 
 
 @pytest.mark.parametrize("system", UNSUPPORTED)
@@ -149,13 +175,13 @@ def test_when_apt_fails_its_words_and_an_advice_are_shown(machine: Machine, syst
 
 
 def test_when_pip_fails_nothing_is_taken_for_installed(machine: Machine) -> None:
-    machine.python('case "$*" in *"-e ."*) echo "no index" >&2; exit 1 ;; esac')
+    machine.python('case "$*" in *"-e .["*) echo "no index" >&2; exit 1 ;; esac')
     result = machine.install()
     assert result.returncode == 1
     assert "check that a package index can be reached" in result.stderr
     machine.python(f'echo python "$@" >>{machine.log}')
     assert machine.install().returncode == 0
-    assert machine.did()[-1].endswith("-e .")
+    assert machine.installed().endswith("-e .[compiled]")
 
 
 def test_an_environment_of_another_user() -> None:

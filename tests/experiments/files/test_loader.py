@@ -5,7 +5,7 @@ import pytest
 import experiments.paper
 from experiments.files import FileError, load_file, load_text
 from experiments.files.workloads import Incast, Permutation
-from mrc_host.transport.nscc import NsccProfile
+from mrc_host.values import NsccProfile
 from tests.experiments.files.texts import SMALL, VARIANTS
 
 PAPER = sorted(Path(experiments.paper.__path__[0]).glob("*.yaml"))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host.agent.__main__ import _configured, _parser, main
 from mrc_host.agent.config_file import dump_config
+from mrc_host.agent.main import _configured, _parser, main
 from mrc_host.config import NicConfig, ProtocolSettings, TransportSettings
 from tests.mrc_host.fake_nic import fake_config
 

@@ -2,8 +2,7 @@ from dataclasses import replace
 
 from mrc_host.config import ProtocolSettings, TransportSettings
 from mrc_host.transport.algorithms import choose
-from mrc_host.transport.nscc import NsccProfile
-from mrc_host.values import QpAttributes
+from mrc_host.values import NsccProfile, QpAttributes
 from topologies.clos import multi_plane_clos
 from topologies.emulation.timing import PROCESSES_NS, fitted
 from topologies.queues import QueueProfile

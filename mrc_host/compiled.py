@@ -1,0 +1,87 @@
+"""The transport compiled to machine code: the same sources, less than half the CPU a packet.
+
+``scripts/compile_transport.py`` (which the installer runs) compiles ``nic.py``, ``transport/`` and ``wire/`` with mypyc
+into the virtual environment, under a hash of these sources. A process that wants the compiled modules calls ``use``
+before it imports any of them: the agent does. Everybody else, tests and debuggers above all, gets the plain modules.
+
+There is nothing to keep up to date: once a source has changed, its hash names no folder, so the plain modules are
+used until the sources are compiled again. Both are meant to behave alike; a test runs the transport's tests on both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+_PACKAGE = Path(__file__).parent
+_DONE = "complete"  # a file that is written last
+
+
+def sources() -> list[Path]:
+    """Files that are compiled, relative to the folder with the package in it."""
+    folders = [_PACKAGE / "transport", _PACKAGE / "wire"]
+    files = [file for folder in folders for file in folder.rglob("*.py") if file.name != "__init__.py"]
+    return sorted(file.relative_to(_PACKAGE.parent) for file in (_PACKAGE / "nic.py", *files))
+
+
+def folder(prefix: Path | None = None) -> Path:
+    """Where the compiled modules of these sources belong; `prefix` is that of the Python environment (None: this)."""
+    digest = hashlib.sha256(f"{sys.version} {sysconfig.get_config_var('SOABI')}".encode())
+    types = [path.relative_to(_PACKAGE.parent) for path in sorted(_PACKAGE.glob("*.py"))]
+    for path in sorted({*sources(), *types}):
+        digest.update(f"\0{path}\0".encode() + (_PACKAGE.parent / path).read_bytes())
+    return (prefix or Path(sys.prefix)) / "compiled" / digest.hexdigest()[:24]
+
+
+def seal(place: Path) -> None:
+    """Everything is in the folder: from now on it may be used."""
+    (place / _DONE).touch()
+
+
+def available() -> bool:
+    """Whether these sources are compiled."""
+    return (folder() / _DONE).exists()
+
+
+def use() -> bool:
+    """Import the compiled modules from now on; False, and nothing happens, when these sources are not compiled.
+
+    RuntimeError when one of them was already imported: half of each would not fit together.
+    """
+    place = folder()
+    if not (place / _DONE).exists():
+        return False
+    finder = _Finder(place)
+    imported = sorted(finder.names & sys.modules.keys())
+    if imported:
+        raise RuntimeError(f"Too late to use the compiled transport: {imported[0]} was imported before.")
+    sys.meta_path.insert(0, finder)
+    return True
+
+
+class _Finder(MetaPathFinder):
+    """Finds extension modules in a folder, where they lie as their sources do in the package."""
+
+    def __init__(self, place: Path) -> None:
+        suffix = EXTENSION_SUFFIXES[0]
+        files = place.rglob(f"*{suffix}")
+        self._files = {".".join(file.relative_to(place).parts)[: -len(suffix)]: file for file in files}
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the modules."""
+        return set(self._files)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where a module is, if it is one of ours."""
+        file = self._files.get(fullname)
+        return None if file is None else spec_from_file_location(fullname, file)

@@ -1,0 +1,74 @@
+"""The compiled transport behaves as its sources do: tests of whole NICs, run on it in another process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mrc_host import compiled
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ("test_nic.py", "test_nic_faults.py", "test_nic_fuzz.py", "test_nic_congestion.py", "wire", "transport/roce")
+
+
+def outcome(code: str) -> str:
+    """What a Python process of its own prints."""
+    command = (sys.executable, "-c", code)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def built() -> None:
+    if compiled.available():
+        return
+    log = compiled.folder().parent / "failed.log"
+    if log.exists():
+        pytest.fail(f"The transport could not be compiled:\n{log.read_text()[-2000:]}")
+    pytest.skip("changed since it was compiled: run `.venv/bin/python -m scripts.compile_transport`")
+
+
+@pytest.mark.usefixtures("built")
+def test_what_holds_of_the_sources_holds_of_the_compiled_transport() -> None:
+    tests = [f"tests/mrc_host/{name}" for name in TESTS]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.compiled", *tests]
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}  # few examples: enough to differ
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("built")
+def test_it_is_used_when_asked_for() -> None:
+    code = "from mrc_host import compiled; {}; import mrc_host.nic, mrc_host.transport.qp as qp; print(qp.__file__)"
+    assert outcome(code.format("assert compiled.use()")).strip().endswith(".so")
+    assert outcome(code.format("pass")).strip().endswith("qp.py")
+
+
+@pytest.mark.usefixtures("built")
+def test_it_is_never_mixed_with_the_sources() -> None:
+    code = "from mrc_host import compiled, nic\ntry: compiled.use()\nexcept RuntimeError as error: print(error)"
+    assert outcome(code).startswith("Too late to use the compiled transport: ")
+
+
+def test_a_changed_source_is_not_what_was_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "mrc_host"
+    shutil.copytree(ROOT / "mrc_host", package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(compiled, "_PACKAGE", package)
+    before = compiled.folder()
+    assert before == compiled.folder()
+    for name in ("nic.py", "transport/roce/qp.py", "wire/psn.py", "values.py"):
+        with (package / name).open("a") as file:
+            file.write("# changed\n")
+        assert compiled.folder() != before, name
+        before = compiled.folder()
+    assert not compiled.use()
+
+
+def test_everything_a_packet_passes_is_compiled() -> None:
+    names = {str(path) for path in compiled.sources()}
+    assert {"mrc_host/nic.py", "mrc_host/transport/requester.py", "mrc_host/wire/icrc.py"} <= names
+    assert not any(name.endswith("__init__.py") for name in names)
