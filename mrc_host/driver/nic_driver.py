@@ -190,6 +190,23 @@ class NicDriver:
         wakeup = nic.wakeup()
         if wakeup is not None and wakeup <= now:
             nic.tick(now)
+        again, busy = self._serve_lines(now)
+        wakeup = nic.wakeup()
+        if not again and wakeup is not None and wakeup <= now:
+            # What left on one port made another ready. It goes now, before other turns tell clients of what arrived:
+            # one that then destroys its queue pair must not take along the acknowledgement that its peer waits for.
+            nic.tick(now)
+            again, busy = self._serve_lines(now)
+            wakeup = nic.wakeup()
+        if again:
+            return now
+        if busy is None:
+            return wakeup
+        free = ceil(busy)
+        return free if wakeup is None or wakeup > free else wakeup
+
+    def _serve_lines(self, now: int) -> tuple[bool, float | None]:
+        """Send on every line that is free; whether to go on at once, and when the first busy line becomes free."""
         again = False
         busy: float | None = None
         for line in self._lines:
@@ -198,13 +215,7 @@ class NicDriver:
                     again = True
                 if line.free_at > now and (busy is None or line.free_at < busy):
                     busy = line.free_at
-        if again:
-            return now
-        wakeup = nic.wakeup()
-        if busy is None:
-            return wakeup
-        free = ceil(busy)
-        return free if wakeup is None or wakeup > free else wakeup
+        return again, busy
 
     def _transmit(self, line: _Line, now: int) -> bool:
         """Send what the NIC has for a free line, as far as the line goes; True if the batch ended before either."""

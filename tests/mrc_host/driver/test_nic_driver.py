@@ -241,6 +241,23 @@ def test_rate_zero_is_unpaced_but_takes_turns(rigs: Callable[..., Rig]) -> None:
     assert rig.step() is None
 
 
+def test_what_a_frame_makes_ready_on_another_port_leaves_in_the_same_turn(rigs: Callable[..., Rig]) -> None:
+    rig = rigs(rate=0)
+    nic, offer = rig.nic, rig.nic.transmit
+    nic.offered[1].append(bytes(60))
+
+    def transmit(port: int, now: int) -> bytes | None:
+        frame = offer(port, now)
+        if frame is not None and port == 1:
+            nic.offered[0].append(bytes(61))
+            nic.wake = 0
+        return frame
+
+    nic.transmit = transmit  # type: ignore[method-assign]
+    rig.step()
+    assert [len(port.sent) for port in rig.opened] == [1, 1]
+
+
 def test_an_idle_driver_waits_for_input_or_the_nic(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     assert rig.step() is None
