@@ -23,7 +23,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from p4runtime_shim.build import default_cache
-from topologies.emulation import cleanup, namespaces, requirements, rundir
+from topologies.emulation import cleanup, namespaces, requirements, rundir, watch
 from topologies.emulation.errors import EmulationError, RequirementError
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -65,6 +65,7 @@ def examine() -> Iterator[Finding]:
     yield _memory()
     yield from _tools()
     yield _leftovers()
+    yield from _fabrics()
 
 
 def mend(remedy: Remedy) -> str:
@@ -212,7 +213,7 @@ def _tools() -> Iterator[Finding]:
         ("simple_switch_grpc", "no BMv2, so no --switch bmv2: install p4lang-bmv2, see vagrant/provision.sh"),
         ("p4c-bm2-ss", "p4src/ cannot be changed (make p4): install p4lang-p4c, see vagrant/provision.sh"),
         ("tshark", "captures cannot be decoded: apt-get install tshark"),
-        ("tcpdump", "captures cannot be taken with it: apt-get install tcpdump"),
+        ("tcpdump", "hosts have no 'h1 tcpdump'; the prompt's capture needs none: apt-get install tcpdump"),
     ):
         found = which(command)
         yield Finding(command, found is not None, _version(found) if found else cost)
@@ -228,6 +229,14 @@ def _leftovers() -> Finding:
         what = [f"of {', '.join(left)}"] * bool(left) + [f"{len(orphans)} interfaces"] * bool(orphans)
         return Finding("leftovers", False, f"{' and '.join(what)}: run 'mrc clean'", remedy=Remedy.CLEAN)
     return Finding("leftovers", True, "; ".join(["none", *(f"up: {name}" for name in up)]))
+
+
+def _fabrics() -> Iterator[Finding]:
+    """Fabrics that are up although processes of theirs have died."""
+    for name in rundir.existing():
+        run = rundir.RunDirectory(name)
+        for death in watch.recorded(run) if run.owner() is not None else ():
+            yield Finding("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down")
 
 
 def _installation() -> Remedy | None:

@@ -99,6 +99,8 @@ def main(switch: str) -> int:
         with running(loader.load_text(sys.stdin.read()), switch=switch) as world:
             print(json.dumps(world.bring_up), flush=True)
             _let_go(world.emulation.run.log_file("owner"))
+            if world.emulation.watch is not None:
+                world.emulation.watch.listen(lambda death: print(death, flush=True))
             while True:
                 signal.pause()
     except ExperimentError as error:

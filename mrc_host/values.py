@@ -214,7 +214,8 @@ class PathInfo:
 
     The counters are packets since the queue pair was connected: `sent` (data, retransmissions, reliability probes),
     `lost` (judged so, whatever for), `marked` (SACKs that said SKIP_ONCE), `trimmed` (NACKs that said TRIMMED, where
-    the last hop does not count). They are zero for RC.
+    the last hop does not count). `rtt` is the round-trip time in ns of the packet there that last caused a SACK (0: none).
+    All are zero for RC.
     """
 
     ev: int
@@ -225,6 +226,7 @@ class PathInfo:
     lost: int = 0
     marked: int = 0
     trimmed: int = 0
+    rtt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

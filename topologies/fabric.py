@@ -220,8 +220,9 @@ def _matching(named: dict[str, _Named], pattern: str) -> Iterator[_Named]:
 def _lookup(named: dict[str, _Named], name: str, kind: str, fabric: str) -> _Named:
     if name in named:
         return named[name]
-    close = difflib.get_close_matches(name, named, n=1) or list(named)[:1]
-    hint = f": did you mean {close[0]}?" if close else ""
+    *others, last = difflib.get_close_matches(name, named, n=3, cutoff=0.5) or list(named)[:1] or [""]
+    either = f"{', '.join(others)} or {last}" if others else last
+    hint = f": did you mean {either}?" if either else ""
     raise FabricError(f"fabric {fabric} has no {kind} that matches {name!r}{hint}")
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def shell(attach_to: str | None, name: str, switch: str, commands: tuple[str, ...], **sizes: Any) -> int:
     """Bring a fabric up and open the Mininet prompt on it; with NAME, on the fabric that is up under that name.
 
-    Mininet's own commands work; more are listed by help: write, qps, evs, links, fault. Leaving takes down the fabric
-    that this command has brought up; one that was up stays.
+    Mininet's own commands work; more are listed by help: write, paths, fault, capture, tables.
+    Leaving takes down the fabric that this command has brought up; one that was up stays.
     """
     from rich.console import Console
 
@@ -55,14 +55,15 @@ def _converse(world: EmulatedWorld, console: Console, commands: Sequence[str]) -
     import sys
     from contextlib import closing
 
-    from experiments.cli.prompt import Prompt
+    from experiments.prompt.prompt import Prompt
 
     with closing(Prompt(world, console, sys.stdin)) as prompt:
         if not commands:
             prompt.converse()
             return 0
         for line in commands:
-            prompt.onecmd(line)
+            if prompt.onecmd(line):
+                break
         return 1 if prompt.failed else 0
 
 

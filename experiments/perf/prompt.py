@@ -72,13 +72,6 @@ class PerfCommands:
             fabric = self._world.fabric.name
             self._run_tool([sys.executable, "-m", "experiments.perf.ping", "--fabric", fabric, *shlex.split(line)])
 
-    def complete_mrc_ping(self, text: str, *_: Any) -> list[str]:
-        """Hosts."""
-        return [name for name in self._world.fabric.nic_names if name.startswith(text)]
-
-    complete_write_bw = complete_mrc_ping
-    complete_write_lat = complete_mrc_ping
-
     def _among_all(self, test: str, line: str) -> None:
         with self._one_sentence():
             words = shlex.split(line)
@@ -93,7 +86,7 @@ class PerfCommands:
                 self._run_tool([*command, "-h"])
                 return
             if len(words) < 2 or words[0] == words[1]:
-                raise ExperimentError(f"use it like this: {tool} h1 h3 -s 64K")
+                raise ExperimentError(f"use it like this: {tool} h1 h3 -s 65536")
             source, destination = (self._world.fabric.nic(word).name for word in words[:2])
             run = self._world.emulation.run
             meeting = meeting_point(tool, run, destination)

@@ -369,7 +369,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         return tuple(
             PathInfo(
                 ev, peer.plane_of[i], paths.state(i), i in active,
-                paths.sent[i], paths.lost[i], paths.marked[i], paths.trimmed[i],
+                paths.sent[i], paths.lost[i], paths.marked[i], paths.trimmed[i], paths.round_trip[i],
             )
             for i, ev in ((i, peer.evs[i]) for i in paths.universe())
         )  # fmt: skip

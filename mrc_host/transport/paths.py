@@ -77,6 +77,7 @@ class PathSet:
         "marked",
         "planes",
         "restored_at",
+        "round_trip",
         "sent",
         "trimmed",
     )
@@ -128,6 +129,7 @@ class PathSet:
         empty = bytes(8 * len(plane_of))
         self.sent, self.lost = array("q", empty), array("q", empty)
         self.marked, self.trimmed = array("q", empty), array("q", empty)
+        self.round_trip = array("q", empty)  # ns, of the packet that last caused a SACK
 
     # ---- choosing ----
 

@@ -412,6 +412,7 @@ class Requester(Flight):
                 if record.state == OUT and record.stamp == sack.timestamp:
                     asked = record.sent
                     rtt = now - asked
+                    self.paths.round_trip[record.index] = rtt
                     trip = self.round_trips[record.plane]
                     if not trip.smoothed:
                         self._host.scheduler.arm(self._qp, now + 2 * rtt + self._tail_min)

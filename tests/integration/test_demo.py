@@ -3,8 +3,6 @@
 import contextlib
 import json
 import os
-import pty
-import select
 import signal
 import subprocess
 import sys
@@ -178,40 +176,3 @@ def test_mistakes_at_the_prompt_are_sentences_and_the_prompt_goes_on():
     assert "'lots' is not a size" in output
     assert "not 'sideways'" in output
     assert output.count("every byte right") == 1
-
-
-def test_the_prompt_on_a_terminal():
-    """As a person uses it: a terminal, help, a command, Ctrl-C, exit."""
-    master, slave = pty.openpty()
-    command = [sys.executable, "-c", "from experiments.cli import main; main()", "shell", "--name", NAME, "--t1", "2"]
-    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
-    os.close(slave)
-    seen = ""
-
-    def expect(text, timeout=40):
-        nonlocal seen
-        deadline = time.monotonic() + timeout
-        while text not in seen:
-            ready, _, _ = select.select([master], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"no {text!r} in {seen!r}"
-            try:
-                seen += os.read(master, 4096).decode(errors="replace")
-            except OSError:
-                pytest.fail(f"ended without {text!r}: {seen!r}")
-        seen = seen.split(text, 1)[1]
-
-    try:
-        expect("mrc> ")
-        os.write(master, b"help write\n")
-        expect("write SOURCE DESTINATION SIZE, as in")
-        expect("mrc> ")
-        os.write(master, b"write h1 h3 100K\n")
-        expect("every byte right")
-        expect("mrc> ")
-        os.write(master, b"exit\n")
-        assert process.wait(40) == 0
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
-        os.close(master)

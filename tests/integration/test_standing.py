@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments import checkup
 from experiments.cli.main import run
 from tests.integration.names import own
 from tests.integration.test_fabric import Traces, wait_until_gone
@@ -111,6 +112,35 @@ def test_down_leaves_nothing_whatever_was_killed(fabric: Standing, victims: str)
     for name in chosen.get(victims, [victims]):
         os.kill(pids[name], signal.SIGKILL)
     fabric.down()
+
+
+def test_what_died_while_nobody_looked_is_told_to_who_joins(fabric: Standing, capfd: pytest.CaptureFixture[str]):
+    fabric.up()
+    directory = RunDirectory(fabric.name)
+    pids = {record.name: record.pid for record in directory.records()}
+    os.kill(pids["h2"], signal.SIGKILL)
+    log = directory.log_file("owner")
+    while "process h2 was killed by SIGKILL" not in (log.read_text() if log.exists() else ""):
+        assert not _ended(fabric.owner)
+    assert "*** process h2 was killed by SIGKILL" in at_prompt(fabric.name, "nodes")
+    assert f"{fabric.name}: process h2 was killed by SIGKILL" in " ".join(found.detail for found in checkup._fabrics())
+    fabric.down()
+
+
+def test_the_doctor_mends_what_a_kill_left(fabric: Standing):
+    fabric.up()
+    shell = next(record.pid for record in RunDirectory(fabric.name).records() if record.name == "shell-h1")
+    with subprocess.Popen(["mnexec", "-a", str(shell), "sleep", "1000"]) as inside:
+        os.kill(fabric.owner, signal.SIGKILL)
+        wait_until_gone({fabric.owner: 0})
+        found = checkup._leftovers()
+        assert not found.ok
+        assert fabric.name in found.detail
+        assert found.remedy is checkup.Remedy.CLEAN
+        assert f"{fabric.name}: " in checkup.mend(found.remedy)
+        assert inside.wait(20) == -signal.SIGKILL
+    assert fabric.traces.left() == []
+    assert fabric.name not in checkup._leftovers().detail
 
 
 def test_a_fabric_of_a_running_prompt_is_left_alone(capsys: pytest.CaptureFixture[str]):

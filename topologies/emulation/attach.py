@@ -15,7 +15,8 @@ from topologies import addressing, loader
 from topologies.emulation import requirements, rundir, switches
 from topologies.emulation.build import Emulation, kernel_ports, link_options
 from topologies.emulation.errors import EmulationError
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.rundir import ProcessRecord, RunDirectory
+from topologies.emulation.watch import Watch
 from topologies.fabric import Fabric
 
 if TYPE_CHECKING:
@@ -33,12 +34,19 @@ def attached(name: str) -> Iterator[Emulation]:
         raise EmulationError(f"Fabric {name} is still coming up or going down: try again in a moment.")
     fabric = loader.load_file(run.fabric_file)
     net = _join(fabric, run)
+    watch = Watch(run, {record.name: record.pid for record in run.records() if _watched(record)}, keep=False)
     try:
-        yield Emulation(fabric, run, switches.address(run, switches.SwitchKind.SHIM), net)
+        yield Emulation(fabric, run, switches.address_in_use(run), net, watch=watch)
     finally:
+        watch.stop()
         for node in (*net.hosts, *net.switches):
             if node.shell:
                 node.terminate()
+
+
+def _watched(record: ProcessRecord) -> bool:
+    """Neither a host's shell nor dead already, which is written down."""
+    return record.namespace is None and record.alive()
 
 
 def up_now() -> str:

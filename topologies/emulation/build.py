@@ -42,6 +42,7 @@ from topologies.emulation.interfaces import KernelPort
 from topologies.emulation.processes import READY_FD, Child, Command
 from topologies.emulation.rundir import RunDirectory
 from topologies.emulation.switches import SwitchKind
+from topologies.emulation.watch import Watch
 from topologies.fabric import Endpoint, Fabric, Link, Nic
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ Companion = Callable[[RunDirectory, str], Command]
 
 @dataclass(slots=True)
 class Emulation:
-    """A fabric that is up. `phases` says how many seconds each part of the bring-up took, `bring_up_s` the whole."""
+    """A fabric that is up. `phases` says how many seconds each part of the bring-up took, `bring_up_s` the whole.
+
+    `watch` tells when one of its processes dies; only while the fabric comes up there is none.
+    """
 
     fabric: Fabric
     run: RunDirectory
@@ -64,6 +68,7 @@ class Emulation:
     children: dict[str, Child] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
     bring_up_s: float = 0.0
+    watch: Watch | None = None
 
     def host(self, name: str) -> FabricHost:
         """The Mininet node of a host."""
@@ -98,6 +103,8 @@ class Emulation:
         before = self.children.get(name)
         if before is None:
             raise ProcessError(f"Fabric {self.fabric.name} has no process {name}: it has {', '.join(self.children)}.")
+        if self.watch is not None:
+            self.watch.forget(name)
         processes.stop([before])
         child = self.spawn(before.command)
         try:
@@ -105,6 +112,8 @@ class Emulation:
         except BaseException:
             processes.stop([child])
             raise
+        if self.watch is not None:
+            self.watch.add(name, child.process.pid)
         return child
 
     def spawn_in(self, host: str, name: str, argv: Sequence[str]) -> Child:
@@ -245,12 +254,16 @@ class _Builder:
         if self.kind is SwitchKind.BMV2:
             self._set_bmv2_queues()
             self._phase("queues")
+        pids = {child.name: child.process.pid for child in emulation.children.values()}
+        emulation.watch = Watch(self.run, pids, keep=True)
         emulation.bring_up_s = time.monotonic() - self._began
         return emulation
 
     def take_down(self) -> None:
         """Undo whatever was done, undisturbed by signals."""
         with interrupts.deferred():
+            if self.emulation.watch is not None:
+                self.emulation.watch.stop()
             processes.stop(reversed(self.emulation.children.values()))
             self.emulation.net.stop()
             cleanup.remove_leftovers(self.run)  # what users started inside hosts

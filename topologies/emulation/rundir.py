@@ -87,6 +87,11 @@ class RunDirectory:
         """Where the one process of all switches listens."""
         return self.path / "switches.sock"
 
+    @property
+    def deaths_file(self) -> Path:
+        """Processes that ended unasked, one JSON object a line (``watch``)."""
+        return self.path / "deaths.jsonl"
+
     def switch_socket(self, switch: str) -> Path:
         """Where a switch with a process of its own listens; ``{name}`` makes it a template."""
         return self.path / f"switch-{switch}.sock"

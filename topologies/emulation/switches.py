@@ -38,6 +38,11 @@ def address(run: RunDirectory, kind: SwitchKind) -> str:
     return f"unix:{run.switches_socket if kind is SwitchKind.SHIM else run.switch_socket('{name}')}"
 
 
+def address_in_use(run: RunDirectory) -> str:
+    """The address of the switches of a fabric that is up, as :func:`address` gives it."""
+    return address(run, SwitchKind.SHIM if run.config_file("switches").exists() else SwitchKind.SHIM_EACH)
+
+
 def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Command]:
     """The processes to start, with their configuration files written."""
     if kind is SwitchKind.BMV2 and fabric.queues.pfc:

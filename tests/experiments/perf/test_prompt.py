@@ -2,11 +2,11 @@ import pytest
 
 pytest.importorskip("mininet")
 
-from experiments.cli.prompt import Prompt
 from experiments.perf import ping
 from experiments.perf.__main__ import TESTS
 from experiments.perf.perftest import TOOLS
 from experiments.perf.prompt import PerfCommands
+from experiments.prompt.prompt import Prompt
 
 
 def test_the_commands_and_the_prompt_do_not_stand_in_each_others_way():

@@ -128,6 +128,10 @@ def test_denied_paths_carry_nothing_and_are_told(local: Local) -> None:
     after = {p.ev: p.sent for p in one.nic.qp_paths(one.qpn)}
     assert after[0x001] == before[0x001]
     assert sum(after.values()) >= 64
+    round_trips = {p.ev: p.rtt for p in one.nic.qp_paths(one.qpn)}
+    assert round_trips.pop(0x001) == 0, "nothing was acknowledged there"
+    assert any(round_trips.values())
+    assert max(round_trips.values()) < local.world.now
     local.controller.allow(address(1), 0x001)
     assert local.controller.denied() == ()
     third, _ = connect(local.world)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.prompt.completing import first_word, further_word
+from topologies.clos import multi_plane_clos
+
+FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
+TABLES = ["usid_local", "usid_next", "ecmp_seed"]
+
+
+def complete(line: str) -> list[str]:
+    """What Tab offers at the end of a line."""
+    before, _, text = line.rpartition(" ")
+    return further_word(FABRIC, TABLES, before.split(), text) if before else first_word(FABRIC, text)
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("wri", ["write", "write_bw", "write_lat"]),
+        ("h", ["help", "h1", "h2", "h3", "h4"]),
+        ("write h", ["h1", "h2", "h3", "h4"]),
+        ("write h1 h3", ["h3"]),
+        ("write h1 h3 6", []),
+        ("links h4", ["h4@p0", "h4@p1"]),
+        ("links t0-0:t1-1", ["t0-0:t1-1@p0", "t0-0:t1-1@p1"]),
+        ("links t0-0:t1-*", ["t0-0:t1-*@p0", "t0-0:t1-*@p*", "t0-0:t1-*@p1"]),
+        ("fault t1-*", ["t1-*@p0", "t1-*@p1", "t1-*@p*"]),
+        ("fault c", ["clear"]),
+        ("fault clear ", ["all", "owner", "link"]),
+        ("fault t0-0:t1-1@p0 d", ["down", "delay"]),
+        ("fault t1-1@p0 s", ["silent"]),
+        ("fault t1-1@p0 lo", []),
+        ("fault h1@p0 l", ["loss"]),
+        ("fault h1@p0 loss 1% h", ["h1"]),
+        ("fault path 7 100% h", ["h1", "h2", "h3", "h4"]),
+        ("tables t0-1", ["t0-1@p0", "t0-1@p1"]),
+        ("tables t0-0@p0 usid", ["usid_local", "usid_next"]),
+        ("queues t1-0@p0 ", ["reset"]),
+        ("queues t1-0@p0 reset ", []),
+        ("capture st", ["stop"]),
+        ("capture stop t0-0:t1-0", ["t0-0:t1-0@p0", "t0-0:t1-0@p1"]),
+        ("map ", ["rate", "deny", "allow", "stop"]),
+        ("link t0-0@p0 t1-0@p0 ", ["up", "down"]),
+        ("link h1 t0-0", ["t0-0@p0", "t0-0@p1"]),
+        ("switch t0-0@p1 st", ["start", "stop"]),
+        ("time wri", ["write", "write_bw", "write_lat"]),
+        ("time write h1 h3", ["h3"]),
+        ("help qu", ["queues", "quit"]),
+        ("h1 ping h", ["h1", "h2", "h3", "h4"]),
+        ("nodes ", []),
+        ("nonsense t1-0", ["t1-0@p0", "t1-0@p1"]),
+    ],
+)
+def test_tab_offers_what_may_come_there(line: str, offered: list[str]) -> None:
+    assert complete(line) == offered
+
+
+def test_files_are_completed_folders_with_a_slash(tmp_path: Path) -> None:
+    (tmp_path / "trunk.pcapng").touch()
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "[odd]").touch()
+    assert complete(f"capture h1@p0 {tmp_path}/tr") == [f"{tmp_path}/traces/", f"{tmp_path}/trunk.pcapng"]
+    assert complete(f"source {tmp_path}/[") == [f"{tmp_path}/[odd]"]

@@ -1,0 +1,219 @@
+"""The prompt on a terminal, on one fabric: every command, Tab, Ctrl-C, Ctrl-D, and what dies meanwhile."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scapy.utils import PcapNgReader
+
+from experiments.cli.main import run
+from experiments.prompt.helping import COMMANDS
+from tests.integration.names import own
+from tests.integration.terminal import CTRL_C, CTRL_D, TAB, Terminal
+from tests.integration.test_fabric import Traces
+from topologies.emulation import cleanup, watch
+from topologies.emulation.rundir import RunDirectory
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
+
+NAME = own("ptty")
+SIZES = ("--hosts", "4", "--t0", "2", "--t1", "2", "--planes", "2", "--rate", "20M")
+ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    cleanup.clean(NAME, force=True)
+    environment = {"HOME": str(tmp_path_factory.mktemp("home")), "DISPLAY": ""}
+    with Terminal("shell", "--name", NAME, *SIZES, environment=environment) as found:
+        found.until("mrc> ")
+        yield found
+        found.type(CTRL_D)
+        assert found.ended() == 0
+    assert Traces(NAME).left() == []
+
+
+# What each command has to print; Mininet's commands are among them
+COMMANDS_AND_ANSWERS = {
+    "write h1 h3 512K": "every byte right",
+    "allreduce 64K -n 1 -w 0": "busbw",
+    "qps h1": "h3:",
+    "evs h1": "good",
+    "paths h1 h3": "t1-1@p1",
+    "tables t0-0@p0": "usid_next",
+    "tables t1-0@p1 usid_next": "set_egress(port=1, dmac=02:1",
+    "tables t0-0@p0 ipv6_route": "one of set_egress(",
+    "queues t0-0@p0": "dropped by the P4 program: nothing",
+    "queues t1-1@p1 reset": "t0-1:t1-1@p1",
+    "links t0-0:t1-*@p1": "t0-0:t1-1@p1",
+    "fault t0-0:t1-1@p0 down": "down",
+    "fault list": "t0-0:t1-1@p0",
+    "fault clear all": "cleared",
+    "map": "path map",
+    "map stop": "stopped",
+    "all_reduce_perf -h": "usage",
+    "all_gather_perf -h": "usage",
+    "reduce_scatter_perf -h": "usage",
+    "alltoall_perf -h": "usage",
+    "sendrecv_perf -h": "usage",
+    "broadcast_perf -h": "usage",
+    "write_bw h1 h3 -s 4096 -n 5": "BW average",
+    "write_lat h1 h3 -s 2 -n 5": "t_avg",
+    "mrc_ping h1 h3 -c 1": "4 answered",
+    "capture": "no capture runs",
+    "nodes": "t1-1@p1",
+    "net": "t0-0@p0",
+    "dump": "FabricHost h1",
+    "intfs": "h1-eth1",
+    "ports": "t0-0@p0",
+    "pingall": "0% dropped",
+    "pingallfull": "rtt min/avg/max/mdev",
+    "pingpair": "0% dropped",
+    "pingpairfull": "rtt min/avg/max/mdev",
+    "link t0-0@p0 t1-0@p0 down": "",
+    "link t0-0@p0 t1-0@p0 up": "",
+    "switch t1-0@p0 stop": "",
+    "switch t1-0@p0 start": "",
+    "wait": "8 switches hold their entries",
+    "h1 ping -c 1 h3": "1 received",
+    "h1 ip -br link": "h1-eth0",
+    "h1 ss -H -l": "",
+    "t0-0@p0 echo $((6 * 7))": "42",
+    "sh echo $((6 * 7))": "42",
+    "py 6 * 7": "42",
+    "px print(6 * 7)": "42",
+    "time sh true": "Elapsed time",
+    "noecho h1 echo $((6 * 7))": "42",
+    "source /no/such/file": "error reading file",
+    "xterm h1": "needs a display",
+    "gterm h1": "needs a display",
+    "x h1": "needs a display",
+    "iperf": "IPv6 addresses only",
+    "iperfudp": "IPv6 addresses only",
+    "dpctl show": "P4Runtime",
+    "help": "Queue pairs and paths:",
+    "help write": "example:  write h1 h3 64M",
+}
+
+
+def test_every_command_is_tried() -> None:
+    tried = {line.split()[0] for line in COMMANDS_AND_ANSWERS}
+    assert tried >= set(COMMANDS) - {"exit", "quit", "EOF"}
+
+
+@pytest.mark.parametrize("line", COMMANDS_AND_ANSWERS)
+def test_commands(terminal: Terminal, line: str) -> None:
+    printed = terminal.run(line)
+    assert COMMANDS_AND_ANSWERS[line] in printed
+    assert "Traceback" not in printed
+    assert "***" not in printed.replace("*** Results", "").replace("*** Ping", "").replace("*** Elapsed", "")
+
+
+@pytest.mark.parametrize("link", ["t0-0:t1-0@p1", "h1@p0"])
+def test_a_capture_has_both_directions_of_a_link(terminal: Terminal, tmp_path: Path, link: str) -> None:
+    file = tmp_path / "link.pcapng"
+    assert f"capturing {link} to {file}" in terminal.run(f"capture {link} {file}")
+    assert "is being captured already" in terminal.run(f"capture {link} {file}.2")
+    assert "every byte right" in terminal.run("write h1 h3 256K")
+    assert f"{link} -> {file}" in terminal.run("capture")
+    found = re.search(r"(\d+) packets of", terminal.run(f"capture stop {link}"))
+    assert found is not None
+    with PcapNgReader(str(file)) as reader:
+        read = [reader._read_packet() for _ in range(int(found[1]))]
+        with pytest.raises(EOFError):
+            reader._read_packet()
+    by_end: dict[str, list[int]] = {}
+    for frame, meta in read:
+        by_end.setdefault(meta.ifname.decode(), []).append(len(frame))
+    assert len(by_end) == 2, "nothing arrived at one of the ends"
+    assert max(map(max, by_end.values())) > 4096, "data goes one way"
+    assert min(map(max, by_end.values())) < 400, "answers go the other"
+
+
+def test_tab_completes_names_with_colons_and_at_signs(terminal: Terminal) -> None:
+    terminal.type(f"links t0-1:t1-1@p{TAB}{TAB}")
+    terminal.until("t0-1:t1-1@p0")
+    terminal.type("1\n")
+    terminal.until("t0-1:t1-1@p1  up")
+    terminal.until("mrc> ")
+    terminal.type(f"tables t0-0@p0 usid_n{TAB}\n")
+    terminal.until("set_egress")
+    terminal.until("mrc> ")
+
+
+@pytest.mark.parametrize(
+    ("line", "begun"),
+    [
+        ("write h1 h3 4000M", ""),
+        ("h1 ping h3", "icmp_seq=1"),
+        ("all_reduce_perf -b 64M -n 1000", "size"),
+        ("write_bw h1 h3 -s 65536 -n 1000000", ""),
+        ("map 1000", "path map"),
+        ("sh echo begun; exec sleep 1000", "begun"),
+    ],
+)
+def test_ctrl_c_ends_the_command_and_not_the_prompt(terminal: Terminal, line: str, begun: str) -> None:
+    terminal.type(f"{line}\n")
+    terminal.until("\n")
+    if begun:
+        terminal.until(begun)
+    else:
+        _wait_for_data(terminal)
+    terminal.type(CTRL_C)
+    printed = terminal.until("mrc> ")
+    assert "Traceback" not in printed
+    assert "42" in terminal.run("py 6 * 7")
+    assert "every byte right" in terminal.run("write h1 h3 64K")
+
+
+def _wait_for_data(terminal: Terminal) -> None:
+    """Return when a queue pair of h1 has sent something for somebody."""
+    from mrc_host.agent.connection import AgentConnection
+
+    agent = AgentConnection(RunDirectory(NAME).host_socket("h1"))
+    before = agent.request("nic_counters")["tx_frames"]
+    while agent.request("nic_counters")["tx_frames"] < before + 100:
+        assert terminal.process.poll() is None
+    agent.close()
+
+
+def test_a_second_fabric_of_the_name_is_refused(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["shell", "--name", NAME, *SIZES, "-c", "nodes"]) == 3
+    assert f"Fabric {NAME} is up already (process {terminal.process.pid})" in capsys.readouterr().err
+    assert "42" in terminal.run("py 6 * 7")
+
+
+def test_what_dies_is_told_at_once_and_wherever_one_looks(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_directory = RunDirectory(NAME)
+    pids = {record.name: record.pid for record in run_directory.records()}
+    terminal.type("nod")  # somebody is typing
+    os.kill(pids["h4"], signal.SIGKILL)
+    terminal.until("*** process h4 was killed by SIGKILL at ")
+    terminal.until("mrc> nod")
+    terminal.type("es\n")
+    assert "available nodes" in terminal.until("\nmrc> ")
+    assert "No agent answers at" in terminal.run("write h4 h1 64K")
+    assert "*** process h4 was killed" in terminal.run("links h4@p0")
+    assert "every byte right" in terminal.run("write h1 h3 64K")
+    assert [death.name for death in watch.recorded(run_directory)] == ["h4"]
+    os.kill(pids["switches"], signal.SIGKILL)
+    terminal.until("*** process switches was killed by SIGKILL")
+    terminal.until("mrc> ")
+    assert "Switch t0-0@p0 does not answer: see 'links'" in terminal.run("tables t0-0@p0")
+    run(["doctor"])
+    printed = capsys.readouterr().out
+    assert f"{NAME}: process h4 was killed by SIGKILL" in printed
+    joined = subprocess.run(
+        [Path(sys.executable).with_name("mrc"), "shell", NAME, "-c", "nodes"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "*** process switches was killed by SIGKILL" in joined.stdout

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import io
+
+from scapy.utils import PcapNgReader
+
+from mrc_host.captures.pcapng import PcapngWriter
+
+
+def test_what_is_written_is_read_back_by_scapy() -> None:
+    stream = io.BytesIO()
+    writer = PcapngWriter(stream, (("eth0", "arrived at a"), ("eth1", "")), "a link")
+    packets = [
+        (0, 1_700_000_000_123_456_789, bytes(range(60))),
+        (1, 1_700_000_000_123_456_790, bytes(61)),
+        (0, 1_700_000_001_000_000_000, bytes(4238)),
+    ]
+    for interface, when, frame in packets:
+        writer.packet(interface, when, frame, len(frame))
+    stream.seek(0)
+    reader = PcapNgReader(stream)
+    read = [reader._read_packet() for _ in packets]
+    assert [frame for frame, _ in read] == [frame for _, _, frame in packets]
+    for (_, meta), (interface, when, frame) in zip(read, packets, strict=True):
+        assert (meta.tshigh << 32 | meta.tslow) == when
+        assert meta.tsresol == 10**9
+        assert meta.wirelen == len(frame)
+        assert meta.ifname == (b"eth0", b"eth1")[interface]
+    assert len(stream.getvalue()) % 4 == 0
+
+
+def test_a_packet_that_was_cut_says_how_long_it_was() -> None:
+    stream = io.BytesIO()
+    PcapngWriter(stream, (("eth0", ""),)).packet(0, 1, b"abc", 1500)
+    stream.seek(0)
+    frame, meta = PcapNgReader(stream)._read_packet()
+    assert (frame, meta.wirelen) == (b"abc", 1500)

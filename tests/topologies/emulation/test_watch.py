@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from topologies.emulation import watch
+from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.watch import Death, Watch
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    run = RunDirectory("watched", tmp_path)
+    run.create()
+    return run
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process
+        process.kill()
+
+
+def told(found: Watch) -> queue.Queue[Death]:
+    deaths: queue.Queue[Death] = queue.Queue()
+    found.listen(deaths.put)
+    return deaths
+
+
+def test_a_death_is_told_once_with_the_signal_and_the_last_words(
+    run: RunDirectory, sleeper: subprocess.Popen[bytes]
+) -> None:
+    run.log_file("switches").write_text("ready\nout of memory\n\n")
+    found = Watch(run, {"switches": sleeper.pid}, keep=True)
+    try:
+        deaths = told(found)
+        sleeper.kill()
+        death = deaths.get(timeout=PATIENCE_S)
+        assert (death.name, death.pid, death.how, death.last_line) == (
+            "switches", sleeper.pid, "was killed by SIGKILL", "out of memory",
+        )  # fmt: skip
+        assert "process switches was killed by SIGKILL at " in str(death)
+        assert str(death).endswith("the last line of its log: out of memory")
+        assert found.deaths == (death,)
+        late = told(found)
+        assert late.get(timeout=PATIENCE_S) == death, "who comes later is told too"
+        assert watch.recorded(run) == (death,)
+        assert sleeper.wait() == -signal.SIGKILL, "its status is still there for its parent"
+        assert deaths.empty()
+    finally:
+        found.stop()
+
+
+def test_an_exit_status_is_told(run: RunDirectory) -> None:
+    with subprocess.Popen(["sh", "-c", "read x; exit 7"], stdin=subprocess.PIPE) as process:
+        found = Watch(run, {"h1": process.pid}, keep=False)
+        deaths = told(found)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert deaths.get(timeout=PATIENCE_S).how == "ended with status 7"
+        found.stop()
+    assert watch.recorded(run) == (), "it is for who brought the fabric up to write it down"
+
+
+def test_somebody_elses_process_is_watched_too(run: RunDirectory) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        grandchild = int(parent.stdout.readline())
+        found = Watch(run, {"h1": grandchild}, keep=False)
+        deaths = told(found)
+        os.kill(grandchild, signal.SIGKILL)
+        assert deaths.get(timeout=PATIENCE_S).how == "ended"
+        found.stop()
+
+
+def test_nothing_is_told_after_the_watch_has_stopped(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
+    found = Watch(run, {"h1": sleeper.pid}, keep=True)
+    deaths = told(found)
+    found.stop()
+    found.stop()
+    sleeper.kill()
+    sleeper.wait()
+    assert deaths.empty()
+    assert watch.recorded(run) == ()
+
+
+def test_a_death_that_was_made_good_is_no_longer_told(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
+    death = {"name": "controller", "pid": 1, "at": 0.0, "how": "ended", "last_line": ""}
+    run.deaths_file.write_text(json.dumps(death) + "\n" + '{"half": ')
+    assert [found.name for found in watch.recorded(run)] == ["controller"]
+    run.record("controller", sleeper.pid, ["sleep", "1000"])
+    assert watch.recorded(run) == ()
+
+
+def test_a_process_that_is_gone_before_the_watch_begins_is_passed_over(run: RunDirectory) -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    Watch(run, {"h1": process.pid}, keep=True).stop()
+    assert watch.recorded(run) == ()
+
+
+def test_last_lines_are_cut(run: RunDirectory) -> None:
+    run.log_file("h1").write_text("x" * 5000)
+    assert len(watch.last_line(run, "h1")) == 200
+    assert watch.last_line(run, "h2") == ""
+
+
+def test_what_is_ended_on_purpose_is_not_told_and_what_comes_for_it_is(
+    run: RunDirectory, sleeper: subprocess.Popen[bytes]
+) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as after:
+        found = Watch(run, {"controller": sleeper.pid}, keep=True)
+        deaths = told(found)
+        found.forget("controller")
+        sleeper.kill()
+        sleeper.wait()
+        found.add("controller", after.pid)
+        after.kill()
+        assert deaths.get(timeout=PATIENCE_S).pid == after.pid
+        found.stop()
+    assert deaths.empty()
+    assert len(watch.recorded(run)) == 1

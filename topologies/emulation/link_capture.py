@@ -1,0 +1,164 @@
+"""Capture a link of an emulated fabric: ``python -m topologies.emulation.link_capture JOB``, a :class:`Job` in JSON.
+
+This takes what *arrives* at either end of the link and writes it to one pcapng file, with an interface for each end:
+that is what crossed the wire. tcpdump and dumpcap listen at one end. What they show of the other direction is what was
+handed to the interface, and not on every kernel even that: NICs send past the queueing discipline
+(PACKET_QDISC_BYPASS), which hides packets from other packet sockets (Documentation/networking/packet_mmap.rst; Linux
+6.18 shows them).
+
+A line on standard output says when the capture has begun; SIGTERM or SIGINT end it, and a last line tells, as JSON, how
+many packets were written and how many the kernel dropped because this was too slow. Times are the kernel's, of arrival.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import selectors
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mrc_host.captures.pcapng import PcapngWriter
+from topologies.emulation import namespaces
+
+_ETH_P_ALL = 3
+_SOL_PACKET, _PACKET_STATISTICS, _PACKET_IGNORE_OUTGOING = 263, 6, 23
+_SO_RCVBUFFORCE, _SO_TIMESTAMPNS = 33, 35
+_BUFFER = 64 << 20  # bytes that may wait in the kernel at each end
+_LONGEST = 1 << 17
+_BURST = 512  # packets taken from one end before the other has its turn
+_FLUSH_S = 0.2
+_timespec = struct.Struct("@qq").unpack_from
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of the link: its node, its interface, and a process in whose namespace that is (None: the root's)."""
+
+    node: str
+    interface: str
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to capture where to; `comment` goes into the file."""
+
+    file: str
+    ends: tuple[End, ...]
+    comment: str = ""
+
+    def to_json(self) -> str:
+        """As the command line takes it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """The reverse of :meth:`to_json`."""
+        values = json.loads(text)
+        return cls(values["file"], tuple(End(**end) for end in values["ends"]), values["comment"])
+
+
+class LinkCapture:
+    """Sockets at both ends of a link and the file that takes what arrives there."""
+
+    def __init__(self, job: Job) -> None:
+        """Raises OSError when the file cannot be made or an interface is not there."""
+        self.packets = 0
+        self.lost = 0
+        self._stopping = False
+        self._sockets = [_open(end) for end in job.ends]
+        self._stream = Path(job.file).open("wb", buffering=1 << 20)  # noqa: SIM115 - until close
+        ends = [(end.interface, f"arrived at {end.node}") for end in job.ends]
+        self._writer = PcapngWriter(self._stream, ends, job.comment)
+        self._stream.flush()
+
+    def stop(self) -> None:
+        """Have :meth:`run` return; safe in a signal handler."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Write what arrives until stopped; what has arrived by then is written too."""
+        with selectors.DefaultSelector() as selector:
+            for end in self._sockets:
+                selector.register(end, selectors.EVENT_READ)
+            flushed = time.monotonic()
+            while not self._stopping:
+                if selector.select(_FLUSH_S):
+                    self._write_burst()
+                if time.monotonic() - flushed > _FLUSH_S:
+                    self._stream.flush()
+                    flushed = time.monotonic()
+            while self._write_burst():
+                pass
+
+    def close(self) -> None:
+        """Complete the file."""
+        for end in self._sockets:
+            _, dropped = struct.unpack("II", end.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
+            self.lost += dropped
+            end.close()
+        self._stream.close()
+
+    def _write_burst(self) -> int:
+        """Write what waits, up to a burst of each end, in the order of time; returns how many packets."""
+        burst = [packet for number in range(len(self._sockets)) for packet in self._take(number)]
+        burst.sort(key=lambda packet: packet[0])
+        for when, number, frame in burst:
+            self._writer.packet(number, when, frame, len(frame))
+        self.packets += len(burst)
+        return len(burst)
+
+    def _take(self, number: int) -> Iterator[tuple[int, int, bytes]]:
+        receive = self._sockets[number].recvmsg
+        for _ in range(_BURST):
+            try:
+                frame, ancillary, _, _ = receive(_LONGEST, 64)
+            except BlockingIOError:
+                return
+            except OSError:  # the interface went down; it may come up again
+                continue
+            seconds, nanoseconds = _timespec(ancillary[0][2]) if ancillary else divmod(time.time_ns(), 10**9)
+            yield seconds * 10**9 + nanoseconds, number, frame
+
+
+def _open(end: End) -> socket.socket:
+    if end.pid is None:
+        return _listen(end.interface)
+    return namespaces.run_inside(end.pid, lambda: _listen(end.interface))
+
+
+def _listen(interface: str) -> socket.socket:
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, 0)
+    sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+    sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
+    sock.bind((interface, _ETH_P_ALL))
+    return sock
+
+
+def main(text: str) -> int:
+    """Capture until a signal; 1 and a sentence when that cannot begin or the file cannot be written."""
+    job = Job.from_json(text)
+    try:
+        capture = LinkCapture(job)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: capture.stop())
+        print("capturing", flush=True)
+        with contextlib.closing(capture):
+            capture.run()
+    except OSError as error:
+        print(f"{job.file} cannot be written: {error.strerror or error}.", flush=True)
+        return 1
+    print(json.dumps({"packets": capture.packets, "lost": capture.lost}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

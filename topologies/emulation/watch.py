@@ -1,0 +1,163 @@
+"""Watch the processes of a fabric that is up: a switch, the controller or an agent that dies is noticed and told once.
+
+A thread waits on a pidfd of each process (pidfd_open(2)), so nothing is polled and a reused process id deceives nobody.
+Who brought the fabric up also writes every death to ``deaths.jsonl`` in the run directory, where a prompt that joins
+later, and ``mrc doctor``, find it. Taking the fabric down stops the watch first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+from topologies.emulation.rundir import RunDirectory
+
+_LINE = 200  # of the last words
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A process of a fabric that ended unasked: when (seconds since the epoch), how, and the last line of its log."""
+
+    name: str
+    pid: int
+    at: float
+    how: str
+    last_line: str
+
+    def __str__(self) -> str:
+        clock = time.strftime("%H:%M:%S", time.localtime(self.at))
+        return f"process {self.name} {self.how} at {clock}; the last line of its log: {self.last_line or 'none'}"
+
+
+class Watch:
+    """Watches `processes`, given by name and process id, until :meth:`stop`; `keep` writes deaths down."""
+
+    def __init__(self, run: RunDirectory, processes: Mapping[str, int], *, keep: bool) -> None:
+        self._run = run
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._deaths: list[Death] = []
+        self._listeners: list[Callable[[Death], None]] = []
+        self._wake, waker = os.pipe2(os.O_CLOEXEC)
+        self._waker: int | None = waker
+        self._watched: dict[int, tuple[str, int]] = {}  # by pidfd; the lock's
+        self._poll = select.epoll()  # sees what is added while it waits
+        self._poll.register(self._wake, select.EPOLLIN | select.EPOLLHUP)
+        for name, pid in processes.items():
+            self.add(name, pid)
+        self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
+        self._thread.start()
+
+    def add(self, name: str, pid: int) -> None:
+        """Watch one more process. One that is dead already is passed over."""
+        with self._lock, contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            self._watched[descriptor] = (name, pid)
+            self._poll.register(descriptor, select.EPOLLIN)
+
+    def forget(self, name: str) -> None:
+        """Watch a process no more: it is about to be ended on purpose."""
+        with self._lock:
+            for descriptor in [fd for fd, (watched, _) in self._watched.items() if watched == name]:
+                self._drop(descriptor)
+
+    @property
+    def deaths(self) -> tuple[Death, ...]:
+        """What has died since the watch began, oldest first."""
+        with self._lock:
+            return tuple(self._deaths)
+
+    def listen(self, tell: Callable[[Death], None]) -> None:
+        """Have every death told from now on, and those there were; `tell` is called from the watch's thread too."""
+        with self._lock:
+            before = tuple(self._deaths)
+            self._listeners.append(tell)
+        for death in before:
+            tell(death)
+
+    def stop(self) -> None:
+        """Watch no more. Stopping twice does nothing."""
+        if self._waker is None:
+            return
+        os.close(self._waker)
+        self._waker = None
+        self._thread.join()
+        os.close(self._wake)
+        with self._lock:
+            for descriptor in list(self._watched):
+                self._drop(descriptor)
+        self._poll.close()
+
+    def _work(self) -> None:
+        while True:
+            ready = [descriptor for descriptor, _ in self._poll.poll()]
+            if self._wake in ready:
+                return
+            for descriptor in ready:
+                self._died(descriptor)
+
+    def _drop(self, descriptor: int) -> None:
+        del self._watched[descriptor]
+        self._poll.unregister(descriptor)
+        os.close(descriptor)
+
+    def _died(self, descriptor: int) -> None:
+        with self._lock:
+            if descriptor not in self._watched:  # forgotten meanwhile
+                return
+            name, pid = self._watched[descriptor]
+            death = Death(name, pid, time.time(), _how(descriptor), last_line(self._run, name))
+            self._drop(descriptor)
+            if self._keep:
+                with contextlib.suppress(OSError), self._run.deaths_file.open("a") as stream:
+                    stream.write(json.dumps(asdict(death)) + "\n")
+            self._deaths.append(death)
+            listeners = tuple(self._listeners)
+        for tell in listeners:
+            tell(death)
+
+
+def recorded(run: RunDirectory) -> tuple[Death, ...]:
+    """Deaths that were written down and not made good since: no process of that name runs now."""
+    try:
+        lines = run.deaths_file.read_text().splitlines()
+    except OSError:
+        return ()
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError, TypeError):  # half written
+            found.append(Death(**json.loads(line)))
+    alive = {record.name for record in run.records() if record.alive()}
+    return tuple(death for death in found if death.name not in alive)
+
+
+def last_line(run: RunDirectory, name: str) -> str:
+    """What a process printed last, cut to a line's length; empty when it printed nothing."""
+    try:
+        with run.log_file(name).open(encoding="utf-8", errors="replace") as stream:
+            lines = deque((line.strip() for line in stream if line.strip()), maxlen=1)
+    except OSError:
+        return ""
+    return lines[0][:_LINE] if lines else ""
+
+
+def _how(descriptor: int) -> str:
+    """How a process ended, which only its parent is told; it stays for the parent to collect."""
+    try:
+        result = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:
+        return "ended"
+    if result is None:
+        return "ended"
+    if result.si_code == os.CLD_EXITED:
+        return f"ended with status {result.si_status}"
+    return f"was killed by {signal.Signals(result.si_status).name}"
