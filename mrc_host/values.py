@@ -214,7 +214,7 @@ class PathInfo:
 
     The counters are packets since the queue pair was connected: `sent` (data, retransmissions, reliability probes),
     `lost` (judged so, whatever for), `marked` (SACKs that said SKIP_ONCE), `trimmed` (NACKs that said TRIMMED, where
-    the last hop does not count). `rtt` is the round-trip time in ns of the packet there that last caused a SACK (0: none).
+    the last hop does not count). `rtt` is the round-trip time in ns of the packet there that last caused a SACK, or 0.
     All are zero for RC.
     """
 
