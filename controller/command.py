@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from topologies.emulation.processes import READY_FD, Command
@@ -27,8 +28,8 @@ def arguments(
     )
 
 
-def companion(run: RunDirectory, switches: str) -> Command:
-    """The controller of a fabric that is being brought up."""
+def companion(run: RunDirectory, switches: str, *, more: Sequence[str] = ()) -> Command:
+    """The controller of a fabric that is being brought up; `more` are further words of its command line."""
     agents, faults = str(run.host_socket("{name}")), run.path / "faults.json"
     argv = arguments(run.fabric_file, switches, run.controller_socket, agents=agents, fault_file=faults)
-    return Command("controller", argv)
+    return Command("controller", (*argv, *more))

@@ -2,15 +2,18 @@
 
 On a UNIX socket the file's permissions decide; on a loopback address every user of the machine may come in, unless a
 token is wanted. Anything else is the network: that takes a token and TLS, or it is refused. Beside the controller's
-services there are gRPC's own for health and reflection, for which the token is wanted as well.
+services there are gRPC's own for health and reflection, for which the token is wanted as well. Socket and address are
+served by a gRPC server each, since only one of them asks for the token.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import ipaddress
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,10 @@ class Listening:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ControllerError("TLS needs both a certificate and its key: give --tls-cert and --tls-key.")
         if not self.address:
+            if self.token_file is not None or self.tls_cert is not None:
+                raise ControllerError(
+                    "A token and TLS are for --listen: who may use a UNIX socket is up to its file's permissions."
+                )
             return
         host, port = _split(self.address)
         if not _is_loopback(host) and (self.token_file is None or self.tls_cert is None):
@@ -78,16 +85,17 @@ def read_token(file: Path) -> str:
 
 
 class Server:
-    """A gRPC server with the controller's service, health and reflection."""
+    """The controller's services, health and reflection, wherever they are served."""
 
-    def __init__(self, server: grpc.aio.Server, checker: Any) -> None:
-        self._server = server
+    def __init__(self, servers: Sequence[grpc.aio.Server], checker: Any) -> None:
+        self._servers = servers
         self._health = checker
 
     async def start(self) -> None:
         """Take requests. Health checks are told NOT_SERVING until :meth:`ready`."""
         await self._tell(health_pb2.HealthCheckResponse.NOT_SERVING)
-        await self._server.start()
+        for server in self._servers:
+            await server.start()
 
     async def ready(self) -> None:
         """Health checks are told SERVING, for the server as a whole and for the controller's service."""
@@ -96,7 +104,7 @@ class Server:
     async def stop(self, grace_s: float) -> None:
         """Take no more requests and end those that are under way after a while."""
         await self._health.enter_graceful_shutdown()
-        await self._server.stop(grace_s)
+        await asyncio.gather(*(server.stop(grace_s) for server in self._servers))
 
     async def _tell(self, state: Any) -> None:
         for name in (health.OVERALL_HEALTH, SERVICE, MAP_SERVICE):
@@ -106,33 +114,44 @@ class Server:
 def make_server(listening: Listening, service: Any, path_map: Any) -> Server:
     """A server with both services, health and reflection, bound but not started; ControllerError if it cannot be."""
     listening.check()
-    interceptors: list[Any] = [] if listening.token_file is None else [TokenCheck(read_token(listening.token_file))]
-    interceptors.append(Readable((SERVICE, MAP_SERVICE)))
+    token = "" if listening.token_file is None else read_token(listening.token_file)
+    checker = health.aio.HealthServicer()
+    servers = []
+    if listening.socket is not None:
+        servers.append(_server(service, path_map, checker))
+        _claim(listening.socket)
+        servers[-1].add_insecure_port(f"unix:{listening.socket}")
+        with contextlib.suppress(FileNotFoundError):
+            listening.socket.chmod(0o600)
+    if listening.address:
+        servers.append(_server(service, path_map, checker, token))
+        _bind(servers[-1], listening)
+    return Server(servers, checker)
+
+
+def _server(service: Any, path_map: Any, checker: Any, token: str = "") -> grpc.aio.Server:
+    interceptors = [*([TokenCheck(token)] if token else []), Readable((SERVICE, MAP_SERVICE))]
     server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=MOST_REQUESTS)
     add: Any = add_ControllerServicer_to_server  # generated without types
     add(service, server)
     add_map: Any = add_PathMapServicer_to_server
     add_map(path_map, server)
-    checker = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)
     reflection.enable_server_reflection((SERVICE, MAP_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    if listening.socket is not None:
-        _claim(listening.socket)
-        server.add_insecure_port(f"unix:{listening.socket}")
-        with contextlib.suppress(FileNotFoundError):
-            listening.socket.chmod(0o600)
-    if listening.address:
-        credentials = _credentials(listening)
-        try:
-            if credentials is None:
-                server.add_insecure_port(listening.address)
-            else:
-                server.add_secure_port(listening.address, credentials)
-        except RuntimeError:
-            raise ControllerError(
-                f"The controller cannot listen on {listening.address}: are certificate and key PEM files that match?"
-            ) from None
-    return Server(server, checker)
+    return server
+
+
+def _bind(server: grpc.aio.Server, listening: Listening) -> None:
+    credentials = _credentials(listening)
+    try:
+        if credentials is None:
+            server.add_insecure_port(listening.address)
+        else:
+            server.add_secure_port(listening.address, credentials)
+    except RuntimeError:
+        raise ControllerError(
+            f"The controller cannot listen on {listening.address}: are certificate and key PEM files that match?"
+        ) from None
 
 
 def _credentials(listening: Listening) -> Any:

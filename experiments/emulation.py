@@ -11,7 +11,8 @@ import contextlib
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from controller.command import companion
@@ -106,13 +107,15 @@ class WorkerChild:
 
 
 @contextlib.contextmanager
-def running(fabric: Fabric, *, switch: str = "shim") -> Iterator[EmulatedWorld]:
+def running(fabric: Fabric, *, switch: str = "shim", controller: Sequence[str] = ()) -> Iterator[EmulatedWorld]:
     """Bring `fabric` up with controller and agents; on leaving, take everything down.
+
+    `controller` are further words of the controller's command line.
 
     Raises `topologies.emulation.errors.EmulationError` with one sentence. From the main thread only: the processes
     live no longer than the thread that starts them.
     """
-    with emulated(fabric, switch=switch, companions=(companion,)) as emulation:
+    with emulated(fabric, switch=switch, companions=(partial(companion, more=controller),)) as emulation:
         for child in emulation.children.values():
             if child.name != "controller":
                 prefer(child.process.pid)

@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,15 @@ _MODULE = "experiments.standing"
 _PATIENCE_S = 20.0
 
 
-def bring_up(fabric: Fabric, switch: str) -> dict[str, Any]:
+def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = ()) -> dict[str, Any]:
     """Bring `fabric` up in the background; returns seconds by phase, ``total_s`` being the whole.
+
+    `controller` are further words of the controller's command line.
 
     Raises ExperimentError with one sentence when it does not come up; then nothing is left of it.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", _MODULE, switch],
+        [sys.executable, "-m", _MODULE, switch, *controller],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -91,12 +94,12 @@ def _stands(pid: int) -> bool:
     return _MODULE.encode() in words or words == [b""]
 
 
-def main(switch: str) -> int:
+def main(switch: str, *controller: str) -> int:
     """Own a fabric, which standard input describes, until SIGTERM."""
     from experiments.emulation import running
 
     try:
-        with running(loader.load_text(sys.stdin.read()), switch=switch) as world:
+        with running(loader.load_text(sys.stdin.read()), switch=switch, controller=controller) as world:
             print(json.dumps(world.bring_up), flush=True)
             _let_go(world.emulation.run.log_file("owner"))
             if world.emulation.watch is not None:
@@ -119,4 +122,4 @@ def _let_go(log: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from experiments.cli.options import fabric_options
 
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=True)
+
 
 @click.command(epilog="Example: sudo mrc up --name lab --planes 4 --hosts 8")
 @fabric_options
-def up(name: str, switch: str, **sizes: Any) -> None:
+@click.option("--listen", "address", default="", help="host:port on which its controller listens, for 'mrc fault'.")
+@click.option("--token-file", type=_FILE, help="File with the token that its clients must bring.")
+@click.option("--tls-cert", type=_FILE, help="File with the certificate (PEM) for --listen.")
+@click.option("--tls-key", type=_FILE, help="File with its private key (PEM).")
+def up(
+    name: str,
+    switch: str,
+    address: str,
+    token_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    **sizes: Any,
+) -> None:
     """Bring a fabric up in the background, with its controller, by name.
 
     'mrc shell NAME' opens a prompt on it, and the performance tests find it by --fabric NAME; 'mrc down NAME' takes it
     down. Several can be up at once under different names.
+
+    The controller listens on a UNIX socket in /run/mrc/NAME, and with --listen on TCP too. On anything but loopback it
+    then wants a token and TLS.
     """
     from experiments.capacity import carried_rate
     from experiments.standing import bring_up
@@ -24,8 +42,15 @@ def up(name: str, switch: str, **sizes: Any) -> None:
 
     sizes["rate_bps"] = sizes["rate_bps"] or carried_rate(sizes["hosts"], sizes["planes"])
     fabric = multi_plane_clos(name, **sizes)
+    files = {"--token-file": token_file, "--tls-cert": tls_cert, "--tls-key": tls_key}
+    more = [word for option, file in files.items() if file for word in (option, str(file))]
+    if address or more:
+        from controller.listening import Listening
+
+        Listening(None, address, token_file, tls_cert, tls_key).check()
+        more += ["--listen", address] if address else []
     requirements.check(switch=switch)
-    took = bring_up(fabric, switch)
+    took = bring_up(fabric, switch, more)
     click.echo(
         f"fabric {name}: {sizes['planes']} planes, {len(fabric.switches)} switches, {sizes['hosts']} hosts,"
         f" {sizes['rate_bps'] / 1e6:g} Mbit/s a link, up and verified in {took['total_s']:.2f} s"

@@ -95,13 +95,21 @@ def test_what_is_no_certificate_is_said(guarded: tuple[str, Running], tmp_path: 
         ControllerClient(guarded[0], token=TOKEN, tls_ca=nothing)
 
 
-def test_a_token_is_wanted_on_the_unix_socket_too(fabric: Fabric, tmp_path: Path) -> None:
-    path = tmp_path / "c.sock"
-    with running(fabric, Listening(path, token_file=token_file(tmp_path))):
+def test_a_unix_socket_is_its_owners_and_wants_no_token(fabric: Fabric, tmp_path: Path) -> None:
+    path, address = tmp_path / "c.sock", f"127.0.0.1:{free_port()}"
+    with running(fabric, Listening(path, address, token_file(tmp_path))):
         assert path.stat().st_mode & 0o777 == 0o600
-        assert "wants a token" in refused(ControllerClient(path))
-        with ControllerClient(path, token=TOKEN) as client:
-            assert client.faults() == []
+        assert "wants a token" in refused(ControllerClient(address))
+        with ControllerClient(path) as client, ControllerClient(address, token=TOKEN) as other:
+            fault = client.link_down("h1@p0")
+            assert other.faults() == [fault]
+
+
+@pytest.mark.parametrize("given", ["token", "tls"])
+def test_a_token_or_tls_without_an_address_is_a_mistake(tmp_path: Path, pair: tuple[Path, Path], given: str) -> None:
+    more = (token_file(tmp_path),) if given == "token" else (None, *pair)
+    with pytest.raises(ControllerError, match="A token and TLS are for --listen"):
+        Listening(tmp_path / "c.sock", "", *more).check()
 
 
 def test_loopback_needs_neither(fabric: Fabric) -> None:

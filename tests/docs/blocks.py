@@ -38,6 +38,13 @@ ELSEWHERE = {
     ),
     "sudo mrc up --name lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
     'sudo mrc shell lab -c "write h1 h5 16M"': "tests/integration/test_standing.py",
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=testbed"
+    " -addext subjectAltName=DNS:testbed -keyout key.pem -out cert.pem": "tests/integration/test_standing.py",
+    "openssl rand -hex 16 >token": "tests/integration/test_standing.py",
+    "sudo mrc up --name lab --listen 0.0.0.0:9559 --token-file token --tls-cert cert.pem --tls-key key.pem": (
+        "tests/integration/test_standing.py"
+    ),
+    "mrc fault list --address testbed:9559 --token-file token --tls-ca cert.pem": "tests/integration/test_standing.py",
     "sudo mrc down lab": "tests/integration/test_standing.py",
     "pip install .": "tests/experiments/test_wheel.py",
     "mrc run trial.yaml --world sim": "tests/experiments/test_wheel.py",

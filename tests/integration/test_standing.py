@@ -13,6 +13,7 @@ import pytest
 
 from experiments import checkup
 from experiments.cli.main import run
+from tests.controller.serving import certificate, free_port, token_file
 from tests.integration.names import own
 from tests.integration.test_fabric import Traces, wait_until_gone
 from topologies.emulation import build, cleanup
@@ -90,6 +91,30 @@ def test_twice_up_and_twice_down_are_sentences(fabric: Standing, capfd: pytest.C
     assert f"there is no fabric {fabric.name}" in capfd.readouterr().err
     assert run(["shell", fabric.name]) == 3
     assert f"There is no fabric {fabric.name}" in capfd.readouterr().err
+
+
+def test_its_controller_listens_on_the_network_to_who_has_the_token(
+    fabric: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    """As docs/faults.md does it, on a port that is free here."""
+    monkeypatch.chdir(tmp_path)
+    port = free_port()
+    certificate(tmp_path)
+    token = subprocess.run(["openssl", "rand", "-hex", "16"], capture_output=True, text=True, check=True).stdout
+    token_file(tmp_path, token.strip())
+    listen = ("--listen", f"0.0.0.0:{port}", "--token-file", "token")
+    assert run(["up", "--name", fabric.name, *SIZES, *listen]) == 3
+    assert "Listening on 0.0.0.0 lets the network in" in capfd.readouterr().err
+    tls = ("--tls-cert", "localhost.pem", "--tls-key", "localhost.key")
+    assert run(["up", "--name", fabric.name, *SIZES, *listen, *tls]) == 0
+    client = ("--address", f"localhost:{port}", "--token-file", "token", "--tls-ca", "localhost.pem")
+    assert run(["fault", "add", "h1@p0", "down", *client]) == 0
+    capfd.readouterr()
+    assert "fault f1: h1@p0 down" in at_prompt(fabric.name, "fault list"), "the prompt needs no token"
+    assert run(["fault", "clear", "all", *client]) == 0
+    assert run(["fault", "list", *client[:2], *client[4:]]) == 3
+    assert "wants a token" in capfd.readouterr().err
+    assert run(["down", fabric.name]) == 0
 
 
 def test_two_at_once_by_name(fabric: Standing):
