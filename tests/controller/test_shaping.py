@@ -1,0 +1,101 @@
+"""Disciplines of real interfaces: put there, changed, taken away, or refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyroute2 import IPRoute
+
+from controller.effects import Shape
+from controller.errors import ControllerError
+from controller.shaping import shape
+from topologies.addressing import interface_name
+from topologies.clos import multi_plane_clos
+from topologies.emulation import interfaces
+from topologies.fabric import Endpoint
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="interfaces need root")]
+
+RATE = 50_000_000
+FABRIC = multi_plane_clos(f"shape{os.getpid() % 10000}", planes=1, t0=1, t1=1, hosts=1, rate_bps=RATE)
+END = Endpoint("t0-0@p0", 1)
+NAME = interface_name(FABRIC, END)
+
+
+@pytest.fixture
+def netlink() -> Iterator[IPRoute]:
+    subprocess.run(["ip", "link", "add", "name", NAME, "type", "veth", "peer", "name", f"{NAME}x"], check=True)
+    try:
+        for name in (NAME, f"{NAME}x"):
+            subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        with IPRoute() as opened:
+            yield opened
+    finally:
+        subprocess.run(["ip", "link", "del", NAME], check=True)
+
+
+def discipline() -> dict[str, Any]:
+    command = ["tc", "-j", "qdisc", "show", "dev", NAME]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)[0]
+    return {key: found[key] for key in ("kind", "handle")} | found.get("options", {})
+
+
+def test_a_rate_is_a_token_bucket_of_ours_and_goes_without_trace(netlink: IPRoute) -> None:
+    before = discipline()
+    shape(netlink, FABRIC, {END: Shape(2_000_000)})
+    assert (discipline()["kind"], discipline()["handle"], discipline()["rate"]) == ("tbf", "fa:", 250_000)
+    shape(netlink, FABRIC, {END: Shape(1_000_000)})
+    assert discipline()["rate"] == 125_000
+    shape(netlink, FABRIC, {END: Shape(10 * RATE)})
+    assert discipline()["rate"] == RATE // 8, "a line is never faster than it was made"
+    shape(netlink, FABRIC, {END: None})
+    assert discipline() == before
+    shape(netlink, FABRIC, {END: None})
+    assert discipline() == before
+
+
+def test_a_port_of_bmv2_gets_another_rate_and_its_own_back(netlink: IPRoute) -> None:
+    interfaces.shape(netlink, NAME, RATE, FABRIC.mtu)
+    before = discipline()
+    shape(netlink, FABRIC, {END: Shape(2_000_000)})
+    assert discipline() != before
+    assert (discipline()["rate"], discipline()["handle"]) == (250_000, before["handle"])
+    with pytest.raises(ControllerError, match="belongs to BMv2, which cannot be given a delay"):
+        shape(netlink, FABRIC, {END: Shape(delay=1_000_000)})
+    shape(netlink, FABRIC, {END: None})
+    assert discipline() == before
+
+
+def test_a_delay_is_netem_or_a_sentence(netlink: IPRoute) -> None:
+    before, refusal = discipline(), ""
+    try:
+        shape(netlink, FABRIC, {END: Shape(delay=5_000_000)})
+    except ControllerError as error:
+        refusal = str(error)
+    if refusal:
+        assert "This kernel has no netem" in refusal
+        assert discipline() == before
+    else:
+        assert discipline()["kind"] == "netem"
+        shape(netlink, FABRIC, {END: None})
+        assert discipline() == before
+
+
+def test_both_at_once_are_refused(netlink: IPRoute) -> None:
+    with pytest.raises(ControllerError, match="cannot have a lower rate and a delay at once"):
+        shape(netlink, FABRIC, {END: Shape(1_000_000, delay=5_000_000)})
+
+
+def test_an_interface_or_host_that_is_not_here_is_named() -> None:
+    with IPRoute() as netlink:
+        shape(netlink, FABRIC, {END: None, Endpoint("h1", 0): None})
+        with pytest.raises(ControllerError, match=f"Interface {NAME} does not exist on this machine"):
+            shape(netlink, FABRIC, {END: Shape(1_000_000)})
+        with pytest.raises(ControllerError, match="Host h1 is not on this machine"):
+            shape(netlink, FABRIC, {Endpoint("h1", 0): Shape(1_000_000)})
