@@ -43,6 +43,7 @@ class FaultBook:
         self._spared: set[tuple[str, str]] = set()  # fault and link: it flaps, and is up just now
         self._past: deque[FaultRecord] = deque(maxlen=_REMEMBERED)
         self._numbers = itertools.count(1)
+        self._together: tuple[tuple[DataPlaneFault, ...], Mapping[Endpoint, Shape]] | None = None
 
     def __iter__(self) -> Iterator[FaultRecord]:
         return iter(tuple(self._records.values()))
@@ -65,6 +66,7 @@ class FaultBook:
             raise BusyError(f"There are {MAX_FAULTS} faults already: clear some first.")
         self._records[record.id] = record
         self._effects[record.id] = effect
+        self._together = None
 
     def resume_after(self, last: int) -> None:
         """Do not use the ids up to f`last` again."""
@@ -72,6 +74,8 @@ class FaultBook:
 
     def change(self, fault_id: str, **changes: object) -> FaultRecord:
         """Note something about a fault; returns its new record."""
+        if "state" in changes:
+            self._together = None
         record = self._records[fault_id] = replace(self._records[fault_id], **changes)  # type: ignore[arg-type]
         return record
 
@@ -107,6 +111,7 @@ class FaultBook:
             if record.id in self._records:
                 struck.append(replace(self._records.pop(record.id), state=FaultState.CLEARED))
                 del self._effects[record.id]
+        self._together = None
         ids = {record.id for record in struck}
         self._spared = {(fault_id, link) for fault_id, link in self._spared if fault_id not in ids}
         self._past.extend(struck)
@@ -121,5 +126,10 @@ class FaultBook:
             if record.state is FaultState.ACTIVE and record.id not in gone
         }
         down = {link for name, effect in active.items() for link in effect.carrier if (name, link) not in self._spared}
-        entries = tuple(entry for effect in active.values() for entry in effect.entries)
-        return Wanted(frozenset(down), entries, combined_shapes(active.values()))
+        together = None if gone else self._together  # links that flap change `down` often, and nothing else
+        if together is None:
+            entries = tuple(entry for effect in active.values() for entry in effect.entries)
+            together = entries, combined_shapes(active.values())
+        if not gone:
+            self._together = together
+        return Wanted(frozenset(down), *together)

@@ -4,7 +4,8 @@ The socket is bound to one interface of the current network namespace. A classic
 only frames addressed to the port's own MAC, as a NIC's unicast filter does, and PAUSE frames, so that the chatter of
 the kernel's own stack (neighbour and multicast messages) does not wake the process. Outgoing frames are not looped back
 to the socket. The line is paced by the driver, not by the kernel: a veth interface has no queueing discipline unless
-somebody gives it one, to make the line slower than the NIC believes it to be.
+somebody gives it one, to make the line slower than the NIC believes it to be. To send past it (PACKET_QDISC_BYPASS)
+would save less than 1 % of a send while there is none, and hide packets from tcpdump.
 """
 
 from __future__ import annotations

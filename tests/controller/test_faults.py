@@ -103,3 +103,16 @@ def test_there_is_an_end_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     enter(book, LinkDown(H1))
     with pytest.raises(BusyError, match="2 faults already"):
         enter(book, LinkDown(H1))
+
+
+def test_what_is_wanted_follows_every_change_of_the_book() -> None:
+    book = FaultBook()
+    loss, rate = enter(book, Loss(H1, 0.5)), enter(book, Rate(H1, 10**6), state=FaultState.PENDING)
+    assert (len(book.wanted().entries or ()), len(book.wanted().shapes)) == (1, 0)
+    book.change(rate.id, state=FaultState.ACTIVE)
+    assert (len(book.wanted().entries or ()), len(book.wanted().shapes)) == (1, 2)
+    assert (len(book.wanted(without=[loss]).entries or ()), len(book.wanted().entries or ())) == (0, 1)
+    book.remove([loss])
+    assert (len(book.wanted().entries or ()), len(book.wanted().shapes)) == (0, 2)
+    enter(book, Rate(H2, 10**6))
+    assert len(book.wanted().shapes) == 4

@@ -1,10 +1,8 @@
 """Capture a link of an emulated fabric: ``python -m topologies.emulation.link_capture JOB``, a :class:`Job` in JSON.
 
 This takes what *arrives* at either end of the link and writes it to one pcapng file, with an interface for each end:
-that is what crossed the wire. tcpdump and dumpcap listen at one end. What they show of the other direction is what was
-handed to the interface, and not on every kernel even that: NICs send past the queueing discipline
-(PACKET_QDISC_BYPASS), which hides packets from other packet sockets (Documentation/networking/packet_mmap.rst; Linux
-6.18 shows them).
+that is what crossed the wire. tcpdump and dumpcap listen at one end; what they show of the other direction is what was
+handed to the interface.
 
 A line on standard output says when the capture has begun; SIGTERM or SIGINT end it, and a last line tells, as JSON, how
 many packets were written and how many the kernel dropped because this was too slow. Times are the kernel's, of arrival.
