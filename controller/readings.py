@@ -19,10 +19,6 @@ from finsy.proto import p4r, p4r_grpc
 from controller.errors import ControllerError
 from p4src import P4INFO
 
-DROP_REASONS = (  # p4src/headers.p4, DropReason: the place is the index in the counter
-    "none", "malformed", "hop limit", "no uSID", "no route", "queue full",
-    "arrival loss", "departure loss", "path loss", "blackhole",
-)  # fmt: skip
 _TIMEOUT_S = 10.0
 _LARGEST_REPLY = 64 << 20
 _KINDS: dict[str | None, Any] = {

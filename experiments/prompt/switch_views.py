@@ -10,7 +10,8 @@ import grpc
 from rich.table import Table
 
 from controller.errors import ControllerError
-from controller.readings import DROP_REASONS, SwitchReader, table_names
+from controller.inspection import DROP_REASONS
+from controller.readings import SwitchReader, table_names
 from experiments.errors import ExperimentError
 from experiments.prompt.helping import nearest
 from experiments.prompt.layout import columns

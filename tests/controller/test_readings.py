@@ -6,15 +6,13 @@ from pathlib import Path
 import finsy
 import pytest
 
-from controller import readings, translate
+from controller import translate
 from controller.errors import ControllerError
-from controller.readings import DROP_REASONS, SwitchReader, table_names
+from controller.readings import SwitchReader, table_names
 from p4src import P4INFO
 from tests.controller.p4runtime_stand_in import StandIn, key
 from topologies.entries import switch_entries
 from topologies.fabric import Fabric, Switch
-
-HEADERS = Path(readings.__file__).parents[1] / "p4src/headers.p4"
 
 
 @pytest.fixture
@@ -62,9 +60,3 @@ def test_a_switch_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
 def test_a_refusal_is_a_sentence(switch: Switch, address: str) -> None:
     with SwitchReader(switch.name, address, 4711) as reader, pytest.raises(ControllerError, match="refused to be read"):
         reader.table("usid_next")
-
-
-def test_reasons_are_those_of_the_program() -> None:
-    text = HEADERS.read_text().partition("enum bit<8> DropReason {")[2].partition("}")[0]
-    names = [line.split("=")[0].strip().lower() for line in text.splitlines() if "=" in line]
-    assert [name.replace("_", " ") for name in names] == [reason.lower() for reason in DROP_REASONS]
