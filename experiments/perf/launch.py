@@ -63,7 +63,7 @@ class Launch:
         if self._failures or any(statuses) or self._transfer is None:
             raise ExperimentError(self._failures[0] if self._failures else await self._last_words(workers, statuses))
         report = Report(tuple(self._rows), self._transfer)
-        for line in table.ending(report):
+        for line in table.ending(report, self._plan.case):
             self._say(line)
         return report
 

@@ -26,11 +26,20 @@ _REFUSED = {
     ("-g", "--ngpus"): ("1", _RANKS),
     ("-m", "--agg_iters"): ("1", "operations are run one by one"),
     ("-p", "--parallel_init"): ("0", "every rank is a process of its own"),
-    ("-z", "--blocking"): ("1", "the end of each operation is always waited for"),
+    ("-z", "--blocking"): ("01", "an operation ends when its last byte is there"),
+    ("-y", "--stream_null"): ("01", _NO_GPU),
+    ("-S", "--report_timestamps"): ("0", "the lines of the table have no timestamps"),
+    ("-I", "--per_iter_timing"): ("0", "a series is timed as a whole"),
+    ("-K", "--per_iter_skip"): ("0", "a series is timed as a whole"),
+    ("-u", "--unalign"): ("0", "arrays are aligned"),
+    ("-M", "--memory"): ("0", _NO_GPU),
+    ("-x", "--cta_policy"): ("0", _NO_GPU),
+    ("-D", "--device_implementation"): ("0", _NO_GPU),
+    ("-V", "--device_cta_count"): ("", _NO_GPU),
     ("-G", "--cudagraph"): ("0", _NO_GPU),
     ("-C", "--report_cputime"): ("0", _NO_GPU),
     ("-R", "--local_register"): ("0", "memory is registered once, when the ranks join"),
-}  # flag -> the value that changes nothing, why others are refused
+}  # flag -> the values (one digit each) that change nothing, why others are refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ class _Refuse(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, flag: str | None = None
     ) -> None:
-        if values != self._neutral:
+        if values not in tuple(self._neutral):
             parser.error(f"{flag} {values} is not possible: {self._why}")
 
 

@@ -54,7 +54,7 @@ def line(row: Row) -> str:
     return f"{left}  {_timing(row.out_of_place)}  {_timing(row.in_place)}"
 
 
-def ending(report: Report) -> list[str]:
+def ending(report: Report, case: str) -> list[str]:
     """What comes below the figures. Nothing is "out of bounds" only if no element and no chunk was wrong."""
     verdict = "OK" if not report.wrong else "FAILED"
     transfer = report.transfer
@@ -63,6 +63,7 @@ def ending(report: Report) -> list[str]:
         f"# Chunk checksums      : {transfer.chunks} compared, {transfer.wrong_chunks} wrong",
         f"# Avg bus bandwidth    : {report.average_bus / _GIGA:.6g}",
         "#",
+        f"# Collective test concluded: {case}_perf",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the two ends of a perftest-like tool share: flags, the out-of-band channel, memory and connected queue pairs.
+"""What the two ends of a perftest-like tool share: the plan, the out-of-band channel, memory and connected queue pairs.
 
 As with perftest the same program runs on both ends: without a peer's name it is the server and waits, with one it is
 the client. They meet over TCP, or, because the hosts of an emulated fabric share a file system, at a UNIX socket
@@ -7,14 +7,13 @@ the client. They meet over TCP, or, because the hosts of an emulated fabric shar
 
 from __future__ import annotations
 
-import argparse
 import json
 import socket
 import time
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,10 +23,9 @@ from mrc_host.errors import MrcError
 from mrc_host.values import QpAttributes, QpType
 
 DEFAULT_PORT = 18515
-ALL_SIZES = tuple(1 << i for i in range(1, 24))
 MOST_QPS = 1024
 MOST_DEPTH = 1 << 16
-MOST_MEMORY = 1 << 30  # bytes, of all queue pairs together
+MOST_MEMORY = 1 << 30  # bytes that one end writes to, of all queue pairs together
 _PATIENCE_S = 60.0
 _LONGEST_LINE = 1 << 20
 
@@ -38,59 +36,40 @@ class ToolError(MrcError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the client wants done: sizes in bytes, messages of each (or seconds), queue pairs, messages in flight."""
+    """What the client wants done: sizes in bytes, messages of each (or seconds), queue pairs, messages in flight.
+
+    `both`: the server writes too.
+    """
 
     sizes: tuple[int, ...]
     iterations: int
     seconds: float | None
     qps: int
     depth: int
+    both: bool
     kind: QpType
     attributes: QpAttributes
 
 
-def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> argparse.ArgumentParser:
-    """The flags of perftest that make sense here."""
-    arguments = argparse.ArgumentParser(prog=f"python -m mrc_host.tools.{prog}", description=about)
-    add = arguments.add_argument
-    add("peer", nargs="?", help="server's host name, address or unix:PATH; without it this is the server")
-    add("-d", "--ib-dev", required=True, metavar="SOCKET", help="socket of this host's agent")
-    add("-p", "--port", default=str(DEFAULT_PORT), help="TCP port of the server, or unix:PATH (default %(default)s)")
-    add("--bind", default="localhost", metavar="ADDRESS", help="where the server listens (default %(default)s)")
-    add("-s", "--size", type=message_size, default=size, help="bytes of a message, or 64K, 8M (default %(default)s)")
-    add("-a", "--all", action="store_true", help="sizes from 2 to 2^23")
-    add("-n", "--iters", type=int, default=iterations, help="messages of each size (default %(default)s)")
-    add("-D", "--duration", type=float, metavar="S", help="seconds for each size instead of a number of messages")
-    add("-q", "--qp", type=int, default=1, help="queue pairs (default %(default)s)")
-    add("-t", "--tx-depth", type=int, default=depth, help="messages in flight on a queue pair (default %(default)s)")
-    add("-m", "--mtu", type=int, default=4096, help="path MTU in bytes (default %(default)s)")
-    add("-c", "--connection", choices=["MRC", "RC"], default="MRC", help="transport (default %(default)s)")
-    return arguments
+def to_wire(work: Plan) -> dict[str, Any]:
+    """A plan as JSON."""
+    return {**asdict(work), "kind": work.kind.value}
 
 
-def message_size(text: str) -> int:
-    """Bytes of ``65536``, ``64K`` or ``8M``, as perftest takes them."""
-    factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:].upper(), 1)
-    digits = text if factor == 1 else text[:-1]
-    if not (digits.isascii() and digits.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 65536 or 64K")
-    return int(digits) * factor
-
-
-def plan(options: argparse.Namespace) -> Plan:
-    """The plan that the client's flags describe; raises ToolError."""
-    if min(options.size, options.iters, options.qp, options.tx_depth) < 1:
-        raise ToolError("Size, messages, queue pairs and depth are at least 1.")
-    work = Plan(
-        sizes=ALL_SIZES if options.all else (options.size,),
-        iterations=options.iters,
-        seconds=options.duration,
-        qps=options.qp,
-        depth=options.tx_depth,
-        kind=QpType[options.connection],
-        attributes=QpAttributes(path_mtu=options.mtu),
-    )
-    check_amounts(work)
+def from_wire(data: dict[str, Any]) -> Plan:
+    """The plan that the client sent; raises ToolError when it is of another release, or asks for too much."""
+    try:
+        work = Plan(
+            **{
+                **data,
+                "sizes": tuple(data["sizes"]),
+                "kind": QpType(data["kind"]),
+                "attributes": QpAttributes(**data["attributes"]),
+            }
+        )
+        check_amounts(work)
+    except (TypeError, KeyError, ValueError) as error:
+        raise ToolError(f"The client speaks another version of this tool: {error}.") from None
     return work
 
 
@@ -129,7 +108,7 @@ class Channel:
         except OSError as error:
             raise ToolError(f"The other end is gone: {error}.") from None
         except (ValueError, RecursionError):  # a line that is too long is cut and then is not JSON
-            raise _foreign() from None
+            raise foreign() from None
         raise ToolError("The other end is gone.")
 
     def close(self) -> None:
@@ -139,7 +118,8 @@ class Channel:
         self._socket.close()
 
 
-def _foreign() -> ToolError:
+def foreign() -> ToolError:
+    """What to raise when the other end says something that makes no sense."""
     return ToolError("The other end does not speak this tool's language.")
 
 
@@ -192,7 +172,10 @@ def accept(port: str, bind: str = "localhost") -> Channel:
 
 
 class Side:
-    """One end: its memory (random bytes at the client, zeros at the server) and connected queue pairs."""
+    """One end: its memory (zeros at first) and connected queue pairs.
+
+    The memory has a part for each queue pair; where both ends write, as many again follow, into which the peer writes.
+    """
 
     def __init__(self, device: str, channel: Channel, work: Plan) -> None:
         self.plan = work
@@ -202,7 +185,8 @@ class Side:
         domain = self.context.alloc_pd()
         self.cq = self.context.create_cq(work.qps * work.depth + 64)
         self.region_size = max(work.sizes)
-        self.mr = domain.alloc_mr(work.qps * self.region_size)
+        self.sink = work.qps * self.region_size if work.both else 0
+        self.mr = domain.alloc_mr(self.sink + work.qps * self.region_size)
         self.qps = [domain.create_qp(self.cq, qp_type=work.kind, attributes=work.attributes) for _ in range(work.qps)]
         self.remote = verbs.RemoteMemory(0, 0, 0)
 
@@ -215,7 +199,7 @@ class Side:
             self.remote = verbs.RemoteMemory.parse(other["memory"])
             ends = [verbs.Endpoint.parse(text) for text in other["qps"]]
         except (AttributeError, LookupError, TypeError):
-            raise _foreign() from None
+            raise foreign() from None
         if len(ends) != len(self.qps):
             raise ToolError(f"The other end has {len(ends)} queue pairs instead of {len(self.qps)}.")
         for qp, end in zip(self.qps, ends, strict=True):
@@ -223,18 +207,19 @@ class Side:
         self.channel.send("connected")
         self.channel.receive()
 
-    def checksum(self, size: int) -> int:
-        """CRC-32 over the first `size` bytes of every queue pair's part of the memory."""
+    def checksum(self, size: int, start: int) -> int:
+        """CRC-32 over the first `size` bytes of every queue pair's part of the memory that begins at `start`."""
         value = 0
         for i in range(len(self.qps)):
-            value = zlib.crc32(self.mr.buffer[i * self.region_size : i * self.region_size + size], value)
+            part = start + i * self.region_size
+            value = zlib.crc32(self.mr.buffer[part : part + size], value)
         return value
 
     def post(self, index: int, size: int, *, wr_id: int = 0, imm: int | None = None) -> None:
         """Post one write of `size` bytes on queue pair `index` into its part of the peer's memory."""
         offset = index * self.region_size
         self.qps[index].write(
-            self.mr, self.remote, offset=offset, remote_offset=offset, length=size, wr_id=wr_id, imm=imm
+            self.mr, self.remote, offset=offset, remote_offset=self.sink + offset, length=size, wr_id=wr_id, imm=imm
         )
 
     def __enter__(self) -> Side:
@@ -255,3 +240,11 @@ def header(side: Side, title: str, columns: Sequence[str]) -> None:
     print(f" Number of qps   : {side.plan.qps}\t Mtu            : {side.plan.attributes.path_mtu}[B]")
     print(f" TX depth        : {side.plan.depth}")
     print(line, " " + "".join(columns), sep="\n", flush=True)
+
+
+def write_json(path: str, rows: Sequence[dict[str, float]]) -> None:
+    """Write figures to a file as JSON, in the place where perftest's JSON has them; ToolError."""
+    try:
+        Path(path).write_text(json.dumps({"results": list(rows)}, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ToolError(f"Cannot write {path}: {error.strerror}.") from None

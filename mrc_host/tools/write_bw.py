@@ -3,23 +3,37 @@
     python -m mrc_host.tools.write_bw -d /run/mrc/demo/h1.sock -p unix:/tmp/bw          # on one host: the server
     python -m mrc_host.tools.write_bw -d /run/mrc/demo/h3.sock unix:/tmp/bw             # on the other
 
-Every byte is compared (as a checksum of the server's memory) after each size; a difference ends the run with status 1.
+With -b both ends write at once. After each size every byte is compared, as a checksum of the memory written to; a
+difference ends the run with status 1.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.tools.session import Channel, Plan, Side, ToolError, accept, check_amounts, connect, header, parser, plan
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.tools.flags import only_for, parser, plan
+from mrc_host.tools.session import (
+    Channel,
+    Plan,
+    Side,
+    ToolError,
+    accept,
+    connect,
+    foreign,
+    from_wire,
+    header,
+    to_wire,
+    write_json,
+)
 
 MEBI = 1 << 20
+_SERVER = 125  # what the server writes differs from what the client writes by so much
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +46,15 @@ class Result:
     average: float
     message_rate: float
 
-
-def to_wire(work: Plan) -> dict[str, Any]:
-    """A plan as JSON."""
-    return {**asdict(work), "kind": work.kind.value}
-
-
-def from_wire(data: dict[str, Any]) -> Plan:
-    """The plan that the client sent; raises ToolError when it is of another release, or asks for too much."""
-    try:
-        work = Plan(
-            **{
-                **data,
-                "sizes": tuple(data["sizes"]),
-                "kind": QpType(data["kind"]),
-                "attributes": QpAttributes(**data["attributes"]),
-            }
+    def with_other(self, other: Result) -> Result:
+        """Both directions together; iterations stay those of one end, as perftest has it."""
+        return Result(
+            self.size,
+            self.iterations,
+            self.peak + other.peak,
+            self.average + other.average,
+            self.message_rate + other.message_rate,
         )
-        check_amounts(work)
-    except (TypeError, KeyError, ValueError) as error:
-        raise ToolError(f"The client speaks another version of this tool: {error}.") from None
-    return work
 
 
 def pattern(seed: int, size: int) -> bytes:
@@ -94,61 +96,137 @@ def run_size(side: Side, size: int) -> Result:
     return Result(size, done, max(peak, average), average, done / took)
 
 
+def fill(side: Side, size: int, seed: int) -> None:
+    """Put into the memory what is to be written, other bytes for every seed and queue pair."""
+    for i in range(side.plan.qps):
+        start = i * side.region_size
+        side.mr.buffer[start : start + size] = pattern(seed + i, size)
+
+
+def settle(side: Side, size: int, own: Result | None) -> Result | None:
+    """Tell the other end what we wrote and how fast, and compare the bytes it wrote; its result, None if it wrote none.
+
+    Each end has seen the completions of all it wrote, so all of it is in place. ToolError when bytes differ at either.
+    """
+    side.channel.send(None if own is None else {"checksum": side.checksum(size, 0), **asdict(own)})
+    told = side.channel.receive()
+    try:
+        expected, other = (None, None) if told is None else (told.pop("checksum"), Result(**told))
+    except (AttributeError, LookupError, TypeError):
+        raise foreign() from None
+    right = other is None or side.checksum(size, side.sink) == expected
+    side.channel.send(right)
+    if side.channel.receive() is not True or not right:
+        raise ToolError(f"The bytes that arrived are not those that were written (messages of {size} bytes).")
+    return other
+
+
 def serve(device: str, channel: Channel) -> None:
-    """Be the memory that the client writes to, and compare at the end of each size."""
+    """Be the memory that the client writes to, and if it wants that, write too."""
     work = from_wire(channel.receive())
     with Side(device, channel, work) as side:
         side.exchange()
-        for size in work.sizes:
-            expected = channel.receive()  # comes when all of this size is written
-            channel.send(side.checksum(size) == expected)
+        for number, size in enumerate(work.sizes):
+            own = None
+            if work.both:
+                fill(side, size, _SERVER + number)
+                channel.send("ready")
+                channel.receive()
+                own = run_size(side, size)
+            settle(side, size, own)
         channel.receive()
 
 
-def measure(device: str, channel: Channel, work: Plan, *, gbits: bool = False) -> list[Result]:
-    """Be the client: write, print, and return the figures. Raises ToolError when bytes differ."""
+def measure(device: str, channel: Channel, work: Plan, show: Show) -> list[Result]:
+    """Be the client: write, print, and return the figures, those of both ends together. ToolError when bytes differ."""
     channel.send(to_wire(work))
     results = []
     with Side(device, channel, work) as side:
         side.exchange()
-        unit = "Gb/sec" if gbits else "MB/sec"
-        columns = (
-            f"{'#bytes':<10} {'#iterations':<14} ", f"{f'BW peak[{unit}]':<18} ", f"{f'BW average[{unit}]':<20} ",
-            "MsgRate[Mpps]",
-        )  # fmt: skip
-        header(side, "RDMA_Write BW Test", columns)
-        scale = 8 / 1e9 if gbits else 1 / MEBI
+        show.header(side)
         for number, size in enumerate(work.sizes):
-            for i in range(work.qps):  # other bytes for every size
-                start = i * side.region_size
-                side.mr.buffer[start : start + size] = pattern(number + i, size)
-            result = run_size(side, size)
-            results.append(result)
-            print(
-                f" {size:<10} {result.iterations:<14} {result.peak * scale:<18.2f} "
-                f"{result.average * scale:<20.2f} {result.message_rate / 1e6:.6f}",
-                flush=True,
-            )
-            channel.send(side.checksum(size))
-            if channel.receive() is not True:
-                raise ToolError(f"The bytes that arrived are not those that were written (messages of {size} bytes).")
+            fill(side, size, number)
+            if work.both:
+                channel.receive()
+                channel.send("go")
+            own = run_size(side, size)
+            other = settle(side, size, own)
+            results.append(own if other is None else own.with_other(other))
+            show.row(results[-1])
         channel.send("end")
     return results
 
 
+@dataclass(frozen=True, slots=True)
+class Show:
+    """How figures are printed: in Gbit/s or in 2^20 byte/s, with the peak or 0 in its place."""
+
+    gbits: bool = False
+    peak: bool = True
+
+    def header(self, side: Side) -> None:
+        """What comes above the figures."""
+        unit = "Gb/sec" if self.gbits else "MiB/sec"
+        columns = (
+            f"{'#bytes':<10} {'#iterations':<14} ", f"{f'BW peak[{unit}]':<18} ", f"{f'BW average[{unit}]':<20} ",
+            "MsgRate[Mpps]",
+        )  # fmt: skip
+        header(side, f"RDMA_Write {'Bidirectional ' if side.plan.both else ''}BW Test", columns)
+
+    def row(self, result: Result) -> None:
+        """One size."""
+        peak, average = self._scaled(result.peak) if self.peak else 0.0, self._scaled(result.average)
+        print(
+            f" {result.size:<10} {result.iterations:<14} {_decimals(peak):<18} {_decimals(average):<20} "
+            f"{result.message_rate / 1e6:.6f}",
+            flush=True,
+        )
+
+    def as_json(self, result: Result) -> dict[str, float]:
+        """One size, by the names that perftest gives them in its JSON."""
+        return {
+            "MsgSize": result.size,
+            "n_iterations": result.iterations,
+            "BW_peak": self._scaled(result.peak) if self.peak else 0.0,
+            "BW_average": self._scaled(result.average),
+            "MsgRate": result.message_rate / 1e6,
+        }
+
+    def _scaled(self, speed: float) -> float:
+        return speed * 8 / 1e9 if self.gbits else speed / MEBI
+
+
+def _decimals(value: float) -> str:
+    """Two decimals as perftest has them, and more where they would say little."""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.6f}"
+
+
+def flags() -> argparse.ArgumentParser:
+    """The command line."""
+    arguments = parser(
+        "write_bw", "Bandwidth of RDMA WRITE, with the flags of ib_write_bw.", iterations=1000, size=65536, depth=16
+    )
+    add = arguments.add_argument
+    add("-q", "--qp", type=int, default=1, help="queue pairs (default %(default)s)")
+    add("-t", "--tx-depth", type=int, default=16, help="messages in flight on a queue pair (default %(default)s)")
+    add("-b", "--bidirectional", action="store_true", help="both ends write; the sum is shown")
+    add("-N", "--noPeak", action="store_true", help="do not show the peak")
+    add("--report_gbits", action="store_true", help="Gbit/s instead of 2^20 byte/s")
+    only_for(arguments, "latency", ("-H", "--report-histogram"), ("-U", "--report-unsorted"), ("--latency_gap",))
+    return arguments
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; returns the exit status."""
-    flags = parser("write_bw", "Bandwidth of RDMA WRITE.", iterations=1000, size=65536, depth=16)
-    flags.add_argument("--report_gbits", action="store_true", help="Gbit/s instead of 2^20 byte/s")
-    options = flags.parse_args(arguments)
+    options = flags().parse_args(arguments)
     try:
         if options.peer is None:
             serve(options.ib_dev, accept(options.port, options.bind))
         else:
-            work = plan(options)
-            if work.seconds is not None:
-                work = replace(work, iterations=0)
-            measure(options.ib_dev, connect(options.peer, options.port), work, gbits=options.report_gbits)
+            show = Show(gbits=options.report_gbits, peak=not options.noPeak)
+            results = measure(options.ib_dev, connect(options.peer, options.port), plan(options), show)
+            if options.out_json_file:
+                write_json(options.out_json_file, [show.as_json(result) for result in results])
     except MrcError as error:
         print(f"write_bw: {error}", file=sys.stderr)
         return 1

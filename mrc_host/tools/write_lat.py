@@ -9,17 +9,25 @@ for the completion of a WRITE_WITH_IMM here: busy waiting would take the process
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.tools.session import Channel, Plan, Side, accept, connect, header, parser, plan
-from mrc_host.tools.write_bw import from_wire, to_wire
+from mrc_host.tools.flags import only_for, parser, plan
+from mrc_host.tools.session import Channel, Plan, Side, accept, connect, from_wire, header, to_wire, write_json
 from mrc_host.values import CompletionOpcode
+
+_LAST = 0xFFFFFFFF  # the immediate value that ends a size
+_COLUMNS = (
+    "#bytes  ", "#iterations  ", "t_min[usec]  ", "t_max[usec]  ", "t_typical[usec]  ", "t_avg[usec]  ",
+    "t_stdev[usec]  ", "99% percentile[usec]  ", "99.9% percentile[usec]",
+)  # fmt: skip
+_COLUMNS_OF_A_DURATION = ("#bytes        ", "#iterations       ", "t_avg[usec]    ", "tps average")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,7 @@ def summarize(size: int, times: Sequence[float]) -> Result:
 
 
 def _turn(side: Side, size: int, number: int) -> None:
-    side.post(0, size, imm=number & 0xFFFFFFFF)
+    side.post(0, size, imm=number)
 
 
 def _wait(side: Side) -> int:
@@ -67,53 +75,117 @@ def _wait(side: Side) -> int:
 
 
 def serve(device: str, channel: Channel) -> None:
-    """Answer every message with one of the same size."""
+    """Answer every message with one of the same size, until the client says that this size is done."""
     work = from_wire(channel.receive())
     with Side(device, channel, work) as side:
         side.exchange()
         for size in work.sizes:
-            for number in range(work.iterations):
-                _wait(side)
+            number = 0
+            while number != _LAST:
+                number = _wait(side)
                 _turn(side, size, number)
         channel.receive()
 
 
-def measure(device: str, channel: Channel, work: Plan) -> list[Result]:
+def measure(device: str, channel: Channel, work: Plan, show: Show) -> list[Result]:
     """Be the client: send, wait, print, and return the figures."""
-    work = replace(work, qps=1, seconds=None)
     channel.send(to_wire(work))
     results = []
     with Side(device, channel, work) as side:
         side.exchange()
-        columns = ("#bytes  ", "#iterations  ", "t_min[usec]  ", "t_max[usec]  ", "t_typical[usec]  ", "t_avg[usec]  ",
-                   "t_stdev[usec]  ", "99% percentile[usec]  ", "99.9% percentile[usec]")  # fmt: skip
-        header(side, "RDMA_Write Latency Test", columns)
+        header(side, "RDMA_Write Latency Test", show.columns(work))
         for size in work.sizes:
-            times = []
-            for number in range(work.iterations):
-                start = time.perf_counter_ns()
-                _turn(side, size, number)
-                _wait(side)
-                times.append((time.perf_counter_ns() - start) / 2000)
+            times = ping_pong(side, size)
+            _turn(side, size, _LAST)
+            _wait(side)
             result = summarize(size, times)
             results.append(result)
-            values = (result.minimum, result.maximum, result.typical, result.average, result.deviation,
-                      result.percentile_99, result.percentile_99_9)  # fmt: skip
-            print(f" {size:<8}{result.iterations:<13}" + "".join(
-                f"{value:<{len(name)}.2f}" for value, name in zip(values, columns[2:], strict=True)
-            ), flush=True)  # fmt: skip
+            show.row(result, times, work)
         channel.send("end")
     return results
 
 
+def ping_pong(side: Side, size: int) -> list[float]:
+    """Half round trips in microseconds, as many, or for as long, as the plan says."""
+    work = side.plan
+    times: list[float] = []
+    end = None if work.seconds is None else time.perf_counter_ns() + round(work.seconds * 1e9)
+    while len(times) < work.iterations if end is None else time.perf_counter_ns() < end:
+        start = time.perf_counter_ns()
+        _turn(side, size, len(times) % _LAST)
+        _wait(side)
+        times.append((time.perf_counter_ns() - start) / 2000)
+    return times
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """How figures are printed. `each`: every time as well, `in_order` of measurement or by length."""
+
+    each: bool = False
+    in_order: bool = False
+
+    def columns(self, work: Plan) -> tuple[str, ...]:
+        """Perftest's columns; it has others for a run of some duration."""
+        return _COLUMNS if work.seconds is None else _COLUMNS_OF_A_DURATION
+
+    def row(self, result: Result, times: Sequence[float], work: Plan) -> None:
+        """One size."""
+        if self.each:
+            print("#, usec")
+            for number, value in enumerate(times if self.in_order else sorted(times), 1):
+                print(f"{number}, {value:.2f}")
+        values: tuple[float, ...] = (result.average, 1e6 / result.average if result.average else 0.0)
+        if work.seconds is None:
+            values = (result.minimum, result.maximum, result.typical, result.average, result.deviation,
+                      result.percentile_99, result.percentile_99_9)  # fmt: skip
+        columns = self.columns(work)
+        print(f" {result.size:<{len(columns[0])}}{result.iterations:<{len(columns[1])}}" + "".join(
+            f"{value:<{len(name)}.2f}" for value, name in zip(values, columns[2:], strict=True)
+        ), flush=True)  # fmt: skip
+
+
+def as_json(result: Result) -> dict[str, float]:
+    """One size, by the names that perftest gives them in its JSON; microseconds."""
+    return {
+        "MsgSize": result.size,
+        "n_iterations": result.iterations,
+        "t_min": result.minimum,
+        "t_max": result.maximum,
+        "t_typical": result.typical,
+        "t_avg": result.average,
+        "t_stdev": result.deviation,
+        "percentile_99": result.percentile_99,
+        "percentile_99.9": result.percentile_99_9,
+    }
+
+
+def flags() -> argparse.ArgumentParser:
+    """The command line."""
+    arguments = parser(
+        "write_lat", "Latency of RDMA WRITE, with the flags of ib_write_lat.", iterations=1000, size=2, depth=1
+    )
+    add = arguments.add_argument
+    add("-H", "--report-histogram", action="store_true", help="print every time, the shortest first")
+    add("-U", "--report-unsorted", action="store_true", help="print every time as they came")
+    only_for(
+        arguments, "bandwidth", ("-b", "--bidirectional"), ("-q", "--qp"), ("-t", "--tx-depth"), ("-N", "--noPeak"),
+        ("--report_gbits",), ("--report-both",),
+    )  # fmt: skip
+    return arguments
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; returns the exit status."""
-    options = parser("write_lat", "Latency of RDMA WRITE.", iterations=1000, size=2, depth=1).parse_args(arguments)
+    options = flags().parse_args(arguments)
     try:
         if options.peer is None:
             serve(options.ib_dev, accept(options.port, options.bind))
         else:
-            measure(options.ib_dev, connect(options.peer, options.port), plan(options))
+            show = Show(each=options.report_histogram or options.report_unsorted, in_order=options.report_unsorted)
+            results = measure(options.ib_dev, connect(options.peer, options.port), plan(options), show)
+            if options.out_json_file:
+                write_json(options.out_json_file, [as_json(result) for result in results])
     except MrcError as error:
         print(f"write_lat: {error}", file=sys.stderr)
         return 1

@@ -83,7 +83,7 @@ def test_size(text, value):
         (["-g", "8"], "one rank runs on each host"),
         (["-G", "1"], "no GPU"),
         (["-m", "4"], "one by one"),
-        (["-z", "0"], "always waited for"),
+        (["-z", "3"], "last byte is there"),
         (["--chunk", "8"], "at least 16 bytes"),
         (["--nonsense"], "unrecognized"),
     ],
@@ -101,3 +101,8 @@ def test_a_plan_survives_its_journey_to_the_workers():
         "reduce_scatter", ["-b", "8", "-e", "64", "-f", "2", "-d", "all", "-o", "all", "--transport", "rc"]
     ).plan
     assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_values_of_nccl_tests_flags_that_change_nothing_are_taken():
+    words = "-t 1 -g 1 -m 1 -p 0 -z 0 -y 0 -G 0 -C 0 -S 0 -I 0 -K 0 -u 0 -M 0 -R 0 -x 0 -D 0 -n 7"
+    assert parse("all_reduce", words.split()).plan.iterations == 7

@@ -52,10 +52,10 @@ def test_a_place_that_does_not_exist_is_not_available():
 
 def test_the_ending_gives_verdict_and_average():
     good = Row(8, 2, "float", "sum", -1, Timing(1.0, 1e9, 2e9, 0), Timing(1.0, 1e9, 4e9, 0))
-    lines = table.ending(Report((good,), TransferCounters(9, 900)))
+    lines = table.ending(Report((good,), TransferCounters(9, 900)), "all_reduce")
     assert footer(lines, "Out of bounds values") == "0 OK"
     assert float(footer(lines, "Avg bus bandwidth")) == 3
     bad = Row(8, 2, "float", "sum", -1, Timing(1.0, 1e9, 2e9, 3), None)
-    lines = table.ending(Report((bad,), TransferCounters(9, 900, 2, 50)))
+    lines = table.ending(Report((bad,), TransferCounters(9, 900, 2, 50)), "all_reduce")
     assert footer(lines, "Out of bounds values") == "5 FAILED"
     assert footer(lines, "Chunk checksums") == "9 compared, 2 wrong"

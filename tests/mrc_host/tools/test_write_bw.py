@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import re
 import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from experiments.perf.perftest import listening
 from mrc_host.errors import MrcError
 from mrc_host.tools import write_bw, write_lat
-from mrc_host.tools.session import Channel, Plan, Side, ToolError, accept, connect, parser, plan
+from mrc_host.tools.flags import message_size, plan
+from mrc_host.tools.session import Channel, Plan, Side, ToolError, accept, connect, from_wire, to_wire
 from mrc_host.values import QpAttributes, QpType
 from tests.mrc_host.agent.conftest import Agents
 
@@ -28,7 +31,7 @@ def run(agents: Agents, main: Main, *flags: str, folder: Path) -> tuple[int, int
     statuses: list[int] = []
     server = threading.Thread(target=lambda: statuses.append(main(["-d", str(agents.paths[1]), "-p", meeting])))
     server.start()
-    while not listening(f"{folder}/meet"):
+    while not listening(f"{folder}/meet") and server.is_alive():
         server.join(0.01)
     client = main(["-d", str(agents.paths[0]), *flags, meeting])
     server.join(30)
@@ -45,7 +48,7 @@ def test_bandwidth_of_one_size(agents: Agents, tmp_path: Path, capsys: pytest.Ca
     printed = capsys.readouterr().out
     assert "RDMA_Write BW Test" in printed
     assert "Device          : h1" in printed
-    assert "BW average[MB/sec]" in printed
+    assert "BW average[MiB/sec]" in printed
     ((size, iterations, peak, average, rate),) = rows(printed)
     assert (size, iterations) == ("10000", "150")
     assert float(peak) >= float(average) > 0
@@ -68,7 +71,7 @@ def test_for_a_time(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_wrong_bytes_are_noticed(
     agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_bw.Side, "checksum", lambda self, size: threading.get_ident())
+    monkeypatch.setattr(write_bw.Side, "checksum", lambda *_: threading.get_ident())
     assert run(agents, write_bw.main, "-n", "2", folder=tmp_path)[1] == 1
     assert "bytes that arrived are not those" in capsys.readouterr().err
 
@@ -83,6 +86,103 @@ def test_latency(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert 0 < low <= typical <= p99 <= p999 <= high
     assert low <= average <= high
     assert deviation >= 0
+
+
+@pytest.mark.parametrize("size", ["3000", "1K", "2M"])
+def test_both_directions(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str], size: str) -> None:
+    out = tmp_path / "out.json"
+    flags = ("-b", "-s", size, "-n", "5", "-q", "2", "-t", "2", "-F", "-e", "--out_json_file", str(out))
+    assert run(agents, write_bw.main, *flags, folder=tmp_path) == (0, 0)
+    printed = capsys.readouterr().out
+    assert "RDMA_Write Bidirectional BW Test" in printed
+    nbytes = message_size(size)
+    ((shown, iterations, peak, average, rate),) = rows(printed)
+    assert (int(shown), iterations) == (nbytes, "10")
+    assert float(peak) >= float(average) > 0
+    (figures,) = json.loads(out.read_text())["results"]
+    assert (figures["MsgSize"], figures["n_iterations"]) == (nbytes, 10)
+    assert figures["BW_average"] == pytest.approx(float(average), abs=0.01)
+    assert figures["MsgRate"] * 1e6 * nbytes / (1 << 20) == pytest.approx(figures["BW_average"])
+    assert float(rate) == pytest.approx(figures["MsgRate"], abs=1e-6)
+
+
+def test_both_directions_are_the_sum_and_each_is_compared(
+    agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = write_bw.Result(64, 5, 3.0, 2.0, 1.0)
+    assert one.with_other(write_bw.Result(64, 5, 30.0, 20.0, 10.0)) == write_bw.Result(64, 5, 33.0, 22.0, 11.0)
+    run_size, client = write_bw.run_size, threading.get_ident()
+
+    def spoiled(side: write_bw.Side, size: int) -> write_bw.Result:
+        result = run_size(side, size)
+        if threading.get_ident() != client:  # what the server says it wrote is not what the client has got
+            side.mr.buffer[0] ^= 1
+        return result
+
+    monkeypatch.setattr(write_bw, "run_size", spoiled)
+    assert run(agents, write_bw.main, "-b", "-s", "64", "-n", "5", folder=tmp_path) == (1, 1)
+    assert capsys.readouterr().err.count("bytes that arrived are not those") == 2
+
+
+def test_no_peak(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(agents, write_bw.main, "-N", "-n", "5", folder=tmp_path) == (0, 0)
+    ((_, _, peak, average, _),) = rows(capsys.readouterr().out)
+    assert float(peak) == 0 < float(average)
+
+
+def test_latency_for_a_time_and_of_each_message(
+    agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.json"
+    assert run(agents, write_lat.main, "-D", "0.2", "-s", "64", "--out_json_file", str(out), folder=tmp_path) == (0, 0)
+    printed = capsys.readouterr().out
+    assert "tps average" in printed
+    ((size, iterations, average, rate),) = rows(printed)
+    assert (size, int(iterations) > 1) == ("64", True)
+    assert float(rate) == pytest.approx(1e6 / float(average), rel=0.01)
+    (figures,) = json.loads(out.read_text())["results"]
+    assert figures["t_min"] <= figures["t_avg"] <= figures["t_max"]
+    for flag, ordered in (("-H", True), ("-U", False)):
+        assert run(agents, write_lat.main, flag, "-n", "30", folder=tmp_path) == (0, 0)
+        times = [float(text) for text in re.findall(r"^\d+, (.*)$", capsys.readouterr().out, re.MULTILINE)]
+        assert len(times) == 30
+        assert not ordered or times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("tool", "words", "why"),
+    [
+        (write_bw, "-R", "there is no RDMA CM"),
+        (write_bw, "-x 3", "a NIC has one address"),
+        (write_bw, "--rdma_cm", "there is no RDMA CM"),
+        (write_bw, "-i 2", "one port a plane"),
+        (write_bw, "-Q 100", "each has its completion"),
+        (write_bw, "-I 64", "fetched from memory"),
+        (write_bw, "--use_cuda=0", "no GPU"),
+        (write_bw, "-A FETCH_AND_ADD", "WRITE and WRITE_WITH_IMM only"),
+        (write_bw, "-H", "it is for latency"),
+        (write_lat, "-b", "it is for bandwidth"),
+        (write_lat, "-q 4", "it is for bandwidth"),
+        (write_lat, "-C", "microseconds"),
+        (write_bw, "-c UD", "invalid choice"),
+        (write_bw, "-s 64X", "not a size"),
+        (write_bw, "-n 0", "not a number from 1 on"),
+        (write_bw, "-D 0", "not a number of seconds"),
+    ],
+)
+def test_what_perftest_has_and_this_has_not_is_refused_with_a_reason(
+    tool: ModuleType, words: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        tool.main(["-d", "x", *words.split(), "peer"])
+    assert why in capsys.readouterr().err
+
+
+def test_what_changes_nothing_is_taken() -> None:
+    words = "-d x -F -e -i 1 -S 0 -Q 1 -l 1 -I 0 -f 0 --pkey_index 0 -u 16 --retry_count 7 -c RC -D 3 peer"
+    work = plan(write_bw.flags().parse_args(words.split()))
+    assert (work.attributes.timeout, work.attributes.retry_count) == (16, 7)
+    assert (work.kind, work.seconds, work.iterations, work.both) == (QpType.RC, 3.0, 0, False)
 
 
 def test_percentiles() -> None:
@@ -144,14 +244,13 @@ def test_tcp_and_wrong_flags(capsys: pytest.CaptureFixture[str]) -> None:
     for port, address in (("not a port", "localhost"), ("70000", "localhost"), ("0", "203.0.113.1")):
         with pytest.raises(ToolError, match="Cannot wait"):
             accept(port, address)
-    flags = parser("write_bw", "", iterations=1, size=1, depth=1)
     with pytest.raises(ToolError, match="at least 1"):
-        plan(flags.parse_args(["-d", "x", "-q", "0", "peer"]))
+        plan(write_bw.flags().parse_args(["-d", "x", "-q", "0", "peer"]))
 
 
 def test_another_release_is_refused() -> None:
     with pytest.raises(ToolError, match="another version"):
-        write_bw.from_wire({"sizes": [1]})
+        from_wire({"sizes": [1]})
 
 
 NONSENSE = [
@@ -179,17 +278,17 @@ def test_a_server_refuses_whatever_is_no_plan(agents: Agents, said: bytes) -> No
     "change", [{"sizes": [1 << 40]}, {"qps": 1 << 30}, {"depth": 1 << 30}, {"sizes": []}, {"qps": "x"}, {"qps": 0}]
 )
 def test_a_server_does_not_try_too_much(change: dict[str, object]) -> None:
-    plan = Plan((64,), 1, None, 1, 1, QpType.MRC, QpAttributes())
-    assert write_bw.from_wire(write_bw.to_wire(plan)) == plan
+    plan = Plan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
+    assert from_wire(to_wire(plan)) == plan
     with pytest.raises(ToolError):
-        write_bw.from_wire({**write_bw.to_wire(plan), **change})
+        from_wire({**to_wire(plan), **change})
 
 
 @pytest.mark.parametrize("said", [b"{}\n", b"[1]\n", b'{"memory": 1, "qps": []}\n', b'{"memory": "x", "qps": "x"}\n'])
 def test_ends_that_are_none_are_refused(agents: Agents, said: bytes) -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(said)
-    plan = Plan((64,), 1, None, 1, 1, QpType.MRC, QpAttributes())
+    plan = Plan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
     with (
         pytest.raises(MrcError, match=r"does not speak|is not"),
         Side(str(agents.paths[0]), Channel(ours), plan) as side,
