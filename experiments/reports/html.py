@@ -22,7 +22,7 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:
 h1{font-size:1.5em;margin-bottom:.1em} h2{margin-top:1.8em;border-bottom:1px solid #ddd;font-size:1.2em}
 h3{margin-bottom:.2em;font-size:1.02em} table{border-collapse:collapse;width:100%;font-size:.88em}
 td,th{text-align:left;padding:.3em .6em;border-bottom:1px solid #e4e6ea;vertical-align:top}
-.num{text-align:right;white-space:nowrap}
+.num{text-align:right;white-space:nowrap} td:last-child{white-space:nowrap}
 .pass,.fail,.untrusted{font-weight:600} .pass{color:#2e7d32} .fail{color:#c62828} .untrusted{color:#a66a00}
 .sub{color:#666;font-size:.9em;margin-top:0} .warn{background:#fff4dc;border-left:4px solid #e0a100;padding:.5em 1em}
 svg{max-width:100%;height:auto} pre{background:#f6f7f9;padding:1em;overflow-x:auto;font-size:.82em}
@@ -78,15 +78,22 @@ def expectation_row(one: Judged) -> list[str]:
     """Verdict, figure, published, ours, ratio, expected."""
     within = f" ± {100 * one.tolerance:.3g} %" if one.tolerance else ""
     published = show(one.published, one.unit) if one.published is not None else ""
-    words = " ".join(filter(None, [escape(one.published_text), f"[{one.certainty}]" if one.certainty else ""]))
     return [
         f'<span class="{one.verdict.value}">{one.verdict.value}</span>',
         escape(one.title) + (f'<br><span class="sub">{escape(one.note)}</span>' if one.note else ""),
-        f"{published} {words}".strip(),
+        published_words(published, one.published_text, one.certainty),
         show(one.ours, one.unit),
         "" if one.ratio is None else f"{one.ratio:.3f}",
         f"{RELATIONS[one.relation]} {show(one.expected, one.unit)}{within}",
     ]
+
+
+def published_words(number: str, text: str, certainty: str) -> str:
+    """``388.8 Gb/s (385.9 to 389.6) [D]``, as far as there is any of it; HTML."""
+    words = escape(text)
+    return " ".join(
+        filter(None, [number, f"({words})" if number and words else words, f"[{certainty}]" if certainty else ""])
+    )
 
 
 HEAD = ("", "figure", "published", "ours", "ratio", "expected")
@@ -127,7 +134,7 @@ def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording
     figures = {
         "Throughput over time": plots.throughput(case, recording, expectations),
         "EV activity: traffic on each path over time": plots.activity(recording) if case.measure.links else "",
-        "Paths out of use over time": plots.path_states(recording) if case.transport.type == "mrc" else "",
+        "Paths out of use over time": plots.path_states(recording) if recording.paths else "",
         "Lost, trimmed, dropped": plots.losses(recording),
     }
     if alone:
@@ -141,7 +148,8 @@ def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording
 def describe(case: Case) -> str:
     """The case in a sentence or two."""
     part, load, transport = case.fabric, case.workload, case.transport
-    shape = f"{part.planes} planes of {part.t0} T0 and {part.t1} T1, {part.hosts} hosts, {show_rate(part.rate)} a link"
+    planes = "1 plane" if part.planes == 1 else f"{part.planes} planes"
+    shape = f"{planes} of {part.t0} T0 and {part.t1} T1, {part.hosts} hosts, {show_rate(part.rate)} a link"
     if isinstance(load, Collective):
         work = f"{load.operation} of {load.bytes} bytes, {load.iterations} times"
     elif isinstance(load, Training):
@@ -149,7 +157,7 @@ def describe(case: Case) -> str:
         work = f"training, {load.steps} steps of {show_time(load.compute)} computing and {sizes} bytes of gradients"
     else:
         name = load.name.replace("_", " ")
-        work = f"{name}, writes of {load.message} bytes, {load.outstanding} under way on a queue pair"
+        work = f"{name.capitalize()}: writes of {load.message} bytes, {load.outstanding} under way on a queue pair"
     qps = f"{transport.qps} queue pair{'s' if transport.qps > 1 else ''} a flow"
     return escape(f"{shape}. {transport.type.upper()}, {qps}. {work}. At most {show_time(case.duration)}.")
 

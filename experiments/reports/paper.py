@@ -20,7 +20,7 @@ from typing import Any
 from experiments.errors import ExperimentError
 from experiments.files import load_file
 from experiments.reports import folder as folders
-from experiments.reports.html import HEAD, RELATIONS, page, table
+from experiments.reports.html import HEAD, RELATIONS, page, published_words, table
 from experiments.reports.produce import produce
 from experiments.reports.shown import block
 from experiments.reports.verdicts import show
@@ -28,6 +28,7 @@ from mrc_host.errors import MrcError
 from topologies.errors import FabricError
 
 FORMAT = 1
+FAR = 0.25  # a figure that is further than this share from the published one differs, whatever was expected of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,19 @@ def reproduce(
 def summarize(outcomes: Iterable[Outcome], world: str, seed: int) -> dict[str, Any]:
     """One row for each expectation of each figure: figure, published, ours, ratio, verdict."""
     outcomes = list(outcomes)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for outcome in outcomes:
         if outcome.summary is None:
             rows.append({"figure": Path(outcome.file).stem, "title": outcome.problem, "verdict": "fail"})
             continue
         figure = outcome.summary["figure"] or outcome.summary["name"]
-        rows += [{"figure": figure, **one} for one in outcome.summary["expectations"]]
+        rows += [{"figure": figure, **one, "differs": differs(one)} for one in outcome.summary["expectations"]]
+    ratios = [
+        one["ratio"]
+        for outcome in outcomes
+        for one in (outcome.summary or {}).get("expectations", ())
+        if one["ratio"] is not None
+    ]
     verdicts = [outcome.summary["verdict"] if outcome.summary else "fail" for outcome in outcomes]
     return {
         "format": FORMAT,
@@ -92,14 +99,23 @@ def summarize(outcomes: Iterable[Outcome], world: str, seed: int) -> dict[str, A
         "passed": verdicts.count("pass"),
         "expectations": len(rows),
         "expectations_passed": sum(row["verdict"] == "pass" for row in rows),
+        "published": len(ratios),
+        "within_10_percent": sum(abs(ratio - 1) <= 0.1 for ratio in ratios),
+        "differ": sum(abs(ratio - 1) > FAR for ratio in ratios),
         "wall_seconds": {Path(outcome.file).stem: round(outcome.wall_seconds, 1) for outcome in outcomes},
         "figures": rows,
     }
 
 
+def differs(one: Mapping[str, Any]) -> bool:
+    """Whether our figure is far from the published one."""
+    return one["ratio"] is not None and abs(one["ratio"] - 1) > FAR
+
+
 def index(outcomes: Sequence[Outcome], summary: Mapping[str, Any], wall_seconds: float) -> str:
-    """The page."""
+    """The page: all published figures in one table, then each experiment; what was published comes first."""
     world = "the simulated world" if summary["world"] == "sim" else "emulation"
+    ordered = sorted(outcomes, key=lambda outcome: Path(outcome.file).stem.startswith("ablation"))
     parts = [
         "<h1>Published results of MRC, and ours</h1>",
         f'<p class="sub">{world}, seed {summary["seed"]}: {summary["passed"]} of {summary["experiments"]} experiments'
@@ -107,17 +123,59 @@ def index(outcomes: Sequence[Outcome], summary: Mapping[str, Any], wall_seconds:
         f" {wall_seconds:.0f} s</p>",
         "<p>Verdicts are computed from the recorded series. Published figures carry their certainty: C stated by the"
         " authors, D read off a published curve; see docs/protocol.md section 0.</p>",
+        f"<p>Of {summary['published']} published numbers {summary['within_10_percent']} are met within 10 %;"
+        f" {summary['differ']} differ by more than {100 * FAR:.0f} % and are marked <span class='untrusted'>so</span>,"
+        " with the reason below: there only the shape (which is more, or at least how much) is expected.</p>",
+        _overview(ordered),
     ]
-    parts += map(_section, outcomes)
+    parts += map(_section, ordered)
     return page("Published results of MRC, and ours", "".join(parts))
+
+
+def _overview(outcomes: Iterable[Outcome]) -> str:
+    """A row for each figure that has a published number, and for each experiment that could not be run."""
+    rows = []
+    for outcome in outcomes:
+        anchor = Path(outcome.file).stem
+        if outcome.summary is None:
+            rows.append(
+                (f'<a href="#{anchor}">{escape(anchor)}</a>', escape(outcome.problem), "", "", "", _verdict("fail"))
+            )
+            continue
+        link = f'<a href="#{anchor}">{escape(outcome.summary["figure"])}</a>'
+        rows += [
+            (
+                link,
+                escape(one["title"]),
+                *_numbers(one),
+                _verdict(one["verdict"]) + (", differs" if differs(one) else ""),
+            )
+            for one in outcome.summary["expectations"]
+            if one["published"] is not None or one["verdict"] != "pass"
+        ]
+    return table(("figure", "", "published", "ours", "ratio", ""), rows, (2, 3, 4))
+
+
+def _verdict(verdict: str) -> str:
+    return f'<span class="{verdict}">{verdict}</span>'
+
+
+def _numbers(one: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Published, ours, ratio."""
+    unit = one["unit"]
+    ratio = "" if one["ratio"] is None else f"{one['ratio']:.3f}"
+    if differs(one):
+        ratio = f'<span class="untrusted">{ratio}</span>'
+    return show(one["published"], unit) if one["published"] is not None else "", show(one["ours"], unit), ratio
 
 
 def _section(outcome: Outcome) -> str:
     found = outcome.summary
     if found is None:
         name = escape(Path(outcome.file).stem)
-        return f"<h2>{name}</h2><p class='warn'>could not be run: {escape(outcome.problem)}</p>"
-    head = f"<h2>{escape(found['figure'])}: {escape(found['title'])}</h2>"
+        return f"<h2 id='{name}'>{name}</h2><p class='warn'>could not be run: {escape(outcome.problem)}</p>"
+    anchor = escape(Path(outcome.file).stem)
+    head = f"<h2 id='{anchor}'>{escape(found['figure'])}: {escape(found['title'])}</h2>"
     line = f'<span class="{found["verdict"]}">{found["verdict"]}</span> · <a href="{escape(outcome.report)}">report</a>'
     scaled = f"<p class='sub'>{escape(found['scaled'])}</p>" if found["scaled"] else ""
     rows = [_row(one) for one in found["expectations"]]
@@ -127,16 +185,15 @@ def _section(outcome: Outcome) -> str:
 
 def _row(one: Mapping[str, Any]) -> list[str]:
     unit = one["unit"]
-    words = [show(one["published"], unit)] if one["published"] is not None else []
-    words += [escape(one["published_text"])] if one["published_text"] else []
-    words += [f"[{one['certainty']}]"] if one["certainty"] else []
+    published, ours, ratio = _numbers(one)
     within = f" ± {100 * one['tolerance']:.3g} %" if one["tolerance"] else ""
+    note = one["note"] or ("Why ours differs is not known." if differs(one) else "")
     return [
-        f'<span class="{one["verdict"]}">{one["verdict"]}</span>',
-        escape(one["title"]) + (f'<br><span class="sub">{escape(one["note"])}</span>' if one["note"] else ""),
-        " ".join(words),
-        show(one["ours"], unit),
-        "" if one["ratio"] is None else f"{one['ratio']:.3f}",
+        _verdict(one["verdict"]),
+        escape(one["title"]) + (f'<br><span class="sub">{escape(note)}</span>' if note else ""),
+        published_words(published, one["published_text"], one["certainty"]),
+        ours,
+        ratio,
         f"{RELATIONS[one['relation']]} {show(one['expected'], unit)}{within}",
     ]
 

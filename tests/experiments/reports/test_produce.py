@@ -218,6 +218,27 @@ def test_the_page_of_several_files(small, tmp_path, jobs):
     assert len(told) == 2
 
 
+def test_figures_far_from_published_ones_are_marked_though_they_are_as_expected(tmp_path):
+    file = tmp_path / "fig.yaml"
+    of = "metric: throughput, relation: at_least, value: 1G, of: {statistic: median, end: 40us}"
+    at_least = f"{{{of}, title: %s, published: {{value: %s, certainty: D}}%s}}"
+    expected = [
+        at_least % ("near", "383G", ""),
+        at_least % ("half", "191G", ""),
+        at_least % ("third", "128G", ", note: why"),
+    ]
+    head = SMALL[: SMALL.index("expect:")]
+    file.write_text(head + "expect:\n" + "".join(f"  - {line}\n" for line in expected))
+    folder, summary = reproduce([file], tmp_path / "r")
+    assert summary["verdict"] == "pass"
+    assert (summary["published"], summary["within_10_percent"], summary["differ"]) == (3, 1, 2)
+    assert [row["differs"] for row in summary["figures"][:3]] == [False, True, True]
+    text = (folder / "index.html").read_text()
+    assert text.count("pass</span>, differs") == 2
+    assert text.count("Why ours differs is not known.") == 1
+    assert text.index("Of 3 published numbers 1 are met within 10 %") < text.index("<h2")
+
+
 def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path):
     other = tmp_path / "other.yaml"
     other.write_text(SMALL.replace("qps: 2", "qps: 2, settings: {nscc: {gamma: 7}}"))
