@@ -22,7 +22,7 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:
 h1{font-size:1.5em;margin-bottom:.1em} h2{margin-top:1.8em;border-bottom:1px solid #ddd;font-size:1.2em}
 h3{margin-bottom:.2em;font-size:1.02em} table{border-collapse:collapse;width:100%;font-size:.88em}
 td,th{text-align:left;padding:.3em .6em;border-bottom:1px solid #e4e6ea;vertical-align:top}
-.num{text-align:right;white-space:nowrap} td:last-child{white-space:nowrap}
+.num{text-align:right;white-space:nowrap} td:nth-child(6):last-child{white-space:nowrap}
 .pass,.fail,.untrusted{font-weight:600} .pass{color:#2e7d32} .fail{color:#c62828} .untrusted{color:#a66a00}
 .sub{color:#666;font-size:.9em;margin-top:0} .warn{background:#fff4dc;border-left:4px solid #e0a100;padding:.5em 1em}
 svg{max-width:100%;height:auto} pre{background:#f6f7f9;padding:1em;overflow-x:auto;font-size:.82em}
@@ -117,7 +117,7 @@ def _warnings(recordings: Mapping[str, Recording]) -> str:
         if recording.rate_scale != 1:
             out.append(
                 f"{escape(name)}: rates are {recording.rate_scale:.3g} of the file's,"
-                f" times {recording.time_scale:.3g} times as long; published rates and times are scaled alike."
+                f" times {recording.time_scale:,.0f} times as long; published rates and times are scaled alike."
             )
         out += [f"{escape(name)}: timing cannot be trusted: {escape(reason)}" for reason in recording.fidelity.reasons]
         out += [f"{escape(name)}: {escape(error)}" for error in recording.errors[:5]]
