@@ -41,6 +41,7 @@ class Flight:
 
     __slots__ = (
         "_acked_units",
+        "_dead",
         "_estimated",
         "_excess",
         "_first_arrived",
@@ -105,6 +106,7 @@ class Flight:
         self._since_count = 0  # proved one by one since that count
         self._first_arrived = _NEVER  # sending time of the first packet known to have arrived
         self._suspects = Suspects()
+        self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet that told
         # Paths with timeouts since anything was acknowledged -> how many times, when last, when that packet was sent
         self._silent: dict[int, tuple[int, int, int]] = {}
 
@@ -214,6 +216,7 @@ class Flight:
             self._reordering[lane].saw(late, now)
         if by_order:
             self._ordered_from = now + _DISORDER
+        self._dead.pop(index, None)
         self.paths.restore(index, PathReason.PROBE, now)
 
     def _count_needless(self) -> None:
@@ -269,10 +272,11 @@ class Flight:
         """Look for losses in the lanes of mask `touched`.
 
         Only a packet that the newest SACK shows as missing can be lost: the one at `hole`, or one in the bitmap that
-        starts at `base`. About others this SACK says nothing, and an earlier one may still be on its way.
+        starts at `base`. About others this SACK says nothing, and an earlier one may still be on its way. Where it does
+        not show the oldest packet of a lane, those that it does show are looked at one by one. Nothing need be shown of
+        paths found dead: the bitmaps of new SACKs may have passed what was sent on them.
         """
         end = base + control.SACK_BITS
-        serials, latest = self._path_serial, self._path_sent
         while touched:
             low = touched & -touched
             touched ^= low
@@ -281,22 +285,53 @@ class Flight:
             record = lane.head()
             if record is None:
                 continue
-            acked = lane.acked
-            narrow, wide = self._reordering[number].windows(self.round_trips[number >> 1], self._fraction, now)
-            first = not number & 1
-            in_order = first and now >= self._ordered_from
-            while record is not None and (base <= record.psn < end or record.psn == hole):
-                index, serial = record.index, record.serial
-                late = acked - record.sent
-                by_order = late < (wide if first and latest[index] > serial else narrow)
-                if by_order and not (in_order and serials[index] > serial):
+            windows = self._reordering[number].windows(self.round_trips[number >> 1], self._fraction, now)
+            in_order = not number & 1 and now >= self._ordered_from
+            while record is not None and self._overtaken(record, lane.acked, windows, in_order):
+                if not (base <= record.psn < end or record.psn == hole or self._went_dead(record)):
+                    for psn in range(max(base, self._una), min(end, self._next)):
+                        record = self._ring[psn & self._ring_mask]
+                        shown = record.state == OUT and record.lane == number
+                        if shown and self._overtaken(record, lane.acked, windows, in_order):
+                            self._lose(record, now)
                     break
-                self._mark_lost(record, "sack")
-                record.by_order = by_order
-                if record.sent >= self._first_arrived:
-                    self.paths.retire(index, PathReason.LOSS, record.sent, now)
-                self.cc.on_loss(record.size, now)
+                if self._lose(record, now) and not record.by_order:
+                    self._dead[record.index] = record.serial
+                    self._lose_followers(record, lane, lane.acked - windows[0], now)
                 record = lane.head()
+
+    def _overtaken(self, record: Sent, acked: int, windows: tuple[int, int], in_order: bool) -> bool:
+        """Whether something has arrived that was sent so much later than `record`, or later on its path."""
+        index, serial = record.index, record.serial
+        late = acked - record.sent
+        narrow, wide = windows
+        followed = not record.lane & 1 and self._path_sent[index] > serial
+        record.by_order = late < narrow or (late < wide and followed and not self.paths.bad(index))
+        return not record.by_order or (in_order and self._path_serial[index] > serial)
+
+    def _lose_followers(self, first: Sent, lane: Lane, before: int, now: int) -> None:
+        """The path of `first` is dead: what else was sent on it until `before` is lost too."""
+        for record, serial in list(lane.queue):
+            if record.sent > before:
+                break
+            unanswered = record.state == OUT and record.serial == serial
+            if unanswered and record.index == first.index and self._went_dead(record):
+                record.by_order = False
+                self._lose(record, now)
+
+    def _went_dead(self, record: Sent) -> bool:
+        """Whether `record` went on a path found dead before, and nothing sent as late has come through on it."""
+        index, serial = record.index, record.serial
+        convicted = self._dead.get(index, _NEVER) < serial and not record.lane & 1
+        return convicted and self._path_serial[index] < serial and self.paths.bad(index)
+
+    def _lose(self, record: Sent, now: int) -> bool:
+        """A packet was overtaken: send it again, and blame its path; whether that was not known as bad."""
+        by_order = record.by_order
+        self._mark_lost(record, "sack")
+        record.by_order = by_order
+        self.cc.on_loss(record.size, now)
+        return record.sent >= self._first_arrived and self.paths.retire(record.index, PathReason.LOSS, record.sent, now)
 
     def _mark_lost(self, record: Sent, why: str) -> None:
         record.state = LOST

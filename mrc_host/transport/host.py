@@ -76,8 +76,7 @@ class Host:
         return events
 
     def probe_slot(self, now: int) -> int:
-        """0 when a background probe may be sent now, otherwise when to ask again."""
-        if now < self._next_probe:
-            return self._next_probe
-        self._next_probe = now + self.transport.probe_spacing
-        return 0
+        """The next free moment for a background probe, which is reserved for whoever asks; now or later."""
+        slot = max(now, self._next_probe)
+        self._next_probe = slot + self.transport.probe_spacing
+        return slot

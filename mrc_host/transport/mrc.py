@@ -279,7 +279,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         if responder is None:
             return None
         if self._answer_port >> port & 1:
-            frame = responder.build_nak(port) if self._nak_pending else responder.transmit(port, now)
+            frame = responder.build_nak(port, now) if self._nak_pending else responder.transmit(port, now)
             if frame is not None:
                 self._nak_pending = False
                 self._answer_port = 0

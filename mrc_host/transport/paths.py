@@ -298,6 +298,10 @@ class PathSet:
         """All paths that may ever be used."""
         return [index for index, state in enumerate(bytes(self._state)) if state != _OUTSIDE]
 
+    def bad(self, index: int) -> bool:
+        """Whether a path is out of use, as bad or denied."""
+        return self._state[index] >= BAD
+
     def state(self, index: int) -> PathState:
         """State of one path."""
         return STATES[self._state[index]]

@@ -4,20 +4,14 @@
 * **Planes.** A plane is usable when our port and the peer's port in it have a link. Peers tell each other by port
   status updates, which are repeated until answered (docs/protocol.md §3). When that leaves no plane at all, the peer's
   word is ignored: it may be out of date.
-* **Way back.** SACKs and other answers change planes at random from one to the next, and each goes on its plane's
-  *reverse path*: one on which own data or a probe came through, as long as it is not found bad and the peer does not
-  repeat packets that were already acknowledged, or probe for them. Without such a path each answer takes a random one.
-  While only receiving, a random path is probed every `reverse_interval`; a plane whose probes are lost carries no
-  answers, as long as there is another. When a way back has turned out not to work, paths are probed one after the
-  other, eight times as often and whether anything arrives or not, until one works.
-* **Background probes.** A path that any queue pair holds for bad is probed once for all of them, by endpoint requests
-  (EV_PROBE), until enough in a row come back.
+* **Way back.** Answers change planes at random from one to the next, and each goes on one of its plane's ways back
+  (``ways_back``). A plane whose probes are lost carries no answers, as long as there is another.
+* **Probes.** A path that any queue pair holds for bad is probed once for all of them (``bad_paths``).
 """
 
 from __future__ import annotations
 
-import heapq
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from typing import Final
 from zlib import crc32
@@ -27,13 +21,16 @@ from mypy_extensions import trait
 from mrc_host.config import Destination, EvFormat
 from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.algorithms import Algorithm
+from mrc_host.transport.bad_paths import BadPaths, PathUser
 from mrc_host.transport.congestion import Line
+from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.host import Host
 from mrc_host.transport.loss import Reordering, RoundTrip
 from mrc_host.transport.pings import MAX_PINGS, Pings
 from mrc_host.transport.scheduler import Source
+from mrc_host.transport.ways_back import WaysBack
 from mrc_host.transport.window import SharedWindow, WindowUser
-from mrc_host.values import PathReason, PortEvent
+from mrc_host.values import PortEvent
 from mrc_host.wire import control, icrc
 from mrc_host.wire.control import OP_EV_PROBE, OP_PORT_STATUS_UPDATE, EndpointRequest, EndpointResponse
 from mrc_host.wire.encap import ECT0
@@ -46,14 +43,11 @@ PROBE: Final = 3  # in the class of data, but there is nothing to cut off
 
 _MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
-_REVERSE_PATIENCE: Final = 4  # intervals after which a probe for a way back counts as lost
-_SEEKING: Final = 8  # while ways back are sought, probes in a reverse_interval
-_MAX_SOUGHT: Final = 32  # of these probes, how many may be unanswered
-_PATIENCE: Final = 4  # how many times probe_timeout a lost probe may wait at most
+_SEEKING: Final = 8  # probes in a reverse_interval while a plane has no way back
 
 
 @trait
-class PlaneUser(ABC):
+class PlaneUser(PathUser):
     """A queue pair, as its peer sees it."""
 
     __slots__ = ()
@@ -66,57 +60,29 @@ class PlaneUser(ABC):
     def path_denied(self, index: int, denied: bool, now: int) -> None:
         """The controller forbids a path or allows it again."""
 
-    @abstractmethod
-    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
-        """A path watched as bad works again."""
-
-
-class _Watched:
-    """A bad path under background probing."""
-
-    __slots__ = ("due", "patience", "pending", "sent", "since", "successes", "users")
-
-    def __init__(self, now: int, patience: int) -> None:
-        self.users: dict[PlaneUser, None] = {}
-        self.since = now
-        self.due = 0
-        self.patience = patience
-        self.pending = -1  # request id on the way, -1 for none
-        self.sent = 0
-        self.successes = 0
-
 
 class Peer(Source):
     """One destination NIC."""
 
     __slots__ = (
         "_answer_port",
-        "_candidates",
-        "_distrusted",
+        "_bad",
         "_down_since",
-        "_due",
         "_host",
-        "_next_id",
         "_pings",
         "_prefixes",
-        "_probe_queues",
+        "_probes",
         "_remote_id",
         "_remote_up",
-        "_requests",
         "_responses",
-        "_reverse",
         "_reverse_at",
-        "_reverse_probes",
-        "_reverse_since",
         "_reverse_used",
         "_rng",
-        "_sought",
         "_status_at",
         "_status_id",
         "_status_ready",
         "_status_wait",
-        "_watched",
-        "_watched_in",
+        "_ways",
         "address",
         "denied",
         "destination",
@@ -148,10 +114,6 @@ class Peer(Source):
         self.planes = sum(1 << p for p, m in enumerate(self.members) if m)
         self.round_trips = [RoundTrip() for _ in range(ports)]
         self.reordering = [Reordering() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
-        self._reverse = [-1] * ports  # by plane: a path known to work, -1 when none is
-        self._reverse_since = [0] * ports  # by plane: since when that one
-        self._candidates: list[int] = []  # paths to probe because none in their plane is known to work any more
-        self._sought: deque[int] = deque()  # requests that were sent for them
         self.users: dict[PlaneUser, None] = {}
         self.windows: dict[str, SharedWindow] = {}  # by congestion control: the window that queue pairs share
         self.denied: dict[int, None] = {}  # paths the controller forbids
@@ -162,15 +124,10 @@ class Peer(Source):
         self.usable = 0
         self._answer_port = 0
         self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, when it came
-        self._probe_queues: list[deque[int]] = [deque() for _ in range(ports)]
-        self._requests: dict[int, int] = {}  # EV probe id -> path
-        self._reverse_probes: list[tuple[int, int]] = [(-1, 0)] * ports  # by plane: request id and time sent
-        self._distrusted = 0  # planes whose probes for a way back were lost
-        self._next_id = self._rng.getrandbits(16)
+        self._probes = EvProbes(self._rng, ports)
+        self._bad = BadPaths(host, self._probes, ports)
+        self._ways = WaysBack(self._rng, self.members, host.transport.reverse_interval)
         self._pings = Pings(host, destination.address)
-        self._watched: dict[int, _Watched] = {}
-        self._watched_in = [0] * ports  # how many of each plane
-        self._due: list[tuple[int, int]] = []
         self._reverse_at = 0
         self._reverse_used = False
         self._status_id = self._rng.getrandbits(16)
@@ -245,22 +202,14 @@ class Peer(Source):
             if was and not is_:
                 self._down_since[plane] = now
             elif is_ and not was:
-                self._plane_up(plane, now)
+                # Losses just before the port went down were the port's, not the path's.
+                guilty_until = self._down_since[plane] - self._host.transport.flap_window
+                self._bad.plane_up(plane, guilty_until, now)
+                self._run_probes(now)
         if before != self.usable:
             for user in self.users:
                 user.planes_changed(now)
             self._offer()
-
-    def _plane_up(self, plane: int, now: int) -> None:
-        """Losses just before the port went down were the port's, not the path's; other bad paths are probed now."""
-        guilty_until = self._down_since[plane] - self._host.transport.flap_window
-        for index in [i for i in self._watched if self.plane_of[i] == plane]:
-            watched = self._watched[index]
-            if watched.since >= guilty_until:
-                self._works(index, PathReason.PORT_UP, now)
-            else:
-                watched.patience = self._host.transport.probe_timeout
-                self._schedule(index, watched, now)
 
     def tell_port_status(self, now: int) -> None:
         """Send the peer a port status update, and again until it answers."""
@@ -288,7 +237,7 @@ class Peer(Source):
         """The controller's word about one path, for the queue pairs of today and tomorrow."""
         if denied:
             self.denied[index] = None
-            self._forget_reverse(index)
+            self._ways.forget(index, self.plane_of[index])
         else:
             self.denied.pop(index, None)
         for user in self.users:
@@ -306,11 +255,7 @@ class Peer(Source):
     def leave(self, user: PlaneUser) -> None:
         """A queue pair is gone."""
         self.users.pop(user, None)
-        for index in list(self._watched):
-            watched = self._watched[index]
-            watched.users.pop(user, None)
-            if not watched.users:
-                self._unwatch(index)
+        self._bad.leave(user)
         if not self.users:
             self._status_at = 0
             self._status_ready = False
@@ -348,20 +293,17 @@ class Peer(Source):
 
     # ---- the way back ----
 
-    def works(self, index: int) -> None:
+    def works(self, index: int, now: int) -> None:
         """A packet is known to have come through on path `index`: a good way back in its plane."""
-        plane = self.plane_of[index]
-        if self._reverse[plane] != index:
-            self._reverse[plane] = index
-            self._reverse_since[plane] = self._host.now
-        self._distrusted &= ~(1 << plane)
+        if index not in self._bad and index not in self.denied:
+            self._ways.works(index, self.plane_of[index], now)
 
     def answer_port(self) -> int:
         """Mask of the one port that should carry the next answer; 0 when no plane is usable."""
-        planes = self.usable & ~self._distrusted
-        if self._watched:
+        planes = self.usable & ~self._ways.distrusted
+        if self._bad:
             for plane, members in enumerate(self.members):
-                if self._watched_in[plane] == len(members):
+                if self._bad.of_plane[plane] == len(members):
                     planes &= ~(1 << plane)
         planes = planes or self.usable
         if planes & (planes - 1) == 0:
@@ -377,126 +319,64 @@ class Peer(Source):
             self._host.scheduler.arm(self, self._reverse_at)
 
     def distrust_reverse(self) -> None:
-        """The peer repeats or asks for what was acknowledged: perhaps our SACKs are lost, so use other ways back.
-
-        Not those that were found just now: what the peer sent before it heard of them says nothing.
-        """
+        """The peer repeats or asks for what was acknowledged: perhaps our SACKs are lost, so look for ways back now."""
         now = self._host.now
-        spacing = self._seek_spacing()
-        for plane, since in enumerate(self._reverse_since):
-            if now - since > 2 * spacing:
-                self._reverse[plane] = -1
-        if not self._candidates:
-            blind = [members for plane, members in enumerate(self.members) if self._reverse[plane] < 0]
-            self._candidates = [index for members in blind for index in members]
-            self._rng.shuffle(self._candidates)
-        if self._candidates and (not self._reverse_at or self._reverse_at > now + spacing):
-            self._reverse_at = now + spacing
-            self._host.scheduler.arm(self, self._reverse_at)
+        self._give_up_probes(now)
+        for index in self._ways.doubt(self.usable, self._bad, now):
+            self._probe_way(index, now)
+        self._look_again(now)
 
-    def _seek_spacing(self) -> int:
-        return max(1, self._host.transport.reverse_interval // _SEEKING)
+    def way_back(self, plane: int, now: int) -> int:
+        """Path for an answer on `plane`; -1 when there is none."""
+        return self._ways.choose(plane, self._bad, self.denied, now)
 
-    def _seek(self, now: int) -> bool:
-        """Probe the next path that may be a way back where none is known; False when there is none left to try."""
-        while self._candidates:
-            index = self._candidates.pop()
-            plane = self.plane_of[index]
-            if self._reverse[plane] >= 0 or not self.usable >> plane & 1 or index in self._watched:
-                continue
-            if len(self._sought) >= _MAX_SOUGHT:
-                self._requests.pop(self._sought.popleft(), None)
-            self._sought.append(self._send_probe(index))
-            self._reverse_at = now + self._seek_spacing()
-            self._host.scheduler.arm(self, self._reverse_at)
-            return True
-        return False
+    def _probe_reverse(self, now: int) -> None:
+        """Once an interval while we acknowledge: see whether a way back works."""
+        self._reverse_at = 0
+        self._give_up_probes(now)
+        if self._reverse_used or self._ways.sought:
+            index = self._ways.due(self.usable, self._bad)
+            if index >= 0:
+                self._probe_way(index, now)
+        if self._reverse_used:
+            self.acknowledging(now)
+            self._reverse_used = False
+        self._look_again(now)
 
-    def _forget_reverse(self, index: int) -> None:
-        plane = self.plane_of[index]
-        if self._reverse[plane] == index:
-            self._reverse[plane] = -1
+    def _look_again(self, now: int) -> None:
+        """Where no way back is left, the next path is probed soon, whether anything arrives or not."""
+        soon = now + max(1, self._host.transport.reverse_interval // _SEEKING)
+        if self._ways.sought and (not self._reverse_at or self._reverse_at > soon):
+            self._reverse_at = soon
+            self._host.scheduler.arm(self, soon)
 
-    def way_back(self, plane: int) -> int:
-        """Path for an answer on `plane`: one known to work, else a random one each time; -1 when there is none."""
-        known = self._reverse[plane]
-        members = self.members[plane]
-        if known >= 0 or not members:
-            return known
-        for _ in range(4):
-            index = members[int(self._rng.random() * len(members))]
-            if index not in self._watched and index not in self.denied:
-                return index
-        allowed = [i for i in members if i not in self.denied]
-        return self._rng.choice(allowed) if allowed else -1
+    def _give_up_probes(self, now: int) -> None:
+        for request_id in self._ways.lost(now):
+            self._probes.cancel(request_id)
 
-    # ---- background probes ----
+    def _probe_way(self, index: int, now: int) -> None:
+        self._ways.probed(self._send_probe(index), index, self.plane_of[index], now)
+
+    # ---- probes ----
 
     def watch(self, user: PlaneUser, index: int, now: int) -> None:
         """`user` holds path `index` for bad: probe it until it works."""
-        watched = self._watched.get(index)
-        if watched is None:
-            settings = self._host.transport
-            watched = self._watched[index] = _Watched(now, settings.probe_timeout)
-            self._watched_in[self.plane_of[index]] += 1
-            self._schedule(index, watched, now + settings.probe_interval)
-        watched.users[user] = None
-        self._forget_reverse(index)
+        plane = self.plane_of[index]
+        self._host.scheduler.arm(self, self._bad.watch(user, index, plane, now))
+        self._ways.forget(index, plane)
 
     def unwatch(self, user: PlaneUser, index: int) -> None:
         """`user` no longer wants to know about path `index`."""
-        watched = self._watched.get(index)
-        if watched is not None:
-            watched.users.pop(user, None)
-            if not watched.users:
-                self._unwatch(index)
-
-    def _unwatch(self, index: int) -> None:
-        watched = self._watched.pop(index)
-        self._watched_in[self.plane_of[index]] -= 1
-        self._requests.pop(watched.pending, None)
-
-    def _works(self, index: int, reason: PathReason, now: int) -> None:
-        watched = self._watched[index]
-        self._unwatch(index)
-        self.works(index)
-        for user in watched.users:
-            user.path_probed_good(index, reason, now)
-
-    def _schedule(self, index: int, watched: _Watched, when: int) -> None:
-        watched.due = when
-        heapq.heappush(self._due, (when, index))
-        self._host.scheduler.arm(self, when)
+        self._bad.unwatch(user, index)
 
     def _run_probes(self, now: int) -> None:
-        due = self._due
-        while due and due[0][0] <= now:
-            when, index = heapq.heappop(due)
-            watched = self._watched.get(index)
-            if watched is None or watched.due != when:
-                continue
-            if not self.usable >> self.plane_of[index] & 1:
-                watched.due = 0  # probed again when the plane comes up
-                continue
-            later = self._host.probe_slot(now)
-            if later:
-                self._schedule(index, watched, later)
-                continue
-            if watched.pending >= 0:
-                self._requests.pop(watched.pending, None)
-                watched.successes = 0
-                watched.patience = min(watched.patience * 2, self._host.transport.probe_timeout * _PATIENCE)
-            watched.pending = self._send_probe(index)
-            watched.sent = now
-            self._schedule(index, watched, now + watched.patience)
+        if self._bad.run(self.usable, now):
+            self._offer()
+        if due := self._bad.next_time():
+            self._host.scheduler.arm(self, due)
 
     def _send_probe(self, index: int) -> int:
-        request_id = (self._next_id + 1) & 0xFFFF
-        while request_id in self._requests:
-            request_id = (request_id + 1) & 0xFFFF
-        self._next_id = request_id
-        self._requests[request_id] = index
-        self._probe_queues[self.plane_of[index]].append(request_id)
+        request_id = self._probes.send(index, self.plane_of[index])
         self._offer()
         return request_id
 
@@ -507,31 +387,6 @@ class Peer(Source):
         request_id = self._send_probe(index)
         self._pings.add(request_id, probe_id, self.evs[index], self.plane_of[index], now + timeout)
         self._host.scheduler.arm(self, now + timeout)
-
-    def _probe_reverse(self, now: int) -> None:
-        """Once an interval while we acknowledge and have no word from own data: try some path of some plane."""
-        self._reverse_at = 0
-        if self._seek(now) or not self._reverse_used:
-            return
-        self._reverse_used = False
-        self.acknowledging(now)
-        self._reverse_used = False
-        planes = [p for p in range(len(self.members)) if self.usable >> p & 1]
-        if not planes:
-            return
-        plane = self._rng.choice(planes)
-        pending, sent = self._reverse_probes[plane]
-        lost = self._requests.get(pending, -1) if pending >= 0 else -1
-        if lost >= 0:
-            if now - sent < _REVERSE_PATIENCE * self._host.transport.reverse_interval:
-                return
-            del self._requests[pending]
-            self._distrusted |= 1 << plane
-            self._forget_reverse(lost)
-        index = self._rng.choice(self.members[plane])
-        self._reverse_probes[plane] = (-1, 0)
-        if index not in self._watched:
-            self._reverse_probes[plane] = (self._send_probe(index), now)
 
     # ---- endpoint operations ----
 
@@ -551,23 +406,16 @@ class Peer(Source):
             self._status_at = 0
             self._status_ready = False
             return True
-        index = self._requests.pop(request_id, -1)
+        index = self._probes.answered(request_id)
         if index < 0:
             return False
-        watched = self._watched.get(index)
-        if self._pings.answered(request_id, port, response.service_time, now) or watched is None:
-            if watched is None:
-                self.works(index)
-            return True
-        if watched.pending == request_id:
-            settings = self._host.transport
-            watched.pending = -1
-            watched.patience = settings.probe_timeout
-            watched.successes += 1
-            if watched.successes >= settings.probe_successes:
-                self._works(index, PathReason.PROBE, now)
-            else:
-                self._schedule(index, watched, max(now, watched.sent + settings.probe_interval))
+        self._ways.answered(request_id, now)
+        pinged = self._pings.answered(request_id, port, response.service_time, now)
+        if index in self._bad and not pinged:
+            due = self._bad.answered(index, request_id, now)
+            if due:
+                self._host.scheduler.arm(self, due)
+        self.works(index, now)
         return True
 
     # ---- source ----
@@ -578,10 +426,7 @@ class Peer(Source):
             if not self._answer_port & self.usable:
                 self._answer_port = self.answer_port()
             mask = self._answer_port
-        for plane, queue in enumerate(self._probe_queues):
-            if queue:
-                mask |= 1 << plane
-        return mask
+        return mask | self._probes.ports()
 
     def _offer(self) -> None:
         self._host.scheduler.activate_control(self, self._wanted())
@@ -597,21 +442,18 @@ class Peer(Source):
     def transmit_control(self, port: int, now: int) -> bytes | None:
         """Answers first, then our port status, then probes."""
         if self._answer_port >> port & 1:
-            index = self.way_back(port)
+            index = self.way_back(port, now)
             body = self._answer(now) if index >= 0 else b""
             if body:
                 self._answer_port = 0
                 self._offer()
                 return self.frame(index, CONTROL, body)
-        queue = self._probe_queues[port]
-        while queue:
-            request_id = queue.popleft()
-            path = self._requests.get(request_id, -1)
-            if path >= 0:
-                self._pings.sent(request_id, now)
-                request = EndpointRequest(OP_EV_PROBE, 0, timestamp(now))
-                return self.frame(path, CONTROL, control.pack_endpoint_request(request_id, request))
-        return None
+        request_id, path = self._probes.take(port)
+        if path < 0:
+            return None
+        self._pings.sent(request_id, now)
+        request = EndpointRequest(OP_EV_PROBE, 0, timestamp(now))
+        return self.frame(path, CONTROL, control.pack_endpoint_request(request_id, request))
 
     def _answer(self, now: int) -> bytes:
         if self._responses:
@@ -637,7 +479,7 @@ class Peer(Source):
             self._probe_reverse(now)
         self._run_probes(now)
         for request_id in self._pings.expire(now):
-            self._requests.pop(request_id, None)
-        due = (self._status_at, self._reverse_at, self._due[0][0] if self._due else 0, self._pings.next_deadline())
+            self._probes.cancel(request_id)
+        due = (self._status_at, self._reverse_at, self._bad.next_time(), self._pings.next_deadline())
         times = [t for t in due if t]
         return min(times, default=0)

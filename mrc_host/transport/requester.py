@@ -458,7 +458,7 @@ class Requester(Flight):
             shown = self._suspects.shown(cack + 1, cack + sack.bitmap_offset, sack.bitmap, asked - patience)
             self._blame(shown, now)
         if sack.probe:
-            touched |= self._probe_answer(sack.ack_offset & 0xFFFF, sack.mark)
+            touched |= self._probe_answer(sack.ack_offset & 0xFFFF, sack.mark, now)
         self._alive(now, acked > 0 or sack.probe)
         if newest:
             self._judge(touched, cack + 1, cack + sack.bitmap_offset, now)
@@ -473,19 +473,19 @@ class Requester(Flight):
         if index < 0:
             return
         if mark == control.MARK_NONE:
-            self._peer.works(index)
+            self._peer.works(index, now)
         elif mark == control.MARK_SKIP_ONCE:
             self.paths.skip(index)
         elif mark == control.MARK_ALWAYS_SKIP:
             self.paths.retire(index, PathReason.PEER_SKIP, None, now)
 
-    def _probe_answer(self, probe_id: int, mark: int) -> int:
+    def _probe_answer(self, probe_id: int, mark: int, now: int) -> int:
         """A reliability probe came back: everything sent before it on its plane should have arrived."""
         probe = self._probes.pop(probe_id, None)
         if probe is None:
             return 0
         plane, index, sent = probe
-        self._peer.works(index)
+        self._peer.works(index, now)
         if mark == control.MARK_SKIP_ONCE and self._host.settings.probe_mark is ProbeMark.SKIP:
             self.paths.skip(index)
         for lane in (self.lanes[2 * plane], self.lanes[2 * plane + 1]):

@@ -98,10 +98,11 @@ class _Message:
 class _Trigger:
     """Why a SACK is due: the packet it answers."""
 
-    __slots__ = ("entropy", "keep", "mark", "probe_id", "psn", "stamp")
+    __slots__ = ("again", "entropy", "keep", "mark", "probe_id", "psn", "stamp")
 
-    def __init__(self, psn: int, entropy: int, stamp: int, mark: int, probe_id: int, keep: bool = False) -> None:
-        self.keep = keep or bool(mark) or probe_id >= 0  # no newer SACK says the same
+    def __init__(self, psn: int, entropy: int, stamp: int, mark: int, probe_id: int, again: bool = False) -> None:
+        self.again = again  # a packet that was sent more than once
+        self.keep = again or bool(mark) or probe_id >= 0  # no newer SACK says the same
         self.psn = psn
         self.entropy = entropy
         self.stamp = stamp
@@ -245,11 +246,12 @@ class Responder:
         view[at : at + size] = payload
         if psn > self._max:
             self._max = psn
-        low = self._low[plane]
-        if low < 0 or psn < low:
-            self._low[plane] = psn
-        if psn > self._high[plane]:
-            self._high[plane] = psn
+        if not word & headers.RTX or len(self._sacks) >= _MAX_SACKS:  # the SACK of a retransmission shows it
+            low = self._low[plane]
+            if low < 0 or psn < low:
+                self._low[plane] = psn
+            if psn > self._high[plane]:
+                self._high[plane] = psn
         stats = self._stats
         stats.data_received += 1
         self._units += (size + 255) >> 8
@@ -456,10 +458,10 @@ class Responder:
             self._nacks.append(Nack(reason, flow.ev, qp.qpn & 0xFFFF, self._remote_qpn & 0xFFFF, psn & MASK, stamp))
             qp.offer_control()
 
-    def _sack(self, psn: int, flow: Flow, stamp: int, keep: bool = False) -> None:
+    def _sack(self, psn: int, flow: Flow, stamp: int, again: bool = False) -> None:
         self._count = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE
-        self._queue_sack(_Trigger(psn, flow.ev, stamp, mark, -1, keep))
+        self._queue_sack(_Trigger(psn, flow.ev, stamp, mark, -1, again))
 
     def _queue_sack(self, trigger: _Trigger) -> None:
         """A newer SACK says all that an older one would, except what is kept."""
@@ -477,7 +479,7 @@ class Responder:
     def transmit(self, plane: int, now: int) -> bytes | None:
         """Next answer, to leave on `plane`."""
         peer = self._peer
-        index = peer.way_back(plane) if self._nacks or self._sacks or self.ack_due else -1
+        index = peer.way_back(plane, now) if self._nacks or self._sacks or self.ack_due else -1
         if index < 0:
             return None
         if self._nacks:
@@ -492,9 +494,9 @@ class Responder:
         self._stats.acks_sent += 1
         return peer.frame(index, CONTROL, body)
 
-    def build_nak(self, plane: int) -> bytes | None:
+    def build_nak(self, plane: int, now: int) -> bytes | None:
         """The NAK that tells why this queue pair ended."""
-        index = self._peer.way_back(plane)
+        index = self._peer.way_back(plane, now)
         if index < 0:
             return None
         self._stats.acks_sent += 1
@@ -503,7 +505,7 @@ class Responder:
         return self._peer.frame(index, CONTROL, body)
 
     def _build_sack(self, trigger: _Trigger) -> bytes:
-        base = self._choose_base(trigger.probe_id >= 0)
+        base = self._choose_base(trigger.probe_id >= 0, trigger.psn if trigger.again else -1)
         cack = self.next_psn - 1
         if trigger.probe_id >= 0:
             offset = trigger.probe_id - 0x10000 if trigger.probe_id & 0x8000 else trigger.probe_id
@@ -547,16 +549,17 @@ class Responder:
                 self._offer += 1
         return self._offer
 
-    def _choose_base(self, oldest: bool) -> int:
+    def _choose_base(self, oldest: bool, psn: int) -> int:
         """Lowest PSN of the bitmap: next_psn if that reaches the newest PSN or if `oldest`.
 
-        Otherwise the bitmap ends with the lowest group of arrivals not shown yet, so that it also repeats what came
-        before them. What it cannot show stays noted, and another SACK is queued for it.
+        Otherwise it shows `psn`, the retransmission that it answers, or what follows the cumulative PSN when that has
+        passed it. Without one it ends with the lowest group of arrivals not shown yet, so that it also repeats what
+        came before them. What it cannot show stays noted, and another SACK is queued for it.
         """
         expected = self.next_psn
         base = expected
         if not oldest and self._max - expected >= control.SACK_BITS:
-            base = self._oldest_unshown(expected)
+            base = self._oldest_unshown(expected) if psn < 0 else max(expected, psn - control.SACK_BITS + 1)
         end = base + control.SACK_BITS
         more = False
         for plane, high in enumerate(self._high):
@@ -578,5 +581,5 @@ class Responder:
         if not waiting:
             return self._max - control.SACK_BITS + 1
         end = min(waiting)[0] + control.SACK_BITS
-        top = max(high if high < end else low for low, high in waiting if low < end)
+        top = max(min(high, end - 1) for low, high in waiting if low < end)
         return max(expected, top - control.SACK_BITS + 1)

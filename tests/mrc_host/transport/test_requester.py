@@ -128,6 +128,10 @@ def flight(end: FarEnd, count: int = 32, gap: int = 2 * US) -> list[Packet]:
     return sorted(out, key=lambda p: p.psn)
 
 
+def retired_paths(end: FarEnd) -> list[int]:
+    return [e.ev for e in path_events(end.nic) if e.new is PathState.ASSUMED_BAD]
+
+
 def bits(psns: list[int], base: int) -> int:
     return sum(1 << n - base for n in psns if n >= base)
 
@@ -540,3 +544,37 @@ def test_a_slow_receiver_shrinks_the_shared_window_and_gives_it_back() -> None:
     end.sack(cack + 1, of=packets[cack + 1], units=(cack + 2) * 16, restore=True)
     assert window.cc.cwnd >= whole - 4096
     assert end.data()
+
+
+def test_all_that_was_sent_on_a_dead_path_is_lost_at_once_however_little_a_bitmap_shows() -> None:
+    """Some 200 packets are on their way, a quarter of them on one dead path; SACKs show the newest 64 PSNs only."""
+    end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(congestion_window=1 << 30), size=1 << 22)
+    warm(end)
+    end.write(900 * 4096)
+    sent: list[Packet] = []
+    arrived: set[int] = set()
+    again: list[Packet] = []
+    dead = -1
+    while len(sent) < 800:
+        due = len(sent) - 200
+        if due >= 0:
+            packet = sent[due]
+            number = packet.psn - FIRST_OUT
+            if packet.ev != dead:
+                arrived.add(number)
+            if due % 8 == 7:
+                base = max(4, number - 63)
+                end.sack(3, bits(sorted(arrived & set(range(base, number + 1))), base), base=base - 3, of=packet)
+        (packet,) = end.drain(1)
+        dead = packet.ev if dead < 0 else dead
+        if packet.rtx:
+            again.append(packet)
+        else:
+            sent.append(packet)
+        end.pass_time(100)
+    assert retired_paths(end) == [dead]
+    first = again[0].time
+    lost = {p.psn for p in sent if p.ev == dead and p.time < first}
+    assert {p.psn for p in again} == lost
+    early = {p.psn for p in again if p.time < first + 10 * US}
+    assert len(early) > len(lost) // 4, "not one a round trip"

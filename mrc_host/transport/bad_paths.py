@@ -1,0 +1,169 @@
+"""Paths to one peer that some queue pair holds for bad: each is probed for all of them until it works again.
+
+A path returns after ``probe_successes`` probes in a row came back. A lost one starts the count afresh, and the wait for
+the next doubles up to four times ``probe_timeout``. The whole NIC sends at most one background probe every
+``probe_spacing``: a path that is due reserves the next free moment and is probed then, so that all get their turn in
+the order in which they became due, to whatever peer they lead and however late the NIC is woken.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from typing import Final
+
+from mypy_extensions import trait
+
+from mrc_host.transport.ev_probes import EvProbes
+from mrc_host.transport.host import Host
+from mrc_host.values import PathReason
+
+_PATIENCE: Final = 4  # how many times probe_timeout a lost probe may wait at most
+
+
+@trait
+class PathUser(ABC):
+    """A queue pair, as far as paths concern it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
+        """A path watched as bad works again."""
+
+
+class _Watched:
+    """A bad path."""
+
+    __slots__ = ("due", "patience", "pending", "plane", "reserved", "sent", "since", "successes", "users")
+
+    def __init__(self, plane: int, now: int, patience: int) -> None:
+        self.users: dict[PathUser, None] = {}
+        self.plane = plane
+        self.since = now
+        self.due = 0
+        self.reserved = False  # `due` is a moment reserved for its probe
+        self.patience = patience
+        self.pending = -1  # request id on the way, -1 for none
+        self.sent = 0
+        self.successes = 0
+
+
+class BadPaths:
+    """Background probes towards one peer."""
+
+    __slots__ = ("_due", "_host", "_probes", "_watched", "of_plane")
+
+    def __init__(self, host: Host, probes: EvProbes, ports: int) -> None:
+        self._host = host
+        self._probes = probes
+        self._watched: dict[int, _Watched] = {}
+        self._due: list[tuple[int, int]] = []
+        self.of_plane = [0] * ports  # how many there are
+
+    def __contains__(self, index: object) -> bool:
+        return index in self._watched
+
+    def __len__(self) -> int:
+        return len(self._watched)
+
+    def watch(self, user: PathUser, index: int, plane: int, now: int) -> int:
+        """`user` holds path `index` for bad; when to call `run`."""
+        watched = self._watched.get(index)
+        if watched is None:
+            settings = self._host.transport
+            watched = self._watched[index] = _Watched(plane, now, settings.probe_timeout)
+            self.of_plane[plane] += 1
+            self._schedule(index, watched, now + settings.probe_interval)
+        watched.users[user] = None
+        return watched.due
+
+    def unwatch(self, user: PathUser, index: int) -> None:
+        """`user` no longer wants to know about path `index`."""
+        watched = self._watched.get(index)
+        if watched is not None:
+            watched.users.pop(user, None)
+            if not watched.users:
+                self._drop(index)
+
+    def leave(self, user: PathUser) -> None:
+        """`user` is gone."""
+        for index in list(self._watched):
+            self.unwatch(user, index)
+
+    def _drop(self, index: int) -> _Watched:
+        watched = self._watched.pop(index)
+        self.of_plane[watched.plane] -= 1
+        self._probes.cancel(watched.pending)
+        return watched
+
+    def _works(self, index: int, reason: PathReason, now: int) -> None:
+        for user in self._drop(index).users:
+            user.path_probed_good(index, reason, now)
+
+    def plane_up(self, plane: int, guilty_until: int, now: int) -> None:
+        """A plane is usable again, and so are paths that went bad at `guilty_until` or later; the others are probed."""
+        for index, watched in list(self._watched.items()):
+            if watched.plane != plane:
+                continue
+            if watched.since >= guilty_until:
+                self._works(index, PathReason.PORT_UP, now)
+            else:
+                watched.patience = self._host.transport.probe_timeout
+                self._schedule(index, watched, now)
+
+    # ---- probing --------------------------------------------------------------------------------------------------
+
+    def _schedule(self, index: int, watched: _Watched, when: int, reserved: bool = False) -> None:
+        watched.due = when
+        watched.reserved = reserved
+        heapq.heappush(self._due, (when, index))
+
+    def next_time(self) -> int:
+        """When to call `run`, 0 for never."""
+        return self._due[0][0] if self._due else 0
+
+    def run(self, usable: int, now: int) -> bool:
+        """Send the probes that are due on planes in mask `usable`; whether there were any."""
+        due = self._due
+        sent = False
+        while due and due[0][0] <= now:
+            when, index = heapq.heappop(due)
+            watched = self._watched.get(index)
+            if watched is None or watched.due != when:
+                continue
+            if not usable >> watched.plane & 1:
+                watched.due = 0  # probed again when the plane comes up
+                continue
+            if not watched.reserved:
+                slot = self._host.probe_slot(now)
+                if slot > now:
+                    self._schedule(index, watched, slot, True)
+                    continue
+            self._probe(index, watched, now)
+            sent = True
+        return sent
+
+    def _probe(self, index: int, watched: _Watched, now: int) -> None:
+        if watched.pending >= 0:
+            self._probes.cancel(watched.pending)
+            watched.successes = 0
+            watched.patience = min(watched.patience * 2, self._host.transport.probe_timeout * _PATIENCE)
+        watched.pending = self._probes.send(index, watched.plane)
+        watched.sent = now
+        self._schedule(index, watched, now + watched.patience)
+
+    def answered(self, index: int, request_id: int, now: int) -> int:
+        """A probe on path `index` came back; when to call `run`, 0 when nothing is due for it."""
+        watched = self._watched.get(index)
+        if watched is None or watched.pending != request_id:
+            return 0
+        settings = self._host.transport
+        watched.pending = -1
+        watched.patience = settings.probe_timeout
+        watched.successes += 1
+        if watched.successes >= settings.probe_successes:
+            self._works(index, PathReason.PROBE, now)
+            return 0
+        self._schedule(index, watched, max(now, watched.sent + settings.probe_interval))
+        return watched.due

@@ -1,0 +1,53 @@
+"""EV probes towards one peer: endpoint requests on one path each, by the id that their answers repeat.
+
+Background probes, probes for ways back and those that a controller asks for are all the same on the wire; each who
+sends one remembers the id. A probe waits for the line of its plane's port.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+
+class EvProbes:
+    """Probes on the way to one peer."""
+
+    __slots__ = ("_next_id", "_paths", "_queues")
+
+    def __init__(self, rng: random.Random, ports: int) -> None:
+        self._next_id = rng.getrandbits(16)
+        self._paths: dict[int, int] = {}  # request id -> path
+        self._queues: list[deque[int]] = [deque() for _ in range(ports)]
+
+    def send(self, index: int, plane: int) -> int:
+        """Put a probe on path `index` into the queue of its plane; its request id."""
+        request_id = (self._next_id + 1) & 0xFFFF
+        while request_id in self._paths:
+            request_id = (request_id + 1) & 0xFFFF
+        self._next_id = request_id
+        self._paths[request_id] = index
+        self._queues[plane].append(request_id)
+        return request_id
+
+    def cancel(self, request_id: int) -> None:
+        """Nobody waits for this answer any more."""
+        self._paths.pop(request_id, None)
+
+    def answered(self, request_id: int) -> int:
+        """The path that an answer speaks of; -1 when nobody waits for it."""
+        return self._paths.pop(request_id, -1)
+
+    def take(self, port: int) -> tuple[int, int]:
+        """Request id and path of the next probe to leave on `port`; the path is -1 when there is none."""
+        queue = self._queues[port]
+        while queue:
+            request_id = queue.popleft()
+            index = self._paths.get(request_id, -1)
+            if index >= 0:
+                return request_id, index
+        return 0, -1
+
+    def ports(self) -> int:
+        """Mask of ports that have probes to send."""
+        return sum(1 << port for port, queue in enumerate(self._queues) if queue)

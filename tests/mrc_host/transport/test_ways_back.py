@@ -1,0 +1,111 @@
+"""On which paths answers travel, and what happens when these die."""
+
+import random
+
+from mrc_host.transport.ways_back import WaysBack
+from tests.mrc_host.wires import MS, US
+
+INTERVAL = 10 * MS
+NOTHING: dict[int, None] = {}
+LATER = 5 * MS  # than what is used was confirmed, and than the peer can have heard of it
+
+
+def ways(planes: int = 1, paths: int = 8) -> WaysBack:
+    members = [list(range(plane * paths, (plane + 1) * paths)) for plane in range(planes)]
+    return WaysBack(random.Random(5), members, INTERVAL)
+
+
+def used(back: WaysBack, plane: int, now: int, count: int = 100) -> set[int]:
+    return {back.choose(plane, NOTHING, NOTHING, now) for _ in range(count)}
+
+
+def test_answers_take_any_path_until_some_work_and_then_only_those() -> None:
+    back = ways()
+    assert len(used(back, 0, 0)) == 8
+    for index in (2, 5):
+        back.works(index, 0, MS)
+    assert used(back, 0, 2 * MS) == {2, 5}
+
+
+def test_there_are_four_ways_in_all_planes_together_and_at_least_one_in_each() -> None:
+    for planes, each in ((1, 4), (2, 2), (4, 1), (8, 1)):
+        back = ways(planes)
+        for plane in range(planes):
+            for step in range(6):
+                back.works(plane * 8 + step, plane, step * MS)
+            newest = {plane * 8 + step for step in range(6 - each, 6)}
+            assert used(back, plane, 7 * MS) == newest, "the latest confirmed ones are kept"
+
+
+def test_bad_and_denied_paths_are_avoided_while_there_are_others() -> None:
+    back = ways()
+    bad, denied = dict.fromkeys(range(4)), dict.fromkeys(range(4, 7))
+    assert {back.choose(0, bad, denied, 0) for _ in range(50)} == {7}
+    assert {back.choose(0, dict.fromkeys(range(8)), denied, 0) for _ in range(100)} <= {0, 1, 2, 3, 7}
+    assert back.choose(0, bad, dict.fromkeys(range(8)), 0) == -1
+
+
+def test_when_answers_are_lost_all_ways_in_use_are_probed_at_once_and_left() -> None:
+    back = ways()
+    for index in (1, 2):
+        back.works(index, 0, 0)
+    used(back, 0, MS)
+    back.works(3, 0, 2 * MS)
+    wanted = back.doubt(1, NOTHING, LATER)
+    assert wanted == [1, 2]
+    assert used(back, 0, 2 * MS) == {3}, "confirmed since it was last used"
+    for number, index in enumerate(wanted):
+        back.probed(number, index, 0, 2 * MS)
+    assert back.doubt(1, NOTHING, LATER)[:1] == [3]
+    assert not {1, 2, 3} & used(back, 0, 2 * MS), "in doubt are all three"
+    back.answered(0, 3 * MS)
+    back.works(1, 0, 3 * MS)
+    assert used(back, 0, 4 * MS) == {1}
+
+
+def test_strangers_are_tried_too_where_no_way_is_left() -> None:
+    back = ways(2)
+    back.works(1, 0, 0)
+    used(back, 0, MS)
+    wanted = back.doubt(0b01, NOTHING, LATER)
+    assert wanted[0] == 1
+    assert len(wanted) == 3
+    assert all(index < 8 for index in wanted), "of usable planes only"
+
+
+def test_probes_on_the_way_are_bounded_however_often_the_peer_repeats() -> None:
+    back = ways(4, 64)
+    sent = 0
+    for step in range(100):
+        for index in back.doubt(0b1111, NOTHING, LATER):
+            back.probed(sent, index, index // 64, step * US)
+            sent += 1
+    assert sent == 8
+    assert sorted(back.lost(4 * INTERVAL + MS)) == list(range(8))
+    assert back.distrusted == 0b1111
+    back.works(0, 0, 5 * INTERVAL)
+    assert back.distrusted == 0b1110
+
+
+def test_a_way_that_died_is_found_by_the_probes_of_intervals_and_given_up() -> None:
+    back = ways()
+    for index in range(4):
+        back.works(index, 0, 0)
+    now, number = 0, 0
+    dead = 2
+    while dead in used(back, 0, now) and number < 100:
+        now += INTERVAL
+        back.lost(now)
+        index = back.due(1, NOTHING)
+        back.probed(number, index, 0, now)
+        if index != dead:
+            back.answered(number, now + 20 * US)
+            back.works(index, 0, now + 20 * US)
+        number += 1
+    assert number <= 8, "each of four in its turn, and the patience"
+    for _ in range(20):
+        index = back.due(1, NOTHING)
+        if index != dead:
+            back.works(index, 0, now)
+    assert dead not in used(back, 0, now)
+    assert len(used(back, 0, now)) == 4, "another has taken its place"
