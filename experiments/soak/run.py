@@ -1,9 +1,9 @@
 """Plays the blows of a seed on a fabric under traffic, and judges.
 
 After every few blows comes a calm in which everything has to have recovered: the controller finds every switch
-programmed, and every flow finishes a write that was begun in the calm. At any time, wrong bytes are wrong, and a flow
-may fail only when one of its agents has been killed. When the owner dies the fabric is gone: then cleaning must leave
-nothing, and it comes up again under the same name.
+programmed, and every flow finishes a write that was begun in the calm. At any time, every death is told by the fabric's
+watch, wrong bytes are wrong, and a flow may fail only when one of its agents has been killed. When the owner dies the
+fabric is gone: then cleaning must leave nothing, and it comes up again under the same name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from experiments.soak.leftovers import Traces
 from experiments.soak.owner import Owner
 from experiments.soak.plan import OWNER, Blow
 from topologies import loader
-from topologies.emulation import cleanup
+from topologies.emulation import cleanup, watch
 from topologies.emulation.rundir import RunDirectory
 from topologies.fabric import Fabric
 
@@ -120,18 +120,27 @@ class Soak:
         if OWNER in blow.victims:
             await self._lose_everything(blow)
             return
-        for name in blow.victims:
-            self._kill(name)
+        killed = {name: self._kill(name) for name in blow.victims}
         await asyncio.sleep(blow.pause)
+        for name, pid in killed.items():
+            await self._within(self._noticed(pid), f"the fabric's watch does not tell that {name} has died")
         for name in blow.victims:
             await self._revive(name, blow.again)
 
-    def _kill(self, name: str) -> None:
+    def _kill(self, name: str) -> int | None:
+        """Kill a process; returns its id, None if it does not run."""
         for record in self._run.records():
             if record.name == name and record.alive():
                 self._killed.append((time.monotonic(), name))
                 self.verdict.kills[name] += 1
                 cleanup.kill([record.pid])
+                return record.pid
+        return None
+
+    async def _noticed(self, pid: int | None) -> None:
+        """Wait until a death has been written down (``topologies.emulation.watch``)."""
+        while pid is not None and pid not in {death.pid for death in watch.written(self._run)}:
+            await asyncio.sleep(_LOOK_S)
 
     async def _revive(self, name: str, again: float | None) -> None:
         """Have a process started anew, and kill it `again` seconds later; it may or may not be ready by then."""

@@ -128,6 +128,12 @@ class Watch:
 
 def recorded(run: RunDirectory) -> tuple[Death, ...]:
     """Deaths that were written down and not made good since: no process of that name runs now."""
+    alive = {record.name for record in run.records() if record.alive()}
+    return tuple(death for death in written(run) if death.name not in alive)
+
+
+def written(run: RunDirectory) -> tuple[Death, ...]:
+    """All deaths that were written down, made good or not."""
     try:
         lines = run.deaths_file.read_text().splitlines()
     except OSError:
@@ -136,8 +142,7 @@ def recorded(run: RunDirectory) -> tuple[Death, ...]:
     for line in lines:
         with contextlib.suppress(ValueError, TypeError):  # half written
             found.append(Death(**json.loads(line)))
-    alive = {record.name for record in run.records() if record.alive()}
-    return tuple(death for death in found if death.name not in alive)
+    return tuple(found)
 
 
 def last_line(run: RunDirectory, name: str) -> str:
