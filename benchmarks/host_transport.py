@@ -30,6 +30,7 @@ from mrc_host.nic import Nic
 from mrc_host.values import (
     Access,
     CompletionStatus,
+    NsccProfile,
     QpAddress,
     QpAttributes,
     QpType,
@@ -65,7 +66,12 @@ def build_nic(number: int, planes: int, evs: int, seed: int, congestion: str = "
         for p in range(planes)
     )
     destination = Destination("far", bytes(15) + bytes([other + 1]), template, paths)
-    transport = TransportSettings(congestion=congestion, base_rtt=BASE_RTT, assumed_rate=10_000_000_000)
+    transport = TransportSettings(
+        congestion=congestion,
+        base_rtt=BASE_RTT,
+        assumed_rate=10_000_000_000,
+        nscc=NsccProfile(base_rtt_floor=BASE_RTT),  # as emulated fabrics have it
+    )
     settings = ProtocolSettings(transport=transport)
     address = bytes(15) + bytes([number + 1])
     return Nic(NicConfig(f"n{number}", address, BLOCK, ports, (destination,), settings=settings), seed=seed)

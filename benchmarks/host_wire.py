@@ -2,7 +2,9 @@
 
 Rounds alternate between a bare Python AF_PACKET send loop on the first of these veth pairs and writes over all of them,
 so that both meet the same machine; figures and ratios are medians over the rounds. Packets are data packets of 4096
-bytes; every byte is compared after each round. CPU time is the agents' own, user and system, divided by data packets.
+bytes; every byte is compared after each round. CPU time is the agents' own, user and system, divided by data packets,
+and compared with what the bare loop takes for one: unlike the rate, for which two agents and an application need cores
+of their own at the same time, that ratio does not depend on what else the machine does.
 
 Needs root. Prints one JSON object a line (see the house: name, value, unit, ratio, ratio_to):
 
@@ -46,7 +48,7 @@ while time.monotonic() < end:
     for _ in range(64):
         send(frame)
     sent += 64
-print(sent / (time.monotonic() - start))
+print(sent / (time.monotonic() - start), time.process_time() / sent * 1e6)
 """
 
 
@@ -78,9 +80,11 @@ def _writes(hosts: BackToBack, agents: list[Agent], qps: int) -> Iterator[Figure
     ends = [End(agent, qps) for agent in agents]
     _connect(ends)
     _write(ends, 0.3)  # warm: pages, caches, round-trip times
-    bare, rates, cpu = [], [], []
+    bare, bare_cpu, rates, cpu = [], [], [], []
     for _ in range(ROUNDS):
-        bare.append(_bare_rate(hosts))
+        packets_per_second, microseconds = _bare_loop(hosts)
+        bare.append(packets_per_second)
+        bare_cpu.append(microseconds)
         before = [_cpu_seconds(agent) for agent in agents]
         rate, packets = _write(ends, SECONDS)
         rates.append(rate)
@@ -89,10 +93,14 @@ def _writes(hosts: BackToBack, agents: list[Agent], qps: int) -> Iterator[Figure
     ratio = statistics.median(rate / base for rate, base in zip(rates, bare, strict=True))
     name = f"host_wire_write_{qps}qp"
     yield Figure(f"{name}_bare_send", statistics.median(bare), "packets/s")
+    yield Figure(f"{name}_bare_send_cpu", statistics.median(bare_cpu), "us/packet")
     yield Figure(name, rate, "packets/s", ratio, f"{name}_bare_send")
     yield Figure(f"{name}_goodput", rate * PAYLOAD * 8, "bit/s")
     for role, side in (("sender", 0), ("receiver", 1)):
-        yield Figure(f"{name}_{role}_cpu", statistics.median(c[side] for c in cpu), "us/packet")
+        spent = statistics.median(c[side] for c in cpu)
+        yield Figure(
+            f"{name}_{role}_cpu", spent, "us/packet", spent / statistics.median(bare_cpu), f"{name}_bare_send_cpu"
+        )
     if qps == 1:
         yield Figure("host_wire_write_latency", _latency(ends), "us")
     for end in ends:
@@ -151,11 +159,13 @@ def _latency(ends: list[End]) -> float:
     return statistics.median(times)
 
 
-def _bare_rate(hosts: BackToBack) -> float:
+def _bare_loop(hosts: BackToBack) -> tuple[float, float]:
+    """Packets a second, and microseconds of CPU a packet, of the bare loop."""
     interface = hosts.configs[0].ports[0].interface
     command = ("ip", "netns", "exec", hosts.namespaces[0], sys.executable, "-c", BARE_LOOP)
     done = subprocess.run((*command, interface, str(FRAME), str(SECONDS)), capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    rate, cpu = done.stdout.split()
+    return float(rate), float(cpu)
 
 
 def _cpu_seconds(agent: Agent) -> float:
