@@ -579,8 +579,11 @@ class Requester(Flight):
         if self._una == self._next and not self._sends.outstanding and not self._starved():
             return 0
         shared = self._shared
-        if shared is not None and not self.flying and self._qp in shared.waiting and self._planes() and self._work():
-            return 0  # others fill the window: it wakes us
+        if not self.flying and self._planes() and self._work():
+            if self._qp.data_mask:
+                return 0  # others go first; to ask now, about nothing, would only keep them and us waiting longer
+            if shared is not None and self._qp in shared.waiting:
+                return 0  # others fill the window: it wakes us
         oldest = 0
         mask = 0
         for number, lane in enumerate(self.lanes):

@@ -29,7 +29,7 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
-from tests.mrc_host.wires import ALL_RIGHTS, MS, End, World, address, connect, make_config, path_events
+from tests.mrc_host.wires import ALL_RIGHTS, MS, US, End, World, address, connect, make_config, path_events
 
 KINDS = [QpType.MRC, QpType.RC]
 
@@ -582,6 +582,26 @@ def test_a_thousand_queue_pairs_share_the_ports_fairly() -> None:
     data = [int.from_bytes(f[102 + 5 : 102 + 8], "big") for _t, n, _p, f in world.sent if n == 0 and len(f) > 1000]
     turns = Counter(data[:1000])
     assert set(turns.values()) == {2}, "one packet a port and round: nobody is served twice before everybody was once"
+
+
+def test_queue_pairs_that_wait_long_for_their_turn_do_not_probe_meanwhile() -> None:
+    """Everything they sent was acknowledged, so there is nothing to ask; and probes would go before all data."""
+    world = World(planes=2, uplinks=4, frame_time=10 * US)
+    one_packet = QpAttributes(congestion_window=1)
+    a, b = connect(world, size=32768, attributes=one_packet)
+    ends = [a]
+    for _ in range(99):  # a turn each takes 500 us, five times the shortest patience
+        near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, one_packet)
+        far = b.nic.create_qp(0, QpType.MRC, b.cq, b.cq, one_packet)
+        a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
+        b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+        ends.append(End(world, 0, near, a.cq, a.buffer, a.region))
+    for end in ends:
+        end.write(b, 32768)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 100)
+    assert all(c.status is CompletionStatus.SUCCESS for c in a.done)
+    probes = sum(a.nic.qp_counters(end.qpn).probes_sent for end in ends)
+    assert probes < 100, probes
 
 
 def test_events_are_bounded_and_losses_counted() -> None:
