@@ -40,7 +40,8 @@ from mrc_host.values import (
 from tests.mrc_host.wires import World, connect
 
 BLOCK = 0xFC000000
-MESSAGE = 1 << 20
+REGION = 1 << 20
+MOST = 1 << 27  # bytes posted at once, by all queue pairs together
 PAYLOAD = 4096
 SECONDS = 2.0  # for each figure
 BASE_RTT = 1_000_000  # ns, as between processes; which NSCC has to know
@@ -82,10 +83,11 @@ class Pair:
 
     def __init__(self, qps: int, qp_type: QpType, congestion: str = "nscc", planes: int = 2, evs: int = 256) -> None:
         self.planes = planes
+        self.message = min(REGION, 1 << (MOST // 2 // max(qps, 1)).bit_length() - 1)
         self.a, self.b = (build_nic(number, planes, evs, number + 1, congestion) for number in range(2))
         self.now = 1
-        self.source = bytearray(range(256)) * (MESSAGE // 256)
-        self.target = bytearray(MESSAGE)
+        self.source = bytearray(range(256)) * (REGION // 256)
+        self.target = bytearray(REGION)
         rights = Access.LOCAL_WRITE | Access.REMOTE_WRITE
         self.mr_a = self.a.register_memory(0, memoryview(self.source), rights)
         self.mr_b = self.b.register_memory(0, memoryview(self.target), rights)
@@ -93,6 +95,7 @@ class Pair:
         far_cq = self.b.create_cq(4096)
         attributes = QpAttributes()
         self.qpns = [self.a.create_qp(0, qp_type, self.cq, self.cq, attributes) for _ in range(qps)]
+        self.place = {qpn: number for number, qpn in enumerate(self.qpns)}
         self.far: list[int] = []
         for near in self.qpns:
             far = self.b.create_qp(0, qp_type, far_cq, far_cq, attributes)
@@ -101,9 +104,11 @@ class Pair:
             self.b.connect_qp(far, QpAddress(bytes(15) + b"\1", near), self.now)
 
     def post(self, qpn: int) -> None:
-        """One message."""
-        a, b = self.mr_a, self.mr_b
-        self.a.post_send(qpn, WorkRequest(1, WrOpcode.WRITE, a.address, a.lkey, MESSAGE, b.address, b.rkey), self.now)
+        """One message: the region, or where there are many queue pairs, a part of it, another one for each."""
+        a, b, length = self.mr_a, self.mr_b, self.message
+        offset = self.place[qpn] * length % REGION
+        request = WorkRequest(1, WrOpcode.WRITE, a.address + offset, a.lkey, length, b.address + offset, b.rkey)
+        self.a.post_send(qpn, request, self.now)
 
     def received(self) -> int:
         """Data packets that arrived so far."""
