@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -105,14 +106,25 @@ def test_watch_prints_events_for_a_time(fault: Fault, one: Running) -> None:
     assert fault("watch", "--for", "0.2s")[1].count("\n") == 1, "an event of before was printed"
 
 
+@contextmanager
+def program(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """It ends with the test, whatever becomes of that."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_a_fault_that_is_held_ends_with_who_holds_it(one: Running, path: Path, end: signal.Signals) -> None:
     command = [MRC, "fault", "add", "h1@p0", "down", "--hold", "--address", str(path)]
     watching = [MRC, "fault", "watch", "--address", str(path)]
-    pipe = {"stdout": subprocess.PIPE, "text": True}
-    with ControllerClient(path) as client, subprocess.Popen(watching, **pipe) as watch:  # type: ignore[call-overload]
+    with ControllerClient(path) as client, program(watching) as watch:
+        assert watch.stdout is not None
         assert "subscribed" in watch.stdout.readline()
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipe) as holder:  # type: ignore[call-overload]
+        with program(command) as holder:
+            assert holder.stdout is not None
             assert holder.stdout.readline() == f"fault f1: h1@p0 down [mrc-fault-{holder.pid}]\n"
             assert one.cables.down == {"h1@p0"}
             os.kill(holder.pid, end)

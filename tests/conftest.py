@@ -1,0 +1,12 @@
+"""What holds for every test.
+
+Programs under test are interrupted as from a terminal; tests that a shell started in the background would pass on to
+them that SIGINT is ignored.
+"""
+
+import signal
+
+
+def pytest_configure() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
