@@ -156,6 +156,8 @@ def test_the_doctor_mends_what_a_kill_left(fabric: Standing):
     fabric.up()
     shell = next(record.pid for record in RunDirectory(fabric.name).records() if record.name == "shell-h1")
     with subprocess.Popen(["mnexec", "-a", str(shell), "sleep", "1000"]) as inside:
+        while Path(f"/proc/{inside.pid}/comm").read_text() != "sleep\n":  # it is in the host's namespace then
+            assert inside.poll() is None
         os.kill(fabric.owner, signal.SIGKILL)
         wait_until_gone({fabric.owner: 0})
         found = checkup._leftovers()
