@@ -1,3 +1,5 @@
+"""Faults that a controller leaves to the next one, in a file."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -1,3 +1,5 @@
+"""Tables and counters of one switch in words, read from a switch over P4Runtime."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""The next words of a fault, for the shell and the prompt."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""``mrc map``: its output and its errors."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Path probes cover every link, evenly."""
+
 from __future__ import annotations
 
 from collections import Counter

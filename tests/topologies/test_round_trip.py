@@ -1,3 +1,5 @@
+"""Round-trip times of a fabric that is idle."""
+
 import pytest
 
 from topologies.clos import multi_plane_clos

@@ -1,3 +1,5 @@
+"""EVs that a map's verdicts deny, and their release when it heals."""
+
 from __future__ import annotations
 
 from controller.path_map.denylist import paths_to_deny

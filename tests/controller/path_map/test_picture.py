@@ -1,3 +1,5 @@
+"""The map as a person sees it."""
+
 from __future__ import annotations
 
 from dataclasses import replace

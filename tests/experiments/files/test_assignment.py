@@ -1,3 +1,5 @@
+"""Dotted keys and their values, as a command line gives them."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Power and cost of parts, and files that change them."""
+
 from __future__ import annotations
 
 from pathlib import Path

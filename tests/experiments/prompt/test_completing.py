@@ -1,3 +1,5 @@
+"""What Tab offers at the prompt."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""The prompt's help: groups, usage and examples."""
+
 from __future__ import annotations
 
 import pytest

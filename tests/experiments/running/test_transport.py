@@ -1,3 +1,5 @@
+"""What an experiment's transport settings become in a run."""
+
 import pytest
 
 from experiments.running.transport import settings_given

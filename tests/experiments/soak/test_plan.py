@@ -1,3 +1,5 @@
+"""Which processes a soak kills and when, from its seed."""
+
 from itertools import islice
 
 from experiments.soak.plan import OWNER, blows, processes

@@ -1,3 +1,5 @@
+"""The runs of a sweep: every combination of settings and seeds."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

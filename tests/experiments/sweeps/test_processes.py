@@ -1,3 +1,5 @@
+"""Workers of a sweep, one of which may die."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""Capture files that we write, read back."""
+
 from __future__ import annotations
 
 import io

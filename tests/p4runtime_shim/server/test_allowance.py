@@ -1,3 +1,5 @@
+"""The token bucket for packet-in, under a clock driven by hand."""
+
 from p4runtime_shim.server.allowance import SECOND, Allowance
 
 

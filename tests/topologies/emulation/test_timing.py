@@ -1,3 +1,5 @@
+"""What hosts are told of the fabric they are in: base RTT, congestion control, trimming."""
+
 from dataclasses import replace
 
 from mrc_host.config import ProtocolSettings, TransportSettings

@@ -1,3 +1,5 @@
+"""Deaths of a fabric's processes are noticed, told once and recorded."""
+
 from __future__ import annotations
 
 import json
