@@ -13,7 +13,15 @@ import pytest
 from mrc_host import compiled
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = ("test_nic.py", "test_nic_faults.py", "test_nic_fuzz.py", "test_nic_congestion.py", "wire", "transport/roce")
+TESTS = (
+    "test_nic.py",
+    "test_nic_refusals.py",
+    "test_nic_faults.py",
+    "test_nic_fuzz.py",
+    "test_nic_congestion.py",
+    "wire",
+    "transport/roce",
+)
 
 
 def outcome(code: str) -> str:

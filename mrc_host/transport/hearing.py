@@ -1,0 +1,218 @@
+"""What an MRC requester learns from the peer's answers: what arrived, what is lost, which paths work, what is done.
+
+A SACK frees packets, feeds the round-trip time and the congestion controller, and lets ``Flight`` judge the lanes it
+touched. A loss retires the path at once. A NACK marks one packet lost without blame. A transport ACK completes
+requests. The answer to a reliability probe shows the holes in what was sent before it on its plane.
+
+A SACK that was overtaken by a newer one still acknowledges, but says nothing about what is missing, and the congestion
+controller does not hear of it. PSNs and message numbers are plain growing integers here (see ``wire.psn``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrc_host.config import ProbeMark
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.flight import Flight
+from mrc_host.transport.loss import FREE, OUT
+from mrc_host.transport.paths import PathSet
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.silence import Silence
+from mrc_host.values import PathReason
+from mrc_host.wire import control
+from mrc_host.wire.control import Nack, Sack
+from mrc_host.wire.psn import HALF, MASK, expand
+
+if TYPE_CHECKING:
+    from mrc_host.transport.mrc import MrcQueuePair
+
+
+class Hearing(Flight):
+    """A flight of packets that follows the peer's answers."""
+
+    __slots__ = (
+        "_host",
+        "_mpr_cap",
+        "_probes",
+        "_qp",
+        "_rcvd_units",
+        "_sends",
+        "_wimm_done",
+        "_window",
+        "completed_msn",
+        "silence",
+    )
+
+    def __init__(self, qp: MrcQueuePair, peer: Peer, paths: PathSet, cc: CongestionControl, first_psn: int) -> None:
+        attributes, settings = qp.attributes, qp.host.transport
+        super().__init__(peer, paths, cc, qp.stats, settings.reorder_fraction, first_psn)
+        self._qp = qp
+        self._host = qp.host
+        self._sends = qp.sends
+        self._window = attributes.mpr_dest * 128 - 1
+        self._mpr_cap = attributes.dynamic_mpr
+        self._rcvd_units = 0  # by the newest SACK
+        self._probes: dict[int, tuple[int, int, int]] = {}  # on the way: id -> plane, path, time sent
+        self.completed_msn = 0
+        self._wimm_done = 0
+        self.silence = Silence(
+            self.round_trips,
+            attributes.timeout,
+            attributes.retry_count,
+            settings.linear_retries,
+            settings.max_backoff,
+            settings.tail_probe_min,
+        )
+
+    def on_sack(self, sack: Sack, now: int) -> bool:
+        """Take a SACK; False when it speaks of PSNs never sent."""
+        una = self._una
+        ahead = (sack.cack_psn - una + 1) & MASK
+        cack = una - 1 + (ahead if ahead < HALF else ahead - MASK - 1)
+        if cack >= self._next:
+            return False
+        self._stats.acks_received += 1
+        ring, ring_mask = self._ring, self._ring_mask
+        rtt = 0
+        asked = 0  # when that was sent which this answers
+        received = (sack.rcvd_units - self._rcvd_units) & 0xFFFFFF
+        newest = received < HALF  # not overtaken by a newer SACK
+        if not sack.probe:
+            psn = cack + sack.ack_offset
+            if psn in self._repeats:
+                self._answered(psn, sack.timestamp, newest, now)
+            if una <= psn < self._next:
+                record = ring[psn & ring_mask]
+                if record.state == OUT and record.stamp == sack.timestamp:
+                    asked = record.sent
+                    rtt = now - asked
+                    self.paths.round_trip[record.index] = rtt
+                    trip = self.round_trips[record.plane]
+                    if not trip.smoothed:
+                        self._host.scheduler.arm(self._qp, now + 2 * rtt + self.silence.tail_min)
+                    trip.sample(rtt)
+            self._path_word(sack.entropy, sack.mark, now)
+        elif (probe := self._probes.get(sack.ack_offset & 0xFFFF)) is not None:
+            plane, _index, asked = probe
+            if not self.round_trips[plane].smoothed:
+                self.round_trips[plane].sample(now - asked)
+        acked = 0
+        touched = 0
+        for psn in range(una, cack + 1):
+            record = ring[psn & ring_mask]
+            if record.state != FREE:
+                acked += record.size
+                touched |= 1 << record.lane
+                self._free(record, now)
+        if cack >= una:
+            self._sacked >>= cack + 1 - una
+            self._una = una = cack + 1
+        new = self._new_bits(cack + sack.bitmap_offset, sack.bitmap)
+        self._sacked |= new
+        while new:
+            low = new & -new
+            new ^= low
+            record = ring[(una + low.bit_length() - 1) & ring_mask]
+            if record.state != FREE:
+                acked += record.size
+                touched |= 1 << record.lane
+                self._free(record, now)
+        if newest:
+            self._rcvd_units = sack.rcvd_units
+            if sack.mpr and self._mpr_cap:
+                self._window = min(sack.mpr, self._mpr_cap) * 128 - 1
+            self._rcvd_total += received
+            if (
+                self._repeats
+                and sack.bitmap_offset <= 1
+                and self._next - cack <= sack.bitmap_offset + control.SACK_BITS
+            ):
+                self._compare_counts(now)
+        if self._suspects and (patience := self.silence.patience()):
+            shown = self._suspects.shown(cack + 1, cack + sack.bitmap_offset, sack.bitmap, asked - patience)
+            self._blame(shown, now)
+        if sack.probe:
+            touched |= self._probe_answer(sack.ack_offset & 0xFFFF, sack.mark, now)
+        self._alive(now, acked > 0 or sack.probe)
+        if newest:
+            self._judge(touched, cack + 1, cack + sack.bitmap_offset, now)
+            marked = sack.mark == control.MARK_SKIP_ONCE
+            got = received * control.RCVD_UNIT
+            self.cc.on_ack(acked, got, rtt, marked, now, sack.cwnd_penalty, sack.restore_cwnd)
+        return True
+
+    def _path_word(self, entropy: int, mark: int, now: int) -> None:
+        """What a SACK says about the path of the packet that caused it."""
+        index = self._peer.index_of.get(entropy, -1)
+        if index < 0:
+            return
+        if mark == control.MARK_NONE:
+            self._peer.works(index, now)
+        elif mark == control.MARK_SKIP_ONCE:
+            self.paths.skip(index)
+        elif mark == control.MARK_ALWAYS_SKIP:
+            self.paths.retire(index, PathReason.PEER_SKIP, None, now)
+
+    def _probe_answer(self, probe_id: int, mark: int, now: int) -> int:
+        """A reliability probe came back: everything sent before it on its plane should have arrived."""
+        probe = self._probes.pop(probe_id, None)
+        if probe is None:
+            return 0
+        plane, index, sent = probe
+        self._peer.works(index, now)
+        if mark == control.MARK_SKIP_ONCE and self._host.settings.probe_mark is ProbeMark.SKIP:
+            self.paths.skip(index)
+        for lane in (self.lanes[2 * plane], self.lanes[2 * plane + 1]):
+            lane.acked = max(lane.acked, sent)
+        return 3 << 2 * plane
+
+    def _alive(self, now: int, progress: bool) -> None:
+        if progress:
+            self._silent.clear()
+        if self.silence.heard(now, progress):
+            self._host.scheduler.arm(self._qp, now + self.silence.quiet_time())
+
+    def on_nack(self, nack: Nack, now: int) -> str:
+        """Take a NACK. Returns a reason when it is fatal, else an empty string."""
+        psn = expand(nack.psn, self._una)
+        if not self._una <= psn < self._next:
+            return ""
+        self._stats.acks_received += 1
+        record = self._ring[psn & self._ring_mask]
+        if record.state != OUT or record.stamp != nack.timestamp:
+            return ""
+        if nack.reason == control.NACK_UNEXP_EVENT:
+            return "The peer met an unexpected event on this queue pair (NACK 0x19)."
+        self._alive(now, False)
+        self._mark_lost(record, control.NACK_NAMES.get(nack.reason, "nack"))
+        if nack.reason == control.NACK_TRIMMED:
+            self.paths.skip(record.index, PathReason.TRIMMED)
+        if nack.reason <= control.NACK_TRIMMED_LASTHOP:
+            self.cc.on_trim(record.size, now, now - record.sent)
+        elif nack.reason != control.NACK_PSN_OOR_WINDOW:
+            self.cc.on_loss(record.size, now)  # the receiver has no room for it
+        return ""
+
+    def on_ack(self, msn: int, now: int) -> bool:
+        """Complete every request up to message count `msn` (24 bit); False when that many were never sent."""
+        count = (msn - self.completed_msn) & MASK
+        outstanding = self._sends.outstanding
+        if count >= HALF or count == 0:
+            return True
+        if count > len(outstanding) or outstanding[count - 1].last_psn < 0:
+            return False
+        self._stats.acks_received += 1
+        last = outstanding[count - 1].last_psn
+        self._wimm_done += sum(1 for i in range(count) if outstanding[i].with_imm)
+        for psn in range(self._una, last + 1):
+            record = self._ring[psn & self._ring_mask]
+            if record.state != FREE:
+                self._free(record, now)
+        if last >= self._una:
+            self._sacked >>= last + 1 - self._una
+            self._una = last + 1
+        self.completed_msn += count
+        self._sends.complete(count)
+        self._alive(now, True)
+        return True

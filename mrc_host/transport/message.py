@@ -1,0 +1,55 @@
+"""A message of which something arrived: where it lies in memory and in the sequence of packets, as far as is known.
+
+Packets carry their own address, not their index, so the beginning of a message may be unknown for a while
+(docs/protocol.md §10.2); until then its packets are held together by the difference of address and PSN.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.transport.memory import Region
+
+UNKNOWN: Final = 1 << 62  # last PSN of a message whose beginning is not known
+
+
+class Message:
+    """One incomplete message. `first` is -1 and `last` far away until its beginning is known."""
+
+    __slots__ = (
+        "count",
+        "first",
+        "highest",
+        "imm",
+        "last",
+        "length",
+        "lowest",
+        "offset",
+        "origin",
+        "region",
+        "rkey",
+        "tail",
+        "with_imm",
+    )
+
+    def __init__(self, origin: int, count: int, length: int, tail: int, rkey: int, region: Region) -> None:
+        self.first = -1  # PSN
+        self.last = UNKNOWN
+        self.origin = origin  # address of a packet less its PSN times the path MTU: the same in all of them
+        self.offset = origin - region.address
+        self.count = count  # packets
+        self.length = length
+        self.tail = tail  # bytes in the last packet
+        self.rkey = rkey
+        self.region = region
+        self.lowest = UNKNOWN  # PSNs placed before the beginning was known
+        self.highest = -1
+        self.with_imm = False
+        self.imm = 0
+
+    def fits(self, lowest: int, highest: int, mtu: int) -> bool:
+        """Whether the message lies in its region for some beginning between two PSNs."""
+        region = self.region
+        least = -(self.offset // mtu)  # the first PSN at or after the region's first byte
+        most = (region.length - self.length - self.offset) // mtu
+        return max(lowest, least) <= min(highest, most)

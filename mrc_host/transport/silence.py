@@ -1,0 +1,91 @@
+"""How long a requester waits for a word of its peer: first for any, then for an acknowledgement, and when it gives up.
+
+After about two round-trip times without a word it should ask (``quiet_time``), each time with twice the patience. The
+ACK timeout (1.024 us * 2**timeout, docs/protocol.md §2) is repeated, then doubled (``retry_time``); it is never
+shorter than measured round-trip times call for. Packets sent at different times time out at different times: that is
+one retry as long as less than a whole interval has passed (``may_go_on``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.transport.loss import RoundTrip
+
+_FOR_EVER: Final = 255  # retry count
+
+
+class Silence:
+    """Times of one requester. All are nanoseconds."""
+
+    __slots__ = (
+        "_backoff",
+        "_counted_at",
+        "_limit",
+        "_linear",
+        "_max_backoff",
+        "_round_trips",
+        "_timeout",
+        "asked",
+        "last_heard",
+        "last_timeout",
+        "retries",
+        "tail_min",
+    )
+
+    def __init__(
+        self, round_trips: list[RoundTrip], timeout: int, retry_count: int, linear: int, max_backoff: int, tail_min: int
+    ) -> None:
+        self._round_trips = round_trips
+        self._timeout = 1024 << timeout
+        self._limit = retry_count
+        self._linear = linear
+        self._max_backoff = max_backoff
+        self.tail_min = tail_min  # least quiet time once round trips are known
+        self.retries = 0  # intervals without progress
+        self._counted_at = 0  # when the last of them was counted
+        self.last_heard = 0
+        self.last_timeout = 0
+        self.asked = 0  # when the peer was last asked
+        self._backoff = 0  # doublings of the quiet time
+
+    def patience(self) -> int:
+        """Twice the longest round-trip time, or four deviations above it; 0 before the first measurement."""
+        return max(r.smoothed + max(r.smoothed, 4 * r.variation) for r in self._round_trips)
+
+    def quiet_time(self) -> int:
+        """How long to wait for a word before asking."""
+        quiet = self.patience()
+        if not quiet:
+            return self._timeout // 4 << self._backoff
+        return max(quiet, self.tail_min) << self._backoff
+
+    def retry_time(self) -> int:
+        """The ACK timeout now: the attribute's, but never less than round-trip times call for, doubled by retries."""
+        doublings = min(max(self.retries - self._linear, 0), self._max_backoff)
+        return max(self._timeout, self.patience()) << doublings
+
+    def ask_less(self) -> None:
+        """It did not answer: next time wait twice as long, up to the ACK timeout."""
+        if self.quiet_time() < self.retry_time():
+            self._backoff += 1
+
+    def heard(self, now: int, progress: bool) -> bool:
+        """The peer was heard; whether with that `progress` retries have come to an end."""
+        self.last_heard = now
+        if not progress:
+            return False
+        self._backoff = 0
+        if not self.retries:
+            return False
+        self.retries = 0
+        return True
+
+    def may_go_on(self, now: int, retry: int) -> bool:
+        """The ACK timeout, `retry`, has passed: count it; False when that is once too often."""
+        self.last_timeout = now
+        if self.retries and now < self._counted_at + retry:
+            return True
+        self.retries += 1
+        self._counted_at = now
+        return self._limit == _FOR_EVER or self.retries <= self._limit
