@@ -23,7 +23,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from p4runtime_shim.build import default_cache
-from topologies.emulation import cleanup, namespaces, requirements, rundir, watch
+from topologies.emulation import cleanup, limits, namespaces, requirements, rundir, watch
 from topologies.emulation.errors import EmulationError, RequirementError
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -63,6 +63,7 @@ def examine() -> Iterator[Finding]:
     yield _netem()
     yield _processors()
     yield _memory()
+    yield _limits()
     yield from _tools()
     yield _leftovers()
     yield from _fabrics()
@@ -205,6 +206,14 @@ def _memory() -> Finding:
         "memory",
         available >= _LEAST_MEMORY,
         f"{available / (1 << 30):.1f} GB free; with less than 2 the demo may not fit",
+    )
+
+
+def _limits() -> Finding:
+    low = ", ".join(limits.out_of_reach())
+    cost = "; a fabric of many hosts may not come up, and bursts are lost"
+    return Finding(
+        "limits", not low, f"too low, and not to be raised here: {low}{cost}" if low else "enough, or raised"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from experiments import checkup
 from experiments.checkup import Finding, Remedy, examine, mend
-from topologies.emulation import cleanup, requirements, rundir
+from topologies.emulation import cleanup, limits, requirements, rundir
 from topologies.emulation.cleanup import CleanupReport
 from topologies.emulation.errors import EmulationError, RequirementError
 
@@ -151,3 +151,12 @@ def test_a_remedy_that_fails_says_why(commands: Script) -> None:
 
 def test_the_version_of_python_is_told() -> None:
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in findings()["Python"].detail
+
+
+def test_limits_that_cannot_be_raised_are_named_with_their_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "out_of_reach", lambda: iter(["open files 1024", "net.core.rmem_max 212992"]))
+    found = findings()["limits"]
+    assert (found.ok, found.fatal) == (False, False)
+    assert "raised here: open files 1024, net.core.rmem_max 212992; a fabric of many hosts" in found.detail
+    monkeypatch.setattr(limits, "out_of_reach", lambda: iter(()))
+    assert findings()["limits"] == Finding("limits", True, "enough, or raised")

@@ -19,7 +19,7 @@ from mininet.node import Host, Node, Switch
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from topologies.emulation import interfaces, namespaces
+from topologies.emulation import interfaces, limits, namespaces
 from topologies.emulation.interfaces import KernelPort, VethEnd
 from topologies.emulation.processes import pdeathsig
 
@@ -205,6 +205,8 @@ class FabricNet(Mininet):  # type: ignore[misc]
     """The network. Bringing it up is the builder's work; stopping it deletes every link and ends every shell."""
 
     def __init__(self, *, interface_group: int) -> None:
+        limits.raise_all()
+        Mininet.inited = True  # it would only raise limits, and warn of the first that it cannot
         super().__init__(topo=None, controller=None, switch=FabricSwitch, host=FabricHost, link=FabricLink, build=False)
         self.interface_group = interface_group
         self.built = True
