@@ -5,16 +5,26 @@ it is acknowledged and its bytes are compared at the end. CPU time is what count
 change the figure: on a core of one's own it is wall time. The parts (NIC, switches) are measured in a run of their own
 with a stopwatch around every device call, whose own cost is taken off; what is left is the world's: events, lines,
 verbs, asyncio.
+
+Figures are those of the compiled transport (``mrc_host.compiled``), and ``sim_plain_*`` those of the same sources in
+plain Python; each comes from a process of its own. ``python -m benchmarks sim`` prints them.
 """
 
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.report import Figure
+from mrc_host import compiled
+
+if __name__ == "__main__" and sys.argv[1] == "compiled":
+    compiled.use()  # before anything imports the transport
+
+from benchmarks.report import Figure, read, report
 from mrc_host.values import CompletionStatus, QpType
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
@@ -143,17 +153,35 @@ def _resident() -> float:
 
 
 def measure() -> Iterator[Figure]:
-    """Every figure."""
-    _pair(4)  # compile and warm up
+    """All figures of this file, each of the two kinds of transport in a process of its own."""
+    for kind in ("compiled", "plain"):
+        if kind == "compiled" and not compiled.available():
+            print("The transport is not compiled (scripts/compile_transport.py): plain figures only.", file=sys.stderr)
+            continue
+        command = (sys.executable, "-m", "benchmarks.sim_fabric", kind)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            yield from map(read, process.stdout)
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed")
+
+
+def _figures(prefix: str) -> Iterator[Figure]:
+    """The figures of the transport as it is in this process."""
+    _pair(4)  # compile the P4 program and warm up
     best = min(_pair(40) for _ in range(3))
     total = best * 1e6 / (40 * PACKETS)
-    yield Figure("sim_packets_per_second", 1e6 / total, "packets/s", 1e6 / total / TARGET, "target")
-    yield Figure("sim_cpu_per_packet", total, "us")
+    yield Figure(f"{prefix}_packets_per_second", 1e6 / total, "packets/s", 1e6 / total / TARGET, "target")
+    yield Figure(f"{prefix}_cpu_per_packet", total, "us")
     nic, switch = _parts(20)
     for name, share in (("nics", nic), ("switches", switch), ("world", 1 - nic - switch)):
-        yield Figure(f"sim_cpu_per_packet_in_{name}", share * total, "us", share, "sim_cpu_per_packet")
-    yield Figure("sim_memory_growth", _growth(10), "MiB")
+        yield Figure(f"{prefix}_cpu_per_packet_in_{name}", share * total, "us", share, f"{prefix}_cpu_per_packet")
+    yield Figure(f"{prefix}_memory_growth", _growth(10), "MiB")
     built, used, speed = _large(1)
-    yield Figure("sim_64_nics_8_planes_build", built, "s")
-    yield Figure("sim_64_nics_8_planes_memory", used, "MiB")
-    yield Figure("sim_64_nics_8_planes_packets_per_second", speed, "packets/s", speed / TARGET, "target")
+    yield Figure(f"{prefix}_64_nics_8_planes_build", built, "s")
+    yield Figure(f"{prefix}_64_nics_8_planes_memory", used, "MiB")
+    yield Figure(f"{prefix}_64_nics_8_planes_packets_per_second", speed, "packets/s", speed / TARGET, "target")
+
+
+if __name__ == "__main__":
+    report(_figures("sim" if sys.argv[1] == "compiled" else "sim_plain"))

@@ -2,7 +2,8 @@
 
 ``scripts/compile_transport.py`` (which the installer runs) compiles ``nic.py``, ``transport/`` and ``wire/`` with mypyc
 into the virtual environment, under a hash of these sources. A process that wants the compiled modules calls ``use``
-before it imports any of them: the agent does. Everybody else, tests and debuggers above all, gets the plain modules.
+before it imports any of them: the agent, ``mrc`` and the swarm do. Everybody else, tests and debuggers above all, gets
+the plain modules.
 
 There is nothing to keep up to date: once a source has changed, its hash names no folder, so the plain modules are
 used until the sources are compiled again. Both are meant to behave alike; a test runs the transport's tests on both.
@@ -50,11 +51,18 @@ def available() -> bool:
     return (folder() / _DONE).exists()
 
 
+def in_use() -> bool:
+    """Whether this process imports the compiled modules; the processes it starts should do the same."""
+    return any(isinstance(finder, _Finder) for finder in sys.meta_path)
+
+
 def use() -> bool:
     """Import the compiled modules from now on; False, and nothing happens, when these sources are not compiled.
 
-    RuntimeError when one of them was already imported: half of each would not fit together.
+    RuntimeError when one of them was already imported plain: half of each would not fit together.
     """
+    if in_use():
+        return True
     place = folder()
     if not (place / _DONE).exists():
         return False

@@ -1,4 +1,4 @@
-"""The ``mrc`` command: ``main`` is its entry point, one file below is one subcommand."""
+"""The ``mrc`` command: ``main`` runs it in this process, one file below is one subcommand."""
 
 from __future__ import annotations
 

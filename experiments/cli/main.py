@@ -70,7 +70,7 @@ for command in (
 
 
 def main() -> None:
-    """Entry point of ``mrc``."""
+    """Run this process's command line and end."""
     sys.exit(run(sys.argv[1:]))
 
 

@@ -24,6 +24,7 @@ from experiments.reports.html import HEAD, RELATIONS, page, published_words, tab
 from experiments.reports.produce import produce
 from experiments.reports.shown import block
 from experiments.reports.verdicts import show
+from mrc_host import compiled
 from mrc_host.errors import MrcError
 from topologies.errors import FabricError
 
@@ -204,7 +205,8 @@ def _run_all(files: Sequence[Path], folder: Path, world: str, seed: int, jobs: i
             yield _run_one(file, folder, world, seed)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(files)), mp_context=context) as pool:
+    prepare = compiled.use if compiled.in_use() else None  # each process, as this one
+    with ProcessPoolExecutor(min(jobs, len(files)), mp_context=context, initializer=prepare) as pool:
         for future in as_completed([pool.submit(_run_one, file, folder, world, seed) for file in files]):
             yield future.result()
 

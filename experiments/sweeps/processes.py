@@ -8,16 +8,16 @@ soon as this process does, however that ends, and leaves Ctrl-C to it.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection
-from multiprocessing.connection import Connection
 
 from experiments.sweeps.execute import Outcome, execute
 from experiments.sweeps.grid import Run
+from experiments.sweeps.worker import serve
+from mrc_host import compiled
 
 Execute = Callable[[Run], Outcome]
 _SPAWN = multiprocessing.get_context("spawn")
@@ -52,16 +52,20 @@ class _Worker:
     def __init__(self, execute: Execute) -> None:
         self.pipe, far = _SPAWN.Pipe()
         self._run: Run | None = None
-        self._process = _SPAWN.Process(target=_serve, args=(far, execute), daemon=True)
+        self._process = _SPAWN.Process(target=serve, args=(far, compiled.in_use()), daemon=True)
         with _interrupts_ignored():
             self._process.start()
         far.close()  # so that the pipe ends with the process
+        self._tell(execute)
 
     def give(self, run: Run) -> None:
         """Have it do a run; a worker that is gone is noticed when the outcome is taken."""
         self._run = run
+        self._tell(run)
+
+    def _tell(self, what: Execute | Run) -> None:
         try:
-            self.pipe.send(run)
+            self.pipe.send(what)
         except OSError:
             return
 
@@ -95,21 +99,3 @@ class _interrupts_ignored:  # noqa: N801 - used as a function
     def __exit__(self, *_error: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
-
-
-def _serve(pipe: Connection, execute: Execute) -> None:
-    """What a worker does."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        try:
-            run = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(execute(run))
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

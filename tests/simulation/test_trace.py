@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mrc_host import compiled
 from simulation.trace import Cut, Record, Trace, cut_records, first_difference, read
 from tests.simulation.worlds import US, small_world, transfer
 
@@ -18,6 +19,13 @@ with small_world(5, trace=trace) as world:
     assert world.run(transfer(world)).equal
     world.run()
 print(trace.cut().hash)
+"""
+
+SWARM = """
+from mrc_host.transport import qp
+from simulation.swarm.run import run
+from simulation.swarm.scenario import generate
+print(qp.__file__, *(run(generate(seed)).trace for seed in (1, 2, 3, 5, 8)))
 """
 
 
@@ -45,6 +53,23 @@ def test_the_hash_does_not_depend_on_the_process():
     first = run(0)
     assert len(first.strip()) == 32
     assert run(12345) == first
+
+
+def test_the_hash_does_not_depend_on_whether_the_transport_is_compiled():
+    """Random fabrics, MRC and RC, NSCC and fixed windows, faults: whatever the swarm draws."""
+    if not compiled.available():
+        pytest.skip("changed since it was compiled: run `.venv/bin/python -m scripts.compile_transport`")
+
+    def run(first):
+        command = [sys.executable, "-c", f"from mrc_host import compiled\n{first}\n{SWARM}"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+    mapped, *hashes = run("assert compiled.use()")
+    assert mapped.endswith(".so")
+    plain, *others = run("pass")
+    assert plain.endswith(".py")
+    assert hashes == others
+    assert len(set(hashes)) == 5
 
 
 def test_recording_does_not_change_the_hash(tmp_path):

@@ -1,6 +1,6 @@
 from click.testing import CliRunner
 
-from simulation.swarm import __main__ as command
+from simulation.swarm import command
 from simulation.swarm.run import Outcome
 
 

@@ -1,0 +1,154 @@
+"""Replay one seed, or run as many as fit into a time.
+
+    python -m simulation.swarm --seed 1113                     replay, and shrink if it fails
+    python -m simulation.swarm --seed 1113 --faults 2 --writes 0,7     replay a part of it
+    python -m simulation.swarm --seconds 3600 --jobs 2         soak
+
+Ends with status 0 when all is well, 1 when a run failed, 2 when the command line makes no sense.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+
+import click
+
+from simulation.swarm.run import Outcome, run
+from simulation.swarm.scenario import Scenario, generate
+from simulation.swarm.shrink import shrink
+
+Result = tuple[int, "Outcome | None", str]  # the seed, its outcome, or what went wrong with running it
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--seed", type=int, help="Replay this seed.")
+@click.option(
+    "--faults", "kept_faults", metavar="I,J", help="Keep only these of its faults (by position; '' for none)."
+)
+@click.option("--writes", "kept_writes", metavar="I,J", help="Keep only these of its writes.")
+@click.option("--seconds", type=float, default=60.0, show_default=True, help="How long to go on without --seed.")
+@click.option("--runs", type=int, help="Stop after so many runs.")
+@click.option("--first", type=int, default=1, show_default=True, help="First seed of a soak.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option("--shrink/--no-shrink", "shrinking", default=True, show_default=True, help="Cut failing plans down.")
+def main(
+    seed: int | None,
+    kept_faults: str | None,
+    kept_writes: str | None,
+    seconds: float,
+    runs: int | None,
+    first: int,
+    jobs: int,
+    shrinking: bool,
+) -> None:
+    """Run random fabrics, workloads and fault schedules in the simulated world and check everything."""
+    if seed is None:
+        sys.exit(_soak(first, seconds, runs, jobs, shrinking))
+    scenario = generate(seed)
+    part = scenario.only(
+        faults=_positions("--faults", kept_faults, len(scenario.faults)),
+        writes=_positions("--writes", kept_writes, len(scenario.writes)),
+    )
+    describe(part)
+    outcome = run(part)
+    print(
+        f"\n{outcome.packets} data packets, {outcome.frames} frames, {outcome.end} ns,"
+        f" {outcome.failed_pairs} pairs failed, trace {outcome.trace}"
+    )
+    for violation in outcome.violations:
+        print(f"VIOLATION: {violation}")
+    if outcome.violations and shrinking and kept_faults is None and kept_writes is None:
+        _report_shrunk(scenario)
+    sys.exit(1 if outcome.violations else 0)
+
+
+def describe(scenario: Scenario) -> None:
+    """Print a plan."""
+    fabric = scenario.fabric
+    print(
+        f"seed {scenario.seed}: {fabric.planes} planes, {fabric.t0_count} T0, {fabric.t1_count} T1, {len(fabric.nics)}"
+        f" NICs, {fabric.links[0].rate_bps / 1e9:g} Gb/s, {scenario.delay} ns a link,"
+        f" queues of {scenario.queues.max_packets} packets, round trip {scenario.fit.round_trip} ns"
+    )
+    for number, pair in enumerate(scenario.pairs):
+        print(f"  pair {number}: {pair.kind.name} {pair.first}-{pair.second} {pair.attributes}")
+    for number, write in enumerate(scenario.writes):
+        print(f"  write {number}: {write}")
+    for number, fault in enumerate(scenario.faults):
+        print(f"  fault {number}: {fault.start}-{fault.end} ns {fault.fault}")
+
+
+def _soak(first: int, seconds: float, runs: int | None, jobs: int, shrinking: bool) -> int:
+    start = time.monotonic()
+    done = packets = failed = 0
+    for seed, outcome, problem in _results(first, start + seconds, runs, jobs):
+        done += 1
+        packets += outcome.packets if outcome else 0
+        found = outcome.violations if outcome else (problem,)
+        if found:
+            failed += 1
+            print(f"seed {seed} FAILED: {found[0]}\n  replay: python -m simulation.swarm --seed {seed}", flush=True)
+            if shrinking and outcome is not None:
+                _report_shrunk(generate(seed))
+        if done % 100 == 0:
+            print(f"{done} runs, {packets} data packets, {failed} failed, {time.monotonic() - start:.0f} s", flush=True)
+    print(f"{done} runs, {packets} data packets, {failed} failed, {time.monotonic() - start:.0f} s")
+    return 1 if failed else 0
+
+
+def _results(first: int, deadline: float, runs: int | None, jobs: int) -> Iterator[Result]:
+    """Results as they come, until the deadline or `runs` of them."""
+    seeds = iter(range(first, first + runs) if runs is not None else range(first, sys.maxsize))
+    with ProcessPoolExecutor(jobs) as pool:
+        under_way: dict[Future[Outcome], int] = {}
+        more = True
+        while more or under_way:
+            while more and len(under_way) < 2 * jobs:
+                seed = next(seeds, None)
+                if seed is None or time.monotonic() >= deadline:
+                    more = False
+                else:
+                    under_way[pool.submit(play, seed)] = seed
+            finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in finished:
+                seed = under_way.pop(future)
+                error = future.exception()
+                yield (seed, None, f"{type(error).__name__}: {error}") if error else (seed, future.result(), "")
+
+
+def play(seed: int) -> Outcome:
+    """Run the plan of a seed."""
+    return run(generate(seed))
+
+
+def _report_shrunk(scenario: Scenario) -> None:
+    small = shrink(scenario)
+    print(f"  shrunk in {small.tries} tries to: {small.violations[0] if small.violations else 'nothing'}")
+    print(
+        f"  python -m simulation.swarm --seed {scenario.seed}"
+        f" --faults '{_join(small.faults)}' --writes '{_join(small.writes)}'",
+        flush=True,
+    )
+
+
+def _join(positions: tuple[int, ...]) -> str:
+    return ",".join(map(str, positions))
+
+
+def _positions(option: str, text: str | None, count: int) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        found = tuple(int(word) for word in text.split(",") if word)
+    except ValueError:
+        found = (-1,)
+    if any(not 0 <= position < count for position in found):
+        raise click.UsageError(f"{option} takes numbers from 0 to {count - 1} with commas, not {text!r}.")
+    return found
+
+
+if __name__ == "__main__":
+    main()
