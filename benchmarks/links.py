@@ -6,6 +6,7 @@ Thrift port is open to everybody who can reach the machine.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
@@ -121,7 +122,8 @@ def _listens(path: Path) -> bool:
 
 
 def client(address: str, device_id: int = 1) -> finsy.Switch:
-    """A finsy client that sets the fabric program."""
+    """A finsy client that sets the fabric program; it would warn on every connection that a switch speaks no gNMI."""
+    logging.getLogger("finsy").setLevel(logging.ERROR)
     options = finsy.SwitchOptions(p4info=FABRIC.with_suffix(".p4info.txtpb"), p4blob=FABRIC, device_id=device_id)
     return finsy.Switch(f"sw{device_id}", address, options)
 

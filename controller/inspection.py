@@ -19,6 +19,8 @@ DROP_REASONS = (  # p4src/headers.p4, DropReason; the place is the index in the 
     "none", "malformed", "hop limit", "no uSID", "no route", "queue full",
     "arrival loss", "departure loss", "path loss", "blackhole",
 )  # fmt: skip
+_REASONS = range(1, len(DROP_REASONS))
+_REASON_BITS = 4  # p4src/drops.p4: a cell of port_drops is port << 4 | reason
 _PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_damaged", "departure_damaged")
 
 
@@ -92,22 +94,34 @@ def _where(entry: reconcile.Neutral) -> str:
 
 
 async def _counters(fabric: Fabric, managed: ManagedSwitch, switch: Switch) -> SwitchCounters:
+    wanted = {(name, port): (name, port) for name in _PORT_COUNTERS for port in switch.ports}
+    wanted |= {(DROP_REASONS[r], port): ("port_drops", _port_drop(port, r)) for r in _REASONS for port in switch.ports}
     try:
         drops = await managed.read([finsy.P4CounterEntry("drop_reasons")])
-        by_port = {name: await managed.read([finsy.P4CounterEntry(name)]) for name in _PORT_COUNTERS}
+        cells = await managed.read([finsy.P4CounterEntry(name, index=index) for name, index in wanted.values()])
     except ControllerError as error:
         return SwitchCounters(switch.name, problem=str(error))
+    found = {(cell.counter_id, cell.index): cell for cell in cells}
+    reasons = tuple(_count(reason, cell) for reason, cell in _named(drops))
     ports = []
     for port in switch.ports:
         link = fabric.link_at(Endpoint(switch.name, port))
-        counts = tuple(_count(name, cells, port) for name, cells in by_port.items())
+        counts = tuple(_count(name, found.get(cell)) for (name, at), cell in wanted.items() if at == port)
         ports.append(PortCounters(port, link.name if link else "", counts))
-    reasons = tuple(_count(reason, drops, index) for index, reason in enumerate(DROP_REASONS) if index)
     return SwitchCounters(switch.name, reasons, tuple(ports))
 
 
-def _count(name: str, cells: Iterable[finsy.P4CounterEntry], index: int) -> Count:
-    cell = next((cell for cell in cells if cell.index == index), None)
+def _port_drop(port: int, reason: int) -> int:
+    return port << _REASON_BITS | reason
+
+
+def _named(cells: Iterable[finsy.P4CounterEntry]) -> Iterable[tuple[str, finsy.P4CounterEntry | None]]:
+    """Every reason with its cell."""
+    by_index = {cell.index: cell for cell in cells}
+    return [(DROP_REASONS[reason], by_index.get(reason)) for reason in _REASONS]
+
+
+def _count(name: str, cell: finsy.P4CounterEntry | None) -> Count:
     if cell is None or cell.data is None:
         return Count(name, 0, 0)
     return Count(name, cell.data.packet_count, cell.data.byte_count)

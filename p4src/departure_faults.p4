@@ -36,7 +36,7 @@ control DepartureFaults(inout headers_t hdr, inout standard_metadata_t std) {
         if (departure_fault.apply().hit) {
             random(roll, 32w0, LARGEST_ROLL);
             if (roll < loss) {
-                drop_reasons.count((bit<32>) (bit<8>) DropReason.DEPARTURE_LOSS);
+                count_drop(DropReason.DEPARTURE_LOSS, std.egress_port);
                 mark_to_drop(std);
             } else {
                 random(roll, 32w0, LARGEST_ROLL);

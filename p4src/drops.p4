@@ -2,11 +2,21 @@
  * Drops. Whoever decides one in ingress sets meta.drop_reason; here it is counted and carried out. A packet whose hop limit
  * ran out is counted too, and goes to the controller, as it was when that was found. What egress drops is counted by the same
  * counter, so that it holds every packet that this program lets go; queues that are full and dead ports keep their own count.
+ *
+ * Each is counted a second time by port, so that it belongs to a link: the port where the packet arrived, or where it would have
+ * left if that port's queue or fault is why it did not. A cell is port << 4 | reason.
  */
 #ifndef DROPS_P4
 #define DROPS_P4
 
 counter(DROP_REASONS, CounterType.packets_and_bytes) drop_reasons;
+counter(PORT_DROPS, CounterType.packets_and_bytes) port_drops;
+
+action count_drop(in DropReason reason, in port_t port) {
+    bit<8> index = (bit<8>) reason;
+    drop_reasons.count((bit<32>) index);
+    port_drops.count((bit<32>) (port ++ index[3:0]));
+}
 
 control Drops(inout headers_t hdr, in metadata_t meta, inout standard_metadata_t std) {
     action to_controller() {
@@ -18,7 +28,11 @@ control Drops(inout headers_t hdr, in metadata_t meta, inout standard_metadata_t
 
     apply {
         if (meta.drop_reason != DropReason.NONE) {
-            drop_reasons.count((bit<32>) (bit<8>) meta.drop_reason);
+            if (meta.drop_reason == DropReason.QUEUE_FULL) {
+                count_drop(meta.drop_reason, std.egress_spec);
+            } else {
+                count_drop(meta.drop_reason, std.ingress_port);
+            }
             if (meta.drop_reason == DropReason.HOP_LIMIT) {
                 to_controller();
             } else {

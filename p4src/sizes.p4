@@ -14,5 +14,6 @@ const bit<32> TRAFFIC_CLASS_SIZE = 64;      // DSCP values
 const bit<32> TRIMMABLE_SIZE = 64;          // DSCP values, for each UDP port in use
 const bit<32> PATH_FAULT_SIZE = 1024;
 const bit<32> DROP_REASONS = 16;
+const bit<32> PORT_DROPS = PORTS * DROP_REASONS;
 
 #endif

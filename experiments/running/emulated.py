@@ -54,6 +54,7 @@ class EmulatedStage:
         self._controller = controller
         self._stack = stack
         self._watch = Watch(world.cpu_seconds)
+        self._lost: dict[str, int] = {}
         self.rate_scale = rate_scale
         self.time_scale = 1 / rate_scale
         self.lines = tuple(f"{link.name}{mark}" for link in world.fabric.links for mark in "><")
@@ -100,12 +101,16 @@ class EmulatedStage:
         await asyncio.sleep(max(0, when - self.now()) / 1e9)
 
     def sample_lines(self) -> Samples:
-        """Packets and bytes by the interfaces' counters; what is lost on a line is not counted anywhere here."""
+        """Packets and bytes by the interfaces' counters, what faults lost by the P4 program's.
+
+        A switch that does not answer has lost what it had when it last did.
+        """
         rows = {link.name: link for link in self._controller.links()}
+        self._lost.update(switch_figures.lost(self.fabric, self._controller.counters()))
         found = []
         for name in (link.name for link in self.fabric.links):
-            ways = (rows[name].upward, rows[name].downward)
-            found += [(traffic.packets, traffic.bytes, 0) for traffic in ways]
+            ways = {f"{name}>": rows[name].upward, f"{name}<": rows[name].downward}
+            found += [(traffic.packets, traffic.bytes, self._lost.get(line, 0)) for line, traffic in ways.items()]
         return np.array(found, dtype=np.int64)
 
     def trimmed(self) -> Mapping[str, int]:
@@ -113,7 +118,7 @@ class EmulatedStage:
         return switch_figures.trimmed(self.fabric, self._controller.counters())
 
     def drops(self) -> Mapping[str, int]:
-        """Frames dropped, by reason and line (by switch where only that is known)."""
+        """Frames dropped, by reason and line, without those that `sample_lines` counts as lost."""
         figures = switch_figures.read(self.fabric, self._world.emulation.switches_address)
         return switch_figures.drops(self.fabric, self._controller.counters(), figures)
 

@@ -18,7 +18,7 @@ import pytest
 from controller.client import ControllerClient
 from controller.command import arguments
 from controller.errors import ControllerError
-from controller.values import FleetStatus
+from controller.values import FleetStatus, SwitchCounters
 from experiments.cli.main import run
 from experiments.emulation import EmulatedWorld, running
 from experiments.workloads.verified_write import Transfer, WriteReport
@@ -140,6 +140,12 @@ class Watch:
         self._process.communicate(timeout=20)
 
 
+def counted(switches: list[SwitchCounters], *names: str) -> set[tuple[str, str]]:
+    """Links at which counters of these names have counted, with the name."""
+    ports = [port for switch in switches for port in switch.ports]
+    return {(port.link, n.name) for port in ports for n in port.counts if n.name in names and n.packets}
+
+
 def test_faults_bite_and_are_counted_by_the_switches_that_make_them() -> None:
     with fabric("bite") as world, transfer(world) as pair:
         assert pair.write(PIECE).wrong_bytes == 0
@@ -160,10 +166,12 @@ def test_faults_bite_and_are_counted_by_the_switches_that_make_them() -> None:
             assert {name for name, found in drops_by.items() if "arrival loss" in found} >= {"t1-0@p0"}
             assert not any("arrival loss" in found for name, found in drops_by.items() if name.endswith("@p1"))
             (t0,) = client.counters("t0-1@p1")
-            damaged = {
-                (port.link, count.name): count.packets for port in t0.ports for count in port.counts if count.packets
+            assert counted([t0], "arrival_damaged", "departure_damaged") == {("h2@p1", "departure_damaged")}
+            assert counted(client.counters(), "arrival loss", "departure loss") == {("t0-0:t1-0@p0", "arrival loss")}
+            assert {link.partition("@")[0] for link, _ in counted(client.counters(), "blackhole")} <= {
+                "t0-0:t1-1",
+                "t0-1:t1-1",
             }
-            assert damaged.keys() == {("h2@p1", "departure_damaged")}
             client.clear_all()
             assert pair.write(PIECE).wrong_bytes == 0
 

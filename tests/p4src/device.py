@@ -85,6 +85,11 @@ class Device:
         cells = self.switch.counter_read_all("drop_reasons")
         return {reason: cell.packets for reason, cell in enumerate(cells) if cell.packets}
 
+    def port_drops(self) -> dict[tuple[int, int], int]:
+        """Packets dropped, by port and reason, without those that are zero."""
+        cells = self.switch.counter_read_all("port_drops")
+        return {(index >> 4, index & 15): cell.packets for index, cell in enumerate(cells) if cell.packets}
+
     def counter(self, name: str, index: int) -> CounterValue:
         """A cell of an indirect counter, by the last part of its name."""
         full = next(found for found in self.pipeline.counters if _last(found) == name)

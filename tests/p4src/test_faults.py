@@ -44,6 +44,23 @@ def test_loss_on_departure_hits_one_port_only(device: Device) -> None:
     assert device.drops() == {DEPARTURE_LOSS: 50}
 
 
+@pytest.mark.parametrize(
+    ("fault", "cell"),
+    [
+        (arrival(1, lose=ALWAYS), (1, ARRIVAL_LOSS)),
+        (arrival(None, blackhole=True), (1, BLACKHOLE)),
+        (path_loss(PACKET.outer.dst, ALWAYS), (1, PATH_LOSS)),
+        (departure(2, lose=ALWAYS), (2, DEPARTURE_LOSS)),
+    ],
+)
+def test_what_a_fault_drops_is_counted_at_the_port_of_its_link(
+    device: Device, fault: object, cell: tuple[int, int]
+) -> None:
+    device.write(fault)  # type: ignore[arg-type]
+    assert survivors(device, 5) == 0
+    assert device.port_drops() == {cell: 5}
+
+
 @pytest.mark.parametrize("fault", [arrival(1, lose=HALF), departure(2, lose=HALF), path_loss(PACKET.outer.dst, HALF)])
 def test_random_loss_is_as_frequent_as_it_should_be(device: Device, fault: object) -> None:
     device.write(fault)  # type: ignore[arg-type]

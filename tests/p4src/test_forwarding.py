@@ -67,6 +67,7 @@ def test_what_cannot_be_forwarded_is_counted_by_reason(device: Device, packet: P
     assert out.keys() <= {CPU_PORT}
     assert device.drops() == {reason: 1}
     assert device.counter("drop_reasons", reason).bytes == len(packet.pack())
+    assert device.port_drops() == {(1, reason): 1}
 
 
 def test_frames_cut_anywhere_are_dropped_and_counted(device: Device) -> None:

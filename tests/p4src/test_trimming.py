@@ -126,6 +126,7 @@ def test_what_may_not_be_trimmed_waits_up_to_the_limit_and_is_dropped_beyond(tri
     assert trimming.queued(2) == 6 * LENGTH
     assert trimming.take(2) == [packet.forwarded(usids(0x4001), DMAC[2]).pack()] * 6
     assert trimming.drops() == {QUEUE_FULL: 3}
+    assert trimming.port_drops() == {(2, QUEUE_FULL): 3}
     assert trimming.queued(2) == 0
 
 

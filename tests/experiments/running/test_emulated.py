@@ -123,11 +123,11 @@ def test_with_flow_control_no_ack_timeout_runs_out_while_packets_wait_behind_pau
     assert waits_ns > 4 * 4 * held * 8 * 10**9 / 50_000_000  # four ports' worth before a packet, four times
 
 
-def counters(switch, drops=(), **by_port):
-    ports = tuple(
-        PortCounters(port, "", (Count("trimmed_packets", count, 0),)) for port, count in by_port.get("trims", ())
-    )
-    return SwitchCounters(switch, tuple(Count(reason, count, 0) for reason, count in drops), ports)
+def counters(switch, drops=(), ports=()):
+    def counts(pairs):
+        return tuple(Count(name, count, 0) for name, count in pairs)
+
+    return SwitchCounters(switch, counts(drops), tuple(PortCounters(port, "", counts(pairs)) for port, pairs in ports))
 
 
 def test_what_switches_trimmed_and_dropped_is_told_by_line():
@@ -135,15 +135,26 @@ def test_what_switches_trimmed_and_dropped_is_told_by_line():
     port = {link.name: link.upper.port for link in fabric.links_of("h1")}["h1@p0"]
     up = next(link for link in fabric.links if link.name == "t0-0:t1-1@p0").lower.port
     found = [
-        counters("t0-0@p0", [("path loss", 7), ("queue full", 2)], trims=[(port, 5), (up, 3)]),
-        counters("t0-1@p0"),
+        counters(
+            "t0-0@p0",
+            [("path loss", 7), ("queue full", 2), ("arrival loss", 8), ("departure loss", 9), ("malformed", 1)],
+            [
+                (port, [("trimmed_packets", 5), ("arrival loss", 8), ("departure loss", 9), ("departure_damaged", 3)]),
+                (up, [("trimmed_packets", 3), ("path loss", 7), ("queue full", 2)]),
+            ],
+        ),
+        counters("t1-1@p0", [], [(1, [("arrival_damaged", 2)])]),
     ]
     assert switch_figures.trimmed(fabric, found) == {"h1@p0<": 5, "t0-0:t1-1@p0>": 3}
+    assert switch_figures.lost(fabric, found) == {"h1@p0>": 8, "h1@p0<": 9}
     device = fabric.switch("t0-0@p0").device_id
     said = pb.Port(port=port, drops={"queue_full": 4, "no_headroom": 6, "port_down": 0}, driver={"rx_dropped": 1})
     assert switch_figures.drops(fabric, found, [pb.Switch(device_id=device, ports=[said])]) == {
-        "path loss at t0-0@p0": 7,
-        "queue full (by the program) at t0-0@p0": 2,
+        "path loss, t0-0:t1-1@p0 down": 7,
+        "queue full (by the program), t0-0:t1-1@p0 up": 2,
+        "malformed at t0-0@p0": 1,
+        "damaged by a fault, h1@p0 down": 3,
+        "damaged by a fault, t0-0:t1-1@p0 up": 2,
         "queue full, h1@p0 down": 4,
         "no headroom left, h1@p0 up": 6,
         "kernel's receive buffer full, h1@p0 up": 1,
