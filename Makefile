@@ -33,9 +33,9 @@ unit: ## Run the tests that need no root
 	@scripts/install dev
 	@$(PY) -m pytest -m "not root" --numprocesses auto $(ARGS)
 
-soak: ## Run random fabrics, workloads and faults in the simulated world (ARGS="--seconds 3600 --jobs 2")
-	@scripts/install runtime
-	@$(PY) -m simulation.swarm $(ARGS)
+soak: ## Random fabrics and faults in the simulated world, then property tests, 20,000 examples each (ARGS="--seconds 3600 --jobs 2")
+	@scripts/install dev
+	@$(PY) -m scripts.soak $(ARGS)
 
 soak-kill: ## * Kill -9 processes of a fabric at random times during five minutes of verified traffic (ARGS="--seed 7")
 	@scripts/install runtime

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 
 _PHASES = [phase for phase in Phase if phase is not Phase.explain]
 _HANGS_S = 3600  # thousands of examples take minutes on a busy machine, and the timeout is there for what never ends
+_SOAK_HANGS_S = 6 * 3600
 _SEED = random.SystemRandom().getrandbits(64)
 
 _COMMON = settings(deadline=None, print_blob=True, phases=_PHASES, suppress_health_check=[HealthCheck.too_slow])
@@ -27,9 +28,10 @@ def _chosen_here(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    hangs = _SOAK_HANGS_S if config.getoption("--hypothesis-profile") == "soak" else _HANGS_S
     for item in items:
         if item.get_closest_marker("hypothesis"):
-            item.add_marker(pytest.mark.timeout(_HANGS_S))
+            item.add_marker(pytest.mark.timeout(hangs))
             if _chosen_here(config):
                 seed(_SEED)(item.obj)  # type: ignore[attr-defined]
 

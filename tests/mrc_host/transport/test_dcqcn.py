@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.errors import InvalidArgumentError
@@ -222,7 +222,6 @@ _action = st.one_of(
 )
 
 
-@settings(max_examples=1000, deadline=None)
 @given(
     st.integers(1_000_000, 10**12),
     st.integers(1, 1 << 25),

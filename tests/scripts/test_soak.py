@@ -1,0 +1,74 @@
+"""The soak runs the swarm and the property tests, tells of both, and fails when either does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner, Result
+
+from scripts import soak
+
+GOOD, BAD = [sys.executable, "-c", "pass"], [sys.executable, "-c", "raise SystemExit(3)"]
+
+
+def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[Result, dict[str, list[str]]]:
+    """What a command line comes to, and which commands it would run."""
+    ran: dict[str, list[str]] = {}
+
+    def note(commands: dict[str, list[str]]) -> int:
+        ran.update(commands)
+        return 0
+
+    monkeypatch.setattr(soak, "soak", note)
+    return CliRunner().invoke(soak.main, arguments), ran
+
+
+def test_both_parts_run_whatever_becomes_of_the_first(capfd: pytest.CaptureFixture[str]) -> None:
+    assert soak.soak({"swarm": BAD, "properties": GOOD}) == 1
+    summary = capfd.readouterr().out.partition("== soak")[2]
+    assert "swarm       FAILED with status 3" in summary
+    assert "properties  passed" in summary
+    assert soak.soak({"swarm": GOOD, "properties": BAD}) == 1
+    assert soak.soak({"swarm": GOOD, "properties": GOOD}) == 0
+
+
+def test_the_status_tells_a_wrong_command_line_and_an_interrupt(capfd: pytest.CaptureFixture[str]) -> None:
+    for status in (2, 130):
+        end = [sys.executable, "-c", f"raise SystemExit({status})"]
+        assert soak.soak({"swarm": end, "properties": GOOD}) == status
+        assert "properties  " not in capfd.readouterr().out.partition("== soak")[2]
+
+
+def test_options_go_to_the_swarm_and_jobs_to_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, ran = invoke(monkeypatch, "--seconds", "3600", "--jobs", "2", "--no-shrink")
+    assert result.exit_code == 0, result.output
+    assert ran["swarm"][1:] == ["-m", "simulation.swarm", "--jobs", "2", "--seconds", "3600", "--no-shrink"]
+    assert ran["properties"][-2:] == ["--numprocesses", "2"]
+    _, ran = invoke(monkeypatch)
+    assert list(ran) == ["swarm", "properties"]
+    assert "--numprocesses" not in ran["properties"]
+
+
+def test_one_part_or_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(invoke(monkeypatch, "--only", "properties")[1]) == ["properties"]
+    _, ran = invoke(monkeypatch, "--seed", "17", "--faults", "1")
+    assert list(ran) == ["swarm"]
+    assert ran["swarm"][-4:] == ["--seed", "17", "--faults", "1"]
+    assert invoke(monkeypatch, "--seed", "17", "--only", "properties")[0].exit_code == 2
+
+
+def test_the_swarm_understands_what_it_is_given() -> None:
+    assert soak.soak({"swarm": soak.swarm(["--runs", "2", "--no-shrink"], 1)}) == 0
+    assert soak.soak({"swarm": soak.swarm(["--walks", "2"], 1)}) == 2
+
+
+def test_every_property_test_of_the_transport_is_chosen() -> None:
+    command = [*soak.properties(1), "--collect-only"]
+    listed = subprocess.run(command, cwd=soak.ROOT, capture_output=True, text=True, check=True).stdout
+    files = {path for path in (soak.ROOT / "tests/mrc_host").rglob("test_*.py") if "@given(" in path.read_text()}
+    names = {str(path.relative_to(soak.ROOT)) for path in files}
+    assert len(names) > 10
+    assert names == {line.partition("::")[0] for line in listed.splitlines() if "::" in line}
+    assert "--hypothesis-profile=soak" in listed
