@@ -8,10 +8,11 @@ are kept equal: none may be more than ``plane_burst`` packets ahead; retransmiss
 **Hearing.** What the peer's answers change is in ``hearing``.
 
 **Silence.** After a while without a word (``silence``) a reliability probe goes out on each plane that has packets on
-the way. The ACK timeout marks what is older than it as lost. A timeout does not tell a dead path from a dead peer or a
-lost answer, so the path is blamed only when the peer's answers tell (``suspects``), and never for what was sent before
-the peer was first heard. But when all active paths of a plane have been silent, packets that were lost twice go on
-backups, which take the place of active ones. After ``retry_count`` timeouts the queue pair fails.
+the way, unless more data stands in a port's line: that brings an acknowledgement too, and the last packet that can go
+for now asks for one. The ACK timeout marks what is older than it as lost. A timeout does not tell a dead path from a
+dead peer or a lost answer, so the path is blamed only when the peer's answers tell (``suspects``), and never for what
+was sent before the peer was first heard. But when all active paths of a plane have been silent, packets that were lost
+twice go on backups, which take the place of active ones. After ``retry_count`` timeouts the queue pair fails.
 
 PSNs and message numbers are plain growing integers here (see ``wire.psn``).
 """
@@ -283,7 +284,7 @@ class Requester(Hearing):
         record.lane = lane
         record.index = index
         record.serial = serial
-        record.sent = now
+        record.sent = self.silence.last_sent = now
         record.attempts += 1
         record.stamp = stamp = now // 1000 & 0xFFFF
         self.lanes[lane].queue.append((record, serial))
@@ -384,13 +385,21 @@ class Requester(Hearing):
         if now >= since + retry:
             self._time_out(now, retry, mask)
             return now + min(silence.retry_time(), silence.quiet_time())
-        quiet = max(silence.last_heard, oldest, silence.asked) + silence.quiet_time()
+        quiet = max(silence.last_heard, oldest, silence.asked, silence.last_sent) + silence.quiet_time()
         if now >= quiet:
-            if not self._lost or (shared is not None and self._qp in shared.waiting):
+            if not self._in_line() and (not self._lost or (shared is not None and self._qp in shared.waiting)):
                 self._ask(mask, now)
                 silence.ask_less()
             quiet = now + silence.quiet_time()
         return min(since + retry, quiet)
+
+    def _in_line(self) -> bool:
+        """Whether data waits only for a port's turn: what it brings about answers a probe's question, or asks it.
+
+        Many queue pairs may take longer for a turn each than two round trips, and longer for as many packets as the
+        responder lets arrive before it answers.
+        """
+        return not self.silence.retries and self._qp.data_mask & self.ports() != 0
 
     def _ask(self, mask: int, now: int) -> None:
         """Send reliability probes on the planes in `mask`, or on any when nothing is on the way but a transport ACK."""

@@ -1,9 +1,9 @@
 """How long a requester waits for a word of its peer: first for any, then for an acknowledgement, and when it gives up.
 
-After about two round-trip times without a word it should ask (``quiet_time``), each time with twice the patience. The
-ACK timeout (1.024 us * 2**timeout, docs/protocol.md §2) is repeated, then doubled (``retry_time``); it is never
-shorter than measured round-trip times call for. Packets sent at different times time out at different times: that is
-one retry as long as less than a whole interval has passed (``may_go_on``).
+About two round-trip times after the last word, and after its own last packet, it should ask (``quiet_time``), each time
+with twice the patience. The ACK timeout (1.024 us * 2**timeout, docs/protocol.md §2) is repeated, then doubled
+(``retry_time``); it is never shorter than measured round-trip times call for. Packets sent at different times time out
+at different times: that is one retry as long as less than a whole interval has passed (``may_go_on``).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Silence:
         "_timeout",
         "asked",
         "last_heard",
+        "last_sent",
         "last_timeout",
         "retries",
         "tail_min",
@@ -45,6 +46,7 @@ class Silence:
         self.retries = 0  # intervals without progress
         self._counted_at = 0  # when the last of them was counted
         self.last_heard = 0
+        self.last_sent = 0  # data
         self.last_timeout = 0
         self.asked = 0  # when the peer was last asked
         self._backoff = 0  # doublings of the quiet time

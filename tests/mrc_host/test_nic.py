@@ -358,6 +358,58 @@ def test_queue_pairs_that_wait_long_for_their_turn_do_not_probe_meanwhile() -> N
     assert probes < 100, probes
 
 
+def test_queue_pairs_with_packets_on_the_way_do_not_probe_while_more_wait_for_their_turn() -> None:
+    """A SACK comes after eight packets, for which each of them needs eight turns: sixteen times its patience."""
+    world = World(planes=2, uplinks=4, frame_time=10 * US)
+    a, b = connect(world, size=131072)
+    ends = [a]
+    for _ in range(49):  # a turn each takes 250 us
+        near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
+        far = b.nic.create_qp(0, QpType.MRC, b.cq, b.cq, QpAttributes())
+        a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
+        b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+        ends.append(End(world, 0, near, a.cq, a.buffer, a.region))
+    for end in ends:
+        end.write(b, 131072)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 50)
+    assert all(c.status is CompletionStatus.SUCCESS for c in a.done)
+    counters = [a.nic.qp_counters(end.qpn) for end in ends]
+    assert sum(c.data_sent for c in counters) == 50 * 32
+    assert sum(c.probes_sent for c in counters) < 50
+    assert sum(c.acks_received for c in counters) <= 50 * (32 // 8 + 2)
+
+
+def test_a_last_packet_that_is_lost_is_asked_for_while_others_send() -> None:
+    """Who has nothing more to send does not wait for those who have."""
+    world = World(planes=2, uplinks=4, frame_time=10 * US)
+    a, b = connect(world, size=131072)
+    a.write(b, 131072)
+    world.run(1 * MS)
+    near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
+    far = b.nic.create_qp(0, QpType.MRC, b.cq, b.cq, QpAttributes())
+    a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
+    b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+    other = End(world, 0, near, a.cq, a.buffer, a.region)
+    for _ in range(8):
+        other.write(b, 131072)
+    lost = []
+    remote = b.qpn.to_bytes(3, "big")
+
+    def lose_last(_nic: int, _port: int, _to: int, frame: bytes, _now: int) -> bytes | None:
+        if frame[107:110] == remote and a.nic.qp_counters(a.qpn).data_sent == 2 * 32 and not lost:
+            lost.append(world.now)
+            return None
+        return frame
+
+    world.tap = lose_last
+    a.write(b, 131072)
+    assert world.run(100 * MS, until=lambda: bool(lost) and a.nic.qp_counters(a.qpn).probes_sent > 0)
+    assert a.nic.qp_counters(near).data_sent < 8 * 32, "the other one still sends"
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 10)
+    assert a.nic.qp_counters(a.qpn).timeouts == 0
+    assert all(c.status is CompletionStatus.SUCCESS for c in a.done)
+
+
 def test_events_are_bounded_and_losses_counted() -> None:
     one = nic()
     for i in range(10_000):
