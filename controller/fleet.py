@@ -134,29 +134,41 @@ class ManagedSwitch:
             self._lost = False
             self._events.publish(EventKind.SWITCH_RETURNED, self.wanted.switch)
 
-    async def set_faults(self, entries: Iterable[TableEntry]) -> None:
+    async def set_faults(self, entries: Iterable[TableEntry], *, later: bool = False) -> bool:
         """Hold these entries of faults and no others; ControllerError if that cannot be done now.
 
-        What only takes faults away is put off until the switch is reachable again.
+        What only takes faults away is put off until the switch is reachable again. With `later` everything is; False
+        tells that it was.
         """
         async with self._lock:
             before = self.wanted
             after = dataclasses.replace(self._static, entries=(*self._static.entries, *entries))
             difference = reconcile.compare(after, before)
             if not difference:
-                return
+                return True
             name, client = self.wanted.switch, self._client
-            if client is None and (difference.missing or difference.wrong):
+            adds = bool(difference.missing or difference.wrong)
+            if client is None and adds and not later:
                 raise ControllerError(f"Switch {name} is not reachable, so it can make no fault.")
             self.wanted = after
             try:
                 if client is not None:
                     await self._repair(client, difference)
             except (finsy.P4ClientError, ValueError) as error:
-                self.wanted = before
-                raise ControllerError(f"Switch {name} refused a fault: {_reason(error)}") from None
+                if not (later and _is_away(error)):
+                    self.wanted = before
+                    raise ControllerError(f"Switch {name} refused a fault: {_reason(error)}") from None
+                self._set(SwitchState.CONNECTING, problems=(f"{name}: connection lost",))
+                client = None
             count = reconcile.count(after)
             self.status = dataclasses.replace(self.status, entries=count, present=count if client is not None else 0)
+            return client is not None or not adds
+
+    async def verified(self) -> None:
+        """Wait until the switch holds what it should."""
+        while self.status.state is not SwitchState.VERIFIED:
+            self.changed.clear()
+            await self.changed.wait()
 
     def expect_faults(self, entries: Iterable[TableEntry]) -> None:
         """Hold these entries of faults from the first session on."""
@@ -257,13 +269,23 @@ class Fleet:
         for name, found in entries.items():
             self.switches[name].expect_faults(found)
 
-    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
-        """Have each switch hold the entries of faults given for it, concurrently; ControllerError if one cannot."""
-        wanted = [switch.set_faults(tuple(entries.get(name, ()))) for name, switch in self.switches.items()]
+    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]], *, later: bool = False) -> tuple[str, ...]:
+        """Have each switch hold the entries of faults given for it, concurrently; ControllerError if one cannot.
+
+        With `later` those that are not reachable do it when they are; returns their names.
+        """
+        wanted = [
+            switch.set_faults(tuple(entries.get(name, ())), later=later) for name, switch in self.switches.items()
+        ]
         outcomes = await asyncio.gather(*wanted, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+        return tuple(name for name, done in zip(self.switches, outcomes, strict=True) if not done)
+
+    async def verified(self, names: Iterable[str]) -> None:
+        """Wait until switches hold what they should."""
+        await asyncio.gather(*(self.switches[name].verified() for name in names))
 
     @property
     def status(self) -> FleetStatus:
@@ -314,6 +336,10 @@ async def _listens(address: str) -> bool:
         return False
     writer.close()
     return True
+
+
+def _is_away(error: Exception) -> bool:
+    return isinstance(error, finsy.P4ClientError) and error.code is finsy.GRPCStatusCode.UNAVAILABLE
 
 
 def _reason(error: object) -> str:

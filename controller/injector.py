@@ -4,7 +4,8 @@ The book says what is wanted, and :meth:`FaultInjector._apply` changes what diff
 are taken down and up, switches get the entries of the P4 program's faults, ports their shape. So overlapping faults
 need no care of their own, and what failed halfway is put right by applying the book without it. One change at a time.
 
-A fault that begins later, ends by itself or flaps has a task that waits for its times.
+A fault that begins later, ends by itself or flaps has a task that waits for its times. One whose time comes while a
+switch is away (the controller has only just been started, say) is made there when the switch is back, and says so.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ MOST_SWINGS = 2000  # links, or groups of them, that flap each in its own time
 class Switches(Protocol):
     """Who has switches hold the entries of faults (:class:`controller.fleet.Fleet`)."""
 
-    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
-        """Each switch holds these and no others."""
+    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]], *, later: bool = False) -> tuple[str, ...]:
+        """Each switch holds these and no others; with `later`, those that are returned when they are back."""
+
+    async def verified(self, names: Iterable[str]) -> None:
+        """Wait until switches hold what they should."""
 
 
 class Cables(Protocol):
@@ -73,6 +77,7 @@ class FaultInjector:
         self._lock = asyncio.Lock()
         self._applied = Wanted()
         self._lives: dict[str, asyncio.Task[None]] = {}
+        self._away: dict[str, tuple[str, ...]] = {}  # switches that have yet to make a fault that has just begun
 
     async def add(
         self, fault: Fault, *, owner: str = "", start_at_ns: int | None = None, duration_ns: int | None = None
@@ -188,14 +193,17 @@ class FaultInjector:
 
     # ---- what happens ---------------------------------------------------------------------------------------------
 
-    async def _begin(self, fault_id: str) -> FaultRecord:
-        """Make a fault that is in the book; it is struck out again if that fails."""
+    async def _begin(self, fault_id: str, *, later: bool = False) -> FaultRecord:
+        """Make a fault that is in the book; it is struck out again if that fails.
+
+        With `later`, switches that are away make it when they are back; until then the record says so.
+        """
         async with self._lock:
             record = self.book.get(fault_id)
             began = self._clock()
             record = self.book.change(fault_id, state=FaultState.ACTIVE, began_at_ns=began)
             try:
-                await self._apply(self.book.wanted())
+                away = await self._apply(self.book.wanted(), later=later)
             except ControllerError as error:
                 record = self.book.change(fault_id, problem=str(error))
                 self.book.remove([record])
@@ -204,7 +212,14 @@ class FaultInjector:
                 self._tell(EventKind.FAULT_CLEARED, record)
                 self._changed()
                 raise
-            record = self.book.change(fault_id, applied_at_ns=self._clock())
+            if away:
+                self._away[fault_id] = away
+                problem = (
+                    f"Not made yet at {', '.join(away)}, which cannot be reached: it is made there when that changes."
+                )
+                record = self.book.change(fault_id, problem=problem)
+            else:
+                record = self.book.change(fault_id, applied_at_ns=self._clock())
             self._tell(EventKind.FAULT_ACTIVE, record)
             self._changed()
             return record
@@ -215,26 +230,37 @@ class FaultInjector:
         if record.state is FaultState.PENDING:
             await self._until(record.starts_at_ns)
             try:
-                record = await self._begin(fault_id)
+                record = await self._begin(fault_id, later=True)
             except ControllerError:  # its event says why
                 self._lives.pop(fault_id, None)
                 return
+        made = asyncio.create_task(self._made_later(fault_id, self._away.pop(fault_id, ())))
         swings = self._swings(record)
-        if record.ends_at_ns is None and not swings:
-            self._lives.pop(fault_id, None)
-            return
         try:
             if record.ends_at_ns is not None:
                 await self._until(record.ends_at_ns)
-            else:
+            elif swings:
                 await asyncio.gather(*swings)
+            else:
+                await made
+                self._lives.pop(fault_id, None)
+                return
         finally:
-            for swing in swings:
-                swing.cancel()
+            for task in (made, *swings):
+                task.cancel()
         try:
             await self._clear([record])
         except ControllerError as error:
             self.book.change(fault_id, problem=f"It is over, but could not be taken back: {error}")
+
+    async def _made_later(self, fault_id: str, away: tuple[str, ...]) -> None:
+        """Wait for switches that were away when a fault's time came."""
+        if not away:
+            return
+        await self._switches.verified(away)
+        record = self.book.change(fault_id, problem="", applied_at_ns=self._clock())
+        self._tell(EventKind.FAULT_ACTIVE, record)
+        self._changed()
 
     def _swings(self, record: FaultRecord) -> list[asyncio.Task[None]]:
         """A task for each set of links that go down and up together."""
@@ -266,9 +292,15 @@ class FaultInjector:
         while (left := when - self._clock()) > 0:
             await asyncio.sleep(min(left / 1e9, 3600))
 
-    async def _apply(self, wanted: Wanted, forced_up: frozenset[str] = frozenset()) -> None:
-        """Change what differs from what was applied before, and take some links up whatever was."""
+    async def _apply(
+        self, wanted: Wanted, forced_up: frozenset[str] = frozenset(), *, later: bool = False
+    ) -> tuple[str, ...]:
+        """Change what differs from what was applied before, and take some links up whatever was.
+
+        Returns the switches that will do it `later`, since they are away.
+        """
         before = self._applied
+        away: tuple[str, ...] = ()
         down, up = wanted.down - before.down, (before.down - wanted.down) | (forced_up - wanted.down)
         if down:
             self._applied = Wanted(before.down | down, before.entries, before.shapes)
@@ -276,7 +308,8 @@ class FaultInjector:
         if wanted.entries != before.entries:
             # Unknown until done: if some switch refuses, others may have them.
             self._applied = Wanted(self._applied.down, None, before.shapes)
-            await self._switches.set_faults(fault_entries(self._fabric, wanted.entries or ()))
+            entries = fault_entries(self._fabric, wanted.entries or ())
+            away = await self._switches.set_faults(entries, later=later)
         if wanted.shapes != before.shapes:
             ends = dict.fromkeys((*before.shapes, *wanted.shapes))
             changes = {end: wanted.shapes.get(end) for end in ends if before.shapes.get(end) != wanted.shapes.get(end)}
@@ -285,6 +318,7 @@ class FaultInjector:
         if up:
             await self._cables.set_up(self._ordered(up), up=True)
         self._applied = wanted
+        return away
 
     def _ordered(self, names: Iterable[str]) -> list[Link]:
         wanted = set(names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +10,30 @@ from mrc_host.agent.codec import from_json, to_json
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError
 from mrc_host.probing import ProbePlan, ProbeReport
+from mrc_host.verbs.errors import AgentLostError
+
+Path = tuple[bytes, int]
+"""Address of a peer, and an entropy value."""
 
 
 class ProbingAgent:
-    """The agent at the UNIX socket `path`. It probes while we are connected, and is connected to again if lost."""
+    """The agent at the UNIX socket `path`, connected to again if lost.
+
+    It probes while we are connected, and what we deny is leased: both end with the connection, however it ends.
+    """
 
     def __init__(self, path: str, plan: ProbePlan) -> None:
         self._path = path
         self._plan = plan
         self._connection: AgentConnection | None = None
+        self._denied: frozenset[Path] = frozenset()
+        self._lock = threading.Lock()
+        self._left = False
+
+    @property
+    def denied(self) -> int:
+        """How many paths we have denied on this connection."""
+        return len(self._denied)
 
     def report(self) -> ProbeReport:
         """What was sent and has arrived since the last time; MrcError when the agent does not answer.
@@ -31,28 +46,40 @@ class ProbingAgent:
             self._request("start_probing", plan=to_json(self._plan))
         return replace(report, probing=report.probing and not fresh)
 
-    def denied(self) -> set[tuple[bytes, int]]:
-        """The NIC's denylist: addresses of peers, and entropy values."""
-        found = self._request("denied_paths")
-        return {(from_json(bytes, path["peer"]), int(path["ev"])) for path in found}
-
-    def set_denied(self, paths: Iterable[tuple[bytes, int]], denied: bool) -> None:
-        """Forbid paths, or allow them again."""
-        for peer, ev in paths:
-            self._request("deny_path", peer=to_json(peer), ev=ev, denied=denied)
+    def deny(self, wanted: frozenset[Path]) -> None:
+        """Deny these paths and no others, as far as it is for us to say; MrcError when the agent does not answer."""
+        for paths, denied in ((wanted - self._denied, True), (self._denied - wanted, False)):
+            for peer, ev in sorted(paths):
+                self._request("deny_path", peer=to_json(peer), ev=ev, denied=denied, leased=True)
+                self._denied ^= {(peer, ev)}
 
     def close(self) -> None:
-        """Leave; the agent stops probing."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Leave for good; the agent stops probing and allows what we denied. Another thread's request fails then."""
+        with self._lock:
+            self._left = True
+        self._drop()
 
     def _request(self, op: str, **arguments: Any) -> Any:
         try:
-            if self._connection is None:
-                self._connection = AgentConnection(self._path, client="path map")
-                self._connection.request("start_probing", plan=to_json(self._plan))
-            return self._connection.request(op, **arguments)
+            return (self._connection or self._connect()).request(op, **arguments)
         except MrcError:
-            self.close()
+            self._drop()
             raise
+
+    def _connect(self) -> AgentConnection:
+        connection = AgentConnection(self._path, client="path map")
+        with self._lock:
+            if not self._left:
+                self._connection = connection
+        if self._left:
+            connection.close()
+            raise AgentLostError("The path map has left.")
+        connection.request("start_probing", plan=to_json(self._plan))
+        return connection
+
+    def _drop(self) -> None:
+        with self._lock:
+            connection, self._connection = self._connection, None
+            self._denied = frozenset()
+        if connection is not None:
+            connection.close()

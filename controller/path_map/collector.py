@@ -1,8 +1,8 @@
 """Keeps the map of a running fabric: asks all agents again and again, thinks, and feeds the denylists if told to.
 
 Agents are asked in threads, because their connections block; everything else happens in the caller's asyncio loop. An
-agent that is slow or gone delays nobody else. On stopping, probes end and the entropy values that were forbidden here
-are allowed again. Those that somebody else had forbidden are left alone.
+agent that is slow or gone delays nobody else. Probes and denials are leased from the agents: on stopping, and when this
+process is killed, probes end and what was denied here is allowed again. An agent that comes back is told both anew.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from controller.errors import ControllerError
 from controller.path_map.agents import ProbingAgent
-from controller.path_map.denylist import DeniedEv, paths_to_deny
 from controller.path_map.mapper import SECOND, PathMap
+from controller.path_map.to_deny import DeniedEv, paths_to_deny
 from controller.path_map.values import LinkHealth, MapState
 from mrc_host.errors import MrcError
 from topologies import addressing
@@ -79,8 +79,6 @@ class _Session:
         self._agents = {host: ProbingAgent(sockets.format(name=host), plan.of(host, first)) for host in plan.routes}
         self._addresses = {nic.name: addressing.nic_address(fabric, nic).packed for nic in fabric.nics}
         self._pool = ThreadPoolExecutor(min(_MOST_THREADS, len(self._agents)), thread_name_prefix="path-map")
-        self._denied: dict[str, set[DeniedEv]] = {host: set() for host in self._agents}  # by us
-        self._foreign: dict[str, set[tuple[bytes, int]]] = {}  # forbidden by others before us
         self._wanted: frozenset[DeniedEv] = frozenset()
         self._tasks = [asyncio.create_task(self._follow(host)) for host in self._agents]
         self._tasks.append(asyncio.create_task(self._think()))
@@ -90,10 +88,7 @@ class _Session:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._wanted = frozenset()
-        for host, agent in self._agents.items():
-            with contextlib.suppress(MrcError):
-                await self._feed(host)
+        for agent in self._agents.values():
             await self._blocking(agent.close)
         self._pool.shutdown(wait=False)
 
@@ -111,7 +106,7 @@ class _Session:
             links=tuple(LinkHealth(name, count.sent, count.lost) for name, count in counts.items()),
             silent=self._map.silent_hosts(now) if now - self._began > self._map.settings.silent else (),
             feeding=self.feeding,
-            denied=sum(map(len, self._denied.values())),
+            denied=sum(agent.denied for agent in self._agents.values()),
         )
 
     async def _follow(self, host: str) -> None:
@@ -122,8 +117,7 @@ class _Session:
                 asked = time.monotonic_ns()
                 report = await self._blocking(agent.report)
                 self._map.absorb(host, report, time.monotonic_ns(), asked)
-                if self.feeding or self._denied[host]:
-                    await self._feed(host)
+                await self._feed(host)
             await asyncio.sleep(POLL_S)
 
     async def _think(self) -> None:
@@ -134,22 +128,9 @@ class _Session:
 
     async def _feed(self, host: str) -> None:
         """Bring a host's denylist up to what is wanted."""
-        agent, ours = self._agents[host], self._denied[host]
-        wanted = {path for path in self._wanted if path[0] == host}
-        if wanted == ours:
-            return
-        if host not in self._foreign:
-            self._foreign[host] = await self._blocking(agent.denied)
-        foreign = self._foreign[host]
-        for paths, denied in ((wanted - ours, True), (ours - wanted, False)):
-            evs = {path: (self._addresses[path[1]], path[2]) for path in paths}
-            chosen = [ev for ev in evs.values() if ev not in foreign]
-            if chosen:
-                await self._blocking(functools.partial(agent.set_denied, chosen, denied))
-            if denied:
-                ours |= paths
-            else:
-                ours -= paths
+        wanted = frozenset((self._addresses[peer], ev) for source, peer, ev in self._wanted if source == host)
+        if wanted or self._agents[host].denied:
+            await self._blocking(functools.partial(self._agents[host].deny, wanted))
 
     async def _blocking(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)

@@ -243,10 +243,18 @@ def subscribe(server: AgentServer, session: Session, arguments: Arguments, fds: 
 
 
 def deny_path(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
-    """Controller's denylist: take one path to a peer out of use for every queue pair, or allow it again."""
-    peer = from_json(bytes, arguments.get("peer"), "peer")
+    """Controller's denylist: take one path to a peer out of use for every queue pair, or allow it again.
+
+    With `leased` the path is denied while this client is connected, and `denied` False only ends its own lease.
+    """
+    path = from_json(bytes, arguments.get("peer"), "peer"), _integer(arguments, "ev", 0, (1 << 32) - 1)
     denied = from_json(bool, arguments.get("denied"), "denied")
-    server.nic.control.set_path_denied(peer, _integer(arguments, "ev", 0, (1 << 32) - 1), denied, server.clock())
+    if not from_json(bool, arguments.get("leased", False), "leased"):
+        server.denials.set(path, denied)
+    elif denied:
+        server.denials.lease(path, session)
+    else:
+        server.denials.end(path, session)
 
 
 def denied_paths(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from mrc_host.agent import protocol
 from mrc_host.agent.codec import format_bytes, to_json
+from mrc_host.agent.denials import Denials
 from mrc_host.agent.operations import execute
 from mrc_host.agent.session import Session
 from mrc_host.agent.trace_file import TraceFile
@@ -66,6 +67,7 @@ class AgentServer:
         self.ports = ports
         self.owners: dict[int, Session] = {}  # of completion queues
         self.probing_session: Session | None = None  # for whom the NIC sends path probes
+        self.denials = Denials(nic.control, clock)
         self.recent_events: deque[dict[str, Any]] = deque(maxlen=RECENT_EVENTS)
         self._sessions: dict[Session, None] = {}
         self._waiting: set[Session] = set()  # those with posts that the NIC had no room for
@@ -161,6 +163,7 @@ class AgentServer:
         if session is self.probing_session:
             self.probing_session = None
             self.nic.control.stop_probing()
+        self.denials.release(session)
         self.owners = {cq: owner for cq, owner in self.owners.items() if owner is not session}
         self._accept_more(True)
 

@@ -53,13 +53,24 @@ class Cables:
 
 
 class Switches:
-    """Stands for Fleet: the entries of faults by switch."""
+    """Stands for Fleet: the entries of faults by switch. The switch `away` is not reachable until it is `back`."""
 
     def __init__(self) -> None:
         self.entries: dict[str, tuple[TableEntry, ...]] = {}
+        self.away = ""
+        self.back = asyncio.Event()
 
-    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
-        self.entries = {name: tuple(found) for name, found in entries.items()}
+    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]], *, later: bool = False) -> tuple[str, ...]:
+        before, found = self.entries, {name: tuple(found) for name, found in entries.items()}
+        concerned = bool(set(found.get(self.away, ())) - set(before.get(self.away, ())))
+        if concerned and not later:
+            raise ControllerError(f"Switch {self.away} is not reachable, so it can make no fault.")
+        self.entries = found
+        return (self.away,) if concerned else ()
+
+    async def verified(self, names: Iterable[str]) -> None:
+        assert list(names) == [self.away]
+        await self.back.wait()
 
 
 class Engine:

@@ -223,7 +223,7 @@ def test_a_new_controller_removes_the_faults_of_the_one_before(
     assert held == [count(switch_entries(fabric, switch)) for switch in fabric.switches]
 
 
-def test_a_switch_that_is_away_can_make_no_fault_but_may_lose_one(
+def test_a_switch_that_is_away_makes_no_fault_now_but_later_and_may_lose_one(
     fabric: Fabric, stand_in: StandIn, address: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
@@ -239,15 +239,21 @@ def test_a_switch_that_is_away_can_make_no_fault_but_may_lose_one(
             with pytest.raises(ControllerError, match="is not reachable, so it can make no fault"):
                 await fleet.set_faults(fault_entries(fabric, [SwitchSilent("t[01]-0@p[01]")]))
             await fleet.set_faults({})
+            late = fault_entries(fabric, [SwitchSilent("t1-0@p0")])
+            assert await fleet.set_faults(late, later=True) == ("t1-0@p0",)
+            waiting = asyncio.create_task(fleet.verified(["t1-0@p0"]))
             server = await loop.run_in_executor(None, serve, stand_in, address)
+            await asyncio.wait_for(waiting, 20)
             await _until(lambda: fleet.status.ready)
         finally:
             await fleet.stop()
             await loop.run_in_executor(None, lambda: server.stop(0).wait())
+        for switch in fabric.switches:
+            more = len(late.get(switch.name, ()))
+            held = len(stand_in.devices[switch.device_id].entities)
+            assert held == count(switch_entries(fabric, switch)) + more, switch.name
 
     asyncio.run(scenario())
-    held = [len(device.entities) for device in stand_in.devices.values()]
-    assert held == [count(switch_entries(fabric, switch)) for switch in fabric.switches]
 
 
 async def _until(condition: Callable[[], bool]) -> None:

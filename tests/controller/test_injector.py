@@ -382,6 +382,45 @@ def test_faults_of_a_controller_before_go_on_where_they_were(world: Engine) -> N
     assert [record.id for record in world.book] == ["f5"]
 
 
+def test_a_fault_whose_time_comes_while_a_switch_is_away_is_made_when_it_is_back(world: Engine) -> None:
+    world.switches.away = "t0-0@p0"
+    late = FaultRecord("f1", Loss(H1, 0.5), (H1,), state=FaultState.PENDING, starts_at_ns=SECOND)
+    short = FaultRecord(
+        "f2", SwitchSilent("t0-0@p0"), state=FaultState.PENDING, starts_at_ns=SECOND, ends_at_ns=3 * SECOND
+    )
+    world.run(world.injector.resume([late, short]))
+    world.book.resume_after(2)
+    world.seconds(2)
+    for record in world.book:
+        assert record.state is FaultState.ACTIVE
+        assert record.problem == (
+            "Not made yet at t0-0@p0, which cannot be reached: it is made there when that changes."
+        )
+    assert [event.fault.problem != "" for event in world.told() if event.fault and event.fault.id == "f1"][-1]
+    with pytest.raises(ControllerError, match="t0-0@p0 is not reachable, so it can make no fault"):
+        make(world, Loss(H2, 0.5))
+    world.seconds(2)
+    assert [record.id for record in world.book] == ["f1"], "one whose time is over is over"
+    world.switches.back.set()
+    world.seconds(1)
+    (made,) = world.book
+    assert made.problem == ""
+    assert 4 * SECOND <= made.applied_at_ns < 4 * SECOND + MS
+    assert [event.kind for event in world.told()][-1] is EventKind.FAULT_ACTIVE
+    assert set(world.switches.entries) == {"t0-0@p0"}
+
+
+def test_a_fault_put_off_may_be_cleared_before_its_switch_is_back(world: Engine) -> None:
+    world.switches.away = "t1-0@p0"
+    record = make(world, SwitchSilent("t1-0@p0"), start_at_ns=SECOND)
+    world.seconds(2)
+    world.run(world.injector.clear([record]))
+    world.switches.back.set()
+    world.seconds(1)
+    assert states(world) == [(record.id, FaultState.CLEARED)]
+    assert world.switches.entries == {}
+
+
 def test_what_cannot_be_resumed_says_so_and_the_rest_goes_on(world: Engine) -> None:
     world.cables.broken = H2
     left = [FaultRecord("f1", LinkDown(H1), (H1,)), FaultRecord("f2", LinkDown(H2), (H2,), ends_at_ns=SECOND)]

@@ -74,10 +74,14 @@ class FakeFleet:
     async def reconcile(self) -> None:
         self.reconciled += 1
 
-    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
+    async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]], *, later: bool = False) -> tuple[str, ...]:
         before, self.faults = self.faults, {name: tuple(found) for name, found in entries.items()}
         if self.unreachable in self.faults and self.faults[self.unreachable] != before.get(self.unreachable, ()):
             raise ControllerError(f"Switch {self.unreachable} is not reachable, so it can make no fault.")
+        return ()
+
+    async def verified(self, names: Iterable[str]) -> None:
+        raise NotImplementedError
 
     @property
     def status(self) -> FleetStatus:

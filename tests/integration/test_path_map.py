@@ -102,6 +102,26 @@ def test_a_lossy_link_is_denied_to_running_traffic_and_allowed_when_it_heals(
         assert denied(world) == set()
 
 
+def test_what_the_map_of_a_killed_controller_denied_is_allowed_again(world: EmulatedWorld) -> None:
+    with verbs.open(world.emulation.socket("h1")) as near, verbs.open(world.emulation.socket("h3")) as far:
+        transfer = Transfer(near, far)
+        transfer.write(1 << 20)
+        with world.controller() as controller:
+            controller.start_map(20, feed=True)
+            controller.lose(UPLINK, 1.0)
+            wait(controller, lambda state: UPLINK in blamed(state) and state.denied > 0)
+        until = time.monotonic() + PATIENCE_S
+        while denied(world) != {1}:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        world.emulation.children["controller"].process.kill()
+        while denied(world):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        world.restart("controller")
+        assert transfer.write(1 << 20).wrong_bytes == 0
+
+
 def test_agents_stop_probing_when_the_map_is_stopped(world: EmulatedWorld, controller: PathMapClient) -> None:
     controller.start_map()
     wait(controller, probed)

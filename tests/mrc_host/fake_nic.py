@@ -13,6 +13,7 @@ from typing import Any
 
 from mrc_host.config import Destination, NicConfig, PortConfig, TransportSettings, UsidTemplate
 from mrc_host.errors import NotFoundError, ResourceExhaustedError, StateError, UnknownDestinationError
+from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.transport.algorithms import ALGORITHMS, derived
 from mrc_host.transport.profiles import check_profile
 from mrc_host.transport.trace import TraceSink
@@ -124,6 +125,7 @@ class FakeControl:
         self.windows: dict[str, CcProfile] = {}
         self.probes = 0
         self.silent = False
+        self.plan: ProbePlan | None = None
         self.rtts: dict[int, list[int | None]] = {}
 
     def create_ev_profile(self, profile: EvProfile) -> int:
@@ -153,7 +155,8 @@ class FakeControl:
         self.nic.denied.append((peer, ev, denied))
 
     def denied_paths(self) -> tuple[DeniedPath, ...]:
-        return tuple(DeniedPath(peer, ev) for peer, ev, denied in self.nic.denied if denied)
+        last = {(peer, ev): denied for peer, ev, denied in self.nic.denied}
+        return tuple(DeniedPath(peer, ev) for (peer, ev), denied in last.items() if denied)
 
     def probe(self, peer: bytes, ev: int, now: int, timeout: int) -> int:
         self.probes += 1
@@ -164,6 +167,15 @@ class FakeControl:
         port = None if rtt is None else ev >> 10
         self.nic.events.append(ProbeEvent(now, self.probes, peer, ev, ev >> 10, port, rtt, rtt is not None))
         return self.probes
+
+    def start_probing(self, plan: ProbePlan, now: int) -> None:
+        self.plan = plan
+
+    def stop_probing(self) -> None:
+        self.plan = None
+
+    def probe_report(self) -> ProbeReport:
+        return ProbeReport(self.plan is not None)
 
     def port_states(self, peer: bytes | None = None) -> tuple[PortState, ...]:
         return (PortState(0, True, peer is None, 7), PortState(1, False, peer is None))

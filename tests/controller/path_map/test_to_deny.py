@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.path_map.denylist import paths_to_deny
+from controller.path_map.to_deny import paths_to_deny
 from controller.path_map.values import Direction, Part, Verdict
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric

@@ -1,0 +1,60 @@
+"""Who denies which path: for good, or leased by clients, for as long as at least one of them is connected.
+
+A client that leases a denial (the path map's collector) may be killed at any time, and its paths are then allowed
+again. A denial for good, or allowing a path, is the last word over leases. One that was there before a lease stays when
+that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from mrc_host.agent.session import Session
+from mrc_host.errors import MrcError
+from mrc_host.verbs.local import ControlCommands
+
+Path = tuple[bytes, int]
+"""Address of a peer, and an entropy value."""
+
+
+class Denials:
+    """The denylist of a NIC, with those who lease parts of it."""
+
+    def __init__(self, control: ControlCommands, clock: Callable[[], int]) -> None:
+        self._control = control
+        self._clock = clock
+        self._leased: dict[Path, set[Session]] = {}
+
+    def set(self, path: Path, denied: bool) -> None:
+        """Deny a path for good, or allow it whoever denied it. NotFoundError when there is none."""
+        self._control.set_path_denied(*path, denied, self._clock())
+        self._leased.pop(path, None)
+
+    def lease(self, path: Path, session: Session) -> None:
+        """Deny a path while `session` lasts. NotFoundError when there is none."""
+        holders = self._leased.get(path)
+        if holders is not None:
+            holders.add(session)
+        elif not self._denied(path):
+            self._control.set_path_denied(*path, True, self._clock())
+            self._leased[path] = {session}
+
+    def end(self, path: Path, session: Session) -> None:
+        """End a lease; nothing happens where there is none."""
+        holders = self._leased.get(path, set())
+        if session not in holders:
+            return
+        holders.remove(session)
+        if not holders:
+            del self._leased[path]
+            self._control.set_path_denied(*path, False, self._clock())
+
+    def release(self, session: Session) -> None:
+        """End all leases of a client that is gone."""
+        for path in [path for path, holders in self._leased.items() if session in holders]:
+            with contextlib.suppress(MrcError):  # there is no such path any more
+                self.end(path, session)
+
+    def _denied(self, path: Path) -> bool:
+        return any((one.peer, one.ev) == path for one in self._control.denied_paths())

@@ -1,0 +1,230 @@
+"""The collector with real agents on fake NICs, its verdicts given: who probes, who is denied what, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.errors import ControllerError
+from controller.path_map import collector
+from controller.path_map.collector import Collector
+from controller.path_map.mapper import PathMap
+from controller.path_map.to_deny import paths_to_deny
+from controller.path_map.values import Direction, MapState, Part, Verdict
+from mrc_host.agent.server import AgentServer
+from mrc_host.driver.loop import Loop
+from mrc_host.probing import ProbeReport
+from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
+from topologies import addressing
+from topologies.clos import multi_plane_clos
+from topologies.errors import FabricError
+
+FABRIC = multi_plane_clos("collect", planes=2, t0=1, t1=1, hosts=2)
+BROKEN = Verdict(Part.NIC_T0, "h2@p1", 1, Direction.BOTH, 1.0, 1.0, 0)
+PATIENCE_S = 20.0
+
+
+class Hosts:
+    """An agent for each host, in one thread; their NICs may only be touched through `call`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sockets = str(folder / "{name}.sock")
+        self.loop = Loop()
+        self.call = self.loop.call
+        wire = Wire()
+        self.nics = {name: FakeNic(fake_config(number), wire) for number, name in enumerate(FABRIC.nic_names)}
+        self.servers: dict[str, AgentServer] = {}
+        for name in self.nics:
+            self._serve(name)
+        self._thread = threading.Thread(target=self.loop.run, daemon=True)
+        self._thread.start()
+
+    def _serve(self, name: str) -> None:
+        self.servers[name] = AgentServer(self.nics[name], self.loop, self.sockets.format(name=name))
+        self.servers[name].start()
+
+    def kill(self, name: str) -> None:
+        self.call(self.servers.pop(name).close, 10)
+
+    def start_again(self, name: str) -> None:
+        self.call(lambda: self._serve(name), 10)
+
+    def probing(self) -> set[str]:
+        return self.call(lambda: {name for name, nic in self.nics.items() if nic.control.plan is not None}, 10)
+
+    def denied(self) -> set[tuple[str, int]]:
+        return self.call(
+            lambda: {(name, path.ev) for name, nic in self.nics.items() for path in nic.control.denied_paths()}, 10
+        )
+
+    def stop(self) -> None:
+        for name in tuple(self.servers):
+            self.kill(name)
+        self.loop.stop()
+        self._thread.join(10)
+        self.loop.close()
+
+
+class ToldMap(PathMap):
+    """A map that says what it is told to, and remembers who has reported."""
+
+    told: tuple[Verdict, ...] = ()
+    heard: dict[str, int]
+
+    def absorb(self, host: str, report: ProbeReport, now: int, asked: int | None = None) -> None:
+        ToldMap.heard[host] = ToldMap.heard.get(host, 0) + 1
+        super().absorb(host, report, now, asked)
+
+    def update(self, now: int) -> tuple[Verdict, ...]:
+        super().update(now)
+        return ToldMap.told
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
+    monkeypatch.setattr(collector, "PathMap", ToldMap)
+    monkeypatch.setattr(collector, "POLL_S", 0.005)
+    monkeypatch.setattr(ToldMap, "told", ())
+    monkeypatch.setattr(ToldMap, "heard", {}, raising=False)
+    found = Hosts(tmp_path)
+    yield found
+    found.stop()
+
+
+def blame(*verdicts: Verdict) -> None:
+    ToldMap.told = verdicts
+
+
+def expected(*verdicts: Verdict) -> set[tuple[str, int]]:
+    return {(host, ev) for host, _, ev in paths_to_deny(FABRIC, verdicts)}
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async def wait() -> None:
+        while not await asyncio.to_thread(holds):
+            await asyncio.sleep(0.005)
+
+    await asyncio.wait_for(wait(), PATIENCE_S)
+
+
+def play(hosts: Hosts, scene: Callable[[Collector], Coroutine[Any, Any, None]]) -> None:
+    """Let a scene go by with a collector, which is stopped afterwards."""
+
+    async def whole() -> None:
+        one = Collector(FABRIC, hosts.sockets)
+        try:
+            await scene(one)
+        finally:
+            await one.stop()
+
+    asyncio.run(whole())
+
+
+def test_hosts_probe_while_there_is_a_map(hosts: Hosts) -> None:
+    async def scene(one: Collector) -> None:
+        assert one.state() == MapState(running=False)
+        await one.start()
+        await until(lambda: set(ToldMap.heard) == set(FABRIC.nic_names))
+        assert hosts.probing() == set(FABRIC.nic_names)
+        state = one.state()
+        assert (state.running, state.feeding, state.silent) == (True, False, ())
+        assert {link.name for link in state.links} == {link.name for link in FABRIC.links}
+        await one.stop()
+        await until(lambda: not hosts.probing())
+        assert one.state() == MapState(running=False)
+
+    play(hosts, scene)
+
+
+def test_another_rate_is_another_plan(hosts: Hosts) -> None:
+    rounds: list[int] = []
+
+    async def scene(one: Collector) -> None:
+        for rate in (10.0, 10.0, 40.0):
+            await one.start(rate)
+            await until(lambda: len(hosts.probing()) == 2)
+            if rate == one.state().rate:
+                plan = hosts.nics["h1"].control.plan
+                assert plan is not None
+                rounds.append(plan.round_ns)
+        with pytest.raises(FabricError):
+            await one.start(-1.0)
+
+    play(hosts, scene)
+    assert rounds[0] == rounds[1] == 4 * rounds[2]
+
+
+def test_verdicts_reach_the_denylists_only_when_told_to_and_leave_with_them(hosts: Hosts) -> None:
+    wanted = expected(BROKEN)
+    assert wanted
+
+    async def scene(one: Collector) -> None:
+        blame(BROKEN)
+        await one.start(feed=False)
+        ToldMap.heard.clear()
+        await until(lambda: min(ToldMap.heard.get(name, 0) for name in FABRIC.nic_names) > 3)
+        assert hosts.denied() == set()
+        await one.start(feed=True)
+        await until(lambda: hosts.denied() == wanted)
+        await until(lambda: one.state().denied == len(wanted))
+        blame()
+        await until(lambda: hosts.denied() == set())
+        blame(BROKEN)
+        await until(lambda: hosts.denied() == wanted)
+        await one.start(feed=False)
+        await until(lambda: hosts.denied() == set())
+
+    play(hosts, scene)
+
+
+def test_what_others_denied_stays_theirs(hosts: Hosts) -> None:
+    host, ev = min(expected(BROKEN))
+    peer = addressing.nic_address(FABRIC, FABRIC.nic(next(n for n in FABRIC.nic_names if n != host))).packed
+    hosts.call(lambda: hosts.nics[host].control.set_path_denied(peer, ev, True, 0), 10)
+
+    async def scene(one: Collector) -> None:
+        blame(BROKEN)
+        await one.start(feed=True)
+        await until(lambda: hosts.denied() == expected(BROKEN))
+
+    play(hosts, scene)
+    asyncio.run(until(lambda: hosts.denied() == {(host, ev)}))
+
+
+def test_denials_end_with_a_collector_that_stops_and_with_one_that_is_gone(hosts: Hosts) -> None:
+    async def scene(one: Collector) -> None:
+        blame(BROKEN)
+        await one.start(feed=True)
+        await until(lambda: hosts.denied() == expected(BROKEN))
+        # As when its process is killed: the connections are gone, and nobody says goodbye.
+        for server in hosts.servers.values():
+            hosts.call(lambda server=server: [session.close("") for session in server.sessions], 10)  # type: ignore[misc]
+        await until(lambda: hosts.denied() == expected(BROKEN))  # it lives, and has come again
+
+    play(hosts, scene)
+    asyncio.run(until(lambda: not hosts.denied() and not hosts.probing()))
+
+
+def test_an_agent_that_comes_back_probes_and_denies_again_and_delays_nobody_meanwhile(hosts: Hosts) -> None:
+    async def scene(one: Collector) -> None:
+        blame(BROKEN)
+        await one.start(feed=True)
+        await until(lambda: hosts.denied() == expected(BROKEN))
+        await asyncio.to_thread(hosts.kill, "h1")
+        assert not any(host == "h1" for host, _ in hosts.denied())
+        before = ToldMap.heard["h2"]
+        await until(lambda: ToldMap.heard["h2"] > before + 3)
+        await asyncio.to_thread(hosts.start_again, "h1")
+        await until(lambda: hosts.denied() == expected(BROKEN) and hosts.probing() == {"h1", "h2"})
+
+    play(hosts, scene)
+
+
+def test_a_collector_that_knows_no_agents_says_so() -> None:
+    with pytest.raises(ControllerError, match="--agents"):
+        asyncio.run(Collector(FABRIC, "").start())
