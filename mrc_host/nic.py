@@ -16,8 +16,8 @@ import random
 import struct
 from collections.abc import Mapping
 from typing import Any, Final
-from zlib import crc32
 
+from mrc_host.checksum import crc32
 from mrc_host.config import EvFormat, NicConfig
 from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError, StateError, UnknownDestinationError
 from mrc_host.transport import algorithms, states

@@ -14,10 +14,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from typing import Final
-from zlib import crc32
 
 from mypy_extensions import trait
 
+from mrc_host.checksum import crc32
 from mrc_host.config import Destination, EvFormat
 from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.algorithms import Algorithm

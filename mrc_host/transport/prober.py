@@ -13,8 +13,8 @@ from __future__ import annotations
 import random
 from collections import deque
 from typing import Final
-from zlib import crc32
 
+from mrc_host.checksum import crc32
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.probing import MAX_PROBE_PATHS, ProbePlan, ProbeReport, ProbesArrived, ProbesSent
 from mrc_host.transport.host import Host

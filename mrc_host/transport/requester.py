@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import heapq
 from typing import TYPE_CHECKING, Final
-from zlib import crc32
 
+from mrc_host.checksum import crc32
 from mrc_host.transport import algorithms
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.hearing import Hearing

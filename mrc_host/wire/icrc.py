@@ -16,7 +16,8 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 from typing import Final
-from zlib import crc32
+
+from mrc_host.checksum import crc32
 
 LENGTH: Final = 4
 _IPV4_UDP: Final = 28

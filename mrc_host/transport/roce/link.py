@@ -8,8 +8,8 @@ pair does not move; it waits and retries, which is what single-path RDMA does.
 from __future__ import annotations
 
 from typing import Final
-from zlib import crc32
 
+from mrc_host.checksum import crc32
 from mrc_host.transport.host import Host
 from mrc_host.transport.peer import Peer
 from mrc_host.wire import headers, icrc, opcodes

@@ -12,8 +12,8 @@ is repeated ``linear_retries`` times, then doubles up to 2**``max_backoff`` time
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from zlib import crc32
 
+from mrc_host.checksum import crc32
 from mrc_host.transport import algorithms
 from mrc_host.transport.congestion import CongestionControl, Line
 from mrc_host.transport.roce.link import Link
