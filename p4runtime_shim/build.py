@@ -1,9 +1,9 @@
 """Compilation of the engine and of programs into shared objects, cached by content.
 
 The engine (engine/*.c) becomes one library, each program one small object that links to it; both lie in the cache
-directory under a hash of everything that went into them (sources, headers, compiler version, flags), so a changed
-file never meets a stale object. Files are made under a temporary name and renamed, so any number of processes may
-build at once; the worst is that two of them do the same work.
+directory under a hash of everything that went into them (sources, headers, compiler version, flags, kind of machine),
+so a changed file never meets a stale object, nor one machine another's. Files are made under a temporary name and
+renamed, so any number of processes may build at once; the worst is that two of them do the same work.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import platform
 import shlex
 import subprocess
 import tempfile
@@ -66,7 +67,8 @@ def build_engine(*, cache: Path | None = None, options: BuildOptions | None = No
     options = options or BuildOptions()
     cache = cache or default_cache()
     files = sorted([*ENGINE_SOURCES.glob("*.c"), *ENGINE_SOURCES.glob("*.h")])
-    digest = hashlib.sha256(repr((compiler_version(options.compiler), options.flags, _LANGUAGE)).encode())
+    compiler = (compiler_version(options.compiler), platform.machine())
+    digest = hashlib.sha256(repr((compiler, options.flags, _LANGUAGE)).encode())
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     folder = cache / "switch"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
 import sys
@@ -33,6 +34,14 @@ def test_equal_programs_share_an_object_and_others_do_not(tmp_path: Path) -> Non
     assert build.build(program(2), cache=tmp_path, options=FAST) != first
     assert build.build(program(1), cache=tmp_path, options=build.BuildOptions(flags=("-O1",))) != first
     assert not list(tmp_path.glob("**/build-*"))
+
+
+def test_another_kind_of_machine_with_the_same_home_gets_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build.build_engine(cache=tmp_path, options=FAST)
+    monkeypatch.setattr(platform, "machine", lambda: "another")
+    assert build.build_engine(cache=tmp_path, options=FAST) != first
 
 
 def test_processes_may_build_at_once(tmp_path: Path) -> None:

@@ -133,6 +133,18 @@ def test_a_changed_transport_is_compiled_again_but_not_for_tests(machine: Machin
     assert machine.did() == []
 
 
+def test_what_was_compiled_for_the_runtime_serves_tests_too(machine: Machine) -> None:
+    machine.install("runtime")
+    compiled = machine.folder / ".venv/compiled/some-hash"
+    compiled.mkdir()
+    machine.did()
+    machine.install("dev")
+    assert machine.installed().endswith("-e .[dev]")  # and asked whether it has to be compiled
+    assert compiled.is_dir()
+    assert machine.install("dev").stdout == ""
+    assert machine.did() == []
+
+
 def test_a_transport_that_cannot_be_compiled_is_no_failure(machine: Machine) -> None:
     machine.python('case "$*" in *compile_transport*) echo "no compiler" >&2; exit 1 ;; esac')
     first = machine.install()
