@@ -21,11 +21,16 @@ NAME = own("demo")
 SMALL = ["--name", NAME, "--steps", "60", "--fault-seconds", "2", "--rate", "25M"]
 
 
+started = []
+
+
 def mrc(*arguments, **options):
     command = [sys.executable, "-c", "from experiments.cli import main; main()", *arguments]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **options
     )
+    started.append(process)
+    return process
 
 
 def finish(process, timeout=150):
@@ -47,9 +52,19 @@ def assert_nothing_left():
             assert f"/run/mrc/{NAME}/" not in entry.read_text().replace("\0", " "), entry
 
 
+def end_what_still_runs():
+    """What a test that has failed did not wait for, lest the next one finds its fabric up."""
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=40)
+    started.clear()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left():
     yield
+    end_what_still_runs()
     assert_nothing_left()
 
 
