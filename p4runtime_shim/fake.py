@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from p4runtime_shim.errors import AlreadyExists, NotFound
-from p4runtime_shim.values import ActionCall, CloneSession, CounterValue, Digest, Entry, Match, MeterConfig, Replica
+from p4runtime_shim.values import (
+    ActionCall,
+    CloneSession,
+    CounterValue,
+    Digest,
+    Entry,
+    Match,
+    MeterColors,
+    MeterConfig,
+    Replica,
+)
 
 _Key = tuple[tuple[Match, ...], int]
 
@@ -24,6 +34,7 @@ class _Table:
     entries: dict[_Key, Entry] = field(default_factory=dict)
     counters: dict[_Key, CounterValue] = field(default_factory=dict)
     meters: dict[_Key, MeterConfig] = field(default_factory=dict)
+    colors: dict[_Key, MeterColors] = field(default_factory=dict)
     default: ActionCall | None = None
 
     def find(self, name: str, match: tuple[Match, ...], priority: int) -> _Key:
@@ -49,6 +60,7 @@ class FakeSwitch:
         self.tables: defaultdict[str, _Table] = defaultdict(_Table)
         self._members: defaultdict[str, dict[int, ActionCall]] = defaultdict(dict)
         self._groups: defaultdict[str, dict[int, tuple[tuple[int, int], ...]]] = defaultdict(dict)
+        self.watched: dict[tuple[str, int], dict[int, int]] = {}
         self._cells: defaultdict[tuple[str, str, int], Any] = defaultdict(lambda: None)
         self._multicast: dict[int, tuple[Replica, ...]] = {}
         self._sessions: dict[int, CloneSession] = {}
@@ -107,6 +119,7 @@ class FakeSwitch:
         del self.tables[table].entries[key]
         self.tables[table].counters.pop(key, None)
         self.tables[table].meters.pop(key, None)
+        self.tables[table].colors.pop(key, None)
 
     def table_entries(self, table: str) -> list[Entry]:
         return list(self.tables[table].entries.values())
@@ -137,6 +150,12 @@ class FakeSwitch:
         if config is not None:
             self.tables[table].meters[key] = config
 
+    def direct_meter_colors(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterColors:
+        return self.tables[table].colors.get(self.tables[table].find(table, match, priority), MeterColors())
+
+    def direct_meter_set_colors(self, table: str, match: tuple[Match, ...], priority: int, value: MeterColors) -> None:
+        self.tables[table].colors[self.tables[table].find(table, match, priority)] = value
+
     # --- action profiles
 
     def member_add(self, profile: str, member_id: int, action: ActionCall) -> None:
@@ -154,13 +173,19 @@ class FakeSwitch:
     def members(self, profile: str) -> dict[int, ActionCall]:
         return dict(self._members[profile])
 
-    def group_add(self, profile: str, group_id: int, members: Sequence[tuple[int, int]]) -> None:
+    def group_add(
+        self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
+    ) -> None:
         _must_not_have(self._groups[profile], group_id, f"{profile}: group {group_id}")
         self._groups[profile][group_id] = tuple(members)
+        self.watched[profile, group_id] = dict(watch or {})
 
-    def group_modify(self, profile: str, group_id: int, members: Sequence[tuple[int, int]]) -> None:
+    def group_modify(
+        self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
+    ) -> None:
         _must_have(self._groups[profile], group_id, f"{profile}: group {group_id}")
         self._groups[profile][group_id] = tuple(members)
+        self.watched[profile, group_id] = dict(watch or {})
 
     def group_delete(self, profile: str, group_id: int) -> None:
         _must_have(self._groups[profile], group_id, f"{profile}: group {group_id}")
@@ -189,6 +214,12 @@ class FakeSwitch:
 
     def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
         self._cells["meter", name, index] = config
+
+    def meter_colors(self, name: str, index: int) -> MeterColors:
+        return self._cells["colors", name, index] or MeterColors()
+
+    def meter_set_colors(self, name: str, index: int, value: MeterColors) -> None:
+        self._cells["colors", name, index] = value
 
     # --- packet replication
 

@@ -116,7 +116,7 @@ class SwTarget(c.Structure):
 class SwReplica(c.Structure):
     """struct sw_replica."""
 
-    _fields_ = (("port", c.c_uint16), ("instance", c.c_uint16))
+    _fields_ = (("port", c.c_uint16), ("instance", c.c_uint16), ("backups", c.c_uint16))
 
 
 _P, _U, _U32, _I32, _I64, _U64, _S = (
@@ -140,11 +140,13 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_ctl_default": (c.c_int, (_P, _U32, _U32, _U32, _S)),
     "sw_ctl_entry_counter": (None, (_P, _P, c.c_int, c.POINTER(_U64))),
     "sw_ctl_entry_meter": (None, (_P, _P, c.POINTER(c.c_double))),
+    "sw_ctl_entry_colors": (None, (_P, _P, c.c_int, c.POINTER(_U64))),
+    "sw_ctl_meter_colors": (None, (_P, _U32, _U32, c.c_int, c.POINTER(_U64))),
     "sw_ctl_member_add": (_P, (_P, _U32, _U32, _U32, _S)),
     "sw_ctl_member_modify": (c.c_int, (_P, _P, _U32, _U32, _S)),
     "sw_ctl_member_delete": (None, (_P, _P)),
-    "sw_ctl_group_add": (_P, (_P, _U32, _U32, c.POINTER(_P))),
-    "sw_ctl_group_modify": (c.c_int, (_P, _P, _U32, c.POINTER(_P))),
+    "sw_ctl_group_add": (_P, (_P, _U32, _U32, c.POINTER(_P), c.POINTER(c.c_uint16))),
+    "sw_ctl_group_modify": (c.c_int, (_P, _P, _U32, c.POINTER(_P), c.POINTER(c.c_uint16))),
     "sw_ctl_group_delete": (None, (_P, _P)),
     "sw_ctl_counter": (None, (_P, _U32, _U32, c.c_int, c.POINTER(_U64))),
     "sw_ctl_counters": (None, (_P, _U32, c.POINTER(_U64))),

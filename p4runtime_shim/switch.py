@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes as c
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from p4runtime_shim.errors import InvalidArgument, NotFound, SwitchError
@@ -36,6 +36,7 @@ from p4runtime_shim.values import (
     Entry,
     LogLine,
     Match,
+    MeterColors,
     MeterConfig,
     PauseConfig,
     PortStats,
@@ -346,6 +347,16 @@ class Switch:
         with self._lock:
             require(self._forwarding).table(table).meter_write(match, priority, config)
 
+    def direct_meter_colors(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterColors:
+        """What an entry's direct meter has colored."""
+        with self._lock:
+            return require(self._forwarding).table(table).colors_read(match, priority)
+
+    def direct_meter_set_colors(self, table: str, match: tuple[Match, ...], priority: int, value: MeterColors) -> None:
+        """Set these counters."""
+        with self._lock:
+            require(self._forwarding).table(table).colors_write(match, priority, value)
+
     # --- action profiles ---
 
     def member_add(self, profile: str, member_id: int, action: ActionCall) -> None:
@@ -369,15 +380,25 @@ class Switch:
             members = require(self._forwarding).profile(profile).members
             return {number: item.action for number, item in members.items()}
 
-    def group_add(self, profile: str, group_id: int, members: Sequence[tuple[int, int]]) -> None:
-        """Add a group of (member id, weight) to a selector."""
+    def group_add(
+        self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
+    ) -> None:
+        """Add a group of (member id, weight) to a selector; `watch`: member id -> the port it cannot do without."""
         with self._lock:
-            require(self._forwarding).profile(profile).group_add(group_id, members)
+            require(self._forwarding).profile(profile).group_add(group_id, members, self._watched(watch))
 
-    def group_modify(self, profile: str, group_id: int, members: Sequence[tuple[int, int]]) -> None:
+    def group_modify(
+        self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
+    ) -> None:
         """Replace the members of a group."""
         with self._lock:
-            require(self._forwarding).profile(profile).group_modify(group_id, members)
+            require(self._forwarding).profile(profile).group_modify(group_id, members, self._watched(watch))
+
+    def _watched(self, watch: Mapping[int, int] | None) -> Mapping[int, int]:
+        for port in (watch or {}).values():
+            if port not in self.ports:
+                raise InvalidArgument(f"the switch has no port {port} to watch")
+        return watch or {}
 
     def group_delete(self, profile: str, group_id: int) -> None:
         """Delete a group that no entry refers to."""
@@ -426,6 +447,16 @@ class Switch:
         """Configure an indirect meter's cell; None lets every packet be green."""
         with self._lock:
             require(self._forwarding).cells.meter_write(name, index, config)
+
+    def meter_colors(self, name: str, index: int) -> MeterColors:
+        """What an indirect meter's cell has colored."""
+        with self._lock:
+            return require(self._forwarding).cells.colors_read(name, index)
+
+    def meter_set_colors(self, name: str, index: int, value: MeterColors) -> None:
+        """Set these counters."""
+        with self._lock:
+            require(self._forwarding).cells.colors_write(name, index, value)
 
     # --- replication ---
 

@@ -108,11 +108,24 @@ class MeterConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class MeterColors:
+    """What a meter has colored so far."""
+
+    green: CounterValue = CounterValue()
+    yellow: CounterValue = CounterValue()
+    red: CounterValue = CounterValue()
+
+
+@dataclass(frozen=True, slots=True)
 class Replica:
-    """One copy of a multicast or cloned packet; `instance` becomes egress_rid."""
+    """One copy of a multicast or cloned packet; `instance` becomes egress_rid.
+
+    While the port is down, the first of `backups` whose port is up takes its place (they have none of their own).
+    """
 
     port: int
     instance: int = 0
+    backups: tuple[Replica, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

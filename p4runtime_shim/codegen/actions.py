@@ -315,7 +315,9 @@ class Statement:
         with self.w.block(""):
             self.w(f"uint64_t i = {self.c.index(self.data(1))};")
             with self.w.block(f"if (i < {info.size})"):
-                self.assign_u64(self.args[2], f"sw_meter_run(&s->meters[{meter}][i], s->now_us, {amount})")
+                self.assign_u64(
+                    self.args[2], f"sw_meter_run(&s->meters[{meter}][i], s->now_us, {amount}, p->ingress_len)"
+                )
 
     def do_register_read(self) -> None:
         """Read a cell; the field stays when the index is out of range."""

@@ -240,9 +240,11 @@ class Node:
         amount = "1" if info.packets else "p->ingress_len"
         mask = f" & {(1 << width) - 1:#x}" if width < 2 else ""
         if width > 128:
-            self.w(f"{place} = w{limbs(width)}_u64(sw_meter_run(&e->meter, s->now_us, {amount}));")
+            self.w(f"{place} = w{limbs(width)}_u64(sw_meter_run(&e->meter, s->now_us, {amount}, p->ingress_len));")
         else:
-            self.w(f"{place} = (__typeof__({place}))(sw_meter_run(&e->meter, s->now_us, {amount}){mask});")
+            self.w(
+                f"{place} = (__typeof__({place}))(sw_meter_run(&e->meter, s->now_us, {amount}, p->ingress_len){mask});"
+            )
 
     def miss(self, table: Table) -> None:
         """The default action, if there is one."""

@@ -4,20 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct sw_call *new_call(uint32_t action, uint32_t words, const uint64_t *args) {
-    struct sw_call *call = malloc(sizeof *call + words * sizeof(uint64_t));
-    if (!call)
-        return NULL;
-    call->action = action;
-    call->arg_words = words;
-    if (words)
-        memcpy(call->args, args, words * sizeof(uint64_t));
-    return call;
-}
-
 static int set_target(struct sw_entry *e, const struct sw_target *t) {
     struct sw_call *call = NULL;
-    if (!t->member && !t->group && !(call = new_call(t->action, t->arg_words, t->args)))
+    if (!t->member && !t->group && !(call = sw_call_new(t->action, t->arg_words, t->args)))
         return SW_NO_MEMORY;
     free(e->call);
     e->call = call;
@@ -67,7 +56,7 @@ void sw_ctl_delete(struct sw *sw, uint32_t table, struct sw_entry *entry) {
 
 int sw_ctl_default(struct sw *sw, uint32_t table, uint32_t action, uint32_t arg_words, const uint64_t *args) {
     struct sw_call *call = NULL;
-    if (arg_words != UINT32_MAX && !(call = new_call(action, arg_words, args)))
+    if (arg_words != UINT32_MAX && !(call = sw_call_new(action, arg_words, args)))
         return SW_NO_MEMORY;
     sw_lock(sw);
     struct sw_call *old = sw->tables[table].fallback;
@@ -90,7 +79,7 @@ void sw_ctl_entry_counter(struct sw *sw, struct sw_entry *entry, int write, uint
 }
 
 static void configure(struct sw_meter *m, const double *c) {
-    *m = (struct sw_meter){0};
+    m->configured = 0;
     if (!c)
         return;
     m->configured = 1;
@@ -98,74 +87,26 @@ static void configure(struct sw_meter *m, const double *c) {
     m->peak = (struct sw_meter_rate){c[2], (uint64_t)c[3], (uint64_t)c[3], 0};
 }
 
+static void colors(struct sw_meter *m, int write, uint64_t *values) {
+    memcpy(write ? (void *)m->colored : (void *)values, write ? (void *)values : (void *)m->colored, sizeof m->colored);
+}
+
+void sw_ctl_entry_colors(struct sw *sw, struct sw_entry *entry, int write, uint64_t *values) {
+    sw_lock(sw);
+    colors(&entry->meter, write, values);
+    sw_unlock(sw);
+}
+
+void sw_ctl_meter_colors(struct sw *sw, uint32_t meter, uint32_t index, int write, uint64_t *values) {
+    sw_lock(sw);
+    colors(&sw->meters[meter][index], write, values);
+    sw_unlock(sw);
+}
+
 void sw_ctl_entry_meter(struct sw *sw, struct sw_entry *entry, const double *config) {
     sw_lock(sw);
     configure(&entry->meter, config);
     sw_unlock(sw);
-}
-
-/* --- members and groups --- */
-
-struct sw_member *sw_ctl_member_add(struct sw *sw, uint32_t id, uint32_t action, uint32_t arg_words, const uint64_t *args) {
-    (void)sw;
-    struct sw_member *m = calloc(1, sizeof *m);
-    if (m && !(m->call = new_call(action, arg_words, args))) {
-        free(m);
-        m = NULL;
-    }
-    if (m)
-        m->id = id;
-    return m;
-}
-
-int sw_ctl_member_modify(struct sw *sw, struct sw_member *m, uint32_t action, uint32_t arg_words, const uint64_t *args) {
-    struct sw_call *call = new_call(action, arg_words, args);
-    if (!call)
-        return SW_NO_MEMORY;
-    sw_lock(sw);
-    struct sw_call *old = m->call;
-    m->call = call;
-    sw_unlock(sw);
-    free(old);
-    return SW_OK;
-}
-
-void sw_ctl_member_delete(struct sw *sw, struct sw_member *m) {
-    (void)sw; /* nothing refers to it: the caller made sure */
-    free(m->call);
-    free(m);
-}
-
-struct sw_group *sw_ctl_group_add(struct sw *sw, uint32_t id, uint32_t count, struct sw_member *const *slots) {
-    struct sw_group *g = calloc(1, sizeof *g);
-    if (g && sw_ctl_group_modify(sw, g, count, slots)) {
-        free(g);
-        g = NULL;
-    }
-    if (g)
-        g->id = id;
-    return g;
-}
-
-int sw_ctl_group_modify(struct sw *sw, struct sw_group *g, uint32_t count, struct sw_member *const *slots) {
-    struct sw_member **fresh = malloc((count + 1) * sizeof *fresh);
-    if (!fresh)
-        return SW_NO_MEMORY;
-    if (count)
-        memcpy(fresh, slots, count * sizeof *fresh);
-    sw_lock(sw);
-    struct sw_member **old = g->slots;
-    g->slots = fresh;
-    g->count = count;
-    sw_unlock(sw);
-    free(old);
-    return SW_OK;
-}
-
-void sw_ctl_group_delete(struct sw *sw, struct sw_group *g) {
-    (void)sw;
-    free(g->slots);
-    free(g);
 }
 
 /* --- cells --- */

@@ -12,6 +12,8 @@ enum { SW_OK = 0, SW_NO_MEMORY = -1, SW_FULL = -2, SW_BAD = -3 };
 /* Replace the program; all state starts empty, queued packets are dropped. NULL unloads. */
 int sw_load(struct sw *sw, const struct sw_program *program);
 
+struct sw_call *sw_call_new(uint32_t action, uint32_t words, const uint64_t *args);
+
 /* What an entry or member does: exactly one of the three. */
 struct sw_target {
     uint32_t action, arg_words;
@@ -29,12 +31,18 @@ void sw_ctl_delete(struct sw *sw, uint32_t table, struct sw_entry *entry);
 int sw_ctl_default(struct sw *sw, uint32_t table, uint32_t action, uint32_t arg_words, const uint64_t *args);
 void sw_ctl_entry_counter(struct sw *sw, struct sw_entry *entry, int write, uint64_t *values);
 void sw_ctl_entry_meter(struct sw *sw, struct sw_entry *entry, const double *config);
+/* What a meter has colored: packets and bytes of green, of yellow, of red. */
+void sw_ctl_entry_colors(struct sw *sw, struct sw_entry *entry, int write, uint64_t *values);
+void sw_ctl_meter_colors(struct sw *sw, uint32_t meter, uint32_t index, int write, uint64_t *values);
 
 struct sw_member *sw_ctl_member_add(struct sw *sw, uint32_t id, uint32_t action, uint32_t arg_words, const uint64_t *args);
 int sw_ctl_member_modify(struct sw *sw, struct sw_member *m, uint32_t action, uint32_t arg_words, const uint64_t *args);
 void sw_ctl_member_delete(struct sw *sw, struct sw_member *m);
-struct sw_group *sw_ctl_group_add(struct sw *sw, uint32_t id, uint32_t count, struct sw_member *const *slots);
-int sw_ctl_group_modify(struct sw *sw, struct sw_group *g, uint32_t count, struct sw_member *const *slots);
+/* `watch` has for each slot the port without which it is left out, or SW_NO_PORT. */
+struct sw_group *sw_ctl_group_add(struct sw *sw, uint32_t id, uint32_t count, struct sw_member *const *slots,
+                                  const uint16_t *watch);
+int sw_ctl_group_modify(struct sw *sw, struct sw_group *g, uint32_t count, struct sw_member *const *slots,
+                        const uint16_t *watch);
 void sw_ctl_group_delete(struct sw *sw, struct sw_group *g);
 
 /* Cells; the caller checked the index. */

@@ -15,7 +15,7 @@
 #include "table.h"
 #include "wide.h"
 
-#define SW_ABI 5
+#define SW_ABI 6
 #define SW_MAX_QUEUES 8
 #define SW_LINE_BYTES 1000 /* longest line of the log or trace; longer ones are cut */
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
@@ -82,6 +82,7 @@ struct sw_counter {
 
 struct sw_replica {
     uint16_t port, instance;
+    uint16_t backups; /* so many of those behind it replace it while its port is down, the first whose port is up */
 };
 
 struct sw_replicas { /* a multicast group or clone session */
@@ -138,6 +139,7 @@ struct sw {
     int pausing; /* some port has flow control */
 
     struct sw_map groups, sessions;
+    struct sw_group *watching; /* groups of selectors with members that need ports */
     struct sw_digest *digests, **digests_end;
     uint32_t digest_count;
     uint64_t digests_lost;
@@ -237,8 +239,12 @@ void sw_run_ingress(struct sw *sw, struct sw_packet *p);
 struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t depth);
 void sw_set_now(struct sw *sw, int64_t now);
 
+/* selector.c */
+void sw_groups_port_changed(struct sw *sw);
+
 /* state.c */
-uint32_t sw_meter_run(struct sw_meter *m, uint64_t now_us, uint64_t amount);
+/* Color of a packet of so many bytes, of which the meter takes `amount` (1 where it counts packets). */
+uint32_t sw_meter_run(struct sw_meter *m, uint64_t now_us, uint64_t amount, uint32_t bytes);
 const struct sw_replicas *sw_map_find(const struct sw_map *map, uint32_t id);
 int sw_map_set(struct sw_map *map, uint32_t id, const struct sw_replica *at, uint32_t count, uint32_t cut);
 int sw_map_delete(struct sw_map *map, uint32_t id);

@@ -29,10 +29,20 @@ static void clear_requests(struct sw_packet *p) {
     p->exited = p->failed = 0;
 }
 
+/* A replica, or the first of its backups whose port is up while its own is not; the replica itself if none is. */
+static const struct sw_replica *available(const struct sw *sw, const struct sw_replica *at) {
+    for (uint32_t i = 0; i <= at->backups; i++)
+        if (sw->port[at[i].port] && sw->port[at[i].port]->up)
+            return &at[i];
+    return at;
+}
+
 /* One copy to each replica; the last may be the packet itself. */
 static void replicate(struct sw *sw, struct sw_packet *p, const struct sw_replicas *to) {
-    for (uint32_t i = 0; i < to->count; i++) {
-        struct sw_packet *copy = i + 1 < to->count ? sw_packet_copy(sw, p, 1, 0) : p;
+    for (uint32_t i = 0, next; i < to->count; i = next) {
+        const struct sw_replica *at = available(sw, &to->at[i]);
+        next = i + 1 + to->at[i].backups;
+        struct sw_packet *copy = next < to->count ? sw_packet_copy(sw, p, 1, 0) : p;
         if (!copy) {
             sw_drop(sw, NULL, SW_DROP_no_buffer);
             continue;
@@ -41,8 +51,8 @@ static void replicate(struct sw *sw, struct sw_packet *p, const struct sw_replic
             SW_TRACE(sw, p, "copied as packet %llu", (unsigned long long)copy->id);
         clear_requests(copy);
         copy->cut = to->cut ? to->cut : UINT32_MAX;
-        sw->program->set_rid(copy->phv, to->at[i].instance);
-        sw_enqueue(sw, copy, to->at[i].port);
+        sw->program->set_rid(copy->phv, at->instance);
+        sw_enqueue(sw, copy, at->port);
     }
     if (!to->count)
         sw_drop(sw, p, SW_DROP_no_group);
@@ -294,6 +304,7 @@ void sw_port_changed(struct sw *sw, unsigned number, int up, int64_t now) {
     sw_set_now(sw, now);
     port->up = up != 0;
     port->stats.up = port->up;
+    sw_groups_port_changed(sw);
     if (!up) {
         sw_pause_port_down(port);
         sw_drain_dead(sw, port);

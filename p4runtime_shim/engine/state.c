@@ -22,12 +22,19 @@ static int take(struct sw_meter_rate *r, uint64_t now_us, uint64_t amount) {
     return 1;
 }
 
-uint32_t sw_meter_run(struct sw_meter *m, uint64_t now_us, uint64_t amount) {
+static uint32_t color(struct sw_meter *m, uint64_t now_us, uint64_t amount) {
     if (!m->configured)
         return 0;
     if (!take(&m->peak, now_us, amount))
         return 2;
     return take(&m->committed, now_us, amount) ? 0 : 1;
+}
+
+uint32_t sw_meter_run(struct sw_meter *m, uint64_t now_us, uint64_t amount, uint32_t bytes) {
+    uint32_t found = color(m, now_us, amount);
+    m->colored[found][0]++;
+    m->colored[found][1] += bytes;
+    return found;
 }
 
 /* --- maps of replication lists --- */

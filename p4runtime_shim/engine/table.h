@@ -18,6 +18,7 @@
 #include "wide.h"
 
 #define SW_MAX_KEY_WORDS 64
+#define SW_NO_PORT UINT16_MAX
 
 enum sw_table_kind { SW_EXACT, SW_TERNARY };
 
@@ -29,12 +30,16 @@ struct sw_call { /* an action with its arguments */
 
 struct sw_member {
     struct sw_call *call;
-    uint32_t id, references;
+    uint32_t id;
 };
 
 struct sw_group {
-    uint32_t id, count, references;
-    struct sw_member **slots; /* one a unit of weight, by rising member id */
+    uint32_t id, count;
+    struct sw_member **slots; /* one a unit of weight, by rising member id, without those whose port is down */
+    uint32_t all_count;
+    struct sw_member **all; /* those as well */
+    uint16_t *watch;        /* for each of `all` the port it needs, or SW_NO_PORT; NULL: none needs any */
+    struct sw_group *next, **before; /* in the switch's list of groups that need ports */
 };
 
 struct sw_meter_rate {
@@ -45,6 +50,7 @@ struct sw_meter_rate {
 struct sw_meter {
     int configured;
     struct sw_meter_rate peak, committed;
+    uint64_t colored[3][2]; /* by color: packets, bytes */
 };
 
 struct sw_entry {

@@ -13,6 +13,11 @@ def encode(value: int) -> bytes:
     return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
 
 
+def shortest(data: bytes) -> bytes:
+    """The canonical string of the same unsigned value."""
+    return data.lstrip(b"\0") or b"\0"
+
+
 def decode(data: bytes, width: int, what: str) -> int:
     """The value of a `bit<width>` string; `what` names it in the error."""
     if not data:

@@ -15,7 +15,7 @@ from p4runtime_shim.server.errors import invalid, out_of_range, unimplemented
 from p4runtime_shim.server.journal import Journal
 from p4runtime_shim.server.p4info import Array, Schema, find
 from p4runtime_shim.server.target import Target
-from p4runtime_shim.values import CounterValue, MeterConfig
+from p4runtime_shim.values import CounterValue, MeterColors, MeterConfig
 
 _MAX_COUNT = 2**63 - 1  # int64
 
@@ -77,7 +77,7 @@ class Arrays:
         """MODIFY of one cell or all; without a config back to "all green"."""
         array = find(self._schema.meters, message.meter_id, "meter")
         only_modify(update, f"meter {array.name}")
-        refuse_meter_counters(message)
+        resets = resets_colors(message, "counter_data", f"meter {array.name}")
         config = None
         if message.HasField("config"):
             config = meter_config(message.config, array.type_spec, f"meter {array.name}")
@@ -86,16 +86,24 @@ class Arrays:
                 old = self._target.meter_read(array.name, index)
                 journal.append(partial(self._target.meter_write, array.name, index, old))
             self._target.meter_write(array.name, index, config)
+            if resets:
+                self._reset_colors(array.name, index, journal)
+
+    def _reset_colors(self, name: str, index: int, journal: Journal | None) -> None:
+        if journal is not None:
+            journal.append(partial(self._target.meter_set_colors, name, index, self._target.meter_colors(name, index)))
+        self._target.meter_set_colors(name, index, MeterColors())
 
     def read_meters(self, message: p4r.MeterEntry) -> Iterator[p4r.MeterEntry]:
-        """One cell, one meter, or all meters."""
-        refuse_meter_counters(message)
+        """One cell, one meter, or all meters; with counters of colors when the message has the field set."""
         for array in _selected(self._schema.meters, message.meter_id, "meter"):
             for index in _indexes(array, message):
                 entry = p4r.MeterEntry(meter_id=array.id, index=p4r.Index(index=index))
                 config = self._target.meter_read(array.name, index)
                 if config is not None:
                     entry.config.CopyFrom(meter_message(config))
+                if message.HasField("counter_data"):
+                    entry.counter_data.CopyFrom(color_data(self._target.meter_colors(array.name, index)))
                 yield entry
 
 
@@ -138,10 +146,22 @@ def meter_message(config: MeterConfig) -> p4r.MeterConfig:
     return p4r.MeterConfig(cir=config.cir, cburst=config.cburst, pir=config.pir, pburst=config.pburst)
 
 
-def refuse_meter_counters(message: p4r.MeterEntry | p4r.DirectMeterEntry) -> None:
-    """UNIMPLEMENTED: this target has no per-color counters."""
-    if message.HasField("counter_data"):
-        raise unimplemented("meters of the embedded switch have no counters per color")
+def color_data(value: MeterColors) -> p4r.MeterCounterData:
+    """The message for the counters of a meter."""
+    return p4r.MeterCounterData(
+        green=counter_data(value.green), yellow=counter_data(value.yellow), red=counter_data(value.red)
+    )
+
+
+def resets_colors(message: p4r.MeterEntry | p4r.DirectMeterEntry | p4r.TableEntry, name: str, what: str) -> bool:
+    """Whether a write sets the counters of colors, which is only allowed to zero (INVALID_ARGUMENT)."""
+    if not message.HasField(name):  # type: ignore[arg-type]
+        return False
+    data: p4r.MeterCounterData = getattr(message, name)
+    for color in (data.green, data.yellow, data.red):
+        if color.packet_count or color.byte_count:
+            raise invalid(f"{what}: counters of colors can only be set to 0")
+    return True
 
 
 def _selected(arrays: dict[int, Array], id_: int, what: str) -> list[Array]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from finsy.proto import p4r
 
 from p4runtime_shim.errors import SwitchError
-from p4runtime_shim.server import actions
+from p4runtime_shim.server import actions, bytestrings
 from p4runtime_shim.server.errors import RpcError, exhausted, invalid, not_found, precondition, unimplemented
 from p4runtime_shim.server.errors import exists as already_exists
 from p4runtime_shim.server.journal import Journal
@@ -147,12 +147,11 @@ class Profiles:
             if message.max_size != old.max_size:
                 raise invalid(f"{profile.name}: max_size of group {id_} is {old.max_size} and cannot be changed")
         members = self._group_members(profile, message)
-        if old is None:
-            self._target.group_add(profile.name, id_, members)
-        else:
-            self._target.group_modify(profile.name, id_, members)
-        groups[id_] = p4r.ActionProfileGroup()
-        groups[id_].CopyFrom(message)
+        kept = p4r.ActionProfileGroup()
+        kept.CopyFrom(message)
+        watch = _watched(kept, f"{profile.name}: group {id_}")
+        (self._target.group_add if old is None else self._target.group_modify)(profile.name, id_, members, watch)
+        groups[id_] = kept
         if journal is not None:
             journal.append(lambda: self._restore_group(profile, id_, old))
 
@@ -163,7 +162,8 @@ class Profiles:
             del groups[id_]
             return
         members = [(member.member_id, max(member.weight, 1)) for member in old.members]
-        (self._target.group_modify if id_ in groups else self._target.group_add)(profile.name, id_, members)
+        watch = _watched(old, profile.name)
+        (self._target.group_modify if id_ in groups else self._target.group_add)(profile.name, id_, members, watch)
         groups[id_] = old
 
     def _delete_group(self, profile: Profile, id_: int, journal: Journal | None) -> None:
@@ -209,12 +209,13 @@ class Profiles:
         members = self._one_shot_members(profile, table, message)
         made: list[int] = []
         try:
-            for call, _ in members:
+            for call, _, _ in members:
                 made.append(self._fresh_id(state))
                 self._target.member_add(profile.name, made[-1], call)
             group_id = self._fresh_id(state)
-            weights = [weight for _, weight in members]
-            self._target.group_add(profile.name, group_id, list(zip(made, weights, strict=True)))
+            weights = [(id_, weight) for id_, (_, weight, _) in zip(made, members, strict=True)]
+            watch = {id_: port for id_, (_, _, port) in zip(made, members, strict=True) if port is not None}
+            self._target.group_add(profile.name, group_id, weights, watch)
         except SwitchError:
             self._remove_members(profile, made)
             raise
@@ -241,7 +242,8 @@ class Profiles:
 
     def _one_shot_members(
         self, profile: Profile, table: Table, message: p4r.ActionProfileActionSet
-    ) -> list[tuple[ActionCall, int]]:
+    ) -> list[tuple[ActionCall, int, int | None]]:
+        """Of each action the call, its weight, the port that it watches."""
         what = f"table {table.name}: action set"
         if message.action_selection_mode == p4r.ActionProfileActionSet.RANDOM:
             raise unimplemented(f"{what}: selection is by hash only")
@@ -256,11 +258,22 @@ class Profiles:
             weight = _weight(profile, item, what)
             if by_members and profile.max_member_weight and weight > profile.max_member_weight:
                 raise invalid(f"{what}: weight {weight} is above the limit of {profile.max_member_weight}")
-            members.append((call, weight))
-        size = len(members) if by_members else sum(weight for _, weight in members)
+            members.append((call, weight, _watch_port(item, what)))
+        size = len(members) if by_members else sum(weight for _, weight, _ in members)
         if profile.max_group_size and size > profile.max_group_size:
             raise invalid(f"{what}: its actions count {size}, more than the {profile.max_group_size} a group may have")
         return members
+
+    def canonical(self, message: p4r.ActionProfileActionSet) -> p4r.ActionProfileActionSet:
+        """The action set as it is read back: byte strings in their shortest form."""
+        kept = p4r.ActionProfileActionSet()
+        kept.CopyFrom(message)
+        for item in kept.action_profile_actions:
+            for param in item.action.params:
+                param.value = bytestrings.shortest(param.value)
+            if item.WhichOneof("watch_kind") == "watch_port" and item.watch_port:
+                item.watch_port = bytestrings.shortest(item.watch_port)
+        return kept
 
     # --- reading
 
@@ -289,8 +302,6 @@ class Profiles:
 
 
 def _weight(profile: Profile, item: p4r.ActionProfileGroup.Member | p4r.ActionProfileAction, what: str) -> int:
-    if item.WhichOneof("watch_kind") is not None and (item.watch_port or item.watch):
-        raise unimplemented(f"{what}: watch ports are not supported by the embedded switch")
     if profile.weights_disallowed:
         if item.weight:
             raise invalid(f"{what}: {profile.name} takes no weights")
@@ -298,6 +309,27 @@ def _weight(profile: Profile, item: p4r.ActionProfileGroup.Member | p4r.ActionPr
     if item.weight <= 0:
         raise invalid(f"{what}: weight {item.weight} is not above 0")
     return item.weight
+
+
+def _watch_port(item: p4r.ActionProfileGroup.Member | p4r.ActionProfileAction, what: str) -> int | None:
+    """The port that a member watches, if any, in the form before P4Runtime 1.2 (a number) or the one since."""
+    if item.WhichOneof("watch_kind") == "watch_port":
+        return int.from_bytes(item.watch_port, "big") if item.watch_port else None
+    if item.watch < 0:
+        raise invalid(f"{what}: watch port {item.watch} is negative")
+    return item.watch or None
+
+
+def _watched(group: p4r.ActionProfileGroup, what: str) -> dict[int, int]:
+    """Member ids and the ports they watch; the group's byte strings become canonical."""
+    found = {}
+    for member in group.members:
+        port = _watch_port(member, f"{what}: member {member.member_id}")
+        if port is not None:
+            found[member.member_id] = port
+            if member.WhichOneof("watch_kind") == "watch_port":
+                member.watch_port = bytestrings.encode(port)
+    return found
 
 
 __all__ = ["Profiles", "RpcError"]

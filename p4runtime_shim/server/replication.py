@@ -77,6 +77,7 @@ class Replication:
         self._target.multicast_set(id_, _replicas(message.replicas, f"multicast group {id_}"))
         self._groups[id_] = p4r.MulticastGroupEntry()
         self._groups[id_].CopyFrom(message)
+        _make_canonical(self._groups[id_].replicas)
 
     def _write_session(self, update: int, message: p4r.CloneSessionEntry, journal: Journal | None) -> None:
         id_ = message.session_id
@@ -100,6 +101,7 @@ class Replication:
         self._target.clone_session_set(id_, _session(message))
         self._sessions[id_] = p4r.CloneSessionEntry()
         self._sessions[id_].CopyFrom(message)
+        _make_canonical(self._sessions[id_].replicas)
 
 
 def _check_presence(update: int, present: bool, what: str) -> None:
@@ -120,22 +122,40 @@ def _session(message: p4r.CloneSessionEntry) -> CloneSession:
 
 def _replicas(messages: Iterable[p4r.Replica], what: str) -> tuple[Replica, ...]:
     replicas = tuple(_replica(message, what) for message in messages)
-    if len(set(replicas)) != len(replicas):
+    places = [(item.port, item.instance) for replica in replicas for item in (replica, *replica.backups)]
+    if len(set(places)) != len(places):
         raise invalid(f"{what}: a replica is given twice (the same port and instance)")
     return replicas
+
+
+def _make_canonical(messages: Iterable[p4r.Replica]) -> None:
+    for message in messages:
+        if message.port:
+            message.port = bytestrings.shortest(message.port)
+        for backup in message.backup_replicas:
+            backup.port = bytestrings.shortest(backup.port)
 
 
 def _replica(message: p4r.Replica, what: str) -> Replica:
     kind = message.WhichOneof("port_kind")
     if kind is None:
         raise invalid(f"{what}: a replica has no port")
-    if message.backup_replicas:
-        raise unimplemented(f"{what}: backup replicas are not supported by the embedded switch")
     port = message.egress_port
     if kind == "port":
         port = bytestrings.decode(message.port, _PORT_WIDTH, f"{what}: port")
+    return _place(port, message.instance, what, tuple(_backup(item, port, what) for item in message.backup_replicas))
+
+
+def _backup(message: p4r.BackupReplica, of_port: int, what: str) -> Replica:
+    port = bytestrings.decode(message.port, _PORT_WIDTH, f"{what}: port of a backup")
+    if port == of_port:
+        raise invalid(f"{what}: a replica and its backup have the same port {port}")
+    return _place(port, message.instance, what, ())
+
+
+def _place(port: int, instance: int, what: str, backups: tuple[Replica, ...]) -> Replica:
     if port >> _PORT_WIDTH:
         raise invalid(f"{what}: port {port} does not fit in {_PORT_WIDTH} bits")
-    if message.instance > _MAX_INSTANCE:
-        raise invalid(f"{what}: instance {message.instance} is above {_MAX_INSTANCE}")
-    return Replica(port, message.instance)
+    if instance > _MAX_INSTANCE:
+        raise invalid(f"{what}: instance {instance} is above {_MAX_INSTANCE}")
+    return Replica(port, instance, backups)

@@ -12,7 +12,7 @@ from finsy.proto import p4r
 
 from p4runtime_shim.errors import NotFound
 from p4runtime_shim.server import actions, matches
-from p4runtime_shim.server.counters import counter_data, meter_message, refuse_meter_counters
+from p4runtime_shim.server.counters import color_data, counter_data, meter_message
 from p4runtime_shim.server.errors import invalid, unimplemented
 from p4runtime_shim.server.p4info import Schema, Table, find
 from p4runtime_shim.server.tables import Extra, Tables
@@ -30,8 +30,6 @@ class TableReads:
 
     def read(self, wanted: p4r.TableEntry) -> Iterator[p4r.TableEntry]:
         """Entries that the filter lets pass."""
-        if wanted.HasField("meter_counter_data"):
-            raise unimplemented("meters of the embedded switch have no counters per color")
         for table in self._selected(wanted):
             if wanted.HasField("time_since_last_hit") and wanted.table_id:
                 raise invalid(f"table {table.name} has no idle timeouts")
@@ -58,7 +56,6 @@ class TableReads:
 
     def read_meters(self, wanted: p4r.DirectMeterEntry) -> Iterator[p4r.DirectMeterEntry]:
         """Direct meters, likewise."""
-        refuse_meter_counters(wanted)
         for table in self._selected(wanted.table_entry):
             if table.meter is None:
                 if wanted.table_entry.table_id:
@@ -69,6 +66,9 @@ class TableReads:
                 config = self._target.direct_meter_read(table.name, entry.match, entry.priority)
                 if config is not None:
                     message.config.CopyFrom(meter_message(config))
+                if wanted.HasField("counter_data"):
+                    colors = self._target.direct_meter_colors(table.name, entry.match, entry.priority)
+                    message.counter_data.CopyFrom(color_data(colors))
                 yield message
 
     def _selected(self, wanted: p4r.TableEntry) -> list[Table]:
@@ -107,6 +107,9 @@ class TableReads:
             config = self._target.direct_meter_read(table.name, entry.match, entry.priority)
             if config is not None:
                 message.meter_config.CopyFrom(meter_message(config))
+        if wanted.HasField("meter_counter_data") and table.meter:
+            colors = self._target.direct_meter_colors(table.name, entry.match, entry.priority)
+            message.meter_counter_data.CopyFrom(color_data(colors))
         return message
 
     def _default(self, table: Table, wanted: p4r.TableEntry) -> p4r.TableEntry | None:

@@ -12,13 +12,13 @@ from finsy.proto import p4i, p4r
 
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server import actions, matches
-from p4runtime_shim.server.counters import counter_value, meter_config, only_modify, refuse_meter_counters
+from p4runtime_shim.server.counters import counter_value, meter_config, only_modify, resets_colors
 from p4runtime_shim.server.errors import denied, invalid, unimplemented
 from p4runtime_shim.server.journal import Journal
 from p4runtime_shim.server.p4info import Schema, Table, find
 from p4runtime_shim.server.profiles import Profiles
 from p4runtime_shim.server.target import Target
-from p4runtime_shim.values import ActionCall, CounterValue, Entry, GroupRef, Match, MemberRef
+from p4runtime_shim.values import ActionCall, CounterValue, Entry, GroupRef, Match, MemberRef, MeterColors
 from p4runtime_shim.values import Target as EntryTarget
 
 Key = tuple[int, tuple[Match, ...], int]
@@ -137,21 +137,30 @@ class Tables:
         self._remember(key, message)
         if message.HasField("counter_data"):
             self._target.direct_counter_write(table.name, match, priority, counter_value(message.counter_data))
-        if table.meter:
-            self._write_meter_config(table, match, priority, message)
         if journal is not None and old_message is not None:
             journal.append(lambda: self._modify(table, match, priority, old_message, None))
+        if table.meter:
+            self._write_meter_config(table, match, priority, message)
+        if message.HasField("meter_counter_data"):
+            self._reset_colors(table, match, priority, journal)
 
     def _delete(self, table: Table, match: tuple[Match, ...], priority: int, journal: Journal | None) -> None:
         key = (table.id, match, priority)
         keep_target = table.profile is not None or journal is not None
         old = self._target.table_entry(table.name, match, priority) if keep_target else None
         old_message = self._restorable(table, old) if journal is not None and old is not None else None
+        colors = (
+            self._target.direct_meter_colors(table.name, match, priority)
+            if journal is not None and table.meter
+            else None
+        )
         self._target.table_delete(table.name, match, priority)
         extra = self._extras.pop(key, _NOTHING)
         if old is not None:
             self._release(table, old.target, extra)
         if journal is not None and old_message is not None:
+            if colors is not None:
+                journal.append(lambda: self._target.direct_meter_set_colors(table.name, match, priority, colors))
             journal.append(lambda: self._insert(table, match, priority, old_message, None))
 
     def _restorable(self, table: Table, entry: Entry) -> p4r.TableEntry:
@@ -230,8 +239,7 @@ class Tables:
         if message.HasField("action"):
             action_set = None
             if message.action.WhichOneof("type") == "action_profile_action_set":
-                action_set = p4r.ActionProfileActionSet()
-                action_set.CopyFrom(message.action.action_profile_action_set)
+                action_set = self._profiles.canonical(message.action.action_profile_action_set)
         extra = Extra(message.metadata, message.controller_metadata, action_set)
         if extra == _NOTHING:
             self._extras.pop(key, None)
@@ -293,9 +301,9 @@ class Tables:
         """MODIFY of the meter of an entry; without a config back to "all green"."""
         table = find(self._schema.tables, message.table_entry.table_id, "table")
         only_modify(update, f"table {table.name}: a direct meter")
-        refuse_meter_counters(message)
         if table.meter is None:
             raise invalid(f"table {table.name} has no direct meter")
+        resets = resets_colors(message, "counter_data", f"table {table.name}")
         _refuse_default(table, message.table_entry)
         match, priority = self.key(table, message.table_entry)
         config = None
@@ -305,6 +313,14 @@ class Tables:
         self._target.direct_meter_write(table.name, match, priority, config)
         if journal is not None:
             journal.append(lambda: self._target.direct_meter_write(table.name, match, priority, old))
+        if resets:
+            self._reset_colors(table, match, priority, journal)
+
+    def _reset_colors(self, table: Table, match: tuple[Match, ...], priority: int, journal: Journal | None) -> None:
+        old = self._target.direct_meter_colors(table.name, match, priority)
+        self._target.direct_meter_set_colors(table.name, match, priority, MeterColors())
+        if journal is not None:
+            journal.append(lambda: self._target.direct_meter_set_colors(table.name, match, priority, old))
 
     def _write_meter_config(
         self, table: Table, match: tuple[Match, ...], priority: int, message: p4r.TableEntry
@@ -323,8 +339,8 @@ class Tables:
             if table.meter is None:
                 raise invalid(f"table {table.name} has no direct meter")
             meter_config(message.meter_config, table.meter.type, f"table {table.name}")
-        if message.HasField("meter_counter_data"):
-            raise unimplemented(f"table {table.name}: meters of the embedded switch have no counters per color")
+        if resets_colors(message, "meter_counter_data", f"table {table.name}") and table.meter is None:
+            raise invalid(f"table {table.name} has no direct meter")
 
 
 def _check_timeout(table: Table, message: p4r.TableEntry) -> None:

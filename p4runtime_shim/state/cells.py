@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes as c
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from p4runtime_shim.codegen.layout import storage_bytes
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.native import Native
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.values import CounterValue, MeterConfig
+from p4runtime_shim.values import CounterValue, MeterColors, MeterConfig
 
 
 def meter_doubles(config: MeterConfig | None) -> c.Array[c.c_double] | None:
@@ -20,6 +23,19 @@ def meter_doubles(config: MeterConfig | None) -> c.Array[c.c_double] | None:
     if config.cir > config.pir:
         raise InvalidArgument("the committed rate of a meter cannot be above its peak rate")
     return (c.c_double * 4)(config.cir / 1e6, config.cburst, config.pir / 1e6, config.pburst)
+
+
+def colors_read(access: Callable[[int, Any], None]) -> MeterColors:
+    """The counters of a meter; `access(write, values)` is the engine's function for it."""
+    values = (c.c_uint64 * 6)()
+    access(0, values)
+    return MeterColors(*(CounterValue(values[i], values[i + 1]) for i in (0, 2, 4)))
+
+
+def colors_write(access: Callable[[int, Any], None], value: MeterColors) -> None:
+    """Set them."""
+    flat = [number for color in (value.green, value.yellow, value.red) for number in (color.packets, color.bytes)]
+    access(1, (c.c_uint64 * 6)(*flat))
 
 
 class Cells:
@@ -93,6 +109,17 @@ class Cells:
             self._meters.pop((position, index), None)
         else:
             self._meters[position, index] = config
+
+    def colors_read(self, name: str, index: int) -> MeterColors:
+        """What one cell has colored."""
+        return colors_read(
+            partial(self.native.library.sw_ctl_meter_colors, self.handle, self._meter(name, index), index)
+        )
+
+    def colors_write(self, name: str, index: int, value: MeterColors) -> None:
+        """Set these counters."""
+        access = partial(self.native.library.sw_ctl_meter_colors, self.handle, self._meter(name, index), index)
+        colors_write(access, value)
 
     def _meter(self, name: str, index: int) -> int:
         position = self.pipeline.find("meter", self.pipeline.meters, name)

@@ -1,13 +1,16 @@
 """Action profiles and selectors: members, and groups of them with weights.
 
 A group's slots are its members by rising id, each as often as its weight; the hash picks a slot (BMv2 numbers the
-members of a group in the same order). A member that an entry or a group refers to cannot be deleted.
+members of a group in the same order). A member that an entry or a group refers to cannot be deleted. A member may watch
+a port: while that is down, the group has no slots for it.
 """
 
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from p4runtime_shim.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExhausted
 from p4runtime_shim.native import Native
@@ -16,6 +19,8 @@ from p4runtime_shim.state.encode import resolve_action
 from p4runtime_shim.values import ActionCall
 
 MAX_SLOTS = 65536  # weights of a group, added up
+_NO_PORT = 0xFFFF
+_NOTHING: Mapping[int, int] = MappingProxyType({})
 
 
 class Member:
@@ -92,36 +97,39 @@ class Profile:
         self.native.library.sw_ctl_member_delete(self.handle, member.pointer)
         del self.members[member_id]
 
-    def _slots(self, members: Sequence[tuple[int, int]]) -> list[int]:
+    def _slots(self, members: Sequence[tuple[int, int]], watch: Mapping[int, int]) -> tuple[Any, Any, int]:
+        """Pointers to members, the ports they watch, how many."""
         if self.info.algorithm is None:
             raise InvalidArgument(f"action profile {self.info.name} has no selector, so no groups")
         if len({member_id for member_id, _ in members}) != len(members):
             raise InvalidArgument("a member is named twice in the group")
         slots: list[int] = []
+        ports: list[int] = []
         for member_id, weight in sorted(members):
             if weight < 1:
                 raise InvalidArgument(f"member {member_id} has weight {weight}; weights start at 1")
             if len(slots) + weight > MAX_SLOTS:
                 raise ResourceExhausted(f"the weights of the group add up to more than {MAX_SLOTS}")
             slots.extend([self.member(member_id).pointer] * weight)
-        return slots
+            ports.extend([watch.get(member_id, _NO_PORT)] * weight)
+        return (c.c_void_p * max(1, len(slots)))(*slots), (c.c_uint16 * max(1, len(ports)))(*ports), len(slots)
 
-    def group_add(self, group_id: int, members: Sequence[tuple[int, int]]) -> None:
-        """Add a group of (member id, weight)."""
+    def group_add(self, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] = _NOTHING) -> None:
+        """Add a group of (member id, weight); `watch` has the ports of members that need one."""
         if group_id in self.groups:
             raise AlreadyExists(f"action profile {self.info.name} already has group {group_id}")
-        slots = self._slots(members)
-        array = (c.c_void_p * max(1, len(slots)))(*slots)
-        pointer = self.native.library.sw_ctl_group_add(self.handle, group_id, len(slots), array)
+        slots, ports, count = self._slots(members, watch)
+        pointer = self.native.library.sw_ctl_group_add(self.handle, group_id, count, slots, ports)
         self.groups[group_id] = Group(tuple(members), _made(pointer))
         self._refer(members, 1)
 
-    def group_modify(self, group_id: int, members: Sequence[tuple[int, int]]) -> None:
-        """Replace the members of a group."""
+    def group_modify(
+        self, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] = _NOTHING
+    ) -> None:
+        """Replace the members of a group, and what they watch."""
         group = self.group(group_id)
-        slots = self._slots(members)
-        array = (c.c_void_p * max(1, len(slots)))(*slots)
-        _check(self.native.library.sw_ctl_group_modify(self.handle, group.pointer, len(slots), array))
+        slots, ports, count = self._slots(members, watch)
+        _check(self.native.library.sw_ctl_group_modify(self.handle, group.pointer, count, slots, ports))
         self._refer(members, 1)
         self._refer(group.members, -1)
         group.members = tuple(members)

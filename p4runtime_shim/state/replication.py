@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
 from p4runtime_shim.native import Native, SwReplica
@@ -53,11 +53,19 @@ class Replication:
         del self.sessions[session]
 
     def _set(self, session: bool, number: int, replicas: Sequence[Replica], cut: int) -> None:
-        if len(replicas) > MAX_REPLICAS:
-            raise ResourceExhausted(f"at most {MAX_REPLICAS} replicas, not {len(replicas)}")
-        for item in replicas:
-            if not 0 <= item.port <= 510 or not 0 <= item.instance <= 0xFFFF:
-                raise InvalidArgument(f"replica {item} is out of range (ports 0..510, instances 0..65535)")
-        array = (SwReplica * max(1, len(replicas)))(*[SwReplica(item.port, item.instance) for item in replicas])
-        if self.native.library.sw_ctl_replicas(self.handle, int(session), number, len(replicas), array, cut):
+        cells = [cell for item in replicas for cell in _with_backups(item)]
+        if len(cells) > MAX_REPLICAS:
+            raise ResourceExhausted(f"at most {MAX_REPLICAS} replicas, backups included, not {len(cells)}")
+        array = (SwReplica * max(1, len(cells)))(*cells)
+        if self.native.library.sw_ctl_replicas(self.handle, int(session), number, len(cells), array, cut):
             raise ResourceExhausted("out of memory")
+
+
+def _with_backups(replica: Replica) -> Iterator[SwReplica]:
+    """A replica as the engine takes it, its backups behind it."""
+    for item in (replica, *replica.backups):
+        if not 0 <= item.port <= 510 or not 0 <= item.instance <= 0xFFFF:
+            raise InvalidArgument(f"replica {item} is out of range (ports 0..510, instances 0..65535)")
+        if item is not replica and item.backups:
+            raise InvalidArgument(f"replica {replica}: a backup has no backups of its own")
+        yield SwReplica(item.port, item.instance, len(item.backups))

@@ -7,7 +7,9 @@ the order in which they came, each with its C object.
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from p4runtime_shim.codegen.control import TableShape
 from p4runtime_shim.errors import (
@@ -20,7 +22,7 @@ from p4runtime_shim.errors import (
 from p4runtime_shim.native import Native, SwTarget
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model import FixedEntry, Key
-from p4runtime_shim.state.cells import meter_doubles
+from p4runtime_shim.state.cells import colors_read, colors_write, meter_doubles
 from p4runtime_shim.state.encode import EncodedKey, check_match, encode_key, resolve_action
 from p4runtime_shim.state.profiles import Group, Member, Profile
 from p4runtime_shim.values import (
@@ -32,6 +34,7 @@ from p4runtime_shim.values import (
     Lpm,
     Match,
     MemberRef,
+    MeterColors,
     MeterConfig,
     Optional,
     Range,
@@ -228,6 +231,18 @@ class Table:
         stored = self.find(match, priority)
         self.native.library.sw_ctl_entry_meter(self.handle, stored.pointer, meter_doubles(config))
         stored.meter = config
+
+    def colors_read(self, match: Sequence[Match], priority: int) -> MeterColors:
+        """What an entry's direct meter has colored."""
+        return colors_read(self._colors(match, priority))
+
+    def colors_write(self, match: Sequence[Match], priority: int, value: MeterColors) -> None:
+        """Set these counters."""
+        colors_write(self._colors(match, priority), value)
+
+    def _colors(self, match: Sequence[Match], priority: int) -> Callable[[int, Any], None]:
+        self._check_meter()
+        return partial(self.native.library.sw_ctl_entry_colors, self.handle, self.find(match, priority).pointer)
 
     def _check_meter(self) -> None:
         if self.info.meter is None:

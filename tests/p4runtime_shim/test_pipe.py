@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from p4runtime_shim.errors import InvalidArgument
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.values import CloneSession, QueueConfig, Replica
 from tests.p4runtime_shim import programs
@@ -119,6 +120,28 @@ def test_multicast(switch: Switch) -> None:
     send(switch, 3, value=7)
     assert outcome(switch) == []
     assert switch.stats().drops["no_group"] == 1
+
+
+def test_a_backup_replica_serves_while_the_port_is_down(switch: Switch) -> None:
+    def places() -> list[tuple[int, int]]:
+        send(switch, 3, value=7)
+        return [(item.port, item.rid) for item in outcome(switch)]
+
+    backups = (Replica(1, 21), Replica(4, 22))
+    switch.multicast_set(7, (Replica(2, 20, backups), Replica(1, 10), Replica(4, 40, (Replica(2, 41),))))
+    assert places() == [(1, 10), (2, 20), (4, 40)]
+    switch.port_changed(2, False, 0)
+    assert places() == [(1, 10), (1, 21), (4, 40)] or places() == [(1, 21), (1, 10), (4, 40)]
+    switch.port_changed(1, False, 0)
+    assert places() == [(4, 22), (4, 40)]
+    switch.port_changed(4, False, 0)
+    assert places() == []  # each is dropped at its own port
+    assert switch.stats().drops["port_down"] >= 3
+    for port in (1, 2, 4):
+        switch.port_changed(port, True, 0)
+    assert places() == [(1, 10), (2, 20), (4, 40)]
+    with pytest.raises(InvalidArgument, match="no backups of its own"):
+        switch.multicast_set(7, (Replica(2, 0, (Replica(1, 0, (Replica(4),)),)),))
 
 
 def test_resubmit_starts_over_with_kept_fields_only(switch: Switch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import ActionCall, CounterValue, Digest, Entry, Exact, MeterConfig
+from p4runtime_shim.values import ActionCall, CounterValue, Digest, Entry, Exact, MeterColors, MeterConfig
 from tests.p4runtime_shim import programs
 
 P = "MyIngress."
@@ -92,8 +92,15 @@ def test_meter_colors_follow_rates_and_bursts(switch: Switch) -> None:
     assert ask(switch, 3, 1, now=5_000_000, size=500) == YELLOW
     assert ask(switch, 3, 1, now=5_000_000, size=500) == RED
     assert ask(switch, 3, 0, now=0, size=500) == GREEN  # another cell
+    assert switch.meter_colors(P + "by_index", 1) == MeterColors(
+        CounterValue(4, 1508), CounterValue(3, 1500), CounterValue(3, 1500)
+    )
     switch.meter_write(P + "by_index", 1, None)
     assert ask(switch, 3, 1, now=5_000_000, size=500) == GREEN
+    assert switch.meter_colors(P + "by_index", 1).green == CounterValue(5, 2008)
+    switch.meter_set_colors(P + "by_index", 1, MeterColors())
+    assert switch.meter_colors(P + "by_index", 1) == MeterColors()
+    assert switch.meter_colors(P + "by_index", 0).green == CounterValue(1, 500)
 
 
 def test_meter_settings_are_checked(switch: Switch) -> None:
@@ -116,6 +123,10 @@ def test_direct_meter_in_packets(switch: Switch) -> None:
     assert switch.direct_meter_read(P + "classes", match) == config
     assert [ask(switch, 7, 9) for _ in range(5)] == [GREEN, GREEN, YELLOW, RED, RED]
     assert switch.direct_counter_read(P + "classes", match).packets == 6
+    colors = switch.direct_meter_colors(P + "classes", match)
+    assert (colors.green.packets, colors.yellow.packets, colors.red.packets) == (3, 1, 2)
+    switch.direct_meter_set_colors(P + "classes", match, 0, MeterColors(red=CounterValue(7, 8)))
+    assert switch.direct_meter_colors(P + "classes", match) == MeterColors(red=CounterValue(7, 8))
 
 
 def test_hash_in_a_range(switch: Switch) -> None:

@@ -241,6 +241,8 @@ if name == "keys":
             switch.set_logging(trace=True)
             test_tables.test_masks_that_suit_no_tree(switch, masks)
     with Switch(pipeline, ports=range(8), seed=0) as switch:
+        test_tables.test_members_whose_port_is_down_are_skipped(switch)
+    with Switch(pipeline, ports=range(8), seed=0) as switch:
         names = {port: str(port) for port in range(8)}
         capture = Capture(switch, Path(folder) / "pcap", names, buffer_bytes=9000)
         for number in range(300):

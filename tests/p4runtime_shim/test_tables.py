@@ -228,6 +228,37 @@ def test_default_action_changes_and_returns(switch: Switch) -> None:
     assert look(switch, 1, key) == MISS
 
 
+def test_members_whose_port_is_down_are_skipped(switch: Switch) -> None:
+    def taken() -> set[int]:
+        return {look(switch, 6, {"a": 5, "b": 0, "c": number, "d": 0}) for number in range(200)}
+
+    for member in (10, 20, 30):
+        switch.member_add(P + "pick", member, ActionCall(P + "put", (member,)))
+    switch.group_add(P + "pick", 1, [(10, 1), (20, 2), (30, 1)], {10: 0, 20: 3})
+    switch.table_insert(P + "member_t", Entry((Exact(5),), GroupRef(1)))
+    assert taken() == {10, 20, 30}
+    switch.port_changed(3, False, 0)
+    assert taken() == {10, 30}
+    switch.group_add(P + "pick", 2, [(10, 1), (20, 2)], {20: 3})  # made while the port is down
+    switch.table_modify(P + "member_t", Entry((Exact(5),), GroupRef(2)))
+    assert taken() == {10}
+    switch.port_changed(3, True, 0)
+    assert taken() == {10, 20}
+    switch.table_modify(P + "member_t", Entry((Exact(5),), GroupRef(1)))
+    assert taken() == {10, 20, 30}
+    switch.group_modify(P + "pick", 1, [(10, 1), (20, 1)], {10: 3, 20: 3})
+    switch.port_changed(3, False, 0)
+    assert taken() == {0}  # hit, but nothing to run: as with a group that has no members
+    switch.group_modify(P + "pick", 1, [(10, 1), (20, 1)])
+    assert taken() == {10, 20}
+    switch.port_changed(3, True, 0)
+    assert taken() == {10, 20}
+    switch.group_delete(P + "pick", 2)
+    switch.port_changed(3, False, 0)
+    with pytest.raises(InvalidArgument, match="no port 77 to watch"):
+        switch.group_modify(P + "pick", 1, [(10, 1)], {10: 77})
+
+
 def test_selector_spreads_by_weight_and_follows_changes(switch: Switch) -> None:
     rng = random.Random(3)
     for member in (10, 20, 30):

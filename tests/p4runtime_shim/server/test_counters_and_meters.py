@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from finsy.proto import p4r, rpc_code
 
-from p4runtime_shim.values import CounterValue, MeterConfig
+from p4runtime_shim.values import CounterValue, MeterColors, MeterConfig
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.entities import (
+    ROLLBACK,
     Switch,
     exact,
     kinds,
@@ -50,6 +51,51 @@ def test_direct_meters_with_the_entry_and_alone(switch: Switch) -> None:
     for wrong in ({"cir": 5, "pir": 4}, {"cir": -1}, {"eburst": 1}):
         update = modify(direct_meter_entry={"table_entry": kinds(), "config": wrong})
         assert switch.refused(update) == [rpc_code.INVALID_ARGUMENT]
+
+
+def test_counters_of_colors_are_shown_when_asked_for_and_only_reset(switch: Switch) -> None:
+    colored = MeterColors(CounterValue(1, 2), CounterValue(3, 4), CounterValue(5, 6))
+    shown = {
+        "green": {"packet_count": 1, "byte_count": 2},
+        "yellow": {"packet_count": 3, "byte_count": 4},
+        "red": {"packet_count": 5, "byte_count": 6},
+    }
+    switch.write(insert(table_entry=kinds()))
+    key = switch.under.table_entries("I.kinds")[0]
+    switch.under.direct_meter_set_colors("I.kinds", key.match, key.priority, colored)
+    switch.under.meter_set_colors("I.a_meter", 1, colored)
+    (entry,) = switch.read(table_entry={"table_id": sample.KINDS})
+    assert not entry.HasField("meter_counter_data")
+    (entry,) = switch.read(table_entry={"table_id": sample.KINDS, "meter_counter_data": {}})
+    (direct,) = switch.read(direct_meter_entry={"table_entry": kinds(), "counter_data": {}})
+    cells = switch.read(meter_entry={"meter_id": sample.METER, "counter_data": {}})
+    data = p4r.MeterCounterData(**shown)
+    assert (entry.meter_counter_data, direct.counter_data, cells[1].counter_data) == (data, data, data)
+    assert not switch.read(meter_entry={"meter_id": sample.METER})[1].HasField("counter_data")
+
+    nonzero = {"red": {"byte_count": 1}}
+    for wrong in (
+        modify(table_entry=kinds(meter_counter_data=nonzero)),
+        modify(direct_meter_entry={"table_entry": kinds(), "counter_data": nonzero}),
+        modify(meter_entry={"meter_id": sample.METER, "counter_data": nonzero}),
+        modify(table_entry=exact(meter_counter_data={})),
+    ):
+        assert switch.refused(wrong) == [rpc_code.INVALID_ARGUMENT]
+    resets = (
+        modify(table_entry=kinds(meter_counter_data={})),
+        modify(direct_meter_entry={"table_entry": kinds(), "counter_data": {}}),
+        modify(meter_entry={"meter_id": sample.METER, "counter_data": {"green": {}}}),
+    )
+    failing = delete(table_entry=kinds(99))
+    for reset in (*resets, delete(table_entry=kinds())):
+        assert switch.refused(reset, failing, atomicity=ROLLBACK)[1] == rpc_code.NOT_FOUND
+        assert switch.under.direct_meter_colors("I.kinds", key.match, key.priority) == colored
+        assert switch.under.meter_colors("I.a_meter", 1) == colored
+    switch.write(modify(table_entry=kinds()), modify(meter_entry={"meter_id": sample.METER}))  # unset: not changed
+    assert switch.under.meter_colors("I.a_meter", 1) == colored
+    switch.write(*resets)
+    assert switch.under.direct_meter_colors("I.kinds", key.match, key.priority) == MeterColors()
+    assert switch.under.meter_colors("I.a_meter", 1) == MeterColors()
 
 
 def test_the_counters_of_a_constant_table_can_be_written(switch: Switch) -> None:
@@ -100,7 +146,6 @@ def test_counters_registers_and_meters(switch: Switch) -> None:
         (modify(counter_entry={"counter_id": sample.COUNTER, "index": {"index": -1}}), rpc_code.INVALID_ARGUMENT),
         (modify(counter_entry={"counter_id": sample.COUNTER, "index": {"index": 4}}), rpc_code.OUT_OF_RANGE),
         (modify(meter_entry={"meter_id": sample.METER, "index": {"index": 3}}), rpc_code.OUT_OF_RANGE),
-        (modify(meter_entry={"meter_id": sample.METER, "counter_data": {}}), rpc_code.UNIMPLEMENTED),
         (
             modify(register_entry={"register_id": sample.REGISTER, "data": {"bitstring": b"\x10\x00\x00"}}),
             rpc_code.OUT_OF_RANGE,

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from finsy.proto import p4r, rpc_code
 
+from p4runtime_shim.fake import FakeSwitch
 from p4runtime_shim.values import Entry, GroupRef, Lpm, MemberRef
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.entities import (
+    ROLLBACK,
     Switch,
     group,
     indirect,
@@ -18,6 +20,12 @@ from tests.p4runtime_shim.server.entities import (
     set_action,
 )
 from tests.p4runtime_shim.server.world import delete, insert, modify
+
+
+def watching(id_: int, *watch: dict[str, Any]) -> p4r.ActionProfileGroup:
+    """A group of members 1, 2 ... that watch ports."""
+    members = [{"member_id": number, "weight": 1, **item} for number, item in enumerate(watch, 1)]
+    return p4r.ActionProfileGroup(action_profile_id=sample.SELECTOR, group_id=id_, members=members, max_size=4)
 
 
 def test_members_and_groups_live_and_die_in_order(switch: Switch) -> None:
@@ -79,23 +87,60 @@ def test_a_member_in_an_entry_is_held(switch: Switch) -> None:
         (insert(table_entry=indirect(10, action_profile_member_id=5)), rpc_code.NOT_FOUND),
         (insert(table_entry=indirect(10, action=set_action())), rpc_code.INVALID_ARGUMENT),
         (insert(table_entry=indirect(10, action_profile_action_set={})), rpc_code.INVALID_ARGUMENT),
-        (
-            insert(
-                action_profile_group={
-                    "action_profile_id": sample.SELECTOR,
-                    "group_id": 5,
-                    "max_size": 4,
-                    "members": [{"member_id": 1, "weight": 1, "watch_port": b"\x01"}],
-                }
-            ),
-            rpc_code.UNIMPLEMENTED,
-        ),
+        (insert(action_profile_group=watching(5, {"watch": -1})), rpc_code.INVALID_ARGUMENT),
     ],
 )
 def test_wrong_updates_of_profiles(switch: Switch, update: p4r.Update, code: int) -> None:
     switch.write(insert(action_profile_member=member(1)))
     assert switch.refused(update) == [code]
     assert switch.under.groups("I.selector") == {}
+
+
+def test_members_watch_ports_in_either_form() -> None:
+    switch = Switch(sample.fake())
+    for id_ in (1, 2, 3, 4):
+        switch.write(insert(action_profile_member=member(id_)))
+    given = ({"watch_port": b"\x00\x02"}, {"watch": 1}, {"watch_port": b""}, {})
+    group = watching(5, *given)
+    switch.write(insert(action_profile_group=group))
+    canonical = watching(5, {"watch_port": b"\x02"}, *given[1:])
+    assert switch.read(action_profile_group={}) == [canonical]
+    assert watched(switch) == [{1: 2, 2: 1}]
+    other = watching(5, {"watch_port": b"\x03"})
+    switch.write(modify(action_profile_group=other))
+    assert watched(switch) == [{1: 3}]
+    failing = delete(action_profile_member=member(9))
+    for undone in (modify(action_profile_group=group), delete(action_profile_group=group)):
+        assert switch.refused(undone, failing, atomicity=ROLLBACK)[1] == rpc_code.NOT_FOUND
+        assert watched(switch) == [{1: 3}]
+
+
+def test_actions_of_a_set_watch_ports() -> None:
+    switch = Switch(sample.fake())
+    action = one_shot(1, 2)["action_profile_action_set"]
+    action["action_profile_actions"][1]["watch_port"] = b"\x00\x03"
+    switch.write(insert(table_entry=indirect(10, action_profile_action_set=action)))
+    (found,) = switch.read(table_entry={"table_id": sample.INDIRECT})
+    assert found.action.action_profile_action_set.action_profile_actions[1].watch_port == b"\x03"
+    (ports,) = watched(switch)
+    assert list(ports.values()) == [3]
+
+
+def watched(switch: Switch) -> list[dict[int, int]]:
+    """What the groups under it watch; the engine's are seen in packets only (test_tables.py)."""
+    fake = switch.under
+    assert isinstance(fake, FakeSwitch)
+    return [fake.watched["I.selector", id_] for id_ in fake.groups("I.selector")]
+
+
+def test_a_port_to_watch_must_exist() -> None:
+    with sample.real() as under:
+        switch = Switch(under)
+        switch.write(insert(action_profile_member=member(1)))
+        for wrong in ({"watch_port": b"\x09"}, {"watch_port": b"\x01\x00\x00\x00\x01"}, {"watch": 9}):
+            refused = switch.refused(insert(action_profile_group=watching(5, wrong)))
+            assert refused == [rpc_code.INVALID_ARGUMENT]
+            assert switch.read(action_profile_group={}) == []
 
 
 def test_an_action_set_makes_and_removes_its_group(switch: Switch) -> None:
