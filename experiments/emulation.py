@@ -19,6 +19,7 @@ from controller.command import companion
 from controller.path_map.client import PathMapClient
 from topologies.emulation.build import Emulation, emulated
 from topologies.emulation.processes import Child
+from topologies.emulation.watch import Death
 from topologies.fabric import Fabric
 
 _PRIORITY = -10  # nice value of switches and agents
@@ -75,11 +76,15 @@ class EmulatedWorld:
         with self.controller() as client:
             return client.link_up(link).began_at_ns
 
-    def restart(self, name: str) -> None:
+    def restart(self, name: str, *, wait: bool = True) -> None:
         """Start a process of the fabric anew (``Emulation.restart``) and wait until it is ready."""
-        child = self.emulation.restart(name)
+        child = self.emulation.restart(name, wait=wait)
         if name != "controller":
             prefer(child.process.pid)
+
+    def deaths(self) -> tuple[Death, ...]:
+        """Processes of the fabric that have died unasked."""
+        return () if self.emulation.watch is None else self.emulation.watch.look()
 
     def controller(self) -> PathMapClient:
         """A client of the controller and its path map, to be closed (a context manager)."""

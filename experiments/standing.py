@@ -11,34 +11,41 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
 
+from experiments.deaths import Restarts
 from experiments.errors import ExperimentError
 from topologies import loader
 from topologies.emulation import cleanup
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.watch import Death
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
+
+if TYPE_CHECKING:
+    from experiments.emulation import EmulatedWorld
 
 _MODULE = "experiments.standing"
 _PATIENCE_S = 20.0
 
 
-def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = ()) -> dict[str, Any]:
+def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = (), *, restart: bool = False) -> dict[str, Any]:
     """Bring `fabric` up in the background; returns seconds by phase, ``total_s`` being the whole.
 
-    `controller` are further words of the controller's command line.
+    `controller` are further words of the controller's command line. With `restart`, what dies is started anew.
 
     Raises ExperimentError with one sentence when it does not come up; then nothing is left of it.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", _MODULE, switch, *controller],
+        [sys.executable, "-m", _MODULE, switch, "restart" if restart else "", *controller],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -94,23 +101,37 @@ def _stands(pid: int) -> bool:
     return _MODULE.encode() in words or words == [b""]
 
 
-def main(switch: str, *controller: str) -> int:
-    """Own a fabric, which standard input describes, until SIGTERM."""
+def main(switch: str, restart: str, *controller: str) -> int:
+    """Own a fabric, which standard input describes, until SIGTERM; with a word for `restart`, keep it alive."""
     from experiments.emulation import running
 
     try:
         with running(loader.load_text(sys.stdin.read()), switch=switch, controller=controller) as world:
             print(json.dumps(world.bring_up), flush=True)
             _let_go(world.emulation.run.log_file("owner"))
-            if world.emulation.watch is not None:
-                world.emulation.watch.listen(lambda death: print(death, flush=True))
-            while True:
-                signal.pause()
+            _look_after(world, bool(restart))
     except ExperimentError as error:
         print(json.dumps({"error": str(error), "hint": error.hint}))
     except (EmulationError, FabricError, OSError) as error:
         print(json.dumps({"error": str(error)}))
     return 1
+
+
+def _look_after(world: EmulatedWorld, restart: bool) -> None:
+    """Tell what dies and maybe start it anew, until a signal ends us; children die with the thread that starts them."""
+    assert world.emulation.watch is not None, "a fabric that is up has one"
+    deaths: SimpleQueue[Death] = SimpleQueue()
+    world.emulation.watch.listen(deaths.put)
+    restarts = Restarts(partial(world.restart, wait=False), _say)  # another may have died that it needs
+    while True:
+        death = deaths.get()
+        _say(f"{death}. {death.consequence}")
+        if restart:
+            restarts.died(death)
+
+
+def _say(text: str) -> None:
+    print(time.strftime("%H:%M:%S"), text, flush=True)
 
 
 def _let_go(log: Path) -> None:

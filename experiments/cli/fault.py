@@ -5,9 +5,10 @@ The words are those of the prompt's `fault` (:mod:`experiments.cli.fault_command
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -131,12 +132,15 @@ def clear(which: Sequence[str], **where: Any) -> None:
 @click.option("--for", "duration", default="", help="How long, as in 60s.  [default: until interrupted]")
 @_of_a_fabric
 def watch(duration: str, **where: Any) -> None:
-    """Print what happens: faults, links that go down and up, switches lost and returned, entries repaired."""
+    """Print what happens: faults, links that go down and up, switches lost and returned, entries repaired.
+
+    Of a fabric that is up here, processes that die are told too. The exit status is 3 when the controller dies.
+    """
     try:
         seconds = fault_command.parse_duration(duration) / 1e9 if duration else None
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
-    with _controller(**where) as controller, controller.events(timeout_s=seconds) as events:
+    with _controller(**where) as controller, _deaths(**where), controller.events(timeout_s=seconds) as events:
         for event in events:
             click.echo(fault_command.describe_event(event))
 
@@ -156,6 +160,20 @@ def _controller(name: str, address: str, token_file: Path | None, tls_ca: Path |
     if not os.access(socket, os.W_OK):
         raise ExperimentError(f"fabric {name} belongs to another user", "Run the same command with sudo.")
     return ControllerClient(socket, token=token)
+
+
+@contextlib.contextmanager
+def _deaths(name: str, address: str, **_rest: Any) -> Iterator[None]:
+    """Print deaths of the processes of a fabric that is up here, meanwhile."""
+    from topologies.emulation.attach import watching
+    from topologies.emulation.rundir import RunDirectory
+
+    if address:
+        yield
+        return
+    with watching(RunDirectory(name)) as watch:
+        watch.listen(lambda death: click.echo(f"{death}. {death.consequence}"))
+        yield
 
 
 def _token(file: Path) -> str:

@@ -14,6 +14,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 
 @click.command(epilog="Example: sudo mrc up --name lab --planes 4 --hosts 8")
 @fabric_options
+@click.option("--restart", is_flag=True, help="Start anew what dies: controller, switches, hosts' agents.")
 @click.option("--listen", "address", default="", help="host:port on which its controller listens, for 'mrc fault'.")
 @click.option("--token-file", type=_FILE, help="File with the token that its clients must bring.")
 @click.option("--tls-cert", type=_FILE, help="File with the certificate (PEM) for --listen.")
@@ -21,6 +22,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 def up(
     name: str,
     switch: str,
+    restart: bool,
     address: str,
     token_file: Path | None,
     tls_cert: Path | None,
@@ -34,6 +36,9 @@ def up(
 
     The controller listens on a UNIX socket in /run/mrc/NAME, and with --listen on TCP too. On anything but loopback it
     then wants a token and TLS.
+
+    A process that dies is told to prompts and to 'mrc fault watch', and listed by 'mrc doctor'. With --restart it is
+    started anew: no entry and no queue pair is lost, except those of an agent that died.
     """
     from experiments.capacity import carried_rate
     from experiments.standing import bring_up
@@ -50,7 +55,7 @@ def up(
         Listening(None, address, token_file, tls_cert, tls_key).check()
         more += ["--listen", address] if address else []
     requirements.check(switch=switch)
-    took = bring_up(fabric, switch, more)
+    took = bring_up(fabric, switch, more, restart=restart)
     click.echo(
         f"fabric {name}: {sizes['planes']} planes, {len(fabric.switches)} switches, {sizes['hosts']} hosts,"
         f" {sizes['rate_bps'] / 1e6:g} Mbit/s a link, up and verified in {took['total_s']:.2f} s"

@@ -36,7 +36,7 @@ from experiments.training.sgd import train_alone
 from mrc_host.values import QpType
 from topologies.fabric import Fabric, LinkKind
 
-PASSED, CHECK_FAILED = 0, 1
+PASSED, CHECK_FAILED, BROKEN = 0, 1, 3
 TRANSPORTS = {"roce": QpType.RC, "mrc": QpType.MRC}
 
 
@@ -62,9 +62,12 @@ class Demo:
     records: dict[str, RunRecord] = field(default_factory=dict)
     bring_up: dict[str, float] = field(default_factory=dict)
     interrupted_by: int | None = None
+    broken: bool = False
 
     def run(self) -> int:
-        """0 when all checks hold, 1 when one does not, 128 + signal when interrupted; results are written in any case.
+        """0 if all checks hold, 1 if one does not, 3 if a process of the fabric died, 128 + signal if interrupted.
+
+        Results are written in any case.
 
         Raises what bringing the fabric up raises; then there are no results.
         """
@@ -85,6 +88,8 @@ class Demo:
                 folder.discard()
         if self.interrupted_by is not None:
             return 128 + self.interrupted_by
+        if self.broken:
+            return BROKEN
         return PASSED if passed else CHECK_FAILED
 
     def _say_what_is_up(self) -> None:
@@ -108,6 +113,9 @@ class Demo:
                 with Progress(self.console) as progress:
                     for transport in TRANSPORTS:
                         links = await self._one_run(transport, world, data, folder, links, progress)
+                        self.broken = bool(world.deaths())
+                        if self.broken:
+                            break
             except asyncio.CancelledError:
                 if self.interrupted_by is None:
                     raise

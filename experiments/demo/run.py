@@ -1,7 +1,8 @@
 """One run of the job over one transport: start a worker per host, make the faults, gather the reports, end it.
 
 Everything happens in one asyncio loop; commands to the fabric, which block, go to a thread. A run ends when all workers
-have, when one fails, or when no step completes for `patience_s`. A link that is still cut is mended in any case.
+have, when one fails, when a process of the fabric dies, or when no step completes for `patience_s`. A link that is
+still cut is mended, unless the fabric is broken.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Run:
             await asyncio.gather(*side_tasks, return_exceptions=True)
             await self._end_workers()
             await server.close()
-            if self._cut is not None:
+            if self._cut is not None and not self._world.deaths():
                 await asyncio.to_thread(self._world.mend, self._cut)
         return self.record
 
@@ -108,6 +109,10 @@ class Run:
         """Return when all workers ended well, or write down why the run failed."""
         while True:
             statuses = {rank: worker.poll() for rank, worker in self._workers.items()}
+            for death in self._world.deaths():
+                self._fail(str(death))
+            if self.record.failures:
+                return
             if all(status == 0 for status in statuses.values()):
                 return
             if any(status not in (None, 0) for status in statuses.values()):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from topologies.emulation.watch import Death
 from topologies.fabric import Fabric
 
 
@@ -48,6 +49,10 @@ class World(Protocol):
 
     def cpu_seconds(self) -> float:
         """Processor time used so far by all that belongs to the fabric and its jobs."""
+        ...
+
+    def deaths(self) -> Sequence[Death]:
+        """Processes of the fabric that have died, oldest first; the run is over then."""
         ...
 
     def cut(self, link: str) -> int:

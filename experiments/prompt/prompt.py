@@ -331,15 +331,16 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         if self._closed:
             return
         self.failed = True
+        told = f"{death}\n{death.consequence}"
         if not (self._at_rest and sys.stdin.isatty()):
-            self._say(f"*** {death}")
+            self._say(f"*** {told}")
             return
         typed = ""
         with suppress(ImportError):
             import readline
 
             typed = readline.get_line_buffer()
-        self._say(f"\r\x1b[K*** {death}")
+        self._say(f"\r\x1b[K*** {told}")
         self._console.file.write(f"{self.prompt}{typed}")
         self._console.file.flush()
 

@@ -45,12 +45,13 @@ def produce(
     results: Path,
     *,
     switch: str = "shim",
+    name: str = "experiment",
     tell: Callable[[str], None] = lambda text: None,
 ) -> Result:
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors."""
     folders.check_place(results)
     began = time.monotonic()
-    recordings = conduct(experiment, world, seed, switch=switch, tell=tell)
+    recordings = conduct(experiment, world, seed, switch=switch, name=name, tell=tell)
     wall = time.monotonic() - began
     judged = judge(experiment, recordings)
     summary = summarize(experiment, recordings, judged, world, seed)

@@ -22,10 +22,14 @@ def conduct(
     seed: int,
     *,
     switch: str = "shim",
+    name: str = "experiment",
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Recording]:
-    """Run every case and return the recordings by case. `tell` is called with one line as each begins."""
-    opener = _opener(world, switch)
+    """Run every case and return the recordings by case. `tell` is called with one line as each begins.
+
+    `switch` and `name` (of the fabric) are for emulation.
+    """
+    opener = _opener(world, switch, name)
     recordings: dict[str, Recording] = {}
     for number, case in enumerate(experiment.cases, 1):
         tell(f"{experiment.name}: {case.name} ({number} of {len(experiment.cases)})")
@@ -37,7 +41,7 @@ def conduct(
     return recordings
 
 
-def _opener(world: str, switch: str) -> Opener:
+def _opener(world: str, switch: str, name: str) -> Opener:
     """Only the world that is asked for is imported: simulation needs no Mininet."""
     if world == "sim":
         from experiments.running.simulated import simulated
@@ -45,4 +49,4 @@ def _opener(world: str, switch: str) -> Opener:
         return simulated
     from experiments.running.emulated import emulated_stage
 
-    return lambda case, seed: emulated_stage(case, switch)
+    return lambda case, seed: emulated_stage(case, switch, name)

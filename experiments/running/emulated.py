@@ -3,7 +3,7 @@
 This machine does not carry the rates that files name, so all rates are divided by one factor and all times multiplied
 by it: as many packets go by as in the file, and reports say the factor. Timers of the transport are those that suit
 emulation, not the file's, since round trips do not scale. Faults go through the controller. Whether the run can be
-trusted is watched meanwhile (`fidelity`).
+trusted is watched meanwhile (`fidelity`), and it ends at once when a process of the fabric dies.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from controller.client import ControllerClient
 from controller.effects import effect
 from experiments import checkup
 from experiments.capacity import carried_rate
+from experiments.deaths import told
 from experiments.emulation import EmulatedWorld, running
 from experiments.errors import ExperimentError
 from experiments.files.checks import build_fabric
@@ -36,13 +37,15 @@ from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
 from simulation.timing import Timing
 from topologies import fault_kinds
+from topologies.emulation.watch import Death
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.fault_kinds import Fault
 
 T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
-FABRIC = "experiment"
+NAME = "experiment"  # of the fabric, unless another is given
+_DEATH_TOLD_S = 0.5  # after what it broke
 _TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
 
 
@@ -127,18 +130,40 @@ class EmulatedStage:
         return self._watch.judge()
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end, watched."""
+        """Run a coroutine to its end, watched. ExperimentError, at once, when a process of the fabric dies."""
 
         async def watched() -> T:
             watching = asyncio.ensure_future(self._watch.run())
             try:
-                return await job
+                return await self._while_all_live(job)
             finally:
                 watching.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await watching
 
         return asyncio.run(watched())
+
+    async def _while_all_live(self, job: Coroutine[Any, Any, T]) -> T:
+        work, loop, death = asyncio.ensure_future(job), asyncio.get_running_loop(), asyncio.Event()
+        watch = self._world.emulation.watch
+        assert watch is not None, "a fabric that is up has one"
+        waiting = asyncio.ensure_future(death.wait())
+
+        def tell(_: Death) -> None:
+            loop.call_soon_threadsafe(death.set)
+
+        try:
+            with watch.listening(tell):
+                await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
+                if work.done() and work.exception() is not None:  # perhaps of a death that will be told in a moment
+                    await asyncio.wait((waiting,), timeout=_DEATH_TOLD_S)
+            if self._world.deaths():
+                raise ExperimentError(*told(self._world.deaths()))
+            return await work
+        finally:
+            for task in (work, waiting):
+                task.cancel()
+            await asyncio.gather(work, waiting, return_exceptions=True)
 
 
 def paused_timeout(fabric: Fabric) -> int:
@@ -195,21 +220,21 @@ def scale_of(case: Case) -> float:
     return min(1.0, carried_rate(case.fabric.hosts, case.fabric.planes) / fastest)
 
 
-def scaled_fabric(case: Case, scale: float) -> Fabric:
+def scaled_fabric(case: Case, scale: float, name: str = NAME) -> Fabric:
     """The file's fabric at the rates of this machine, with the file's settings that are not timers."""
     part = case.fabric
     uplink = None if part.uplink_rate is None else round(part.uplink_rate * scale)
-    fabric = build_fabric(replace(part, rate=round(part.rate * scale), uplink_rate=uplink), FABRIC)
+    fabric = build_fabric(replace(part, rate=round(part.rate * scale), uplink_rate=uplink), name)
     given = {name: value for name, value in settings_given(case.transport).items() if name not in TIMERS}
     settings = fabric.settings
     return replace(fabric, settings=replace(settings, transport=replace(settings.transport, **given)))
 
 
 @contextmanager
-def emulated_stage(case: Case, switch: str) -> Iterator[EmulatedStage]:
-    """Bring the case's fabric up, scaled, and take it down on leaving. Raises ExperimentError or EmulationError."""
+def emulated_stage(case: Case, switch: str, name: str = NAME) -> Iterator[EmulatedStage]:
+    """Bring the case's fabric up scaled, and take it down on leaving. Raises ExperimentError or EmulationError."""
     check(case)
     scale = scale_of(case)
-    with running(scaled_fabric(case, scale), switch=switch) as world, ExitStack() as stack:
+    with running(scaled_fabric(case, scale, name), switch=switch) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
         yield EmulatedStage(world, controller, scale, stack)

@@ -37,6 +37,7 @@ ELSEWHERE = {
         "tests/experiments/sweeps/test_conduct.py"
     ),
     "sudo mrc up --name lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
+    "sudo mrc up --name lab --restart": "tests/integration/test_deaths.py",
     'sudo mrc shell lab -c "write h1 h5 16M"': "tests/integration/test_standing.py",
     "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=testbed"
     " -addext subjectAltName=DNS:testbed -keyout key.pem -out cert.pem": "tests/integration/test_standing.py",

@@ -12,6 +12,7 @@ from rich.console import Console
 from experiments.demo.coordinator import Demo
 from experiments.demo.settings import DemoSettings
 from tests.experiments.world import FakeWorld
+from topologies.emulation.watch import Death
 
 
 def make(tmp_path, **world_options):
@@ -119,6 +120,19 @@ def test_a_job_that_stalls_to_the_end_fails_the_demo(tmp_path):
     assert summary["roce"]["longest_stall_s"] >= 2.0
     assert summary["mrc"]["completed"] is True
     assert summary["weights_max_abs_diff"] is None
+
+
+def test_a_death_in_the_fabric_ends_the_demo_and_what_is_known_is_written(tmp_path):
+    demo, text, _ = make(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        death = Death("controller", 42, 0.0, "was killed by SIGKILL", "")
+        patch.setattr(FakeWorld, "deaths", lambda world: (death,) if world.network.placed_bytes else ())
+        assert demo.run() == 3
+    summary = json.loads((tmp_path / "results" / "demo" / "latest" / "summary.json").read_text())
+    assert summary["roce"]["failures"] == [str(death)]
+    assert not summary["mrc"], "the second run was not begun"
+    assert summary["passed"] is False
+    assert "process controller was killed by SIGKILL" in text.getvalue()
 
 
 def test_a_fabric_that_does_not_come_up_leaves_no_folder(tmp_path):

@@ -11,6 +11,7 @@ from experiments.training.sgd import TrainingPlan
 from mrc_host.values import QpAttributes, QpType
 from tests.experiments.records import FABRIC
 from tests.experiments.world import FakeWorld
+from topologies.emulation.watch import Death
 from topologies.fabric import LinkKind
 
 
@@ -89,6 +90,23 @@ def test_a_failing_rank_ends_the_run_and_is_quoted(tmp_path, job):
     record = execute(Run("mrc", world, job, (), Watcher(), logs=tmp_path))
     assert not record.complete
     assert any("rank 2 ended with status 1: the dog ate the gradients" in why for why in record.failures)
+
+
+def test_a_death_in_the_fabric_ends_the_run_at_once_and_no_link_is_mended_there(tmp_path, job):
+    world = FakeWorld(FABRIC, tmp_path, step_seconds=0.02)
+    death = Death("switches", 42, 0.0, "was killed by SIGKILL", "")
+    real_cut = world.cut
+
+    def cut(link):
+        world.dead = (death,)
+        return real_cut(link)
+
+    world.cut = cut
+    began = time.monotonic()
+    record = execute(Run("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 10, 60),), Watcher(), logs=tmp_path))
+    assert time.monotonic() - began < 30, "not only when patience is over"
+    assert record.failures == [str(death)]
+    assert [what for what, _ in world.commands] == ["cut"]
 
 
 def test_a_run_that_does_not_move_is_given_up(tmp_path, job):

@@ -42,6 +42,7 @@ class FakeWorld:
         self.qp_type = None
         self.fail_rank = None
         self.hang = False
+        self.dead = ()
         self.step_seconds = step_seconds
 
     def launch_worker(self, host, rank, job, rendezvous, log):
@@ -78,6 +79,9 @@ class FakeWorld:
 
     def cpu_seconds(self):
         return time.process_time()
+
+    def deaths(self):
+        return self.dead
 
     def cut(self, link):
         self.commands.append(("cut", link))

@@ -34,14 +34,23 @@ def attached(name: str) -> Iterator[Emulation]:
         raise EmulationError(f"Fabric {name} is still coming up or going down: try again in a moment.")
     fabric = loader.load_file(run.fabric_file)
     net = _join(fabric, run)
-    watch = Watch(run, {record.name: record.pid for record in run.records() if _watched(record)}, keep=False)
     try:
-        yield Emulation(fabric, run, switches.address_in_use(run), net, watch=watch)
+        with watching(run) as watch:
+            yield Emulation(fabric, run, switches.address_in_use(run), net, watch=watch)
     finally:
-        watch.stop()
         for node in (*net.hosts, *net.switches):
             if node.shell:
                 node.terminate()
+
+
+@contextlib.contextmanager
+def watching(run: RunDirectory) -> Iterator[Watch]:
+    """Watch the processes of a fabric that another process has brought up."""
+    watch = Watch(run, {record.name: record.pid for record in run.records() if _watched(record)}, keep=False)
+    try:
+        yield watch
+    finally:
+        watch.stop()
 
 
 def _watched(record: ProcessRecord) -> bool:

@@ -94,11 +94,12 @@ class Emulation:
         self.children[child.name] = child
         return child
 
-    def restart(self, name: str, *, timeout_s: float = READY_SECONDS) -> Child:
+    def restart(self, name: str, *, wait: bool = True, timeout_s: float = READY_SECONDS) -> Child:
         """Start a process of the fabric anew with its command and wait until it is ready; one that still runs is ended.
 
         The controller programs a switch that is back by itself; queue pairs of an agent are gone with it. Raises
         :class:`ProcessError` when there is no such process, or when it does not get ready: then it is ended again.
+        Without `wait` the watch tells of one that fails.
         """
         before = self.children.get(name)
         if before is None:
@@ -108,7 +109,8 @@ class Emulation:
         processes.stop([before])
         child = self.spawn(before.command)
         try:
-            processes.wait_ready([child], timeout_s=timeout_s, check=lambda: None)
+            if wait:
+                processes.wait_ready([child], timeout_s=timeout_s, check=lambda: None)
         except BaseException:
             processes.stop([child])
             raise

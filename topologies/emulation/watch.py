@@ -2,7 +2,8 @@
 
 A thread waits on a pidfd of each process (pidfd_open(2)), so nothing is polled and a reused process id deceives nobody.
 Who brought the fabric up also writes every death to ``deaths.jsonl`` in the run directory, where a prompt that joins
-later, and ``mrc doctor``, find it. Taking the fabric down stops the watch first.
+later, and ``mrc doctor``, find it. Anybody else's watch looks whether the dead have been started anew, and goes on with
+them. Taking the fabric down stops the watch first.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from topologies.emulation.rundir import RunDirectory
 
 _LINE = 200  # of the last words
+_LOOK_S = 0.5  # how often a watch looks for those that were started anew, while there are dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,22 @@ class Death:
     at: float
     how: str
     last_line: str
+    log: str = ""
 
     def __str__(self) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(self.at))
-        return f"process {self.name} {self.how} at {clock}; the last line of its log: {self.last_line or 'none'}"
+        log = f"its log {self.log}" if self.log else "its log"
+        words = f"the last line of {log}: {self.last_line or 'none'}"
+        return f"process {self.name} {self.how} at {clock} (its id was {self.pid}); {words}"
+
+    @property
+    def consequence(self) -> str:
+        """What the fabric lacks now."""
+        if self.name == "controller":
+            return "Packets go on as before; faults, the map and tables are out of reach."
+        if self.name.startswith("switch"):
+            return "Nothing passes what it switched."
+        return f"The queue pairs of {self.name} are lost, and all that its applications had registered."
 
 
 class Watch:
@@ -46,6 +60,7 @@ class Watch:
         self._keep = keep
         self._lock = threading.Lock()
         self._deaths: list[Death] = []
+        self._dead: set[str] = set()  # those that may have been started anew, if that is not for us to do
         self._listeners: list[Callable[[Death], None]] = []
         self._wake, waker = os.pipe2(os.O_CLOEXEC)
         self._waker: int | None = waker
@@ -71,6 +86,12 @@ class Watch:
                 self._drop(descriptor)
 
     @property
+    def watched(self) -> frozenset[str]:
+        """Names of the processes that are watched now."""
+        with self._lock:
+            return frozenset(name for name, _ in self._watched.values())
+
+    @property
     def deaths(self) -> tuple[Death, ...]:
         """What has died since the watch began, oldest first."""
         with self._lock:
@@ -83,6 +104,22 @@ class Watch:
             self._listeners.append(tell)
         for death in before:
             tell(death)
+
+    @contextlib.contextmanager
+    def listening(self, tell: Callable[[Death], None]) -> Iterator[None]:
+        """:meth:`listen` for a while."""
+        self.listen(tell)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(tell)
+
+    def look(self) -> tuple[Death, ...]:
+        """What has died by now, without waiting for the watch's thread to notice."""
+        for descriptor, _ in self._poll.poll(0):
+            self._died(descriptor)
+        return self.deaths
 
     def stop(self) -> None:
         """Watch no more. Stopping twice does nothing."""
@@ -99,11 +136,20 @@ class Watch:
 
     def _work(self) -> None:
         while True:
-            ready = [descriptor for descriptor, _ in self._poll.poll()]
+            ready = [descriptor for descriptor, _ in self._poll.poll(_LOOK_S if self._dead else None)]
             if self._wake in ready:
                 return
             for descriptor in ready:
                 self._died(descriptor)
+            if self._dead and not ready:
+                self._find_again()
+
+    def _find_again(self) -> None:
+        """Watch those of the dead that were started anew."""
+        for record in self._run.records():
+            if record.name in self._dead and record.alive():
+                self._dead.discard(record.name)
+                self.add(record.name, record.pid)
 
     def _drop(self, descriptor: int) -> None:
         del self._watched[descriptor]
@@ -115,9 +161,12 @@ class Watch:
             if descriptor not in self._watched:  # forgotten meanwhile
                 return
             name, pid = self._watched[descriptor]
-            death = Death(name, pid, time.time(), _how(descriptor), last_line(self._run, name))
+            log = str(self._run.log_file(name))
+            death = Death(name, pid, time.time(), _how(descriptor), last_line(self._run, name), log)
             self._drop(descriptor)
-            if self._keep:
+            if not self._keep:
+                self._dead.add(name)
+            else:
                 with contextlib.suppress(OSError), self._run.deaths_file.open("a") as stream:
                     stream.write(json.dumps(asdict(death)) + "\n")
             self._deaths.append(death)

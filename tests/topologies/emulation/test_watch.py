@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,7 +53,8 @@ def test_a_death_is_told_once_with_the_signal_and_the_last_words(
             "switches", sleeper.pid, "was killed by SIGKILL", "out of memory",
         )  # fmt: skip
         assert "process switches was killed by SIGKILL at " in str(death)
-        assert str(death).endswith("the last line of its log: out of memory")
+        log = run.log_file("switches")
+        assert str(death).endswith(f"(its id was {sleeper.pid}); the last line of its log {log}: out of memory")
         assert found.deaths == (death,)
         late = told(found)
         assert late.get(timeout=PATIENCE_S) == death, "who comes later is told too"
@@ -83,6 +85,50 @@ def test_somebody_elses_process_is_watched_too(run: RunDirectory) -> None:
         os.kill(grandchild, signal.SIGKILL)
         assert deaths.get(timeout=PATIENCE_S).how == "ended"
         found.stop()
+
+
+def test_who_looks_need_not_wait_and_who_listens_for_a_while_hears_no_more(
+    run: RunDirectory, sleeper: subprocess.Popen[bytes]
+) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as second:
+        found = Watch(run, {"h1": sleeper.pid, "h2": second.pid}, keep=True)
+        deaths: queue.Queue[Death] = queue.Queue()
+        assert found.look() == ()
+        with found.listening(deaths.put):
+            sleeper.kill()
+            os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+            assert [death.name for death in found.look()] == ["h1"]
+            assert deaths.get(timeout=PATIENCE_S).name == "h1"
+        second.kill()
+        os.waitid(os.P_PID, second.pid, os.WEXITED | os.WNOWAIT)
+        assert [death.name for death in found.look()] == ["h1", "h2"]
+        found.stop()
+    assert deaths.empty()
+
+
+def test_who_only_looks_on_finds_those_that_others_start_anew(
+    run: RunDirectory, sleeper: subprocess.Popen[bytes]
+) -> None:
+    found = Watch(run, {"h1": sleeper.pid}, keep=False)
+    deaths = told(found)
+    sleeper.kill()
+    assert deaths.get(timeout=PATIENCE_S).pid == sleeper.pid
+    with subprocess.Popen(["sleep", "1000"]) as again:
+        run.record("h1", again.pid, ["sleep", "1000"])
+        until = time.monotonic() + PATIENCE_S
+        while "h1" not in found.watched:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        again.kill()
+        assert deaths.get(timeout=PATIENCE_S).pid == again.pid
+        found.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"), [("controller", "Packets go on"), ("switches", "Nothing passes"), ("h1", "queue pairs of h1")]
+)
+def test_what_a_death_means_is_told(name: str, lost: str) -> None:
+    assert lost in Death(name, 1, 0.0, "ended", "").consequence
 
 
 def test_nothing_is_told_after_the_watch_has_stopped(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:

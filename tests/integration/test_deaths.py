@@ -1,0 +1,127 @@
+"""Processes of a fabric are killed: a run says so and ends, a fabric in the background is kept alive if so wanted."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.cli.main import run
+from experiments.workloads.verified_write import Transfer
+from mrc_host import verbs
+from tests.integration.names import own
+from tests.integration.test_standing import SIZES, Standing, at_prompt
+from topologies.emulation import cleanup, watch
+from topologies.emulation.rundir import RunDirectory
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
+
+MRC = Path(sys.executable).with_name("mrc")
+PATIENCE_S = 60.0
+LONG = """\
+fabric: {planes: 1, t0: 1, t1: 1, hosts: 2, rate: 20M}
+workload: {kind: write_bw, pairs: h1>h2, message: 64K}
+duration: 60s
+measure: {bin: 100ms}
+"""
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def pids(directory: RunDirectory) -> dict[str, int]:
+    return {record.name: record.pid for record in directory.records() if record.alive()}
+
+
+@pytest.mark.parametrize("victim", ["h2", "switches", "controller"])
+def test_a_run_ends_at_once_and_says_what_died(tmp_path: Path, victim: str) -> None:
+    directory = RunDirectory(own("dying"))
+    file = tmp_path / "long.yaml"
+    file.write_text(LONG)
+    command = [MRC, "run", file, "--world", "emulation", "--name", directory.name, "--results", tmp_path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            # The agent of h1 is asked for queue pairs only when the fabric is up and the run has begun.
+            until(lambda: process.poll() is not None or _has_queue_pairs(directory, "h1"))
+            assert process.poll() is None, process.communicate()[0]
+            os.kill(pids(directory)[victim], signal.SIGKILL)
+            said, _ = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    assert process.returncode == 3, said
+    assert f"mrc: process {victim} was killed by SIGKILL at " in said
+    assert f"/{victim}.log" in said
+    assert "Traceback" not in said
+    assert not directory.path.exists()
+
+
+def _has_queue_pairs(directory: RunDirectory, host: str) -> bool:
+    from contextlib import closing
+
+    from mrc_host.agent.connection import AgentConnection
+    from mrc_host.errors import MrcError
+
+    try:
+        with closing(AgentConnection(directory.host_socket(host))) as agent:
+            return bool(agent.request("qps"))
+    except MrcError:
+        return False
+
+
+@pytest.fixture
+def fabric() -> Iterator[Standing]:
+    found = Standing("kept")
+    yield found
+    cleanup.clean(found.name, force=True)
+
+
+def test_what_dies_is_started_anew_if_so_wanted(fabric: Standing, capfd: pytest.CaptureFixture[str]) -> None:
+    directory = RunDirectory(fabric.name)
+    assert run(["up", "--name", fabric.name, *SIZES, "--restart"]) == 0
+    before = pids(directory)
+    with verbs.open(directory.host_socket("h1")) as near, verbs.open(directory.host_socket("h2")) as far:
+        transfer = Transfer(near, far)
+        for victim in ("controller", "switches"):
+            os.kill(before[victim], signal.SIGKILL)
+            assert transfer.write(64 << 10).wrong_bytes == 0, "traffic goes on, or waits until it can"
+            until(lambda victim=victim: pids(directory).get(victim, before[victim]) != before[victim])  # type: ignore[misc]
+    os.kill(before["h2"], signal.SIGKILL)
+    until(lambda: pids(directory).get("h2", before["h2"]) != before["h2"] and not watch.recorded(directory))
+    printed = at_prompt(
+        fabric.name, "wait", "write h1 h2 64K", "fault h1@p0 down", "write h1 h2 64K", "fault clear all"
+    )
+    assert printed.count("every byte right") == 2, printed
+    assert "***" not in printed
+    log = directory.log_file("owner").read_text()
+    for victim in ("controller", "switches", "h2"):
+        assert f"process {victim} was killed by SIGKILL" in log
+        assert f"process {victim} is started anew" in log
+    assert run(["down", fabric.name]) == 0
+    assert not directory.path.exists()
+
+
+def test_watching_a_fabric_tells_what_dies(fabric: Standing) -> None:
+    fabric.up()
+    with subprocess.Popen([MRC, "fault", "watch", "--fabric", fabric.name], stdout=subprocess.PIPE, text=True) as seen:
+        assert seen.stdout is not None
+        try:
+            while not select.select([seen.stdout], [], [], 0.1)[0]:  # until it listens
+                assert run(["fault", "add", "h1@p0", "loss", "1%", "--fabric", fabric.name]) == 0
+            os.kill(pids(RunDirectory(fabric.name))["h2"], signal.SIGKILL)
+            told = next(line for line in iter(seen.stdout.readline, "") if "process" in line)
+        finally:
+            seen.terminate()
+    assert "process h2 was killed" in told or "process h2 ended" in told
+    assert "The queue pairs of h2 are lost" in told
+    fabric.down()
