@@ -62,6 +62,13 @@ class ProbeMark(enum.Enum):
     GOOD = "good"  # the probe came through, and that is all that counts
 
 
+class TimestampTick(enum.Enum):
+    """Unit of the transmit timestamps in TSETH (docs/protocol.md §1.6); the value is its length in ns."""
+
+    US = 1000
+    NS128 = 128
+
+
 @dataclass(frozen=True, slots=True)
 class Dscp:
     """DSCP values of the traffic roles, 0..63 each (docs/protocol.md §1.10; the numbers are a deployment's choice)."""
@@ -78,6 +85,9 @@ class Dscp:
 _HOUR: Final = 3_600_000_000_000
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "sack_threshold": (1, 1 << 30),
+    "bitmap_range": (1, 255),
+    "open_messages": (1, 1 << 15),
+    "always_skip_marks": (0, 1 << 20),
     "base_rtt": (0, _HOUR),
     "assumed_rate": (1, 1 << 50),
     "default_window": (1, 1 << 40),
@@ -105,6 +115,10 @@ class TransportSettings:
     """Figures that the specification leaves to the implementation. Times are nanoseconds, sizes bytes.
 
     Acknowledging: a SACK is due once `sack_threshold` bytes (each packet counts at least 1024) have arrived.
+    Receiving: on each queue pair a packet more than `bitmap_range` * 128 PSNs ahead of the cumulative one, though
+    inside the range that was promised, is refused with NACK NO_BITMAP, and one of a message that is `open_messages` or
+    more ahead of the first incomplete one with NO_RESOURCE; both are sent again. After `always_skip_marks` ECN marks
+    in a row on one path (0: never) a SACK says ALWAYS_SKIP instead of SKIP_ONCE.
     Congestion control (docs/congestion.md): `congestion` names that of MRC: nscc, one controller for all queue pairs
     towards a destination; fixed or none; or "", which is nscc where `base_rtt` is told and fixed where it is not.
     `rc_congestion` names that of RC: dcqcn, fixed or none. `default_window` is the fixed window. `base_rtt` is the
@@ -129,6 +143,9 @@ class TransportSettings:
     """
 
     sack_threshold: int = 32768
+    bitmap_range: int = 255
+    open_messages: int = 16384
+    always_skip_marks: int = 0
     congestion: str = ""
     rc_congestion: str = "fixed"
     base_rtt: int = 0
@@ -180,6 +197,7 @@ class ProtocolSettings:
     bth_order: BthOrder = BthOrder.SE_FIRST
     out_of_window: OutOfWindow = OutOfWindow.ANSWER
     probe_mark: ProbeMark = ProbeMark.SKIP
+    timestamp_tick: TimestampTick = TimestampTick.US
     transport: TransportSettings = field(default_factory=TransportSettings)
 
 

@@ -344,9 +344,8 @@ class Nic:
         """One step in a queue pair's life (docs/protocol.md §11.1).
 
         RESET -> INIT -> RTR -> RTS, and from anywhere to ERROR (everything posted completes as FLUSHED) or RESET.
-        `changes` sets attributes by name, of those that belong to the step: `ev_profile` and `cc_profile` for INIT;
-        `path_mtu`, `mpr`, `max_wimm`, `receive_psn` and `dynamic_mpr` for RTR; `mpr_dest`, `max_wimm_dest`, `timeout`,
-        `retry_count`, `congestion_window`, `active_paths` and `send_psn` for RTS. The others stay. `remote` is given
+        `changes` sets attributes by name, of those that belong to the step (``transport.states.TAKES``): profiles and
+        hints for INIT, what this end accepts for RTR, how it sends for RTS. The others stay. `remote` is given
         exactly for RTR. An error (StateError, InvalidArgumentError, NotFoundError, UnknownDestinationError) leaves the
         queue pair as it was.
         """

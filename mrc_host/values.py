@@ -188,6 +188,12 @@ class QpAttributes:
     `ev_profile` is the number of an EV profile (0: the NIC's default, AUTO), `cc_profile` the name of a congestion
     control ("": the NIC's default). `dynamic_mpr`, in units of 128 PSNs, lets the range accepted here follow the
     receiver and the range used for sending follow the peer, up to this cap, when both ends have it (0: off).
+    `trim_nack` says that this end answers trimmed packets with NACKs, `trim_nack_dest` that the peer does: to one that
+    does not, nothing is sent as trimmable.
+    `num_qps_per_peer`, `num_send_peers` and `num_remote_recv_peers` (0..65535, 0: not known) are hints: how many queue
+    pairs share the way to this peer, to how many peers this NIC sends at a time, and how many send to the peer (the
+    incast to expect). NSCC starts with the share of its window that they leave, and unless `active_paths` is given, the
+    active set is two such windows of packets.
     `send_psn` and `receive_psn` are the first PSNs of either direction; None derives both from the two QPNs, so that
     they need not be exchanged. `path_mtu` is 256, 512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU.
     """
@@ -206,6 +212,11 @@ class QpAttributes:
     ev_profile: int = 0
     cc_profile: str = ""
     dynamic_mpr: int = 0
+    trim_nack: bool = True
+    trim_nack_dest: bool = True
+    num_qps_per_peer: int = 0
+    num_send_peers: int = 0
+    num_remote_recv_peers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

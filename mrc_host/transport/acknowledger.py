@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MAX_SACKS: Final = 64  # waiting to be sent
 RESTORES: Final = 4  # SACKs that ask to restore the window, as some may be lost
 _MAX_NACKS: Final = 256
+_MAX_MARKED: Final = 4096  # paths whose marks are counted
 _LEAST_RANGE: Final = 8  # units of 128 PSNs; no responder may offer less
 _NO_ENTROPY: Final = 0xFFFFFFFF  # a SACK that answers no packet in particular
 _ALL: Final = (1 << control.SACK_BITS) - 1
@@ -58,6 +59,7 @@ class Acknowledger:
         "_count",
         "_high",
         "_low",
+        "_marked",
         "_max",
         "_nacks",
         "_next_msn",
@@ -68,8 +70,10 @@ class Acknowledger:
         "_remote_qpn",
         "_restores",
         "_sacks",
+        "_skip_after",
         "_slow",
         "_stats",
+        "_trim_nack",
         "_units",
         "_window",
         "ack_due",
@@ -86,6 +90,9 @@ class Acknowledger:
         self._cap = attributes.dynamic_mpr
         self._offer = min(attributes.mpr, self._cap)  # units of 128 PSNs that SACKs offer, 0 when fixed
         self._window = max(attributes.mpr, self._cap) * 128 - 1
+        self._trim_nack = attributes.trim_nack
+        self._skip_after = qp.host.transport.always_skip_marks
+        self._marked: dict[int, int] = {}  # marks in a row by entropy value; empty unless they are counted
         # what arrived
         self.next_psn = first_psn  # cack + 1
         self._bitmap = 0  # bit i: next_psn + i arrived; bit 0 is never set
@@ -107,9 +114,9 @@ class Acknowledger:
     # ---- packets without payload --------------------------------------------------------------------------------
 
     def trimmed(self, word: int, stamp: int, flow: Flow, lasthop: bool) -> None:
-        """A packet came without its payload: ask for it again if it is missing."""
+        """A packet came without its payload: ask for it again if it is missing and the peer may expect that."""
         offset = ((word & MASK) - self.next_psn) & MASK
-        if offset < self._window and not self._bitmap >> offset & 1:
+        if self._trim_nack and offset < self._window and not self._bitmap >> offset & 1:
             reason = control.NACK_TRIMMED_LASTHOP if lasthop else control.NACK_TRIMMED
             self._nack(reason, self.next_psn + offset, flow, stamp)
 
@@ -134,8 +141,20 @@ class Acknowledger:
 
     def _sack(self, psn: int, flow: Flow, stamp: int, again: bool = False) -> None:
         self._count = 0
-        mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE
+        mark = self._judge(flow.ev) if flow.ce else control.MARK_NONE
         self._queue_sack(_Trigger(psn, flow.ev, stamp, mark, -1, again))
+
+    def _judge(self, entropy: int) -> int:
+        """What to say of a path whose packet came with an ECN mark."""
+        if not self._skip_after:
+            return control.MARK_SKIP_ONCE
+        marks = self._marked.pop(entropy, 0) + 1
+        if marks >= self._skip_after:
+            return control.MARK_ALWAYS_SKIP
+        if len(self._marked) >= _MAX_MARKED:
+            self._marked.clear()
+        self._marked[entropy] = marks
+        return control.MARK_SKIP_ONCE
 
     def _queue_sack(self, trigger: _Trigger) -> None:
         """A newer SACK says all that an older one would, except what is kept."""

@@ -41,7 +41,9 @@ def _nscc(line: Line) -> CongestionControl:
         raise InvalidArgumentError(
             "NSCC has to know the unloaded round trip of this network: set base_rtt in the NIC's transport settings."
         )
-    return Nscc(NsccParameters.for_line(line.rate_bps, line.base_rtt, line.mtu, line.trimming, line.nscc))
+    cc = Nscc(NsccParameters.for_line(line.rate_bps, line.base_rtt, line.mtu, line.trimming, line.nscc))
+    cc.cwnd = max(cc.cwnd // line.share, line.mtu)
+    return cc
 
 
 def _dcqcn(line: Line) -> CongestionControl:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class Line:
     """What a controller is fitted to: rate of the ports it sends on (bit/s), unloaded round trip (ns), MTU (bytes).
 
-    `trimming` says whether switches trim; `nscc` replaces single constants of NSCC. `window` (bytes) is that of a fixed
-    window, and bounds what else a controller allows if it has no window of its own.
+    `trimming` says whether switches trim and the peer answers it; `nscc` replaces single constants of NSCC. `window`
+    (bytes) is that of a fixed window, and bounds what else a controller allows if it has no window of its own. `share`
+    is among how many the line will have to be divided, as far as that is known: a reason to begin with less.
     """
 
     rate_bps: int = 100_000_000_000
@@ -32,6 +33,12 @@ class Line:
     window: int = 262_144
     trimming: bool = True
     nscc: NsccProfile | None = None
+    share: int = 1
+
+    def packets(self) -> int:
+        """How many packets are on the way in its share of 1.5 bandwidth-delay products, or of `window` without RTT."""
+        window = self.rate_bps * self.base_rtt * 3 // 16_000_000_000 if self.base_rtt else self.window
+        return max(window // (self.mtu * self.share), 1)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

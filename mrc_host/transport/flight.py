@@ -21,6 +21,7 @@ import heapq
 from array import array
 from typing import Final
 
+from mrc_host.config import ProtocolSettings
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.loss import FREE, LOST, OUT, Lane, Repeat, Sent
 from mrc_host.transport.paths import PathSet
@@ -63,6 +64,7 @@ class Flight:
         "_serial",
         "_silent",
         "_since_count",
+        "_stamp_wrap",
         "_stats",
         "_suspects",
         "_una",
@@ -74,7 +76,13 @@ class Flight:
     )
 
     def __init__(
-        self, peer: Peer, paths: PathSet, cc: CongestionControl, stats: QpStats, fraction: int, first_psn: int
+        self,
+        peer: Peer,
+        paths: PathSet,
+        cc: CongestionControl,
+        stats: QpStats,
+        settings: ProtocolSettings,
+        first_psn: int,
     ) -> None:
         self._peer = peer
         self.paths = paths
@@ -95,7 +103,8 @@ class Flight:
         self.round_trips = peer.round_trips
         self._reordering = peer.reordering
         self._ordered_from = 0  # order on a path is believed from this time on
-        self._fraction = fraction
+        self._fraction = settings.transport.reorder_fraction
+        self._stamp_wrap = settings.timestamp_tick.value << 16  # ns after which a timestamp repeats
         self._repeats: dict[int, Repeat] = {}
         self._repeat_units = 0  # of all retransmissions
         self._acked_units = 0  # of all packets acknowledged, each once
@@ -186,7 +195,7 @@ class Flight:
             self._heard(repeat.latest_lane, repeat.latest_sent, now)
             self._suspects.answered(psn)
             return
-        number = repeat.earlier(stamp, now)
+        number = repeat.earlier(stamp, now - self._stamp_wrap)
         if number >= 0:  # an earlier one: all that came after it were needless
             self._suspects.acquit(psn)
             _stamp, sent, _index, lane = repeat.history[number]

@@ -1,8 +1,9 @@
 """What an MRC requester learns from the peer's answers: what arrived, what is lost, which paths work, what is done.
 
 A SACK frees packets, feeds the round-trip time and the congestion controller, and lets ``Flight`` judge the lanes it
-touched. A loss retires the path at once. A NACK marks one packet lost without blame. A transport ACK completes
-requests. The answer to a reliability probe shows the holes in what was sent before it on its plane.
+touched. A loss retires the path at once. A NACK marks one packet lost without blame, but when nothing else comes for
+long it costs retries. A transport ACK completes requests. The answer to a reliability probe shows the holes in what was
+sent before it on its plane.
 
 A SACK that was overtaken by a newer one still acknowledges, but says nothing about what is missing, and the congestion
 controller does not hear of it. PSNs and message numbers are plain growing integers here (see ``wire.psn``).
@@ -10,7 +11,7 @@ controller does not hear of it. PSNs and message numbers are plain growing integ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mrc_host.config import ProbeMark
 from mrc_host.transport.congestion import CongestionControl
@@ -19,13 +20,18 @@ from mrc_host.transport.loss import FREE, OUT
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.silence import Silence
-from mrc_host.values import PathReason
+from mrc_host.values import CompletionStatus, PathReason
 from mrc_host.wire import control
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.psn import HALF, MASK, expand
 
 if TYPE_CHECKING:
     from mrc_host.transport.mrc import MrcQueuePair
+
+_UNEXPECTED: Final = (
+    CompletionStatus.REMOTE_OPERATION_ERROR,
+    "The peer met an unexpected event on this queue pair (NACK 0x19).",
+)
 
 
 class Hearing(Flight):
@@ -46,7 +52,7 @@ class Hearing(Flight):
 
     def __init__(self, qp: MrcQueuePair, peer: Peer, paths: PathSet, cc: CongestionControl, first_psn: int) -> None:
         attributes, settings = qp.attributes, qp.host.transport
-        super().__init__(peer, paths, cc, qp.stats, settings.reorder_fraction, first_psn)
+        super().__init__(peer, paths, cc, qp.stats, qp.host.settings, first_psn)
         self._qp = qp
         self._host = qp.host
         self._sends = qp.sends
@@ -173,26 +179,33 @@ class Hearing(Flight):
         if self.silence.heard(now, progress):
             self._host.scheduler.arm(self._qp, now + self.silence.quiet_time())
 
-    def on_nack(self, nack: Nack, now: int) -> str:
-        """Take a NACK. Returns a reason when it is fatal, else an empty string."""
+    def on_nack(self, nack: Nack, now: int) -> tuple[CompletionStatus, str] | None:
+        """Take a NACK. Returns status and reason when that is the end of the queue pair."""
         psn = expand(nack.psn, self._una)
         if not self._una <= psn < self._next:
-            return ""
+            return None
         self._stats.acks_received += 1
         record = self._ring[psn & self._ring_mask]
         if record.state != OUT or record.stamp != nack.timestamp:
-            return ""
+            return None
         if nack.reason == control.NACK_UNEXP_EVENT:
-            return "The peer met an unexpected event on this queue pair (NACK 0x19)."
+            return _UNEXPECTED
         self._alive(now, False)
-        self._mark_lost(record, control.NACK_NAMES.get(nack.reason, "nack"))
+        name = control.NACK_NAMES.get(nack.reason, "nack")
+        if not self.silence.refused(now):
+            retries = self.silence.retries - 1
+            return (
+                CompletionStatus.RETRY_EXCEEDED,
+                f"Nothing was acknowledged after {retries} retries; the peer refuses packets (NACK {name}).",
+            )
+        self._mark_lost(record, name)
         if nack.reason == control.NACK_TRIMMED:
             self.paths.skip(record.index, PathReason.TRIMMED)
         if nack.reason <= control.NACK_TRIMMED_LASTHOP:
             self.cc.on_trim(record.size, now, now - record.sent)
         elif nack.reason != control.NACK_PSN_OOR_WINDOW:
             self.cc.on_loss(record.size, now)  # the receiver has no room for it
-        return ""
+        return None
 
     def on_ack(self, msn: int, now: int) -> bool:
         """Complete every request up to message count `msn` (24 bit); False when that many were never sent."""

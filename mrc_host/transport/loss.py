@@ -26,7 +26,6 @@ LOST: Final = 2
 
 _MEMORY: Final = 1024  # round trips until reordering not seen again counts half
 _FEW: Final = 8  # transmissions of one packet that are remembered
-_STAMP_WRAP: Final = 65_536_000  # ns after which a 16-bit timestamp of 1 us ticks repeats
 _FOREVER: Final = 1 << 62
 _MOST: Final = 16  # round trips: the widest reorder window
 
@@ -175,9 +174,9 @@ class Repeat:
         """It was sent once more, as `record` says."""
         self.latest, self.latest_sent, self.latest_lane = record.stamp, record.sent, record.lane
 
-    def earlier(self, stamp: int, now: int) -> int:
-        """Which of them has this timestamp; -1 for none."""
+    def earlier(self, stamp: int, since: int) -> int:
+        """Which of them, sent after time `since`, has this timestamp; -1 for none."""
         for number in range(len(self.history) - 1, -1, -1):
-            if self.history[number][0] == stamp and now - self.history[number][1] < _STAMP_WRAP:
+            if self.history[number][0] == stamp and self.history[number][1] > since:
                 return number
         return -1

@@ -12,6 +12,7 @@ from typing import Final
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.host import Host
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
+from mrc_host.transport.peer import Peer
 from mrc_host.transport.profiles import resolve
 from mrc_host.transport.qp import QueuePair
 from mrc_host.transport.requester import Requester
@@ -40,6 +41,7 @@ _NAK_STATUS = {
         "The peer could not carry out the request: too many WRITE_WITH_IMM in flight.",
     ),
 }
+_LEAST_PATHS: Final = 4  # a plane, however small the window that hints leave
 _TS_FLAG: Final = headers.TS_PRESENT >> 24
 _DATA_SIZE: Final = headers.data_ts.size
 _data = headers.data_ts.unpack_from
@@ -82,7 +84,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         universe = None if profile is None else resolve(profile, peer, host.rng)
         paths = PathSet(
             peer.plane_of,
-            active_paths=attributes.active_paths,
+            active_paths=self._expected_paths(peer),
             backup_share=settings.backup_share,
             ev_min_active=settings.ev_min_active if profile is None else profile.ev_min_active,
             rng=host.rng,
@@ -95,6 +97,16 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         self.requester = Requester(self, peer, paths, first)
         for index in peer.denied:
             paths.deny(index, True, now)
+
+    def _expected_paths(self, peer: Peer) -> int | None:
+        """Bound of the active set: given, or by the hints two windows of packets (docs/protocol.md §3), or None."""
+        given = self.attributes
+        if given.active_paths is not None:
+            return given.active_paths
+        if not (given.num_qps_per_peer or given.num_send_peers or given.num_remote_recv_peers):
+            return None
+        planes = peer.planes.bit_count()
+        return max(2 * peer.line(given).packets() // max(given.num_qps_per_peer, 1), _LEAST_PATHS * planes)
 
     def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
         """Go to ERROR once, and leave the shared window to others."""
@@ -177,9 +189,9 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         if opcode == opcodes.SACK:
             valid = requester.on_sack(control.parse_sack(frame, at), now)
         elif opcode == opcodes.NACK:
-            reason = requester.on_nack(control.parse_nack(frame, at), now)
-            if reason:
-                self.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, reason, now)
+            end = requester.on_nack(control.parse_nack(frame, at), now)
+            if end is not None:
+                self.enter_error(*end, now)
         elif opcode == opcodes.TRANSPORT_ACK:
             *_, last = headers.aeth.unpack_from(frame, flow.start)
             valid = requester.on_ack(last & 0xFFFFFF, now)

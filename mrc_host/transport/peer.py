@@ -30,7 +30,7 @@ from mrc_host.transport.pings import MAX_PINGS, Pings
 from mrc_host.transport.scheduler import Source
 from mrc_host.transport.ways_back import WaysBack
 from mrc_host.transport.window import SharedWindow, WindowUser
-from mrc_host.values import PortEvent
+from mrc_host.values import PortEvent, QpAttributes
 from mrc_host.wire import control, icrc
 from mrc_host.wire.control import OP_EV_PROBE, OP_PORT_STATUS_UPDATE, EndpointRequest, EndpointResponse
 from mrc_host.wire.encap import ECT0
@@ -39,7 +39,7 @@ from mrc_host.wire.headers import timestamp
 DATA: Final = 0
 RETRANSMISSION: Final = 1
 CONTROL: Final = 2
-PROBE: Final = 3  # in the class of data, but there is nothing to cut off
+NO_TRIM: Final = 3  # in the class of data and not to be trimmed: probes, and data for those who do not answer trims
 
 _MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
@@ -262,15 +262,24 @@ class Peer(Source):
 
     # ---- congestion control ----
 
-    def line(self, mtu: int, window: int) -> Line:
+    def line(self, attributes: QpAttributes) -> Line:
         """What a congestion controller towards this peer is fitted to: all our ports that lead there together.
 
         A port of rate 0 (not limited, or not known) counts as `assumed_rate`.
         """
         transport = self._host.transport
+        window = attributes.congestion_window
         ports = self._host.config.ports
         rate = sum(port.rate_bps or transport.assumed_rate for port in ports if self.planes >> port.plane & 1)
-        return Line(rate, transport.base_rtt, mtu, window, transport.trimming, transport.nscc)
+        return Line(
+            rate,
+            transport.base_rtt,
+            attributes.path_mtu,
+            transport.default_window if window is None else window,
+            transport.trimming and attributes.trim_nack_dest,
+            transport.nscc,
+            max(attributes.num_send_peers, attributes.num_remote_recv_peers, 1),
+        )
 
     def window(self, user: WindowUser, name: str, algorithm: Algorithm, line: Line) -> SharedWindow:
         """The window that `user` shares with all others of the same congestion control.

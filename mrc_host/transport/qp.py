@@ -42,6 +42,9 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
         ("receive_psn", attributes.receive_psn, 0, 0xFFFFFF),
         ("ev_profile", attributes.ev_profile, 0, 1 << 31),
         ("dynamic_mpr", attributes.dynamic_mpr, 0, 255),
+        ("num_qps_per_peer", attributes.num_qps_per_peer, 0, 65535),
+        ("num_send_peers", attributes.num_send_peers, 0, 65535),
+        ("num_remote_recv_peers", attributes.num_remote_recv_peers, 0, 65535),
     )
     for name, value, least, most in ranges:
         if value is not None and not least <= value <= most:

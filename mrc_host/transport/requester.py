@@ -28,7 +28,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.hearing import Hearing
 from mrc_host.transport.loss import LOST, OUT, Sent
 from mrc_host.transport.paths import PathSet
-from mrc_host.transport.peer import DATA, PROBE, RETRANSMISSION, Peer
+from mrc_host.transport.peer import DATA, NO_TRIM, RETRANSMISSION, Peer
 from mrc_host.transport.window import SharedWindow
 from mrc_host.transport.work import Wqe
 from mrc_host.values import CompletionStatus, PathReason
@@ -54,8 +54,7 @@ def _controller(qp: MrcQueuePair, peer: Peer) -> tuple[CongestionControl, Shared
     attributes, host = qp.attributes, qp.host
     name = algorithms.choose(attributes, host.transport, True)
     algorithm = algorithms.find(host.algorithms, name, True)
-    window = attributes.congestion_window
-    line = peer.line(attributes.path_mtu, host.transport.default_window if window is None else window)
+    line = peer.line(attributes)
     if not algorithm.shared:
         return algorithm.make(line), None
     shared = peer.window(qp, name, algorithm, line)
@@ -78,6 +77,9 @@ class Requester(Hearing):
         "_remote_qpn",
         "_shared",
         "_solicited",
+        "_tick",
+        "_tick_flags",
+        "_trimmable",
         "_unasked",
         "_wimm_sent",
         "probe_mask",
@@ -93,6 +95,9 @@ class Requester(Hearing):
         self._mtu = attributes.path_mtu
         self._max_wimm = attributes.max_wimm_dest
         self._solicited = headers.solicited_bit(qp.host.settings.bth_order)
+        self._trimmable = attributes.trim_nack_dest
+        self._tick = qp.host.settings.timestamp_tick.value
+        self._tick_flags = headers.tick_flags(qp.host.settings.timestamp_tick)
         # messages
         self._current: Wqe | None = None
         self._msn = 0
@@ -286,7 +291,7 @@ class Requester(Hearing):
         record.serial = serial
         record.sent = self.silence.last_sent = now
         record.attempts += 1
-        record.stamp = stamp = now // 1000 & 0xFFFF
+        record.stamp = stamp = now // self._tick & 0xFFFF
         self.lanes[lane].queue.append((record, serial))
         if not kind:
             self._path_sent[index] = serial
@@ -323,20 +328,21 @@ class Requester(Hearing):
         if segment == opcodes.LAST_IMM or segment == opcodes.ONLY_IMM:
             head = _pack_imm(
                 opcode, pad << 4 | (self._solicited if wqe.solicited else 0), 0xFFFF, self._remote_qpn, word,
-                wqe.rqmsn & 0xFFFF, wqe.msn & 0xFFFF, stamp, headers.TS_TICK_1US, address & 0xFFFFFFFFFFFFFFFF,
+                wqe.rqmsn & 0xFFFF, wqe.msn & 0xFFFF, stamp, self._tick_flags, address & 0xFFFFFFFFFFFFFFFF,
                 wqe.rkey, wqe.length, wqe.imm,
             )  # fmt: skip
             mask = _MASK_IMM
         else:
             head = _pack(
                 opcode, pad << 4, 0xFFFF, self._remote_qpn, word, wqe.rqmsn & 0xFFFF, wqe.msn & 0xFFFF, stamp,
-                headers.TS_TICK_1US, address & 0xFFFFFFFFFFFFFFFF, wqe.rkey, wqe.length,
+                self._tick_flags, address & 0xFFFFFFFFFFFFFFFF, wqe.rkey, wqe.length,
             )  # fmt: skip
             mask = _MASK_PLAIN
         view = wqe.view
         assert view is not None
         payload = view[offset : offset + size]
-        prefix, seed, _ = self._peer.prefix(index, kind, len(head) + size + pad)
+        role = kind if self._trimmable else NO_TRIM
+        prefix, seed, _ = self._peer.prefix(index, role, len(head) + size + pad)
         crc = crc32(payload, crc32(head, seed) ^ mask)
         if not self._qp.timer_at:
             silence = self.silence
@@ -439,4 +445,4 @@ class Requester(Hearing):
         self._stats.probes_sent += 1
         qp = self._qp
         probe = Probe(probe_id, qp.qpn & 0xFFFF, self._remote_qpn & 0xFFFF, headers.timestamp(now))
-        return self._peer.frame(index, PROBE, control.pack_probe(self._remote_qpn, probe))
+        return self._peer.frame(index, NO_TRIM, control.pack_probe(self._remote_qpn, probe))

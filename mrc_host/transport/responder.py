@@ -32,7 +32,7 @@ from mrc_host.wire.psn import HALF, MASK
 if TYPE_CHECKING:
     from mrc_host.transport.mrc import MrcQueuePair
 
-_MAX_MESSAGES: Final = 1 << 14  # incomplete messages at once; the 16-bit MSN tells no more than 2**15 apart
+_MSN_RANGE: Final = 1 << 15  # how far apart 16-bit message numbers can be told
 _SACK_NOW: Final = headers.ACK_REQUEST | headers.RTX
 _MISFIT: Final = "A packet does not fit its message."
 
@@ -45,7 +45,9 @@ class Responder(Acknowledger):
         "_max_wimm",
         "_memory",
         "_messages",
+        "_most_open",
         "_mtu",
+        "_reach",
         "_refused",
         "_silent",
         "_starts",
@@ -60,7 +62,10 @@ class Responder(Acknowledger):
         self._mtu = attributes.path_mtu
         self._silent = qp.host.settings.out_of_window is OutOfWindow.DROP
         self._max_wimm = attributes.max_wimm
-        self._threshold = qp.host.transport.sack_threshold
+        settings = qp.host.transport
+        self._threshold = settings.sack_threshold
+        self._reach = min(self._window, settings.bitmap_range * 128)  # PSNs ahead that are accepted
+        self._most_open = settings.open_messages
         self._asked = -1  # PSN of the newest packet with the A bit that came ahead of others; -1 for none
         self._messages: dict[int, Message] = {}
         self._starts: dict[int, int] = {0: first_psn}  # first PSN of messages, where known
@@ -77,7 +82,7 @@ class Responder(Acknowledger):
         expected = self.next_psn
         offset = ((word & MASK) - expected) & MASK
         size = len(payload)
-        if offset >= self._window:
+        if offset >= self._reach:
             self._out_of_window(offset, word, size, stamp, flow)
             return
         bitmap = self._bitmap
@@ -156,6 +161,8 @@ class Responder(Acknowledger):
                 self._asked = -1
                 due = 1
         self._count += size if size > 1024 else 1024
+        if self._marked and not flow.ce:
+            self._marked.pop(flow.ev, None)
         if self._count >= self._threshold or flow.ce or due:
             self._sack(psn, flow, stamp, bool(word & headers.RTX))
 
@@ -165,8 +172,12 @@ class Responder(Acknowledger):
         """First packet of a message to arrive; None when it must not be placed."""
         if self._refused >= 0 and msn >= self._refused:
             return None
-        if msn - self._next_msn >= _MAX_MESSAGES or not length:
+        ahead = msn - self._next_msn
+        if ahead >= _MSN_RANGE or not length:
             self._protocol_error("A message number or length is out of range.", psn, flow, stamp)
+            return None
+        if ahead >= self._most_open:
+            self._nack(control.NACK_NO_RESOURCE, psn, flow, stamp)
             return None
         region = self._memory.remote(self._qp.pd, rkey, address, size)
         if region is None:
@@ -244,8 +255,14 @@ class Responder(Acknowledger):
             msn, message, first = msn + 1, later, behind
 
     def _out_of_window(self, offset: int, word: int, size: int, stamp: int, flow: Flow) -> None:
-        """Already acknowledged, or beyond what was promised (docs/protocol.md §10: far future NACK, ancient SACK)."""
+        """Already acknowledged, or beyond what was promised (docs/protocol.md §10: far future NACK, ancient SACK).
+
+        What was promised may reach further than the bitmap.
+        """
         psn = self.next_psn + offset
+        if offset < self._window:
+            self._nack(control.NACK_NO_BITMAP, psn, flow, stamp)
+            return
         if self._silent:
             self._stats.duplicates_received += offset >= HALF
             return

@@ -3,7 +3,9 @@
 About two round-trip times after the last word, and after its own last packet, it should ask (``quiet_time``), each time
 with twice the patience. The ACK timeout (1.024 us * 2**timeout, docs/protocol.md §2) is repeated, then doubled
 (``retry_time``); it is never shorter than measured round-trip times call for. Packets sent at different times time out
-at different times: that is one retry as long as less than a whole interval has passed (``may_go_on``).
+at different times: that is one retry as long as less than a whole interval has passed (``may_go_on``). A peer that
+answers with NACKs alone for a whole interval has cost a retry too (``refused``), so nobody is asked for ever to take
+what it has no room for.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ class Silence:
         "_limit",
         "_linear",
         "_max_backoff",
+        "_refused_from",
         "_round_trips",
         "_timeout",
         "asked",
@@ -45,6 +48,7 @@ class Silence:
         self.tail_min = tail_min  # least quiet time once round trips are known
         self.retries = 0  # intervals without progress
         self._counted_at = 0  # when the last of them was counted
+        self._refused_from = 0  # start of the interval in which only NACKs came; 0 for none
         self.last_heard = 0
         self.last_sent = 0  # data
         self.last_timeout = 0
@@ -78,6 +82,7 @@ class Silence:
         if not progress:
             return False
         self._backoff = 0
+        self._refused_from = 0
         if not self.retries:
             return False
         self.retries = 0
@@ -86,6 +91,20 @@ class Silence:
     def may_go_on(self, now: int, retry: int) -> bool:
         """The ACK timeout, `retry`, has passed: count it; False when that is once too often."""
         self.last_timeout = now
+        return self._count(now, retry)
+
+    def refused(self, now: int) -> bool:
+        """A NACK came: False when there has been nothing else for one interval too many."""
+        if not self._refused_from:
+            self._refused_from = now
+            return True
+        retry = self.retry_time()
+        if now < self._refused_from + retry:
+            return True
+        self._refused_from = now
+        return self._count(now, retry)
+
+    def _count(self, now: int, retry: int) -> bool:
         if self.retries and now < self._counted_at + retry:
             return True
         self.retries += 1

@@ -1,7 +1,7 @@
 """The life of a queue pair as verbs have it, and what each step needs (docs/protocol.md §2, §11.1).
 
-RESET -> INIT says which profiles it uses, INIT -> RTR to whom it belongs and what it accepts, RTR -> RTS how it sends.
-From anywhere it may go to ERROR or back to RESET.
+RESET -> INIT says which profiles it uses and what to expect, INIT -> RTR to whom it belongs and what it accepts,
+RTR -> RTS how it sends. From anywhere it may go to ERROR or back to RESET.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from mrc_host.values import QpAttributes, QpState
 
 NEXT: Final = {QpState.RESET: QpState.INIT, QpState.INIT: QpState.RTR, QpState.RTR: QpState.RTS}
 TAKES: Final[Mapping[QpState, tuple[str, ...]]] = {
-    QpState.INIT: ("ev_profile", "cc_profile"),
-    QpState.RTR: ("path_mtu", "mpr", "max_wimm", "receive_psn", "dynamic_mpr"),
+    QpState.INIT: ("ev_profile", "cc_profile", "num_qps_per_peer", "num_send_peers", "num_remote_recv_peers"),
+    QpState.RTR: ("path_mtu", "mpr", "max_wimm", "receive_psn", "dynamic_mpr", "trim_nack"),
     QpState.RTS: (
         "mpr_dest", "max_wimm_dest", "timeout", "retry_count", "congestion_window", "active_paths", "send_psn",
+        "trim_nack_dest",
     ),
     QpState.RESET: (),
     QpState.ERROR: (),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from mrc_host.config import BthOrder
+from mrc_host.config import BthOrder, TimestampTick
 
 BTH_LENGTH: Final = 12
 PKEY: Final = 0xFFFF
@@ -51,6 +51,11 @@ NAK_REMOTE_OPERATION: Final = 0x63
 def solicited_bit(order: BthOrder) -> int:
     """SE in BTH byte 1; the other of bits 7 and 6 is M, which is never set here."""
     return 0x80 if order is BthOrder.SE_FIRST else 0x40
+
+
+def tick_flags(tick: TimestampTick) -> int:
+    """The half of TSETH after the timestamp."""
+    return TS_TICK_1US if tick is TimestampTick.US else TS_TICK_128NS
 
 
 def pack_aeth(opcode: int, qpn: int, psn: int, syndrome: int, msn: int) -> bytes:

@@ -51,7 +51,12 @@ def template(number: int) -> UsidTemplate:
 
 
 def make_config(
-    number: int, nics: int, planes: int, uplinks: int, transport: TransportSettings | None = None
+    number: int,
+    nics: int,
+    planes: int,
+    uplinks: int,
+    transport: TransportSettings | None = None,
+    settings: ProtocolSettings | None = None,
 ) -> NicConfig:
     ports = tuple(
         PortConfig(p, bytes((2, 0, 0, 0, number, p)), bytes((2, 1, 0, 0, number, p)), nic_usid(p, number), 0, f"eth{p}")
@@ -59,7 +64,7 @@ def make_config(
     )
     evs = tuple(p << 10 | u for p in range(planes) for u in range(uplinks))
     others = tuple(Destination(f"n{i}", address(i), template(i), evs) for i in range(nics) if i != number)
-    settings = ProtocolSettings(transport=transport or TransportSettings())
+    settings = settings or ProtocolSettings(transport=transport or TransportSettings())
     return NicConfig(f"n{number}", address(number), BLOCK, ports, others, settings=settings)
 
 

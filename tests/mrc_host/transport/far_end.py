@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from zlib import crc32
 
-from mrc_host.config import TransportSettings
+from mrc_host.config import ProtocolSettings, TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.values import Completion, QpAddress, QpAttributes, QpType, WorkRequest, WrOpcode
 from mrc_host.wire import control, headers, icrc, opcodes
@@ -94,12 +94,13 @@ class FarEnd:
         uplinks: int = 4,
         attributes: QpAttributes | None = None,
         transport: TransportSettings | None = None,
+        settings: ProtocolSettings | None = None,
         capacity: int = 1024,
         size: int = 1 << 18,
     ) -> None:
         self.now = 10 * MS
         self.planes = planes
-        self.nic = Nic(make_config(0, 2, planes, uplinks, transport), seed=3)
+        self.nic = Nic(make_config(0, 2, planes, uplinks, transport, settings), seed=3)
         self.encapsulation = Encapsulation(make_config(1, 2, planes, uplinks))
         self.buffer = bytearray(size)
         self.region = self.nic.register_memory(0, memoryview(self.buffer), ALL_RIGHTS)

@@ -4,6 +4,7 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
+from mrc_host.wire import control
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet
 from tests.mrc_host.transport.test_needless import UNITS, spurious
 from tests.mrc_host.transport.test_requester import flight, warm
@@ -62,6 +63,53 @@ def test_progress_starts_the_count_afresh() -> None:
     end.wait(1)
     assert end.now == first + 2 * TIMEOUT
     assert end.nic.qp_state(end.qpn) is QpState.ERROR
+
+
+def test_a_peer_that_only_refuses_uses_the_budget_up() -> None:
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=2))
+    end.write(4096)
+    first, nacks = end.now, 0
+    while end.nic.qp_state(end.qpn) is QpState.RTS:
+        for packet in data(end.drain()):
+            end.pass_time(10 * US)
+            end.nack(packet, control.NACK_NO_RESOURCE)
+            nacks += 1
+    assert nacks > 50
+    assert 3 * TIMEOUT <= end.now - first < 3 * TIMEOUT + 100 * US
+    (completion,) = end.poll()
+    assert completion.status is CompletionStatus.RETRY_EXCEEDED
+    assert completion.reason == "Nothing was acknowledged after 2 retries; the peer refuses packets (NACK no_resource)."
+
+
+def test_refusals_between_acknowledgements_cost_nothing() -> None:
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=0))
+    for number in range(8):
+        end.write(4096)
+        for _ in range(6):  # less than a timeout for each write, many of them together
+            (packet,) = data(end.drain())
+            end.pass_time(TIMEOUT // 8)
+            end.nack(packet, control.NACK_TRIMMED)
+        (packet,) = data(end.drain())
+        end.sack(number, of=packet)
+        end.ack(number + 1)
+    assert [c.status for c in end.poll()] == [CompletionStatus.SUCCESS] * 8
+
+
+def test_a_retransmission_has_the_timeout_of_any_other_packet() -> None:
+    """From its own sending on, and without what was added while nothing was heard."""
+    settings = TransportSettings(linear_retries=0)
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8), transport=settings)
+    end.write(2 * 4096)
+    end.drain()
+    grown = data(end.wait(4 * TIMEOUT))
+    assert len({p.time for p in grown}) == 2, "after one and after three timeouts"
+    end.sack(0)
+    end.write(4096)
+    end.nack(next(p for p in reversed(grown) if p.psn == FIRST_OUT + 1), control.NACK_TRIMMED)
+    again, fresh = data(end.drain())
+    assert (again.rtx, fresh.rtx) == (True, False)
+    later = [p for p in data(end.wait(2 * TIMEOUT)) if p.rtx]
+    assert [(p.psn, p.time - again.time) for p in later[:2]] == [(again.psn, TIMEOUT), (fresh.psn, TIMEOUT)]
 
 
 # ---- paths -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,111 @@
+"""What a sender makes of what it is told of its peer and of the network: trims, hints, the unit of timestamps."""
+
+import pytest
+
+from mrc_host.config import ProtocolSettings, TimestampTick, TransportSettings
+from mrc_host.values import QpAttributes
+from mrc_host.wire import control, headers
+from tests.mrc_host.bottleneck import BASE_RTT, CongestedWorld
+from tests.mrc_host.transport.far_end import FarEnd
+from tests.mrc_host.wires import MS, US, connect
+
+NO_TRIM = 4
+NSCC = TransportSettings(base_rtt=120_000, assumed_rate=10_000_000_000)
+
+
+def window(end: FarEnd) -> int:
+    return int(end.nic._qps[end.qpn].requester.cc.cwnd)  # type: ignore[attr-defined]
+
+
+# ---- trims -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_trimmable_on_the_way_to_a_peer_that_does_not_answer_trims() -> None:
+    end = FarEnd(attributes=QpAttributes(trim_nack_dest=False))
+    end.write(4096)
+    (packet,) = end.data()
+    end.nack(packet, control.NACK_NO_RESOURCE)
+    (again,) = end.data()
+    assert (packet.dscp, again.dscp) == (NO_TRIM, NO_TRIM)
+    assert (packet.rtx, again.rtx) == (False, True)
+
+
+def test_without_trims_nscc_waits_for_a_whole_round_trip_of_delay() -> None:
+    targets = []
+    for able in (True, False):
+        end = FarEnd(attributes=QpAttributes(trim_nack_dest=able), transport=NSCC)
+        targets.append(end.nic._qps[end.qpn].requester.cc._p.target_delay)  # type: ignore[attr-defined]
+    assert targets == [90_000, 120_000]
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_both_ends_agree_and_carry_data_through_a_full_queue(able: bool) -> None:
+    """The bottleneck trims only what may be trimmed, and drops the rest."""
+    world = CongestedWorld(3, TransportSettings(base_rtt=BASE_RTT, congestion="none"), seed=5, trimming=able)
+    attributes = QpAttributes(trim_nack=able, trim_nack_dest=able, timeout=9)
+    pairs = [connect(world, number, 2, size=1 << 20, attributes=attributes) for number in range(2)]
+    for near, far in pairs:
+        near.write(far, 1 << 20)
+    assert world.run(1000 * MS, until=lambda: all(near.done or near.poll() for near, _far in pairs))
+    assert all(near.buffer == far.buffer for near, far in pairs)
+    assert bool(world.trims) == able
+    assert bool(world.drops) != able
+
+
+# ---- hints -------------------------------------------------------------------------------------------------------
+
+
+def test_hints_share_out_the_first_window() -> None:
+    full = window(FarEnd(transport=NSCC))
+    assert window(FarEnd(transport=NSCC, attributes=QpAttributes(num_remote_recv_peers=8))) == full // 8
+    both = QpAttributes(num_remote_recv_peers=4, num_send_peers=5)
+    assert window(FarEnd(transport=NSCC, attributes=both)) == full // 5
+    assert window(FarEnd(transport=NSCC, attributes=QpAttributes(num_remote_recv_peers=60_000))) == 4096
+
+
+def test_hints_size_the_active_set_unless_it_is_given() -> None:
+    def active(**hints: int) -> int:
+        end = FarEnd(uplinks=128, transport=NSCC, attributes=QpAttributes(**hints))
+        return sum(p.active for p in end.nic.qp_paths(end.qpn))
+
+    packets = 2 * 10_000_000_000 * 120_000 * 3 // 16_000_000_000 // 4096  # of 1.5 bandwidth-delay products
+    assert active() == 224, "all but the backups"
+    assert active(num_qps_per_peer=1) == active(num_remote_recv_peers=1) == 2 * packets // 2 * 2
+    assert active(num_qps_per_peer=4) == 2 * packets // 4 // 2 * 2
+    assert active(num_send_peers=4, num_qps_per_peer=2) == 2 * (packets // 4) // 2 // 2 * 2
+    assert active(num_send_peers=1000) == 8, "four a plane"
+    assert active(num_send_peers=1000, active_paths=64) == 64
+
+
+def test_an_expected_incast_begins_with_few_trims() -> None:
+    """Eight NICs write to a ninth at once; told so, they do not begin at line rate."""
+
+    def trims(hint: int) -> int:
+        world = CongestedWorld(9, TransportSettings(base_rtt=BASE_RTT), seed=2)
+        attributes = QpAttributes(num_remote_recv_peers=hint)
+        pairs = [connect(world, number, 8, size=1 << 18, attributes=attributes) for number in range(8)]
+        for near, far in pairs:
+            near.write(far, 1 << 18)
+        assert world.run(100 * MS, until=lambda: all(near.done or near.poll() for near, _far in pairs))
+        return world.trims
+
+    without, told = trims(0), trims(8)
+    assert without > 100
+    assert told * 5 < without
+
+
+# ---- timestamps --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tick", "flags"), [(TimestampTick.US, headers.TS_TICK_1US), (TimestampTick.NS128, headers.TS_TICK_128NS)]
+)
+def test_timestamps_in_either_unit_give_the_same_round_trips(tick: TimestampTick, flags: int) -> None:
+    end = FarEnd(planes=1, settings=ProtocolSettings(timestamp_tick=tick))
+    end.write(4096)
+    (packet,) = end.data()
+    assert packet.stamp == end.now // tick.value & 0xFFFF
+    assert int.from_bytes(packet.body[18:20], "big") == flags
+    end.pass_time(30 * US)
+    end.sack(0, of=packet)
+    assert [p.rtt for p in end.nic.qp_paths(end.qpn) if p.rtt] == [30 * US]
