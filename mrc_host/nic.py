@@ -93,6 +93,7 @@ class Nic:
         self._cqs: dict[int, CompletionQueue] = {}
         self._next_cq = 1
         self._ready: set[int] = set()
+        self._notified: set[int] = set()
         self._drops = dict.fromkeys(Drop, 0)
         self._trace: Tracer | None = None
         self.control = ControlPlane(self._host, self._peers, self._profile_used)
@@ -267,7 +268,7 @@ class Nic:
             raise InvalidArgumentError(f"A completion queue has 1 to {_MAX_CQ} entries, not {capacity}.")
         number = self._next_cq
         self._next_cq += 1
-        self._cqs[number] = CompletionQueue(number, capacity, self._ready)
+        self._cqs[number] = CompletionQueue(number, capacity, self._ready, self._notified)
         self._cqs[number].trace = self._trace_completion if self._trace is not None else None
         return number
 
@@ -277,6 +278,7 @@ class Nic:
             raise StateError(f"Completion queue {cq} is still used by a queue pair; destroy that first.")
         del self._cqs[cq]
         self._ready.discard(cq)
+        self._notified.discard(cq)
 
     def poll_cq(self, cq: int, max_entries: int = 16) -> list[Completion]:
         """Take up to `max_entries` completions, oldest first.
@@ -291,6 +293,16 @@ class Nic:
         ready = set(self._ready)
         self._ready.clear()
         return ready
+
+    def req_notify_cq(self, cq: int, solicited_only: bool) -> None:
+        """Arm a completion queue: ``cq_notified`` names it once it gets an entry (``notify`` says which)."""
+        self._cq(cq).notification.arm(solicited_only)
+
+    def cq_notified(self) -> set[int]:
+        """Numbers of the completion queues that got what they were armed for since this was last asked."""
+        notified = set(self._notified)
+        self._notified.clear()
+        return notified
 
     # ---- queue pairs --------------------------------------------------------------------------------------------
 

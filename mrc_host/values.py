@@ -148,7 +148,7 @@ class WorkRequest:
 
     `local_address`/`lkey` name registered local memory, `remote_address`/`rkey` the peer's. `imm` (32 bit) is given
     exactly for WRITE_WITH_IMM. An unsignaled request completes silently unless it fails. `solicited` sets SE in the
-    last packet of an MRC WRITE_WITH_IMM, for receivers that wait for solicited completions only; ours announce all.
+    last packet of an MRC WRITE_WITH_IMM, for receivers that want to be notified of such completions only.
     """
 
     wr_id: int
@@ -165,7 +165,10 @@ class WorkRequest:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One completion queue entry. `imm` is set only for RECV_WRITE_WITH_IMM; `reason` is empty on success."""
+    """One completion queue entry. `imm` is set only for RECV_WRITE_WITH_IMM; `reason` is empty on success.
+
+    `solicited` says that the peer's WRITE_WITH_IMM came with SE.
+    """
 
     wr_id: int
     qpn: int
@@ -174,6 +177,7 @@ class Completion:
     byte_len: int
     imm: int | None = None
     reason: str = ""
+    solicited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from mrc_host.agent import protocol
 from mrc_host.agent.codec import from_json, parse_bytes, to_json
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError, NotFoundError, ResourceExhaustedError, StateError
+from mrc_host.notify import Notification
 from mrc_host.values import (
     Access,
     AsyncEvent,
@@ -97,10 +98,10 @@ class AgentProvider:
         """End a registration."""
         self._connection.request("deregister_memory", lkey=lkey)
 
-    def create_cq(self, capacity: int, on_ready: Callable[[], None]) -> int:
+    def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:
         """A completion queue."""
         cq = int(self._connection.request("create_cq", capacity=capacity))
-        self._queues[cq] = _Queue(capacity, on_ready)
+        self._queues[cq] = _Queue(capacity, on_ready, on_notify)
         return cq
 
     def destroy_cq(self, cq: int) -> None:
@@ -108,11 +109,19 @@ class AgentProvider:
         self._connection.request("destroy_cq", cq=cq)
         self._queues.pop(cq, None)
 
-    def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
-        """Take up to `max_entries` completions."""
+    def req_notify_cq(self, cq: int, solicited_only: bool) -> None:
+        """Arm a completion queue; entries count when they come in here."""
+        self._queue(cq).notification.arm(solicited_only)
+
+    def _queue(self, cq: int) -> _Queue:
         queue = self._queues.get(cq)
         if queue is None:
             raise NotFoundError(f"There is no completion queue {cq}.")
+        return queue
+
+    def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
+        """Take up to `max_entries` completions."""
+        queue = self._queue(cq)
         entries = queue.entries
         if not entries:
             self._connection.refresh()
@@ -269,6 +278,8 @@ class AgentProvider:
             queue.promised -= 1
         queue.entries.append(entry)
         queue.on_ready()
+        if queue.notification.due(entry):
+            queue.on_notify()
 
     def _on_event(self, event: AsyncEvent | None) -> None:
         qpn = getattr(event, "qpn", None)
@@ -280,17 +291,20 @@ class AgentProvider:
     def _on_failure(self) -> None:
         for queue in tuple(self._queues.values()):
             queue.on_ready()
+            queue.on_notify()
         self._on_event(None)
 
 
 class _Queue:
     """A completion queue on the client's side."""
 
-    __slots__ = ("capacity", "credit_step", "entries", "on_ready", "promised", "taken")
+    __slots__ = ("capacity", "credit_step", "entries", "notification", "on_notify", "on_ready", "promised", "taken")
 
-    def __init__(self, capacity: int, on_ready: Callable[[], None]) -> None:
+    def __init__(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> None:
         self.capacity = capacity
         self.on_ready = on_ready
+        self.on_notify = on_notify
+        self.notification = Notification()
         self.entries: deque[Completion] = deque()
         self.promised = 0  # signaled requests posted whose completion has not arrived
         self.taken = 0  # entries taken for which the agent has no credit back yet

@@ -152,7 +152,7 @@ def pack_completions(cq: int, completions: Sequence[Completion]) -> bytes:
                 entry.wr_id,
                 entry.qpn,
                 _CQE_NUMBERS[entry.opcode],
-                _HAS_IMM if imm is not None else 0,
+                (_HAS_IMM if imm is not None else 0) | (_SOLICITED if entry.solicited else 0),
                 imm or 0,
                 entry.byte_len,
             )
@@ -166,7 +166,9 @@ def unpack_completions(body: memoryview) -> Iterable[tuple[int, Completion]]:
     try:
         for cq, wr_id, qpn, opcode, flags, imm, length in _COMPLETION.iter_unpack(body):
             given = imm if flags & _HAS_IMM else None
-            entries.append((cq, Completion(wr_id, qpn, _CQE_OPCODES[opcode], _SUCCESS, length, given)))
+            solicited = flags & _SOLICITED != 0
+            entry = Completion(wr_id, qpn, _CQE_OPCODES[opcode], _SUCCESS, length, given, solicited=solicited)
+            entries.append((cq, entry))
     except (struct.error, IndexError):
         raise ProtocolError("A COMPLETIONS message is malformed.") from None
     return entries

@@ -4,6 +4,9 @@ A signaled request reserves its place when it is posted, so its completion alway
 before it completes a peer's WRITE_WITH_IMM; without room it leaves the message unacknowledged, notes itself in
 ``blocked`` and is called back when the application has polled. Only failures of unsignaled requests may go beyond the
 capacity, and those are bounded by the depth of the send queues.
+
+A queue announces entries in two ways: `ready` gets its number with every entry, `notified` when it was armed for one
+like it (``notify``).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Callable
 
 from mypy_extensions import trait
 
+from mrc_host.notify import Notification
 from mrc_host.values import Completion
 
 
@@ -29,11 +33,22 @@ class Receiver(ABC):
 
 
 class CompletionQueue:
-    """One completion queue; `ready` is the set in which it announces that it got entries."""
+    """One completion queue; `ready` and `notified` are the sets in which it announces that it got entries."""
 
-    __slots__ = ("_blocked", "_capacity", "_entries", "_ready", "_reserved", "number", "trace", "users")
+    __slots__ = (
+        "_blocked",
+        "_capacity",
+        "_entries",
+        "_notified",
+        "_ready",
+        "_reserved",
+        "notification",
+        "number",
+        "trace",
+        "users",
+    )
 
-    def __init__(self, number: int, capacity: int, ready: set[int]) -> None:
+    def __init__(self, number: int, capacity: int, ready: set[int], notified: set[int]) -> None:
         self.number = number
         self.users = 0
         self.trace: Callable[[Completion], None] | None = None  # told of every new entry
@@ -42,6 +57,8 @@ class CompletionQueue:
         self._reserved = 0
         self._blocked: dict[Receiver, None] = {}
         self._ready = ready
+        self._notified = notified
+        self.notification = Notification()
 
     def reserve(self) -> bool:
         """Keep a place for one entry; False when there is none."""
@@ -66,6 +83,8 @@ class CompletionQueue:
         """Add an entry."""
         self._entries.append(entry)
         self._ready.add(self.number)
+        if self.notification.armed and self.notification.due(entry):
+            self._notified.add(self.number)
         if self.trace is not None:
             self.trace(entry)
 

@@ -28,6 +28,7 @@ class Message:
         "origin",
         "region",
         "rkey",
+        "solicited",
         "tail",
         "with_imm",
     )
@@ -46,6 +47,7 @@ class Message:
         self.highest = -1
         self.with_imm = False
         self.imm = 0
+        self.solicited = False
 
     def fits(self, lowest: int, highest: int, mtu: int) -> bool:
         """Whether the message lies in its region for some beginning between two PSNs."""

@@ -53,7 +53,7 @@ _plain_imm = headers.data_plain_imm.unpack_from
 class MrcQueuePair(QueuePair, PathListener, WindowUser):
     """Queue pair of type MRC."""
 
-    __slots__ = ("_answer_port", "_nak_pending", "requester", "responder")
+    __slots__ = ("_answer_port", "_nak_pending", "_solicited", "requester", "responder")
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         self.requester: Requester | None = None
         self.responder: Responder | None = None
         self._nak_pending = False
+        self._solicited = headers.solicited_bit(host.settings.bth_order)
         self._answer_port = 0  # mask of the port chosen for the next answer
 
     def start_receiving(self, now: int) -> None:
@@ -162,7 +163,9 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         end = flow.end - (flags >> 4 & 3)
         if end <= body:
             return Drop.MALFORMED
-        responder.receive(kind, word, rqmsn, msn, stamp, address, rkey, length, imm, frame[body:end], flow, port)
+        solicited = with_imm and flags & self._solicited != 0
+        payload = frame[body:end]
+        responder.receive(kind, word, rqmsn, msn, stamp, address, rkey, length, imm, payload, flow, port, solicited)
         return None
 
     def _receive_control(

@@ -76,9 +76,9 @@ class Responder(Acknowledger):
 
     def receive(
         self, kind: int, word: int, rqmsn: int, msn16: int, stamp: int, address: int, rkey: int, length: int, imm: int,
-        payload: memoryview, flow: Flow, plane: int,
+        payload: memoryview, flow: Flow, plane: int, solicited: bool,
     ) -> None:  # fmt: skip
-        """Take one data packet. `kind` is the segment kind, `word` the BTH's control word."""
+        """Take one data packet. `kind` is the segment kind, `word` the BTH's control word, `solicited` its SE bit."""
         expected = self.next_psn
         offset = ((word & MASK) - expected) & MASK
         size = len(payload)
@@ -127,6 +127,7 @@ class Responder(Acknowledger):
                 return
             message.with_imm = True
             message.imm = imm
+            message.solicited = solicited
         at += message.offset
         view[at : at + size] = payload
         if psn > self._max:
@@ -297,6 +298,7 @@ class Responder(Acknowledger):
                         CompletionStatus.SUCCESS,
                         message.length,
                         message.imm,
+                        solicited=message.solicited,
                     )
                 )
             del messages[self._next_msn]

@@ -3,6 +3,14 @@
 A queue is read in any of three manners, which may be mixed: `poll` takes what is there, `wait` blocks until there is
 something, `await next()` lets other coroutines run meanwhile. One completion queue may serve many queue pairs; then
 `Completion.qpn` tells them apart.
+
+Who does not want to be woken for every entry arms the queue with `req_notify` and waits for one notification, as with
+a completion channel:
+
+    cq.req_notify(solicited_only=True)
+    entries = cq.poll()            # what came before it was armed
+    if not entries:
+        cq.wait_notified()
 """
 
 from __future__ import annotations
@@ -32,8 +40,10 @@ class CompletionQueue:
         self._provider = provider
         self._forget = forget
         self._waiters = Waiters()
+        self._notify_waiters = Waiters()
+        self._notified = False
         self._closed = False
-        self.number = provider.create_cq(capacity, self._waiters.wake)
+        self.number = provider.create_cq(capacity, self._waiters.wake, self._on_notify)
 
     def poll(self, max_entries: int = 16) -> list[Completion]:
         """Take up to `max_entries` completions, oldest first; an empty list when there is none. Never blocks."""
@@ -66,6 +76,43 @@ class CompletionQueue:
                 return entries[0]
             await self._waiters.wait(self._provider)
 
+    def req_notify(self, solicited_only: bool = False) -> None:
+        """Ask for one notification: of the next entry or, with `solicited_only`, of the next solicited one or failure.
+
+        Solicited is a peer's WRITE_WITH_IMM posted with `solicited=True` (SE, docs/protocol.md §1.5). Entries that are
+        here already do not notify: arm, then poll, then wait. A notification of the past that nobody took is forgotten.
+        """
+        if self._closed:
+            raise ClosedError("This completion queue is closed.")
+        self._notified = False
+        self._provider.req_notify_cq(self.number, solicited_only)
+
+    def wait_notified(self, timeout_s: float | None = None) -> None:
+        """Block until what `req_notify` asked for has come; the entry itself is still to be polled.
+
+        Raises as :meth:`wait` does.
+        """
+        deadline = deadline_after(self._provider, timeout_s)
+        while not self._take_notification():
+            wait_until(self._provider, deadline, timeout_s, "notification")
+
+    async def notified(self) -> None:
+        """As :meth:`wait_notified`, letting other coroutines run; one of those that wait gets each notification."""
+        while not self._take_notification():
+            await self._notify_waiters.wait(self._provider)
+
+    def _take_notification(self) -> bool:
+        if self._closed:
+            raise ClosedError("This completion queue is closed.")
+        if not self._notified:
+            self._provider.refresh()
+        notified, self._notified = self._notified, False
+        return notified
+
+    def _on_notify(self) -> None:
+        self._notified = True
+        self._notify_waiters.wake()
+
     def __aiter__(self) -> AsyncIterator[Completion]:
         return self
 
@@ -86,6 +133,7 @@ class CompletionQueue:
         self._closed = True
         self._forget(self)
         self._waiters.wake()
+        self._notify_waiters.wake()
 
     def __enter__(self) -> CompletionQueue:
         return self

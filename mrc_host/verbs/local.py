@@ -152,6 +152,12 @@ class NicCommands(Protocol):
     def cq_ready(self) -> set[int]:
         """Completion queues that got entries since last asked."""
 
+    def req_notify_cq(self, cq: int, solicited_only: bool) -> None:
+        """Arm a completion queue."""
+
+    def cq_notified(self) -> set[int]:
+        """Completion queues that got what they were armed for since last asked."""
+
 
 class LocalProvider:
     """Verbs on a NIC device in this process; several contexts may share it.
@@ -174,6 +180,7 @@ class LocalProvider:
         self._advance = advance
         self._next_pd = 1
         self._on_ready: dict[int, Callable[[], None]] = {}
+        self._on_notify: dict[int, Callable[[], None]] = {}
         self._sinks: list[EventSink] = []
 
     @property
@@ -189,10 +196,11 @@ class LocalProvider:
     def dispatch(self) -> bool:
         """Announce what the NIC has to tell; True if there was anything. The world calls this."""
         ready = self._nic.cq_ready()
-        for cq in sorted(ready):
-            on_ready = self._on_ready.get(cq)
-            if on_ready is not None:
-                on_ready()
+        for told, callbacks in ((ready, self._on_ready), (self._nic.cq_notified(), self._on_notify)):
+            for cq in sorted(told):
+                callback = callbacks.get(cq)
+                if callback is not None:
+                    callback()
         events = self._nic.async_events()
         for event in events:
             for sink in tuple(self._sinks):
@@ -216,16 +224,22 @@ class LocalProvider:
         """End a registration."""
         self._nic.deregister_memory(lkey)
 
-    def create_cq(self, capacity: int, on_ready: Callable[[], None]) -> int:
+    def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:
         """Create a completion queue."""
         cq = self._nic.create_cq(capacity)
         self._on_ready[cq] = on_ready
+        self._on_notify[cq] = on_notify
         return cq
+
+    def req_notify_cq(self, cq: int, solicited_only: bool) -> None:
+        """Arm a completion queue."""
+        self._nic.req_notify_cq(cq, solicited_only)
 
     def destroy_cq(self, cq: int) -> None:
         """Destroy a completion queue."""
         self._nic.destroy_cq(cq)
         self._on_ready.pop(cq, None)
+        self._on_notify.pop(cq, None)
 
     def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
         """Take completions."""
@@ -358,6 +372,7 @@ class LocalProvider:
     def close(self) -> None:
         """Forget all callbacks; the NIC belongs to its world."""
         self._on_ready.clear()
+        self._on_notify.clear()
         self._sinks.clear()
 
 

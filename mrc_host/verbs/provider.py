@@ -60,8 +60,14 @@ class Provider(Protocol):
     def deregister_memory(self, lkey: int) -> None:
         """End a registration."""
 
-    def create_cq(self, capacity: int, on_ready: Callable[[], None]) -> int:
-        """A completion queue; `on_ready` is called when it may have entries or when the provider has failed."""
+    def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:
+        """A completion queue; `on_ready` is called when it may have entries or when the provider has failed.
+
+        `on_notify` is called when it got an entry that it was armed for, or when the provider has failed.
+        """
+
+    def req_notify_cq(self, cq: int, solicited_only: bool) -> None:
+        """Arm a completion queue (:mod:`mrc_host.notify`)."""
 
     def destroy_cq(self, cq: int) -> None:
         """End a completion queue."""

@@ -111,10 +111,12 @@ class QueuePair:
         wr_id: int = 0,
         imm: int | None = None,
         signaled: bool = True,
+        solicited: bool = False,
     ) -> None:
         """Post one WRITE of `length` bytes (1..2**32-1) at `offset` of `mr`; with `imm` (32 bit) a WRITE_WITH_IMM.
 
-        `wr_id` (64 bit) comes back in the completion. An unsignaled request completes silently unless it fails. Raises
+        `wr_id` (64 bit) comes back in the completion. An unsignaled request completes silently unless it fails. A
+        `solicited` WRITE_WITH_IMM notifies a peer that waits for such only (`CompletionQueue.req_notify`). Raises
         MrcError when the queue pair cannot take a request now or a value is out of range; what becomes of the request
         is told by the completion.
         """
@@ -129,6 +131,7 @@ class QueuePair:
             rkey=rkey,
             imm=imm,
             signaled=signaled,
+            solicited=solicited,
         )
         check_request(request)
         self._provider.post_send(self.qpn, (request,))
@@ -144,6 +147,7 @@ class QueuePair:
         wr_id: int = 0,
         imm: int | None = None,
         signaled: bool = True,
+        solicited: bool = False,
     ) -> None:
         """Post a write from `mr` to `remote`, by default as much as both hold from their offsets on.
 
@@ -152,7 +156,9 @@ class QueuePair:
         if length is None:
             length = min(len(mr) - offset, remote.length - remote_offset)
         there = remote.address + remote_offset
-        self.post_write(mr, offset, length, there, remote.rkey, wr_id=wr_id, imm=imm, signaled=signaled)
+        self.post_write(
+            mr, offset, length, there, remote.rkey, wr_id=wr_id, imm=imm, signaled=signaled, solicited=solicited
+        )
 
     def post_send(self, requests: Sequence[WorkRequest]) -> None:
         """Post many work requests at once, in order; cheaper than one by one. Raises as :meth:`post_write` does."""

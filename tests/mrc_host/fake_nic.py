@@ -13,6 +13,7 @@ from typing import Any
 
 from mrc_host.config import Destination, NicConfig, PortConfig, TransportSettings, UsidTemplate
 from mrc_host.errors import NotFoundError, ResourceExhaustedError, StateError, UnknownDestinationError
+from mrc_host.notify import Notification
 from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.transport.algorithms import ALGORITHMS, derived
 from mrc_host.transport.profiles import check_profile
@@ -198,6 +199,8 @@ class FakeNic:
         self.regions: dict[int, tuple[MemoryRegionInfo, int, memoryview, Access]] = {}
         self.queues: dict[int, tuple[int, deque[Completion]]] = {}
         self.ready: set[int] = set()
+        self.notifications: dict[int, Notification] = {}
+        self.notified: set[int] = set()
         self.events: list[AsyncEvent] = []
         self.denied: list[tuple[bytes, int, bool]] = []
         self.modified: list[tuple[int, QpState, dict[str, Any], QpAddress | None]] = []
@@ -242,6 +245,19 @@ class FakeNic:
     def cq_ready(self) -> set[int]:
         ready, self.ready = self.ready, set()
         return ready
+
+    def req_notify_cq(self, cq: int, solicited_only: bool) -> None:
+        self.notifications.setdefault(cq, Notification()).arm(solicited_only)
+
+    def cq_notified(self) -> set[int]:
+        notified, self.notified = self.notified, set()
+        return notified
+
+    def _push(self, cq: int, entry: Completion) -> None:
+        self.queues[cq][1].append(entry)
+        self.ready.add(cq)
+        if cq in self.notifications and self.notifications[cq].due(entry):
+            self.notified.add(cq)
 
     # queue pairs
 
@@ -313,17 +329,16 @@ class FakeNic:
         target[:] = source
         pair.sent += 1
         if request.opcode is WrOpcode.WRITE_WITH_IMM:
-            entries.append(
-                Completion(
-                    0,
-                    other.qpn,
-                    CompletionOpcode.RECV_WRITE_WITH_IMM,
-                    CompletionStatus.SUCCESS,
-                    request.length,
-                    request.imm,
-                )
+            entry = Completion(
+                0,
+                other.qpn,
+                CompletionOpcode.RECV_WRITE_WITH_IMM,
+                CompletionStatus.SUCCESS,
+                request.length,
+                request.imm,
+                solicited=request.solicited,
             )
-            peer.ready.add(other.recv_cq)
+            peer._push(other.recv_cq, entry)
         if request.signaled:
             self._complete(pair.send_cq, pair, request, CompletionStatus.SUCCESS)
         return True
@@ -343,10 +358,8 @@ class FakeNic:
         self.events.append(QpEvent(7, pair.qpn, status.value))
 
     def _complete(self, cq: int, pair: _Pair, request: WorkRequest, status: CompletionStatus, reason: str = "") -> None:
-        self.queues[cq][1].append(
-            Completion(request.wr_id, pair.qpn, CompletionOpcode.WRITE, status, request.length, None, reason)
-        )
-        self.ready.add(cq)
+        entry = Completion(request.wr_id, pair.qpn, CompletionOpcode.WRITE, status, request.length, None, reason)
+        self._push(cq, entry)
 
     def _pair(self, qpn: int) -> _Pair:
         if qpn not in self.pairs:

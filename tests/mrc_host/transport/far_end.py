@@ -200,13 +200,14 @@ class FarEnd:
         fill: int = 0x55,
         stamp: int = 0x1234,
         timestamped: bool = True,
+        bth_flags: int = 0,
         **how: int,
     ) -> None:
         """A data packet; PSN counted from FIRST_IN. `offset` is that of this packet in the region."""
         payload = bytes([fill]) * (length if size is None else size)
         pad = -len(payload) & 3
         word = (FIRST_IN + psn) & MASK | flags
-        bth = (opcodes.WRITE_FIRST + kind, pad << 4, headers.PKEY, self.qpn)
+        bth = (opcodes.WRITE_FIRST + kind, pad << 4 | bth_flags, headers.PKEY, self.qpn)
         meth = (rqmsn, msn)
         reth = (self.region.address + offset, self.region.rkey if rkey is None else rkey, length)
         tail = () if imm is None else (imm,)

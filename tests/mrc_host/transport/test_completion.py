@@ -20,7 +20,7 @@ class Waiting(Receiver):
 
 
 def test_reserved_places_are_kept_for_their_owners() -> None:
-    queue = CompletionQueue(1, 3, set())
+    queue = CompletionQueue(1, 3, set(), set())
     assert queue.reserve()
     assert queue.reserve()
     waiting = Waiting(queue)
@@ -35,7 +35,7 @@ def test_reserved_places_are_kept_for_their_owners() -> None:
 
 
 def test_poll_takes_oldest_first_and_no_more_than_asked() -> None:
-    queue = CompletionQueue(1, 10, set())
+    queue = CompletionQueue(1, 10, set(), set())
     for number in range(5):
         queue.push(entry(number))
     assert [c.wr_id for c in queue.poll(2)] == [0, 1]
@@ -45,14 +45,14 @@ def test_poll_takes_oldest_first_and_no_more_than_asked() -> None:
 
 def test_news_is_announced_by_number() -> None:
     ready: set[int] = set()
-    queue = CompletionQueue(7, 2, ready)
+    queue = CompletionQueue(7, 2, ready, set())
     assert not ready
     queue.push(entry(1))
     assert ready == {7}
 
 
 def test_a_receiver_that_is_gone_is_not_called() -> None:
-    queue = CompletionQueue(1, 1, set())
+    queue = CompletionQueue(1, 1, set(), set())
     queue.push(entry(1))
     waiting = Waiting(queue)
     assert not queue.room(waiting)

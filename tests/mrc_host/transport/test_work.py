@@ -11,7 +11,7 @@ from mrc_host.values import Access, CompletionStatus, WorkRequest, WrOpcode
 def make() -> tuple[SendQueue, CompletionQueue, WorkRequest]:
     memory = MemoryTable(random.Random(1))
     region = memory.register(0, memoryview(bytearray(100)), Access.LOCAL_WRITE)
-    cq = CompletionQueue(1, 10, set())
+    cq = CompletionQueue(1, 10, set(), set())
     request = WorkRequest(0, WrOpcode.WRITE, region.address, region.lkey, 10, 0, 0)
     return SendQueue(5, 0, cq, memory, 8), cq, request
 
