@@ -18,7 +18,7 @@ from dataclasses import replace
 from mrc_host.agent.config_file import load_config
 from mrc_host.agent.server import AgentServer
 from mrc_host.config import NicConfig
-from mrc_host.driver import DEFAULT_BURST_NS, Loop, NicDriver
+from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
 from mrc_host.errors import MrcError
 from mrc_host.nic import Nic
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.stop())
         nic = Nic(config, seed=seed)
-        driver = NicDriver(nic, config, loop, burst_ns=options.burst_us * 1000)
+        driver = NicDriver(nic, config, loop, burst_ns=options.burst_us * 1000, coalesce_ns=options.coalesce_us * 1000)
         stack.callback(driver.close)
         driver.start()
         server = AgentServer(nic, loop, options.socket, ports=driver.ports)
@@ -106,6 +106,13 @@ def _parser() -> argparse.ArgumentParser:
         default=DEFAULT_BURST_NS // 1000,
         metavar="US",
         help="line time a late port may make up for",
+    )
+    parser.add_argument(
+        "--coalesce-us",
+        type=int,
+        default=DEFAULT_COALESCE_NS // 1000,
+        metavar="US",
+        help="how long frames that follow others closely may wait for more",
     )
     transport = parser.add_argument_group("instead of what the configuration says (docs/congestion.md)")
     transport.add_argument("--congestion", metavar="NAME", help="congestion control of MRC: nscc, fixed or none")

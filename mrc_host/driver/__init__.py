@@ -6,11 +6,12 @@ and :class:`NicDriver` joins them to a NIC device. Nothing here knows the protoc
 
 from mrc_host.driver.links import LinkMonitor, LinkState
 from mrc_host.driver.loop import Loop
-from mrc_host.driver.nic_driver import DEFAULT_BURST_NS, NicDriver, PortStatus
+from mrc_host.driver.nic_driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, NicDriver, PortStatus
 from mrc_host.driver.packet import DriverError, PacketPort
 
 __all__ = [
     "DEFAULT_BURST_NS",
+    "DEFAULT_COALESCE_NS",
     "DriverError",
     "LinkMonitor",
     "LinkState",

@@ -9,6 +9,9 @@ epoll itself can only wait whole milliseconds. For the last millisecond the loop
 epoll descriptor, whose timeout is in microseconds, and asks the kernel for a timer slack of one nanosecond. Waits
 longer than that use epoll alone, which saves a system call on every wake-up of an idle process.
 
+A turn may ask for *rest*: then the loop sleeps without watching descriptors, for as long as no turn is due. Whoever
+writes to one of them meanwhile does not pay for waking this process, which costs more than most things it would do.
+
 A loop belongs to the thread that runs it. Other threads (and signal handlers) enter with :meth:`Loop.call_soon`,
 :meth:`Loop.call` and :meth:`Loop.stop`, which write to a wake-up descriptor.
 """
@@ -23,7 +26,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from time import monotonic_ns
+from time import monotonic_ns, sleep
 from typing import TypeVar
 
 READABLE = select.EPOLLIN
@@ -52,6 +55,7 @@ class Loop:
         self._turns: list[Turn] = []
         self._calls: deque[Callable[[], None]] = deque()
         self._stopping = False
+        self._rest_until = 0
         self._thread: int | None = None
         self.add(self._wake, READABLE, self._on_wake)
 
@@ -80,6 +84,13 @@ class Loop:
         """Stop calling `turn`; an unknown one is ignored."""
         with contextlib.suppress(ValueError):
             self._turns.remove(turn)
+
+    def rest(self, until: int) -> None:
+        """For a turn: should the loop sleep after this round, look at descriptors no sooner than `until`.
+
+        It is awake earlier when a turn is due. Calls of :meth:`call_soon` and :meth:`stop` wait as well.
+        """
+        self._rest_until = until
 
     # -- entering from elsewhere -----------------------------------------------------------------------------------
 
@@ -131,6 +142,7 @@ class Loop:
                     if handler is not None:
                         handler(mask)
                 deadline: int | None = None
+                self._rest_until = 0
                 now = monotonic_ns()
                 for turn in turns:
                     wanted = turn(now)
@@ -148,6 +160,10 @@ class Loop:
         os.close(self._wake)
 
     def _sleep(self, deadline: int | None) -> None:
+        if self._rest_until:
+            until = self._rest_until if deadline is None else min(self._rest_until, deadline)
+            sleep(max(0, until - monotonic_ns()) / 1e9)
+            return
         if deadline is None:
             self._epoll_wait(-1)
             return

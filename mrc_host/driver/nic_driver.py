@@ -10,6 +10,11 @@ the process wakes up late although frames were waiting, the line makes up for th
 `burst_ns` of it: this bounds what leaves back to back to `burst_ns` * rate + one frame, and lateness up to `burst_ns`
 costs no rate. A line that had nothing to send gains nothing. Rate 0 means unpaced.
 
+**Coalescing.** To wake a sleeping process costs whoever sends it a frame several times what it takes to make and send
+the frame, most of all in a virtual machine. So, as NICs with adaptive interrupt coalescing do, while frames keep coming
+closely the driver lets them gather for `coalesce_ns` at a time instead of waiting for the next one, until that was in
+vain a few times. Frames that come now and then, acknowledgements say, wake it at once.
+
 **Links.** A port whose interface has no carrier, is down, or has vanished is reported to the NIC as down; nothing is
 transmitted on it. An interface that returns under its name (even as a new one) is opened again.
 """
@@ -35,7 +40,11 @@ from mrc_host.driver.packet import (
 )
 
 DEFAULT_BURST_NS = 1_000_000
-RECEIVE_BATCH = 32  # frames taken from one port before the others, and transmission, have their turn
+DEFAULT_COALESCE_NS = 30_000
+COALESCE_SPACING_NS = 25_000  # frames that come closer than this, on all ports together, are let gather
+COALESCE_WINDOW_NS = 200_000  # the time over which this is measured
+COALESCE_VAIN = 3  # waits in a row without a frame, after which the next frame wakes the driver
+RECEIVE_BATCH = 8  # frames taken from one port before the others, and transmission, have their turn
 TRANSMIT_BATCH = 16  # frames sent on one port before the others, and reception, have their turn
 _QUERY_INTERVAL_NS = 1_000_000  # at most one question about a silent link in this time
 _BITS_NS = 8 * 1_000_000_000
@@ -115,6 +124,7 @@ class NicDriver:
         loop: Loop,
         *,
         burst_ns: int = DEFAULT_BURST_NS,
+        coalesce_ns: int = DEFAULT_COALESCE_NS,
         clock: Callable[[], int] = monotonic_ns,
         open_port: Callable[[str, bytes, int], PacketPort] = PacketPort,
         open_monitor: Callable[[Callable[[LinkState], None]], LinkMonitor] = LinkMonitor,
@@ -126,6 +136,13 @@ class NicDriver:
         self._config = config
         self._loop = loop
         self._burst_ns = burst_ns
+        self._coalesce_ns = coalesce_ns
+        self._taken = 0  # frames, since the last turn
+        self._left = False  # perhaps there were more
+        self._stream = False  # frames come closely
+        self._counted = 0  # frames, since
+        self._count_from = 0
+        self._vain = 0  # waits for frames to gather that none came in
         self._lines = [_Line(i, port) for i, port in enumerate(config.ports)]
         self._buffer = memoryview(bytearray(1 << 16))
         self._monitor: LinkMonitor | None = None
@@ -184,9 +201,12 @@ class NicDriver:
                 raise
         line.rx_frames += frames
         line.rx_bytes += total
+        self._taken += frames
+        self._left |= frames == RECEIVE_BATCH
 
     def _turn(self, now: int) -> int | None:
         nic = self._nic
+        self._coalesce(now)
         wakeup = nic.wakeup()
         if wakeup is not None and wakeup <= now:
             nic.tick(now)
@@ -204,6 +224,19 @@ class NicDriver:
             return wakeup
         free = ceil(busy)
         return free if wakeup is None or wakeup > free else wakeup
+
+    def _coalesce(self, now: int) -> None:
+        """Let frames gather where they come closely, and none is left that came."""
+        taken, left = self._taken, self._left
+        self._taken, self._left = 0, False
+        self._counted += taken
+        elapsed = now - self._count_from
+        if elapsed >= COALESCE_WINDOW_NS:
+            self._stream = self._counted * COALESCE_SPACING_NS >= elapsed
+            self._counted, self._count_from = 0, now
+        self._vain = 0 if taken else self._vain + 1
+        if self._stream and not left and self._vain < COALESCE_VAIN:
+            self._loop.rest(now + self._coalesce_ns)
 
     def _serve_lines(self, now: int) -> tuple[bool, float | None]:
         """Send on every line that is free; whether to go on at once, and when the first busy line becomes free."""

@@ -60,6 +60,63 @@ def test_a_handler_may_remove_another_that_is_ready_too(loop: Loop) -> None:
             os.close(fd)
 
 
+def test_while_a_turn_wants_rest_descriptors_wait(loop: Loop) -> None:
+    read, write = os.pipe()
+    start = monotonic_ns()
+    handled: list[int] = []
+    rounds: list[int] = []
+
+    def handler(_mask: int) -> None:
+        handled.append(monotonic_ns())
+        os.read(read, 1)
+        loop.stop()
+
+    def turn(now: int) -> int | None:
+        if not rounds:
+            loop.rest(start + 20_000_000)
+            os.write(write, b"x")
+        rounds.append(now)
+        return None
+
+    loop.add(read, READABLE, handler)
+    loop.add_turn(turn)
+    loop.run()
+    assert handled[0] >= start + 20_000_000
+    assert len(rounds) == 2, "one before the rest, and one after it with the handler"
+    os.close(read)
+    os.close(write)
+
+
+def test_rest_ends_when_a_turn_is_due_and_holds_for_one_sleep(loop: Loop) -> None:
+    read, write = os.pipe()
+    times: list[int] = []
+    far = monotonic_ns() + 60_000_000_000
+
+    def handler(_mask: int) -> None:
+        os.read(read, 1)
+        loop.stop()
+
+    def turn(now: int) -> int | None:
+        times.append(now)
+        if len(times) == 1:
+            loop.rest(far)
+            return now + 1_000_000
+        if len(times) == 2:
+            loop.rest(far)
+            return now  # busy: no sleep, so no rest either
+        if len(times) == 3:
+            os.write(write, b"x")
+        return None
+
+    loop.add(read, READABLE, handler)
+    loop.add_turn(turn)
+    loop.run()
+    assert len(times) == 4
+    assert times[1] >= times[0] + 1_000_000
+    os.close(read)
+    os.close(write)
+
+
 def test_turns_run_when_they_asked_to(loop: Loop) -> None:
     late: list[int] = []
     wanted = monotonic_ns()
