@@ -18,8 +18,11 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import metadata
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from p4runtime_shim.bmv2_options import add_options
 from p4runtime_shim.config import (
     DEFAULT_GRPC_ADDRESS,
     ConfigError,
@@ -30,6 +33,15 @@ from p4runtime_shim.config import (
 )
 from p4runtime_shim.values import QueueConfig
 
+JSON_VERSION = "2.24"  # of BMv2 1.15.5
+_LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "off": logging.CRITICAL + 1,
+}
 _PER_SWITCH = (
     "interface",
     "rate",
@@ -45,15 +57,10 @@ _PER_SWITCH = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a process of switches; the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser().parse_args([item for item in given if item != "--"])
-    logging.basicConfig(
-        level=logging.DEBUG if options.log_console else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    if not options.log_console:  # gRPC logs a traceback for bytes that are no message; the client is told anyway
-        logging.getLogger("grpc").setLevel(logging.CRITICAL)
     try:
+        options = _parser().parse_args([item for item in given if item != "--"])
         settings = _settings(options)
+        _start_log(options)
     except ConfigError as error:
         return _complain(str(error), 2)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its complaints are made by us, in a sentence
@@ -69,11 +76,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.write(options.ready_fd, line.encode())
             os.close(options.ready_fd)
 
+    for sentence in options.without_effect:
+        print(f"p4runtime_shim: without effect: {sentence}", file=sys.stderr)
+    log = options.log_console or options.log_file is not None
     try:
-        asyncio.run(SwitchProcess(settings, cache=options.cache, log=options.log_console).serve(ready))
+        asyncio.run(SwitchProcess(settings, cache=options.cache, log=log).serve(ready))
     except StartError as error:
         return _complain(str(error), 1)
     return 0
+
+
+def _start_log(options: argparse.Namespace) -> None:
+    """The log, to standard error, a file, or both; warnings go to standard error in any case."""
+    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    wanted = _LEVELS[options.log_level]
+    if not options.log_console:
+        handlers[0].setLevel(max(wanted, logging.WARNING))
+    if options.log_file is not None:
+        try:
+            file = RotatingFileHandler(
+                options.log_file, maxBytes=options.log_file_max_size, backupCount=options.log_file_max_files
+            )
+        except OSError as error:
+            raise ConfigError(f"cannot write the log {options.log_file}: {error.strerror}") from None
+        handlers.append(file)
+    logs = options.log_console or options.log_file is not None
+    logging.basicConfig(
+        level=wanted if logs else max(wanted, logging.WARNING),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        handlers=handlers,
+    )
+    if not logs:  # gRPC logs a traceback for bytes that are no message; the client is told anyway
+        logging.getLogger("grpc").setLevel(logging.CRITICAL)
 
 
 def _complain(sentence: str, status: int) -> int:
@@ -140,7 +174,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--priority-queues", type=int, metavar="N", help="strict priority queues a port (default 8)")
     add("--packet-in-rate", type=int, metavar="N", help="packets a second to controllers (default 5000; 0 = no limit)")
     add(
-        "--pcap", type=Path, metavar="DIR", help="write what each port receives and sends to IF_in.pcap and IF_out.pcap"
+        "--pcap",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        metavar="DIR",
+        help="write what each port receives and sends to IF_in.pcap and IF_out.pcap (default: this folder)",
     )
     add("--trace", nargs="?", const="-", metavar="FILE", help="follow every packet, to FILE or standard error (slow)")
     add("--qdisc", action="store_true", help="send through the interfaces' queueing disciplines (tc), not past them")
@@ -148,8 +187,22 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, metavar="N", help="seed of the program's random numbers (default 0)")
     add("--cache", type=Path, metavar="DIR", help="where compiled programs are kept")
     add("--log-console", action="store_true", help="log to standard error, with the program's log_msg()")
+    add("--log-file", type=Path, metavar="FILE", help="the same log to a file, which is rotated")
+    add("-L", "--log-level", choices=_LEVELS, default="trace", help="least level that is logged (default: all)")
+    add("--log-file-max-size", type=int, default=5 << 20, metavar="BYTES", help="of a file before the next (5 MB)")
+    add("--log-file-max-files", type=int, default=3, metavar="N", help="rotated files that are kept (default 3)")
+    add("-v", "--version", action="version", version=_version(), help="show the version")
+    add("--json-version", action="version", version=JSON_VERSION, help="show the newest BMv2 JSON version known")
     add("--ready-fd", type=int, metavar="FD", help="write the ready line to this descriptor instead of standard output")
+    add_options(parser)
     return parser
+
+
+def _version() -> str:
+    try:
+        return f"p4runtime_shim {metadata.version('mrc-testbed')}"
+    except metadata.PackageNotFoundError:  # run from a folder that was not installed
+        return "p4runtime_shim"
 
 
 __all__ = ["main"]

@@ -15,6 +15,17 @@ static int set_target(struct sw_entry *e, const struct sw_target *t) {
     return SW_OK;
 }
 
+/* The only part of the control plane that takes long: packets wait only while the trees change places. */
+static void rebuild(struct sw *sw, struct sw_table *t) {
+    struct sw_table fresh;
+    if (sw_ternary_rebuild(t, &fresh))
+        return;
+    sw_lock(sw);
+    sw_ternary_swap(t, &fresh);
+    sw_unlock(sw);
+    sw_ternary_drop(&fresh);
+}
+
 struct sw_entry *sw_ctl_insert(struct sw *sw, uint32_t table, const uint64_t *key, const uint64_t *mask,
                                const uint64_t *high, int32_t priority, const struct sw_target *target) {
     struct sw_table *t = &sw->tables[table];
@@ -38,6 +49,8 @@ struct sw_entry *sw_ctl_insert(struct sw *sw, uint32_t table, const uint64_t *ke
         sw_entry_free(e);
         return NULL;
     }
+    if (t->due)
+        rebuild(sw, t);
     return e;
 }
 

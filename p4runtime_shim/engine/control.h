@@ -1,7 +1,7 @@
 /* The control plane of a switch in C, for ctypes: objects by position, keys and arguments as 64-bit words.
  *
- * Python knows the names and checks every value; these functions only store. Each takes the switch's lock itself. Negative
- * results are errors: SW_NO_MEMORY, SW_FULL, SW_BAD. */
+ * Python knows the names and checks every value; these functions only store. Each takes the switch's lock itself, for
+ * moments; one thread at a time may call them for a switch. Negative results are errors: SW_NO_MEMORY, SW_FULL, SW_BAD. */
 #ifndef SW_CONTROL_H
 #define SW_CONTROL_H
 

@@ -129,6 +129,7 @@ struct sw_table {
     struct sw_tree *rest; /* among the trees: a plain list of entries that would be copied too often elsewhere */
     uint32_t class_count, inserts;
     uint32_t built; /* entries when the trees were last built from scratch */
+    int due;        /* it is time to do so again */
 };
 
 /* --- hashing of keys --- */
@@ -207,6 +208,12 @@ void sw_exact_remove(struct sw_table *t, struct sw_entry *e);
 int sw_ternary_add(struct sw_table *t, struct sw_entry *e);
 void sw_ternary_remove(struct sw_table *t, struct sw_entry *e);
 void sw_ternary_clear(struct sw_table *t);
+/* Parts the entries of a table whose trees are due into new trees, which fresh then has. Packets may use the table meanwhile;
+ * entries may not come or go before sw_ternary_swap(), which leaves the old trees in fresh for sw_ternary_drop(). -1 without
+ * memory: then what is there serves on. */
+int sw_ternary_rebuild(struct sw_table *t, struct sw_table *fresh);
+void sw_ternary_swap(struct sw_table *t, struct sw_table *fresh);
+void sw_ternary_drop(struct sw_table *old);
 
 SW_INLINE uint64_t *sw_entry_mask(const struct sw_table_desc *d, struct sw_entry *e) { return e->key + d->words; }
 SW_INLINE uint64_t *sw_entry_high(const struct sw_table_desc *d, struct sw_entry *e) { return e->key + 2 * d->words; }

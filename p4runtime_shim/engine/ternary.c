@@ -9,7 +9,8 @@
  * Entries that leave a field open would be copied at every cut on that field, so entries are parted into classes by which
  * words of the key they mostly specify (EffiCuts' separable trees); classes share a tree where that makes few copies, and a tree stops
  * cutting when copies outnumber its entries too far. An entry that would go into too many leaves of a tree that exists
- * goes into a plain list instead. Trees grow with their entries, and are built anew when these have doubled (ternary_build.c). */
+ * goes into a plain list instead. Trees grow with their entries, and are built anew when these have doubled (ternary_build.c):
+ * beside those that packets use, which are then exchanged for the new ones, so that packets do not wait for it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,8 +239,7 @@ int sw_ternary_add(struct sw_table *t, struct sw_entry *e) {
     uint32_t count = t->count + 1, listed = t->rest ? t->rest->count : 0;
     uint32_t due = t->built < 2 * LEAF_LIMIT ? 4 * LEAF_LIMIT : 2 * t->built;
     int crowded = listed > MAX_REST && listed > count / 16 && count - t->built > t->built / 8;
-    if (count >= due || crowded)
-        ternary_build(t, count); /* without memory for it, what is there serves on */
+    t->due = count >= due || crowded;
     return 0;
 }
 

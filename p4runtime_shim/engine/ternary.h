@@ -41,7 +41,4 @@ void ternary_free_trees(struct sw_table *t);
 
 /* Turns a leaf into a node if that helps, and its children likewise. Without memory all stays as it is. */
 void ternary_cut(struct sw_tree *t, struct sw_cut *n, const struct sw_table_desc *d);
-/* Parts the `count` entries of the table into new trees. Without memory all stays as it is. */
-void ternary_build(struct sw_table *t, uint32_t count);
-
 #endif

@@ -249,25 +249,33 @@ static struct sw_tree *tree_of(const struct sw_table *t, uint64_t signature) {
     return t->trees[0];
 }
 
-void ternary_build(struct sw_table *t, uint32_t count) {
-    struct sw_table fresh = {.desc = t->desc};
-    struct member *all = collect(t, count);
-    t->built = count;
-    if (!all || make_trees(&fresh, all, count)) {
-        ternary_free_trees(&fresh);
+int sw_ternary_rebuild(struct sw_table *t, struct sw_table *fresh) {
+    struct member *all = collect(t, t->count);
+    *fresh = (struct sw_table){.desc = t->desc};
+    t->built = t->count;
+    t->due = 0;
+    if (!all || make_trees(fresh, all, t->count)) {
+        ternary_free_trees(fresh);
         free(all);
-        return;
+        return -1;
     }
-    ternary_free_trees(t);
-    t->trees = fresh.trees;
-    t->tree_count = fresh.tree_count;
-    t->classes = fresh.classes;
-    t->class_count = fresh.class_count;
-    t->rest = NULL;
-    for (uint32_t i = 0; i < t->tree_count; i++)
-        t->trees[i]->count = 0;
-    for (uint32_t i = 0; i < count; i++)
-        ternary_list(tree_of(t, all[i].signature), all[i].entry);
-    ternary_sort(t);
+    for (uint32_t i = 0; i < fresh->tree_count; i++)
+        fresh->trees[i]->count = 0;
+    for (uint32_t i = 0; i < t->count; i++)
+        ternary_list(tree_of(fresh, all[i].signature), all[i].entry);
+    ternary_sort(fresh);
     free(all);
+    return 0;
 }
+
+void sw_ternary_swap(struct sw_table *t, struct sw_table *fresh) {
+    struct sw_table old = *t;
+    t->trees = fresh->trees;
+    t->tree_count = fresh->tree_count;
+    t->classes = fresh->classes;
+    t->class_count = fresh->class_count;
+    t->rest = NULL;
+    *fresh = old;
+}
+
+void sw_ternary_drop(struct sw_table *old) { ternary_free_trees(old); }

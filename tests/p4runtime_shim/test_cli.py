@@ -2,7 +2,18 @@
 
 import pytest
 
+from p4runtime_shim import cli
 from p4runtime_shim.cli import main
+
+BMV2 = (
+    *("-h", "-i", "-L", "-v", "--help", "--interface", "--pcap", "--use-files", "--packet-in", "--thrift-port"),
+    *("--device-id", "--nanolog", "--log-console", "--log-file", "--log-level", "--log-flush", "--log-file-max-size"),
+    *("--log-file-max-files", "--notifications-addr", "--restore-state", "--dump-packet-data", "--version"),
+    *("--json-version", "--no-p4", "--max-port-count", "--load-modules", "--disable-swap", "--grpc-server-addr"),
+    *("--grpc-server-ssl", "--grpc-server-cacert", "--grpc-server-cert", "--grpc-server-key"),
+    *("--grpc-server-with-client-auth", "--cpu-port", "--drop-port", "--dp-grpc-server-addr", "--priority-queues"),
+    *("--max-mc-groups", "--max-l1-entries", "--max-l2-entries"),
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +34,10 @@ from p4runtime_shim.cli import main
         (["--config", "x.yaml", "-i", "1@a"], "--interface belongs"),
         (["--config", "x.yaml", "--device-id", "1"], "--device-id belongs"),
         (["--config", "x.yaml", "p.json"], "program belongs"),
+        (["--no-p4", "--", "--grpc-server-ssl"], "speaks no TLS"),
+        (["--no-p4", "--restore-state", "x"], "let the controller write it anew"),
+        (["--no-p4", "--drop-port", "3"], "the port that drops is 511"),
+        (["--no-p4", "--log-file", "/nonexistent/log"], "cannot write the log"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_status_2(
@@ -40,6 +55,30 @@ def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert caught.value.code == 0
     assert "example:" in capsys.readouterr().out
+
+
+def test_every_option_of_bmv2_is_known() -> None:
+    """Done, taken without effect, or refused with a reason. The list is that of `simple_switch_grpc --help`."""
+    known = {option for action in cli._parser()._actions for option in action.option_strings}
+    assert set(BMV2) <= known
+
+
+def test_what_has_no_effect_is_said_once_each(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--no-p4", "--thrift-port", "9090", "--nanolog", "ipc:///tmp/x", "--log-flush", "--drop-port", "511"]
+    options = cli._parser().parse_args(arguments)
+    assert [sentence.partition(":")[0] for sentence in options.without_effect] == [
+        "--thrift-port",
+        "--nanolog",
+        "--log-flush",
+    ]
+
+
+@pytest.mark.parametrize("option", ["--version", "--json-version"])
+def test_versions(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([option])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.strip()
 
 
 def test_an_unknown_option_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -243,6 +243,8 @@ if name == "keys":
     with Switch(pipeline, ports=range(8), seed=0) as switch:
         test_tables.test_members_whose_port_is_down_are_skipped(switch)
     with Switch(pipeline, ports=range(8), seed=0) as switch:
+        test_tables.test_packets_use_a_table_while_its_trees_are_built_anew(switch)
+    with Switch(pipeline, ports=range(8), seed=0) as switch:
         names = {port: str(port) for port in range(8)}
         capture = Capture(switch, Path(folder) / "pcap", names, buffer_bytes=9000)
         for number in range(300):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -422,6 +423,30 @@ def test_masks_that_suit_no_tree(switch: Switch, masks: str) -> None:
         switch.table_delete(P + "ternary_t", match, priority)
         del model.entries[match, priority]
     check(30)
+
+
+def test_packets_use_a_table_while_its_trees_are_built_anew(switch: Switch) -> None:
+    """One thread writes entries, with masks that make building long, while this one looks others up."""
+    rng = random.Random(4)
+    first = (Exact(3), Ternary(1, 1), Ternary(0, 0))
+    switch.table_insert(P + "ternary_t", Entry(first, ActionCall(P + "put", (7,)), 1 << 30))
+
+    def write() -> None:
+        for number in range(1500):
+            mask = rng.getrandbits(128)
+            match = (Exact(3), Ternary(0, 0), Ternary(rng.getrandbits(128) & mask, mask))
+            switch.table_insert(P + "ternary_t", Entry(match, ActionCall(P + "put", (8,)), number + 1))
+            if number % 7 == 0:
+                switch.table_delete(P + "ternary_t", match, number + 1)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    looked = 0
+    while writer.is_alive() or not looked:
+        assert look(switch, 2, {"a": 3, "b": 0, "c": 1, "d": looked}) == 7
+        looked += 1
+    writer.join()
+    assert len(switch.table_entries(P + "ternary_t")) == 1 + 1500 - 215
 
 
 def test_of_equal_priorities_the_entry_that_came_first_wins(switch: Switch) -> None:
