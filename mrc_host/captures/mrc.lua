@@ -200,19 +200,23 @@ local function crc32(text)
   return bxor(crc, 0xFFFFFFFF) % 0x100000000
 end
 
+-- Bytes of a range. Its own method raw counts from the start of the packet in older versions (seen in 3.4).
+local function octets(range, at, length) return range(at, length):bytes():raw() end
+
 -- What may change on the way counts as ones: class, hop limit, flow label, checksums, byte 4 of the BTH.
 local function icrc(layers, tvb, length)
   local ip, udp = layers.inner.range, layers.udp
   local header
   if layers.inner.v6 then
-    header = "\x6f\xff\xff\xff" .. ip:raw(4, 3) .. "\xff" .. ip:raw(8, 32)
+    header = "\x6f\xff\xff\xff" .. octets(ip, 4, 3) .. "\xff" .. octets(ip, 8, 32)
   else
     local size = band(ip(0, 1):uint(), 0x0F) * 4
     if size < 20 or size > ip:len() then return nil end
-    header = ip:raw(0, 1) .. "\xff" .. ip:raw(2, 6) .. "\xff" .. ip:raw(9, 1) .. "\xff\xff" .. ip:raw(12, size - 12)
+    header = octets(ip, 0, 1) .. "\xff" .. octets(ip, 2, 6) .. "\xff" .. octets(ip, 9, 1) .. "\xff\xff"
+      .. octets(ip, 12, size - 12)
   end
   local transport = tvb:raw(0, 4) .. "\xff" .. tvb:raw(5, length - 5)
-  return crc32(string.rep("\xff", 8) .. header .. udp:raw(0, 6) .. "\xff\xff" .. transport)
+  return crc32(string.rep("\xff", 8) .. header .. octets(udp, 0, 6) .. "\xff\xff" .. transport)
 end
 
 -- ---- what lies below ---------------------------------------------------------------------------------------------
