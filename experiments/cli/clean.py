@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from experiments.cli.options import complete_names
+
 
 @click.command(epilog="Example: sudo mrc clean")
-@click.option("--name", help="Only this fabric. [default: all]")
+@click.option("--name", shell_complete=complete_names, help="Only this fabric. [default: all]")
 @click.option("--force", is_flag=True, help="Take down fabrics that are in use, too.")
 def clean(name: str | None, force: bool) -> None:
     """Remove what a crashed run left: interfaces, namespaces, processes, sockets.

@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 
 from experiments.cli import fault_command
 from experiments.cli.fault_completion import next_words
+from experiments.cli.options import complete_names
 from experiments.errors import ExperimentError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -34,21 +35,16 @@ class _Words(click.ParamType):  # type: ignore[type-arg] # only newer versions o
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """What may come next."""
         from topologies import loader
+        from topologies.emulation.errors import EmulationError
         from topologies.emulation.rundir import RunDirectory
         from topologies.errors import FabricError
 
         given = tuple(ctx.params.get(param.name or "") or ())
         try:
             fabric = loader.load_file(RunDirectory(ctx.params.get("name") or "demo").fabric_file)
-        except (FabricError, OSError):
+        except (FabricError, EmulationError, OSError):
             return []
         return [CompletionItem(w) for w in next_words(fabric, (*self._before, *given)) if w.startswith(incomplete)]
-
-
-def _complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    from topologies.emulation import rundir
-
-    return [name for name in rundir.existing() if name.startswith(incomplete)]
 
 
 def _of_a_fabric(function: _F) -> _F:
@@ -57,7 +53,7 @@ def _of_a_fabric(function: _F) -> _F:
         click.option("--token-file", type=_PATH, help="File with the token that the controller was started with."),
         click.option("--address", default="", help="Where its controller listens, host:port or a socket's path."),
         click.option(
-            "--fabric", "name", default="demo", show_default=True, shell_complete=_complete_names,
+            "--fabric", "name", default="demo", show_default=True, shell_complete=complete_names,
             help="Name of a fabric that is up here.",
         ),
     ):  # fmt: skip

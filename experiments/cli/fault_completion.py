@@ -19,7 +19,9 @@ _AFTER_OPTION = {"at": ("+2s",), "for": ("500ms", "10s"), "owner": ()}
 
 def next_words(fabric: Fabric, before: Sequence[str], ids: Sequence[str] = ()) -> list[str]:
     """Words that may follow `before`, which begins behind `fault`; `ids` are those of the faults that there are."""
-    words = list(before[1:] if before[:1] == ["add"] else before)
+    words = list(before)
+    if words[:1] == ["add"]:
+        words = words[1:]
     if not words:
         targets = [link.name for link in fabric.links] + [switch.name for switch in fabric.switches]
         return [*targets, "path", *(() if before else ("add", "list", "clear"))]

@@ -17,6 +17,7 @@ import click
 from controller.path_map.client import PathMapClient
 from controller.path_map.picture import draw
 from controller.path_map.values import MapState
+from experiments.cli.options import complete_names
 from experiments.errors import ExperimentError
 from topologies import loader
 from topologies.emulation.rundir import RunDirectory
@@ -76,7 +77,10 @@ def _number(text: str) -> float:
 
 
 @click.command(name="map", epilog="Example: sudo mrc map --fabric demo --watch 30")
-@click.option("--fabric", "name", default="demo", show_default=True, help="Name of a fabric that is up.")
+@click.option(
+    "--fabric", "name", default="demo", show_default=True, shell_complete=complete_names,
+    help="Name of a fabric that is up.",
+)  # fmt: skip
 @click.option("--watch", "seconds", type=click.FloatRange(0, 1e6), default=0.0, help="Print it anew for some seconds.")
 @click.option("--rate", type=float, help="Probes a second that every link sees in each direction.  [default: 10]")
 @click.option("--deny/--allow", "feed", default=None, help="Whether hosts are told not to use what is blamed.")

@@ -62,6 +62,13 @@ class WholeNumbers(click.ParamType):  # type: ignore[type-arg] # only newer vers
 RATE, NATURAL, COUNTS = Rate(), WholeNumbers(), WholeNumbers(1)
 
 
+def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of fabrics that are up here, for the shell's completion."""
+    from topologies.emulation import rundir
+
+    return [name for name in rundir.existing() if name.startswith(incomplete)]
+
+
 def fabric_options(function: _F) -> _F:
     """Options that describe the fabric."""
     for option in (

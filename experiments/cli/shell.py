@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from experiments.cli.options import fabric_options
+from experiments.cli.options import complete_names, fabric_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog='Example: sudo mrc shell --planes 4 -c "write h1 h3 16M" -c "evs h1"')
-@click.argument("attach_to", metavar="[NAME]", required=False)
+@click.argument("attach_to", metavar="[NAME]", required=False, shell_complete=complete_names)
 @fabric_options
 @click.option("--command", "-c", "commands", multiple=True, help="Run this line instead of prompting; may be repeated.")
 def shell(attach_to: str | None, name: str, switch: str, commands: tuple[str, ...], **sizes: Any) -> int:

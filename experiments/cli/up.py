@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from experiments.cli.options import fabric_options
+from experiments.cli.options import complete_names, fabric_options
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=True)
 
@@ -63,7 +63,7 @@ def up(
 
 
 @click.command(epilog="Example: sudo mrc down lab")
-@click.argument("name", default="demo")
+@click.argument("name", default="demo", shell_complete=complete_names)
 def down(name: str) -> None:
     """Take the fabric NAME down that 'mrc up' has brought up, or what is left of it.
 

@@ -12,7 +12,9 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
+from pathlib import Path
 from shutil import which
 from typing import IO, Any
 
@@ -218,6 +220,34 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
             raise ExperimentError(f"use it like this: {COMMANDS['switch'].example}")
         super().do_switch(line)
 
+    def do_source(self, line: str) -> None:
+        """See helping."""
+        (file,) = self._words("source", line, 1, 1)
+        try:
+            lines = Path(file).read_text().splitlines()
+        except (OSError, UnicodeError) as error:
+            raise ExperimentError(f"{file} cannot be read: {getattr(error, 'strerror', 'it is no text')}") from None
+        for one in lines:
+            if self.onecmd(one):
+                break
+
+    def do_py(self, line: str) -> None:
+        """See helping."""
+        self._python(lambda: eval(line, globals(), self.getLocals()))
+
+    def do_px(self, line: str) -> None:
+        """See helping."""
+        self._python(lambda: exec(line, globals(), self.getLocals()))
+
+    def _python(self, run: Callable[[], object]) -> None:
+        """Print what Python makes of a line, None excepted."""
+        try:
+            result = run()
+        except Exception as error:
+            raise ExperimentError(f"{type(error).__name__}: {error}") from None
+        if result is not None:
+            self._say(result if isinstance(result, str) else repr(result))
+
     def do_wait(self, line: str) -> None:
         """See helping."""
         self._words("wait", line, 0, 0)
@@ -317,7 +347,10 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     def _words(name: str, line: str, least: int, most: int) -> list[str]:
         """The words of a command's line; ExperimentError with its example when there are too few or too many."""
         entry: Entry = COMMANDS[name]
-        words = shlex.split(line)
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise ExperimentError(f"{error}: a quotation mark stands at both ends, or at none") from None
         if not least <= len(words) <= most:
             raise ExperimentError(f"use it like this: {entry.example}", f"'help {name}' says more.")
         return words

@@ -2,12 +2,16 @@ import json
 import os
 import re
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from experiments.cli.main import group, run
 from tests.experiments.files.texts import SMALL
+
+MRC = Path(sys.executable).with_name("mrc")
 
 
 @pytest.mark.parametrize("command", sorted(group.commands))
@@ -44,6 +48,9 @@ def test_an_unknown_option_is_a_sentence_and_status_2(command, capsys):
         (["up", "--hosts", "3"], 3, "3 hosts cannot be spread evenly over 2 T0 groups"),
         (["up", "--name", "Not A Name"], 3, "fabric name"),
         (["down", "never-was"], 3, "there is no fabric never-was" if os.geteuid() == 0 else "root"),
+        (["down", "../.."], 3, "no name of a fabric" if os.geteuid() == 0 else "root"),
+        (["clean", "--name", ".."], 3, "no name of a fabric" if os.geteuid() == 0 else "root"),
+        (["fault", "list", "--fabric", ".."], 3, "no name of a fabric"),
         (["down", "one", "two"], 2, "unexpected extra argument"),
         (["clean", "now"], 2, "unexpected extra argument"),
         (["doctor", "now"], 2, "unexpected extra argument"),
@@ -124,6 +131,45 @@ def test_completion_knows_subcommands_and_options(capsys, monkeypatch):
         with pytest.raises(SystemExit):
             run([])
         assert f"plain,{expected}" in capsys.readouterr().out.split()
+
+
+def complete_in_bash(line, breaks):
+    """What bash offers at the end of a line; its own idea of words is not asked for."""
+    script = subprocess.run([MRC, "completion", "bash"], capture_output=True, text=True, check=True).stdout
+    ask = 'COMP_LINE=$1 COMP_POINT=${#1}; compopt() { echo "($@)"; }; _mrc_completion "$2"; echo "${COMPREPLY[@]}"'
+    command = ["bash", "-c", f"{script}\n{ask}", "bash", line, MRC]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "COMP_WORDBREAKS": breaks}
+    )
+    assert not done.stderr
+    return done.stdout.split()
+
+
+def test_bash_is_given_only_what_it_takes_for_the_word():
+    assert complete_in_bash("mrc sw", " :@") == ["sweep"]
+    assert complete_in_bash("mrc completion ", " :@") == ["bash", "zsh", "fish"]
+    assert complete_in_bash("mrc run ", " :@")[0] == "(-o"
+
+
+def test_bash_gets_names_with_colons_whole_or_by_its_own_pieces(monkeypatch, tmp_path):
+    stand_in = tmp_path / "mrc"
+    stand_in.write_text(
+        '#!/bin/sh\necho "$COMP_WORDS|$COMP_CWORD" >&2\nprintf "plain,t0-0:t1-0@p0\\nplain,t0-0:t1-1@p0\\n"\n'
+    )
+    stand_in.chmod(0o755)
+    script = subprocess.run([MRC, "completion", "bash"], capture_output=True, text=True, check=True).stdout
+    for breaks, typed, offered in (
+        (" :@", "t0-0:", ["t1-0@p0", "t1-1@p0"]),
+        (" :@", "t0-0:t1-0@", ["p0", "t0-0:t1-1@p0"]),
+        (" ", "t0-0:", ["t0-0:t1-0@p0", "t0-0:t1-1@p0"]),
+    ):
+        ask = 'COMP_LINE=$1 COMP_POINT=${#1}; _mrc_completion "$2"; echo "${COMPREPLY[@]}"'
+        done = subprocess.run(
+            ["bash", "-c", f"{script}\nCOMP_WORDBREAKS='{breaks}'\n{ask}", "bash", f"mrc fault add {typed}", stand_in],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stderr == f"mrc fault add {typed}|3\n"
+        assert done.stdout.split() == offered
 
 
 @pytest.mark.parametrize("command", ["demo", "shell", "clean", "up", "down"])

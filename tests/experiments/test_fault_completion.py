@@ -49,6 +49,7 @@ def test_what_may_come_next(before: str, there: set[str], absent: set[str]) -> N
     assert there <= set(found)
     assert not absent & set(found)
     assert len(found) == len(set(found))
+    assert found == next_words(FABRIC, tuple(before.split()), ids=("f1", "f2")), "the shell's words are a tuple"
 
 
 def lines(before: tuple[str, ...], depth: int) -> list[tuple[str, ...]]:

@@ -15,14 +15,16 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from topologies.emulation.errors import InUseError
+from topologies.emulation.errors import EmulationError, InUseError
 
 DEFAULT_ROOT = Path("/run/mrc")
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")  # as of fabrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,18 @@ def start_time(pid: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """Paths inside the run directory of fabric `name`; nothing exists until :meth:`create`."""
+    """Paths inside the run directory of fabric `name`; nothing exists until :meth:`create`.
+
+    EmulationError for what cannot be a fabric's name: a directory by it is deleted with all that is in it.
+    """
 
     name: str
     root: Path = DEFAULT_ROOT
+
+    def __post_init__(self) -> None:
+        """Check the name."""
+        if not _NAME.fullmatch(self.name):
+            raise EmulationError(f"{self.name!r} is no name of a fabric: take lower-case letters, digits and hyphens.")
 
     @property
     def path(self) -> Path:
@@ -188,6 +198,6 @@ class RunDirectory:
 def existing(root: Path = DEFAULT_ROOT) -> tuple[str, ...]:
     """Names of all fabrics that have a run directory."""
     try:
-        return tuple(sorted(entry.name for entry in root.iterdir() if entry.is_dir()))
+        return tuple(sorted(entry.name for entry in root.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name)))
     except OSError:
         return ()

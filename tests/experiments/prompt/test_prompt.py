@@ -163,6 +163,11 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
         ("iperfudp 1M h1 h2", "hosts have IPv6 addresses only"),
         ("dpctl show", "Use 'tables t0-0@p0'."),
         ("help nothing", "there is no command 'nothing'"),
+        ("source", "use it like this: source "),
+        ("source /nowhere", "/nowhere cannot be read: No such file"),
+        ("source /bin/ls", "/bin/ls cannot be read: it is no text"),
+        ("py 1/0", "ZeroDivisionError: division by zero"),
+        ("px import nothing_there", "No module named 'nothing_there'"),
         ("map often", "use it like this: map"),
     ],
 )
@@ -321,3 +326,10 @@ def test_a_path_is_the_users_not_roots(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("SUDO_GID", "100")
     capturing.give_to_user(tmp_path)
     assert given == [(tmp_path, 1000, 100)]
+
+
+def test_lines_of_a_file_are_run_and_python_is_evaluated(at: Session, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text("py 'first'\npy 6 * 7\n\npx print('third')\nexit\npy 'never'\n")
+    assert at.says(f"source {file}").split() == ["first", "42"]
+    assert not at.prompt.failed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from topologies.emulation import rundir
-from topologies.emulation.errors import InUseError
+from topologies.emulation.errors import EmulationError, InUseError
 from topologies.emulation.rundir import RunDirectory, existing, start_time
 
 HOLD = (
@@ -136,3 +136,15 @@ def test_existing_fabrics(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert existing(tmp_path) == ("a", "b")
     assert Path("/run/mrc") == rundir.DEFAULT_ROOT
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../..", "a/b", "/", "A", "-x", "a" * 33, "x\n", "x/../y"])
+def test_what_is_no_name_of_a_fabric_is_no_directory_to_be_deleted(tmp_path: Path, name: str) -> None:
+    with pytest.raises(EmulationError, match="is no name of a fabric"):
+        RunDirectory(name, tmp_path)
+
+
+def test_other_directories_are_no_fabrics(tmp_path: Path) -> None:
+    for name in ("lab", "Not.One", "x" * 40):
+        (tmp_path / name).mkdir()
+    assert existing(tmp_path) == ("lab",)
