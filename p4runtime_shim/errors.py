@@ -43,7 +43,7 @@ class Unsupported(SwitchError):
     """
 
     def __init__(self, construct: str, file: str | None = None, line: int = 0) -> None:
-        where = f" ({file}:{line})" if file else ""
+        where = f" ({file}:{line})" if file and line else f" ({file}; p4c gives no line for it)" if file else ""
         super().__init__(f"not supported by the embedded switch: {construct}{where}")
         self.construct = construct
         self.file = file

@@ -8,8 +8,9 @@ are refused where they are met, not skipped.
 from __future__ import annotations
 
 import json
+from typing import NoReturn
 
-from p4runtime_shim.errors import InvalidProgram
+from p4runtime_shim.errors import InvalidProgram, Unsupported
 from p4runtime_shim.program.control import ALGORITHMS, Controls
 from p4runtime_shim.program.expressions import Expressions
 from p4runtime_shim.program.model import (
@@ -45,6 +46,21 @@ _STANDARD = (
 )
 
 
+def _refuse_extern(root: Node) -> NoReturn:
+    """Unsupported, with the place of a call where there is one, since instances have none."""
+    instance = next(root.nodes("extern_instances", "extern"))
+    kind = str(instance.data.get("type"))
+    for action in root.nodes("actions", "action"):
+        for primitive in action.nodes("primitives", "primitive"):
+            if str(primitive.data.get("op")).startswith(f"_{kind}_"):
+                raise Unsupported(
+                    f"extern {kind!r} ({instance.where}), called in {action.where}",
+                    primitive.source.file,
+                    primitive.source.line,
+                )
+    instance.unsupported(f"extern {kind!r}")
+
+
 def load_program(text: str) -> Program:
     """Read BMv2 JSON; raises InvalidProgram or Unsupported."""
     try:
@@ -57,8 +73,7 @@ def load_program(text: str) -> Program:
         root.fail(f"JSON format version {version!r} (2.x is known)")
     names = Names(root)
     if root.items("extern_instances"):
-        node = next(root.nodes("extern_instances", "extern"))
-        node.unsupported(f"extern {node.data.get('type')!r}")
+        _refuse_extern(root)
     counters, meters, registers = _state(names, root)
     calculations = tuple(_calculation(names, node) for node in root.nodes("calculations", "calculation"))
     parser = read_parser(names, root)

@@ -2,7 +2,7 @@
 
 A `Node` is a JSON object with the words that lead to it ("table MyIngress.t"). Every getter checks the type of what
 it returns, so that the loader is plain code and a broken file gives InvalidProgram instead of a KeyError. The nearest
-`source_info` on the way down is kept for Unsupported.
+`source_info` on the way down is kept for Unsupported; p4c writes none for headers, parsers and instances of externs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Node:
             raise InvalidProgram(f"BMv2 JSON: {where} should be an object")
         self.data: dict[str, Any] = data
         self.where = where
-        self.source: Source = _source(data) or (parent.source if parent else Source())
+        self.source: Source = _source(data) or (parent.source if parent else _file(data))
 
     def fail(self, text: str) -> NoReturn:
         """Raise InvalidProgram about this node."""
@@ -106,6 +106,12 @@ class Node:
         if isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value):
             return value[0], value[1]
         return self.fail(f"{value!r} should be a [header, field] pair")
+
+
+def _file(program: dict[str, Any]) -> Source:
+    """Where p4c gives no line (headers, parsers, extern instances), at least which file it compiled."""
+    name = program.get("program")
+    return Source(file=name.rpartition("/")[2] or None) if isinstance(name, str) else Source()
 
 
 def _source(data: dict[str, Any]) -> Source | None:

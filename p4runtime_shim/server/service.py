@@ -20,7 +20,7 @@ from p4runtime_shim.server.device import Device
 from p4runtime_shim.server.errors import DETAILS_KEY, BatchError, RpcError, from_switch, not_found
 from p4runtime_shim.server.stream import ClientStream
 
-API_VERSION = "1.4.1"
+API_VERSION = "1.5.0"
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # of a pipeline config, or a batch of writes
 _MAX_MESSAGE = 1000  # characters of an error message; a client may have chosen parts of it
 _READ_CHUNK = 500  # entities in one ReadResponse
