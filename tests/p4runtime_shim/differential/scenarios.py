@@ -327,6 +327,56 @@ def state(rng: random.Random) -> Made:
     return entries, frame
 
 
+def wide(rng: random.Random) -> Made:
+    keys = [0, 1, (1 << 256) - 1, 1 << 255, 0xABCD << 200, 0xABCD << 200 | 7, rng.getrandbits(256)]
+
+    def number(bits: int) -> int:
+        some = (
+            0,
+            1,
+            (1 << bits) - 1,
+            1 << (bits - 1),
+            (1 << (bits - 1)) - 1,
+            rng.getrandbits(bits),
+            rng.getrandbits(60),
+        )
+        return rng.choice(some) & ((1 << bits) - 1)
+
+    def action() -> Any:
+        return rng.choice((Action("send", port=port(rng)), Action("mask", **{"with": rng.choice((0, *keys))})))
+
+    entries: dict[str, Any] = {"clone": P4CloneSessionEntry(5, replicas=[(rng.choice(PORTS), 1)])}
+    for priority in range(1, 5):
+        key, length = rng.choice(keys), rng.choice((1, 64, 65, 200, 256))
+        prefix = key >> (256 - length) << (256 - length)
+        bits = rng.choice((1, 1 << 255, (1 << 256) - 1, 0xFFFF << 200, rng.getrandbits(256) | 2))
+        ends = sorted((key, rng.choice(keys)))
+        entries[f"exactly {key}"] = P4TableEntry("exactly", match=Match(key=key), action=action())
+        entries[f"longest {prefix} {length}"] = P4TableEntry(
+            "longest", match=Match(key=(prefix, length)), action=action()
+        )
+        for table, match in (("masked", (key & bits, bits)), ("between", tuple(ends))):
+            if match != (0, (1 << 256) - 1):
+                entry = P4TableEntry(table, match=Match(key=match), action=action(), priority=priority)
+                entries[f"{table} {match}"] = entry
+
+    def frame() -> bytes:
+        what = rng.choice((0, *range(16)))
+        key = rng.choice((*keys, rng.getrandbits(256))).to_bytes(32, "big")
+        tail = b"" if what == 0 else number(2048).to_bytes(256, "big") + number(512).to_bytes(64, "big")
+        tail += (
+            b"" if what == 0 else number(520).to_bytes(65, "big") + bytes([rng.choice((0, 1, 63, 64, 65, 200, 255))])
+        )
+        data = f.body(rng)
+        if rng.randrange(2):  # an even number of bytes, and a checksum that is right
+            data = data[: len(data) // 2 * 2]
+        covered = bytes([what, 0]) + key + tail + data
+        checksum = f.internet_sum(covered) if len(covered) % 2 == 0 else rng.getrandbits(16)
+        return bytes([what, 0]) + checksum.to_bytes(2, "big") + bytes(4) + key + tail + data
+
+    return list(entries.values()), frame
+
+
 SCENARIOS: dict[str, Callable[[random.Random], Made]] = {
     function.__name__: function
     for function in (
@@ -344,6 +394,7 @@ SCENARIOS: dict[str, Callable[[random.Random], Made]] = {
         keys,
         copies,
         state,
+        wide,
         fabric,
     )
 }
