@@ -17,7 +17,6 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
-from zlib import crc32
 
 from benchmarks.report import Figure, read, report
 from mrc_host import compiled
@@ -25,6 +24,7 @@ from mrc_host import compiled
 if __name__ == "__main__" and sys.argv[1] == "compiled":
     compiled.use()  # before anything imports the transport
 
+from mrc_host.checksum import crc32
 from mrc_host.config import Destination, NicConfig, PortConfig, ProtocolSettings, TransportSettings, UsidTemplate
 from mrc_host.nic import Nic
 from mrc_host.values import (
@@ -221,7 +221,7 @@ def _recovery() -> float:
 
 
 def _copy_and_check() -> float:
-    """What no implementation gets around: checksum and copy of 4096 bytes at either end."""
+    """What no implementation gets around: the transport's checksum and a copy of 4096 bytes at either end."""
     payload, target = bytes(PAYLOAD + 36), bytearray(PAYLOAD)
     best = float("inf")
     for _ in range(50):
