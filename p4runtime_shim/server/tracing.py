@@ -42,6 +42,7 @@ class Lines:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._event, self._ready)
         self._lost = 0
+        self._closed = False
 
     @property
     def tracing(self) -> bool:
@@ -49,19 +50,24 @@ class Lines:
         return any(listener.traces for listener in self._listeners)
 
     def add(self, listener: Listener) -> None:
-        """Hand it the lines from now on."""
+        """Hand it the lines from now on; none come once this is closed."""
+        if self._closed:
+            return
         self._take(None)  # what came before belongs to the others
         self._listeners.append(listener)
         self._apply()
 
     def remove(self, listener: Listener) -> None:
-        """No more lines for it."""
+        """No more lines for it. Safe when this is closed, and the switch with it: a call may end that late."""
+        if self._closed:
+            return
         self._take(None)
         self._listeners.remove(listener)
         self._apply()
 
     def close(self) -> None:
         """Hand out what is there and stop; the switch is not closed."""
+        self._closed = True
         self._take(None)
         self._listeners.clear()
         self._switch.set_logging(messages=False, trace=False, event=-1)

@@ -21,7 +21,7 @@ from p4runtime_shim.server.device import Device
 from p4runtime_shim.server.management import Managed, ManagementService, add_management
 from p4runtime_shim.server.pipeline import Programs
 from p4runtime_shim.server.service import P4RuntimeService, make_server
-from p4runtime_shim.server.tracing import Lines
+from p4runtime_shim.server.tracing import LineQueue, Lines
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.values import ActionCall, Entry, Exact
 from tests.p4runtime_shim import programs
@@ -202,6 +202,20 @@ def test_a_reader_that_does_not_read_is_told_what_it_missed() -> None:
         call.cancel()
 
     run(work)
+
+
+def test_a_trace_that_ends_later_than_its_switch_does_not_touch_it() -> None:
+    async def work() -> None:
+        queue = LineQueue()
+        with Switch(programs.pipeline("state"), ports=range(4), seed=0, device_id=5) as switch:
+            lines = Lines(switch)
+            lines.add(queue)
+            lines.close()
+        lines.remove(queue)
+        lines.add(queue)
+        assert not lines.tracing
+
+    asyncio.run(work())
 
 
 def test_bytes_that_are_no_request() -> None:
