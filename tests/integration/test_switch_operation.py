@@ -17,6 +17,7 @@ from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from tests.integration.test_switch_process import CPU_PORT, T, arguments, control, frame, options, patch_all
 from tests.integration.wires import Process, Wire, running, until, wires
+from tests.p4runtime_shim.programs import FOLDER as PROGRAMS
 
 pytestmark = pytest.mark.root
 
@@ -98,6 +99,46 @@ def test_a_full_disk_is_told_and_frames_still_pass(cables: list[Wire], tmp_path:
 def _capture(stub: pb_grpc.SwitchManagementStub) -> pb.Capture:
     (switch,) = stub.GetSwitches(pb.GetSwitchesRequest()).switches
     return switch.capture
+
+
+def test_members_of_a_group_follow_the_carrier_of_ports() -> None:
+    """Written by finsy, which spells ports its own way; seen in packets once the switch has told of the carrier."""
+    program = PROGRAMS / "balance.json"
+    udp = bytes.fromhex("020000000001 020000000002 0800 4500002400000000401100000a0000010a000002")
+    frames = [udp + bytes([4, number, 0, 80, 0, 16, 0, 0]) + bytes(8) for number in range(40)]
+
+    async def work(switch: finsy.Switch) -> None:
+        sending = {n: finsy.Action("send", port=n) for n in (2, 3)}
+        members = [finsy.P4ActionProfileMember("spread", member_id=n, action=sending[n]) for n in (2, 3)]
+        watching = [finsy.P4Member(n, weight=(1, n)) for n in (2, 3)]
+        group = finsy.P4ActionProfileGroup("spread", group_id=1, max_size=4, members=watching)
+        await switch.write([+member for member in members])
+        await switch.write([+group])
+        match = finsy.Match(dst="10.0.0.0/8")
+        await switch.write([+T("members", match=match, action=finsy.IndirectAction(group_id=1))])
+        assert [found async for found in switch.read([finsy.P4ActionProfileGroup("spread")])] == [group]
+
+    with wires(3) as cables, running(*arguments(cables, "--no-p4")) as process, management(process) as stub:
+        control(process.address, work, program=program)
+        counts = []
+        for state in ("up", "down", "up"):
+            cables[2].far_end(state)
+            until(lambda state=state: _port(stub, 3).up == (state == "up"), "the carrier")  # type: ignore[misc]
+            before = _sent(stub)
+            for data in frames:
+                cables[0].send(data)
+            due = sum(before) + len(frames)
+            until(lambda due=due: sum(_sent(stub)) == due, "all frames to pass")  # type: ignore[misc]
+            counts.append(tuple(now - then for now, then in zip(_sent(stub), before, strict=True)))
+    (left, right), down, again = counts
+    assert left > 0 < right
+    assert down == (len(frames), 0)
+    assert again == (left, right)
+
+
+def _sent(stub: pb_grpc.SwitchManagementStub) -> tuple[int, int]:
+    """Frames that ports 2 and 3 have sent."""
+    return _port(stub, 2).tx_packets, _port(stub, 3).tx_packets
 
 
 def test_a_trace_in_a_file_and_on_a_stream(cables: list[Wire], tmp_path: Path) -> None:
