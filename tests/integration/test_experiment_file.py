@@ -1,5 +1,6 @@
 """One experiment file in the emulated world."""
 
+import csv
 import json
 
 import pytest
@@ -49,8 +50,13 @@ def test_the_same_file_runs_in_emulation(tmp_path, capsys):
     assert [fault["label"] for fault in case["faults"]] == ["link down h1@p0", "loss t0-0:t1-0@p1 probability 0.2"]
     events = (tmp_path / "trial" / "latest" / "only" / "events.csv").read_text()
     assert "h1,,,,0,up,down" in events
+    with (tmp_path / "trial" / "latest" / "only" / "links.csv").open() as table:
+        lost = {row["link"] for row in csv.DictReader(table) if int(row["lost"])}
+    assert lost == {"t0-0:t1-0@p1"}
+    assert not any("loss" in reason for reason in case["drops"])  # told by link, and only there
     report = (tmp_path / "trial" / "latest" / "report.html").read_text()
     assert "rates are" in report
+    assert "lost on t0-0:t1-0@p1 up" in report
 
 
 def test_a_collective_runs_in_emulation(tmp_path):
