@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from controller.effects import Effect, Shape, combined_shapes
 from controller.errors import BusyError, ControllerError
+from controller.fault_effects import Effect, Shape, combined_shapes
 from controller.values import FaultRecord
 from topologies.fabric import Endpoint
 from topologies.fault_entries import DataPlaneFault

@@ -18,9 +18,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from controller.effects import LONGEST_NS, Effect, Shape, combined_shapes, effect
 from controller.errors import BusyError, ControllerError
 from controller.events import Events
+from controller.fault_effects import LONGEST_NS, Effect, Shape, combined_shapes, effect
 from controller.faults import FaultBook, Wanted
 from controller.values import Cleared, EventKind, FaultRecord
 from topologies.entries import TableEntry

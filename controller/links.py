@@ -21,8 +21,8 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from controller import shaping
-from controller.effects import Shape
 from controller.errors import ControllerError
+from controller.fault_effects import Shape
 from controller.values import LinkEnd, LinkStatus, Traffic
 from topologies import addressing
 from topologies.fabric import Endpoint, Fabric, Link, LinkKind

@@ -17,8 +17,8 @@ from typing import Any
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from controller.effects import Shape
 from controller.errors import ControllerError
+from controller.fault_effects import Shape
 from topologies import addressing
 from topologies.emulation import namespaces
 from topologies.emulation.interfaces import token_bucket

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import singledispatch
@@ -25,6 +24,7 @@ from topologies.fault_kinds import (
     SwitchDead,
     SwitchSilent,
 )
+from topologies.fault_places import lines, link_of_port, links_of_switches
 from topologies.paths import destination as path_to
 
 _CUT = Impairment(cut=True)
@@ -67,25 +67,19 @@ def _(fault: LinkDown, fabric: Fabric) -> Effect:
 
 @_effect.register
 def _(fault: PortDown, fabric: Fabric) -> Effect:
-    link = fabric.link_at(fault.end)
-    if link is None:
-        raise FaultError(f"There is no port {fault.end.port} of {fault.end.node} in fabric {fabric.name}.")
-    return down((link,))
+    return down((link_of_port(fabric, fault.end),))
 
 
 @_effect.register
 def _(fault: SwitchDead, fabric: Fabric) -> Effect:
-    names = [switch.name for switch in fabric.find_switches(fault.switch)]
-    return down(tuple(dict.fromkeys(link for name in names for link in fabric.links_of(name))))
+    return down(links_of_switches(fabric, fault.switch))
 
 
 @_effect.register
 def _(fault: SwitchSilent, fabric: Fabric) -> Effect:
     """Every line towards the switch swallows what it carries."""
     names = {switch.name for switch in fabric.find_switches(fault.switch)}
-    ends = ((link.lower, link.upper) for link in fabric.links)
-    lines = [(a, _CUT) for lower, upper in ends for a, b in ((lower, upper), (upper, lower)) if b.node in names]
-    return Effect(tuple(lines))
+    return Effect(tuple((source, _CUT) for _, source, target in lines(fabric, "*") if target.node in names))
 
 
 @_effect.register
@@ -107,7 +101,7 @@ def _(fault: Reordering, fabric: Fabric) -> Effect:
 @_effect.register
 def _(fault: PathLoss, fabric: Fabric) -> Effect:
     """Loss by uSID list on the sources' own ports, where the list is still whole."""
-    lines: list[tuple[Endpoint, Impairment]] = []
+    losing: list[tuple[Endpoint, Impairment]] = []
     for nic in (nic for nic in fabric.nics if fnmatchcase(nic.name, fault.source)):
         by_plane: dict[int, dict[bytes, float]] = {}
         for peer in fabric.nics:
@@ -118,12 +112,12 @@ def _(fault: PathLoss, fabric: Fabric) -> Effect:
                 losses = by_plane.setdefault(known.template.plane(fault.ev), {})
                 losses[known.template.address(fault.ev)] = fault.probability
         for plane, addresses in by_plane.items():
-            lines.append((Endpoint(nic.name, plane), Impairment(path_loss=addresses)))
-    if not lines:
+            losing.append((Endpoint(nic.name, plane), Impairment(path_loss=addresses)))
+    if not losing:
         raise FaultError(
             f"No path from {fault.source} to {fault.destination} in fabric {fabric.name} has entropy value {fault.ev}."
         )
-    return Effect(tuple(lines))
+    return Effect(tuple(losing))
 
 
 @_effect.register
@@ -150,14 +144,4 @@ def _lines(
     fabric: Fabric, pattern: str, towards: str | None, impairment: Impairment
 ) -> tuple[tuple[Endpoint, Impairment], ...]:
     """The impairment on the lines of the links that match, in the direction asked for."""
-    found = tuple((source, impairment) for source in _sources(fabric.find_links(pattern), towards))
-    if not found:
-        raise FaultError(f"No link that matches {pattern!r} leads to {towards!r}.")
-    return found
-
-
-def _sources(links: tuple[Link, ...], towards: str | None) -> Iterator[Endpoint]:
-    for link in links:
-        for source, target in ((link.lower, link.upper), (link.upper, link.lower)):
-            if towards is None or fnmatchcase(target.node, towards):
-                yield source
+    return tuple((source, impairment) for _, source, _ in lines(fabric, pattern, towards))

@@ -15,6 +15,7 @@ from topologies import addressing, paths
 from topologies.entries import Action, Exact, TableEntry, Ternary
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link, Nic
+from topologies.fault_places import lines
 
 ALWAYS = 1_000_000_000  # p4src/chance.p4
 _ALL_PORTS, _ALL_ADDRESS = 0x1FF, (1 << 128) - 1
@@ -60,12 +61,7 @@ def ppb(probability: float) -> int:
 
 def lines_of(fabric: Fabric, fault: LinkFault) -> tuple[tuple[Link, Endpoint], ...]:
     """Links that a fault is on, each with the end that frames are lost towards; FabricError if there is none."""
-    links = fabric.find_links(fault.link)
-    ends = ((link, end) for link in links for end in (link.lower, link.upper))
-    found = tuple((link, end) for link, end in ends if fnmatchcase(end.node, fault.towards))
-    if not found:
-        raise FabricError(f"no link that matches {fault.link!r} leads to a node that matches {fault.towards!r}")
-    return found
+    return tuple((link, target) for link, _, target in lines(fabric, fault.link, fault.towards))
 
 
 def fault_entries(fabric: Fabric, faults: Iterable[DataPlaneFault]) -> Mapping[str, tuple[TableEntry, ...]]:

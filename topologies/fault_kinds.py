@@ -2,8 +2,8 @@
 
 Links are named as in :class:`Fabric` (``t0-1:t1-3@p2``, ``h4@p1``) or by a glob pattern that may match several; so are
 switches. `towards` picks one direction: the name of the node at the receiving end (a pattern too); None means both.
-Times are ns. What a kind does to lines and carriers is up to the world: ``simulation.fault_effects`` in one,
-``controller.effects`` in the other, which cannot make them all.
+Times are ns. Names become links and their ends in ``fault_places``. What a kind does there is up to the world:
+``simulation.fault_effects`` in one, ``controller.fault_effects`` in the other, which cannot make them all.
 
 A link that is down loses its carrier, which both ends see at once. A link cut in one direction keeps it: the classical
 half-broken link, which nobody is told about.

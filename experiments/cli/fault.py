@@ -1,6 +1,6 @@
 """``mrc fault``: faults of a fabric that is up, by name, or of one whose controller listens on the network.
 
-The words are those of the prompt's `fault` (:mod:`experiments.cli.fault_command`).
+The words are those of the prompt's `fault` (:mod:`experiments.cli.fault_words`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from experiments.cli import fault_command
+from experiments.cli import fault_words
 from experiments.cli.fault_completion import next_words
 from experiments.cli.options import complete_names
 from experiments.errors import ExperimentError
@@ -87,16 +87,16 @@ def add(words: Sequence[str], hold: bool, **where: Any) -> None:
     ... [at +TIME] [for TIME] [owner NAME]
     """  # noqa: D301 - click wants the character
     try:
-        order = fault_command.parse(list(words))
+        order = fault_words.parse(list(words))
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     with _controller(**where) as controller:
         if not hold:
-            click.echo(fault_command.describe(fault_command.add(controller, order)))
+            click.echo(fault_words.describe(fault_words.add(controller, order)))
             return
         owner = order.owner or f"mrc-fault-{os.getpid()}"
         with controller.lease(owner):
-            click.echo(fault_command.describe(fault_command.add(controller, fault_command.of_owner(order, owner))))
+            click.echo(fault_words.describe(fault_words.add(controller, fault_words.of_owner(order, owner))))
             click.echo("held; Ctrl-C clears it", err=True)
             while True:
                 time.sleep(3600)
@@ -108,7 +108,7 @@ def add(words: Sequence[str], hold: bool, **where: Any) -> None:
 def list_faults(cleared: bool, **where: Any) -> None:
     """List faults, those that have not begun yet as well."""
     with _controller(**where) as controller:
-        click.echo(fault_command.show_list(controller, ["all"] if cleared else []))
+        click.echo(fault_words.show_list(controller, ["all"] if cleared else []))
 
 
 @fault.command(epilog="Example: sudo mrc fault clear f1 f2, or mrc fault clear all, or mrc fault clear link h1@p0")
@@ -117,11 +117,11 @@ def list_faults(cleared: bool, **where: Any) -> None:
 def clear(which: Sequence[str], **where: Any) -> None:
     """Clear faults: some by id, 'all', those of 'owner NAME', or all on a 'link NAME', which also takes it up."""
     try:
-        fault_command.check_clear(which)
+        fault_words.check_clear(which)
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     with _controller(**where) as controller:
-        click.echo(fault_command.clear(controller, which))
+        click.echo(fault_words.clear(controller, which))
 
 
 @fault.command(epilog="Example: sudo mrc fault watch --for 60s")
@@ -133,12 +133,12 @@ def watch(duration: str, **where: Any) -> None:
     Of a fabric that is up here, processes that die are told too. The exit status is 3 when the controller dies.
     """
     try:
-        seconds = fault_command.parse_duration(duration) / 1e9 if duration else None
+        seconds = fault_words.parse_duration(duration) / 1e9 if duration else None
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     with _controller(**where) as controller, _deaths(**where), controller.events(timeout_s=seconds) as events:
         for event in events:
-            click.echo(fault_command.describe_event(event))
+            click.echo(fault_words.describe_event(event))
 
 
 def _controller(name: str, address: str, token_file: Path | None, tls_ca: Path | None) -> Any:

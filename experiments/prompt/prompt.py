@@ -25,7 +25,7 @@ from rich.table import Table
 
 from controller.errors import ControllerError
 from controller.readings import SwitchReader, table_names
-from experiments.cli import fault_command, map_command
+from experiments.cli import fault_words, map_command
 from experiments.emulation import EmulatedWorld
 from experiments.errors import ExperimentError
 from experiments.perf.prompt import PerfCommands
@@ -67,8 +67,10 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self.failed = False
         self._closed = False
         super().__init__(world.emulation.net, stdin=stdin)
+        self._known_dead = set()
         for death in watch.recorded(world.emulation.run):
-            self._say(f"*** {death}")
+            self._known_dead.add(death.pid)
+            self._say(f"*** {death}\n{death.consequence}")
         if world.emulation.watch is not None:
             world.emulation.watch.listen(self._tell_death)
 
@@ -150,7 +152,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         words = self._words("fault", line, 1, 100)
         with self._world.controller() as controller:
-            self._say(fault_command.carry_out(controller, words))
+            self._say(fault_words.carry_out(controller, words))
 
     def do_links(self, line: str) -> None:
         """See helping."""
@@ -361,7 +363,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
 
     def _tell_death(self, death: watch.Death) -> None:
         """From the watch's thread: a line now, and what was being typed again."""
-        if self._closed:
+        if self._closed or death.pid in self._known_dead:
             return
         self.failed = True
         told = f"{death}\n{death.consequence}"

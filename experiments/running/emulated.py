@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from controller.client import ControllerClient
-from controller.effects import effect
+from controller.fault_effects import effect
 from experiments import checkup
 from experiments.capacity import carried_rate
 from experiments.deaths import told

@@ -243,7 +243,7 @@ def _connect(path: str) -> socket.socket:
     except OSError as error:
         sock.close()
         reason = error.strerror or str(error)
-        raise AgentLostError(f"No agent answers at {path} ({reason}): is the fabric up?") from None
+        raise AgentLostError(f"No agent answers at {path} ({reason}): is the fabric up, and the agent alive?") from None
     sock.setblocking(False)
     return sock
 

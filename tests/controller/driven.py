@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from controller.effects import Shape
 from controller.errors import ControllerError
 from controller.events import Events
+from controller.fault_effects import Shape
 from controller.injector import FaultInjector
 from controller.values import Event
 from simulation.aio import VirtualTimeLoop

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from controller import faults
-from controller.effects import effect
 from controller.errors import BusyError, ControllerError
+from controller.fault_effects import effect
 from controller.faults import FaultBook
 from controller.values import FaultRecord
 from topologies.clos import multi_plane_clos

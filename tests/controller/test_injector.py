@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from controller import faults
-from controller.effects import Shape, effect
 from controller.errors import BusyError, ControllerError
+from controller.fault_effects import Shape, effect
 from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos

@@ -13,8 +13,8 @@ import grpc
 import pytest
 
 from controller.client import ControllerClient
-from controller.effects import Shape
 from controller.errors import ControllerError
+from controller.fault_effects import Shape
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
 from controller.service import ControllerService

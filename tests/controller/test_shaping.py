@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyroute2 import IPRoute
 
-from controller.effects import Shape
 from controller.errors import ControllerError
+from controller.fault_effects import Shape
 from controller.shaping import shape
 from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.cli.fault_command import parse
 from experiments.cli.fault_completion import next_words
+from experiments.cli.fault_words import parse
 from experiments.errors import ExperimentError
 from topologies.clos import multi_plane_clos
 

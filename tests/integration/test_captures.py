@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from experiments.cli import fault_command
+from experiments.cli import fault_words
 from experiments.emulation import running
 from mrc_host.wire import opcodes
 from tests.integration.names import own
@@ -55,7 +55,7 @@ def capture(tmp_path_factory):
     fabric = multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=20_000_000, queues=SHALLOW)
     with running(fabric) as world:
         with world.controller() as controller:
-            fault_command.carry_out(controller, ["t0-*:t1-*@p*", "loss", "3%"])
+            fault_words.carry_out(controller, ["t0-*:t1-*@p*", "loss", "3%"])
         ports = [f"h3-eth{plane}" for plane in range(fabric.planes)]
         with captured(world.emulation.host("h3"), ports, file):
             command = [sys.executable, "-m", "experiments.perf", "alltoall_perf", "--fabric", NAME]

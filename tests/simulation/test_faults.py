@@ -203,7 +203,7 @@ def test_a_scheduled_fault_that_is_cleared_never_happens(world):
     ("add", "why"),
     [
         (lambda f: f.link_down("t0-9:t1-0@p0"), "no link that matches"),
-        (lambda f: f.link_down("h1@p0", towards="h2"), "leads to 'h2'"),
+        (lambda f: f.link_down("h1@p0", towards="h2"), "leads to a node that matches 'h2'"),
         (lambda f: f.switch_dead("t2-0@p0"), "no switch that matches"),
         (lambda f: f.port_down("h1", 9), "no port 9"),
         (lambda f: f.add(LinkDown("h1@p0"), at=20 * US, until=10 * US), "must end later"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import singledispatch
 
 from topologies.errors import FabricError
@@ -30,6 +29,7 @@ from topologies.fault_kinds import (
     SwitchSilent,
     kind_of,
 )
+from topologies.fault_places import lines, link_of_port, links_of_switches
 
 SHORTEST_FLAP_NS = 10_000_000  # a change takes about a millisecond a link
 LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000  # of any time in a fault
@@ -82,15 +82,12 @@ def _(fault: LinkDown, fabric: Fabric) -> Effect:
 
 @_effect.register
 def _(fault: PortDown, fabric: Fabric) -> Effect:
-    link = fabric.link_at(fault.end)
-    if link is None:
-        raise FabricError(f"there is no port {fault.end.port} of {fault.end.node} in fabric {fabric.name}")
-    return _down((link,))
+    return _down((link_of_port(fabric, fault.end),))
 
 
 @_effect.register
 def _(fault: SwitchDead, fabric: Fabric) -> Effect:
-    return _down(link for switch in fabric.find_switches(fault.switch) for link in fabric.links_of(switch.name))
+    return _down(links_of_switches(fabric, fault.switch))
 
 
 @_effect.register
@@ -139,7 +136,7 @@ def _(fault: Flap, fabric: Fabric) -> Effect:
 
 
 def _down(links: Iterable[Link]) -> Effect:
-    names = tuple(dict.fromkeys(link.name for link in links))
+    names = tuple(link.name for link in links)
     return Effect(carrier=names, links=names)
 
 
@@ -149,16 +146,9 @@ def _on_links(fabric: Fabric, entries: LinkFault) -> Effect:
 
 
 def _shaped(fabric: Fabric, pattern: str, towards: str | None, shape: Shape) -> Effect:
-    found = [
-        (link, source)
-        for link in fabric.find_links(pattern)
-        for source, target in ((link.lower, link.upper), (link.upper, link.lower))
-        if towards is None or fnmatchcase(target.node, towards)
-    ]
-    if not found:
-        raise FabricError(f"no link that matches {pattern!r} leads to a node that matches {towards!r}")
-    names = tuple(dict.fromkeys(link.name for link, _ in found))
-    return Effect(shapes=tuple((source, shape) for _, source in found), links=names)
+    found = lines(fabric, pattern, towards)
+    names = tuple(dict.fromkeys(link.name for link, *_ in found))
+    return Effect(shapes=tuple((source, shape) for _, source, _ in found), links=names)
 
 
 def combined_shapes(effects: Iterable[Effect]) -> Mapping[Endpoint, Shape]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.values import Cleared, Event, EventKind, FaultRecord
-from experiments.cli.fault_command import Order, carry_out, describe, describe_event, parse, parse_share
+from experiments.cli.fault_words import Order, carry_out, describe, describe_event, parse, parse_share
 from experiments.errors import ExperimentError
 from topologies.fault_kinds import (
     Corruption,
