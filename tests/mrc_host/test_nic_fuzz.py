@@ -1,10 +1,16 @@
 """Arbitrary bytes into a NIC: nothing escapes, nothing is written, nobody is answered who should not be."""
 
+from collections.abc import Callable
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrc_host.config import EvFormat
+from mrc_host.values import Access, MemoryRegionInfo, QpType
 from mrc_host.wire import icrc
-from tests.mrc_host.wires import MS, World, connect
+from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS
+from tests.mrc_host.test_formats import FORMATS, Wire
+from tests.mrc_host.wires import ALL_RIGHTS, MS, World, connect
 
 quick = settings(deadline=None)
 
@@ -21,6 +27,7 @@ def make_world() -> tuple[World, list[tuple[int, bytes]]]:
 
     world.arrival = spy
     a.write(b, 8192, imm=1)
+    a.write(b, 100)
     b.write(a, 100)
     world.run(100 * MS)
     world.arrival = None
@@ -29,6 +36,33 @@ def make_world() -> tuple[World, list[tuple[int, bytes]]]:
 
 WORLD, FRAMES = make_world()
 KINDS = sorted({frame[102] for _port, frame in FRAMES})
+
+
+class Secrets:
+    """Memory of NIC 1 that its peer may not write: without the right, in another domain, and beside a region."""
+
+    def __init__(self, world: World) -> None:
+        nic = world.nics[1]
+        whole = bytearray(b"s" * 4096 * 3)
+        self.buffers = [bytearray(b"s" * 8192), bytearray(b"s" * 8192), whole]
+        self.regions: list[MemoryRegionInfo] = [
+            nic.register_memory(0, memoryview(self.buffers[0]), Access.LOCAL_WRITE),
+            nic.register_memory(1, memoryview(self.buffers[1]), ALL_RIGHTS),
+            nic.register_memory(0, memoryview(whole)[4096:8192], ALL_RIGHTS),
+        ]
+
+    def untouched(self) -> bool:
+        local, other, whole = self.buffers
+        mine = whole[:4096] + whole[8192:]
+        return all(set(part) == {ord("s")} for part in (local, other, mine))
+
+
+def seal(frame: bytearray) -> bytes:
+    """The frame with the ICRC that belongs to its other bytes."""
+    start = PREFIX_LENGTHS[frame[KIND_BYTE]]
+    inner = start - (28 if frame[12:14] == b"\x08\x00" else 48)
+    frame[-4:] = icrc.pack_trailer(icrc.compute(bytes(frame[inner:start]), bytes(frame[start:-4])))
+    return bytes(frame)
 
 
 def settle(world: World, port: int, frame: bytes) -> None:
@@ -68,19 +102,85 @@ def test_mutated_frames(data: st.DataObject) -> None:
 def test_mutated_frames_with_valid_icrc(data: st.DataObject) -> None:
     """The same behind the checksum: every decoder and the queue pair see the bytes. A fresh NIC for each."""
     world, frames = make_world()
-    before = bytes(world_buffer(world))
+    secrets = Secrets(world)
     port, frame = data.draw(st.sampled_from(frames))
     changed = bytearray(frame)
-    for _ in range(data.draw(st.integers(1, 6))):
+    if frame[102] <= 0xCB and data.draw(st.booleans()):
+        region = data.draw(st.sampled_from(secrets.regions))
+        address = region.address + data.draw(st.sampled_from([-100, -1, 0, 1, 4000, 8092]))
+        changed[122:134] = address.to_bytes(8, "big") + region.rkey.to_bytes(4, "big")
+        psn = int.from_bytes(frame[111:114], "big") + data.draw(st.integers(0, 4))
+        changed[111:114] = (psn & 0xFFFFFF).to_bytes(3, "big")
+        changed[117] += data.draw(st.integers(0, 2))  # MSN
+    for _ in range(data.draw(st.integers(0, 6))):
         changed[data.draw(st.integers(102, min(len(changed) - 5, 102 + 60)))] = data.draw(st.integers(0, 255))
     if data.draw(st.booleans()):
         qpn_at = 102 + 5
         changed[qpn_at : qpn_at + 3] = frame[qpn_at : qpn_at + 3]
-    body = bytes(changed[102:-4])
-    changed[-4:] = icrc.pack_trailer(icrc.compute(bytes(changed[54:102]), body))
-    settle(world, port, bytes(changed))
-    after = bytes(world_buffer(world))
-    assert len(after) == len(before)
+    settle(world, port, seal(changed))
+    assert secrets.untouched()
+
+
+def flip(start: int, end: int) -> Callable[[bytearray, int], None]:
+    """Change the bytes from `start` to `end` by a number that is not zero."""
+
+    def change(frame: bytearray, by: int) -> None:
+        size = end - start
+        old = int.from_bytes(frame[start:end], "big")
+        frame[start:end] = (old ^ (1 + by % ((1 << 8 * size) - 1))).to_bytes(size, "big")
+
+    return change
+
+
+NOT_FOR_US = {
+    "another MAC": flip(0, 6),
+    "another uSID in turn": flip(38, 44),
+    "another NIC's address": flip(78, 94),
+    "from somebody else": flip(62, 78),
+    "another UDP port": flip(96, 98),
+    "another queue pair": flip(107, 110),
+}
+
+
+@quick
+@given(st.sampled_from(sorted(NOT_FOR_US)), st.integers(0, len(FRAMES) - 1), st.integers(0, 1 << 128))
+def test_what_is_not_for_us_is_not_answered(what: str, which: int, by: int) -> None:
+    nic, buffer = WORLD.nics[1], bytes(world_buffer(WORLD))
+    for port in range(WORLD.planes):
+        while nic.transmit(port, WORLD.now) is not None:
+            pass
+    port, frame = FRAMES[which]
+    changed = bytearray(frame)
+    NOT_FOR_US[what](changed, by)
+    nic.receive(port, seal(changed), WORLD.now)
+    assert all(nic.transmit(port, WORLD.now) is None for port in range(WORLD.planes))
+    assert bytes(world_buffer(WORLD)) == buffer
+
+
+@quick
+@given(st.sampled_from(FORMATS), st.sampled_from(QpType), st.data())
+def test_mutated_frames_in_every_format(
+    where: tuple[EvFormat, tuple[bytes, ...]], kind: QpType, data: st.DataObject
+) -> None:
+    wire = Wire(*where)
+    wire.connect(kind)
+    wire.write(9000, imm=1)
+    wire.run(60_000)
+    frames = [(port, wire.carry(1, port, frame)) for number, port, frame in wire.seen if number == 0]
+    assert len(frames) >= 3
+    guard = bytearray(b"s" * 8192)
+    wire.nics[1].register_memory(0, memoryview(guard), Access.LOCAL_WRITE)
+    port, frame = data.draw(st.sampled_from(frames))
+    changed = bytearray(frame)
+    start = PREFIX_LENGTHS[frame[KIND_BYTE]]
+    for _ in range(data.draw(st.integers(1, 6))):
+        changed[data.draw(st.integers(14, min(len(changed) - 5, start + 60)))] = data.draw(st.integers(0, 255))
+    if PREFIX_LENGTHS[changed[KIND_BYTE]] == start:
+        seal(changed)
+    wire.nics[1].receive(port, bytes(changed), wire.now)
+    wire.run(5_000)
+    assert wire.nics[1].nic_counters()["drop_internal_error"] == 0
+    assert guard == b"s" * 8192
 
 
 @quick
