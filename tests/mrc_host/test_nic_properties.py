@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mrc_host.config import TransportSettings
 from mrc_host.errors import ResourceExhaustedError
+from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.peer import CONTROL
 from mrc_host.values import CompletionStatus, PathState, QpAttributes, QpState, QpType
 from tests.mrc_host.wires import MS, US, End, Faults, World, connect, path_events
@@ -56,6 +57,13 @@ faults = st.builds(
 flaps = st.lists(
     st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 3000), st.integers(1, 40_000)), max_size=5
 )
+limits = st.sampled_from(
+    [
+        TransportSettings(),
+        TransportSettings(bitmap_range=1, plane_burst=1 << 10),
+        TransportSettings(open_messages=2, always_skip_marks=2),
+    ]
+)
 psns = st.sampled_from([None, 0, 0xFFFFFF, 0xFFFFF8, 0x7FFFFE])
 
 
@@ -90,20 +98,50 @@ def drive(world: World, a: End, b: End, plan: list[Write]) -> None:
     assert not a.poll()
     assert not b.poll()
     assert b.buffer == expected, "late duplicates change nothing"
+    before = world.frames
+    world.run(1_000 * MS)
+    assert world.frames - before < 4 * 1_000 * MS // TransportSettings().probe_spacing, "probes of bad paths, at most"
+    for end in (a, b):
+        nothing_is_kept(end)
     for end in (a, b):
         assert end.nic.nic_counters()["drop_internal_error"] == 0
 
 
+def nothing_is_kept(end: End) -> None:
+    """At rest a queue pair remembers nothing but a bounded past."""
+    qp = end.nic._qps[end.qpn]
+    if not isinstance(qp, MrcQueuePair):
+        return
+    requester, responder = qp.requester, qp.responder
+    assert requester is not None
+    assert responder is not None
+    assert not requester._lost
+    assert not requester.flying
+    assert not requester.cc.inflight
+    assert all(lane.head() is None for lane in requester.lanes)
+    assert len(requester._repeats) <= 512
+    assert len(requester._probes) <= 32
+    assert not responder._messages
+    assert len(responder._starts) <= 1
+    assert not responder._bitmap
+    assert not responder._sacks
+    assert not responder._nacks
+
+
 @modest
-@given(writes, faults, flaps, st.integers(1, 4), st.integers(1, 5), psns, st.sampled_from([256, 1024, 4096]))
+@given(
+    writes, faults, flaps, st.integers(1, 4), st.integers(1, 5), psns, st.sampled_from([256, 1024, 4096]), limits,
+    st.booleans(),
+)  # fmt: skip
 def test_mrc_is_exact(
     plan: list[Write], fault: Faults, flap: list[tuple[int, int, int, int]], planes: int, uplinks: int, psn: int | None,
-    mtu: int,
+    mtu: int, transport: TransportSettings, trim_nack: bool,
 ) -> None:  # fmt: skip
-    world = World(planes=planes, uplinks=uplinks, faults=fault)
+    world = World(planes=planes, uplinks=uplinks, faults=fault, transport=transport)
     attributes = QpAttributes(
-        path_mtu=mtu, timeout=9, retry_count=255, send_psn=psn, receive_psn=psn, max_wimm=4, max_wimm_dest=4
-    )
+        path_mtu=mtu, timeout=9, retry_count=255, send_psn=psn, receive_psn=psn, max_wimm=4, max_wimm_dest=4,
+        trim_nack=trim_nack,
+    )  # fmt: skip
     a, b = connect(world, size=SIZE + 40_000, attributes=attributes)
     for number, port, after, duration in flap:
         if port < planes:
