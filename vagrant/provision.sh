@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a fresh Debian 12 or Ubuntu 22.04/24.04 ready for the testbed. Run as root; safe to repeat.
+# Makes a fresh Debian 12 or 13 or Ubuntu 22.04/24.04 ready for the testbed. Run as root; safe to repeat.
 #
 #   provision.sh PROJECT_FOLDER
 #
