@@ -13,11 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = (
-    "../README.md", "README.md", "start.md", "how-mrc-works-here.md", "prompt.md", "faults.md", "verbs.md",
-    "p4-and-bmv2.md", "path-mapping.md", "troubleshooting.md", "scope.md", "plan.md", "experiments.md",
-    "command-line.md", "collectives.md",
-)  # fmt: skip
+PAGES = ("../README.md", *sorted(page.name for page in DOCS.glob("*.md")))
 KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "yaml", "text")
 
 ELSEWHERE = {
@@ -58,6 +54,15 @@ ELSEWHERE = {
     "sudo make clean": "tests/integration/test_fabric.py",
     "make p4": "tests/p4src/test_build.py",
     ".venv/bin/python -m pytest tests/p4src": "it is part of what runs this",
+    "python -m p4runtime_shim -i 1@eth0 -i 2@eth1 --device-id 1 --grpc-server-addr 127.0.0.1:9559 --cpu-port 510"
+    " program.json": "tests/integration/test_switch_process.py",
+    "python -m p4runtime_shim --no-p4 -i 1@eth0 -i 2@eth1          # the controller brings the program": (
+        "tests/integration/test_switch_process.py"
+    ),
+    "python -m p4runtime_shim --config switches.yaml               # many switches in one process, one address": (
+        "tests/integration/test_switch_process.py"
+    ),
+    "python -m simulation.swarm --seed 17": "tests/simulation/test_docs.py",
 }
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>.*)$")

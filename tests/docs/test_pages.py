@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from experiments.cli.main import group
 from experiments.files import load_text
 from tests.docs.blocks import DOCS, ELSEWHERE, KINDS, PAGES, ROOT, Block, blocks
 
+_OF_MRC = re.compile(r"(sudo )?(mrc|make (demo|run|paper|clean))\b")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
 
@@ -45,6 +49,34 @@ def test_every_block_says_where_it_is_run(block: Block) -> None:
         for command in block.commands():
             place = ELSEWHERE[command]
             assert not place.startswith("tests/") or (ROOT / place).is_file()
+
+
+def mrc_of(command: str) -> list[str]:
+    """The words behind mrc of a command that is mrc's, or make's for mrc."""
+    words = shlex.split(command.partition(" >")[0])
+    words = words[words[:1] == ["sudo"] :]
+    if words[:1] == ["make"]:
+        done = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=True)
+        words = shlex.split(done.stdout.splitlines()[-1].replace("$(nproc)", "2"))
+        words[:1] = [Path(words[0]).name]
+    assert words[:1] == ["mrc"]
+    return words[1:]
+
+
+@pytest.mark.parametrize("command", [one for one in ELSEWHERE if _OF_MRC.match(one)])
+def test_commands_that_are_run_elsewhere_are_understood_as_they_stand(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = mrc_of(command)
+    monkeypatch.chdir(tmp_path)
+    for name in ("token", "cert.pem", "key.pem", "trial.yaml"):
+        (tmp_path / name).touch()
+    parsed = group
+    context = parsed.make_context("mrc", words)
+    while isinstance(parsed, click.Group):
+        name, parsed, words = parsed.resolve_command(context, words)
+        assert parsed is not None
+        context = parsed.make_context(name, words, parent=context)  # a UsageError says what is wrong
 
 
 def test_nothing_is_said_of_commands_that_are_gone() -> None:

@@ -16,7 +16,7 @@ def run(*command):
 
 
 def test_the_example_runs_and_repeats_itself():
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (code,) = re.findall(r"```python anywhere\n(.*?)```", PAGE, re.DOTALL)
     first = run(sys.executable, "-c", code)
     assert re.fullmatch(r"arrived after \d+\.\d us, \d+ packets lost, trace [0-9a-f]{32}\n", first)
     assert run(sys.executable, "-c", code) == first
