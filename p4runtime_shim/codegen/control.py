@@ -58,9 +58,10 @@ def table_descriptions(layout: Layout, w: Writer) -> None:
     with w.block("static const struct sw_table_desc table_desc[] =", "};"):
         for position, table in enumerate(program.tables):
             shape = TableShape.of(table)
+            ranges = sum(key.kind == "range" for key in table.keys)
             w(
                 f'{{"{layout.tables[position]}", {shape.kind}, {shape.words}, {len(table.keys)}, '
-                f"{table.size}, {sum(key.kind == 'range' for key in table.keys)}, fields_{position}}},"
+                f"{table.size}, {ranges}, {int(table.meter is not None)}, fields_{position}}},"
             )
         w("{0}")
 
@@ -240,10 +241,10 @@ class Node:
         amount = "1" if info.packets else "p->ingress_len"
         mask = f" & {(1 << width) - 1:#x}" if width < 2 else ""
         if width > 128:
-            self.w(f"{place} = w{limbs(width)}_u64(sw_meter_run(&e->meter, s->now_us, {amount}, p->ingress_len));")
+            self.w(f"{place} = w{limbs(width)}_u64(sw_meter_run(e->meter, s->now_us, {amount}, p->ingress_len));")
         else:
             self.w(
-                f"{place} = (__typeof__({place}))(sw_meter_run(&e->meter, s->now_us, {amount}, p->ingress_len){mask});"
+                f"{place} = (__typeof__({place}))(sw_meter_run(e->meter, s->now_us, {amount}, p->ingress_len){mask});"
             )
 
     def miss(self, table: Table) -> None:

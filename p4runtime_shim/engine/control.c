@@ -106,7 +106,7 @@ static void colors(struct sw_meter *m, int write, uint64_t *values) {
 
 void sw_ctl_entry_colors(struct sw *sw, struct sw_entry *entry, int write, uint64_t *values) {
     sw_lock(sw);
-    colors(&entry->meter, write, values);
+    colors(entry->meter, write, values);
     sw_unlock(sw);
 }
 
@@ -118,7 +118,7 @@ void sw_ctl_meter_colors(struct sw *sw, uint32_t meter, uint32_t index, int writ
 
 void sw_ctl_entry_meter(struct sw *sw, struct sw_entry *entry, const double *config) {
     sw_lock(sw);
-    configure(&entry->meter, config);
+    configure(entry->meter, config);
     sw_unlock(sw);
 }
 

@@ -15,7 +15,7 @@
 #include "table.h"
 #include "wide.h"
 
-#define SW_ABI 6
+#define SW_ABI 7
 #define SW_MAX_QUEUES 8
 #define SW_LINE_BYTES 1000 /* longest line of the log or trace; longer ones are cut */
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */

@@ -6,7 +6,11 @@
 
 struct sw_entry *sw_entry_new(const struct sw_table_desc *desc) {
     size_t words = (size_t)desc->words * (desc->kind == SW_TERNARY ? 3 : 1);
-    return calloc(1, sizeof(struct sw_entry) + words * sizeof(uint64_t));
+    size_t meter = desc->metered ? sizeof(struct sw_meter) : 0;
+    struct sw_entry *e = calloc(1, sizeof *e + words * sizeof(uint64_t) + meter);
+    if (e && meter)
+        e->meter = (struct sw_meter *)(e->key + words);
+    return e;
 }
 
 void sw_entry_free(struct sw_entry *e) {

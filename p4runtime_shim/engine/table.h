@@ -58,7 +58,7 @@ struct sw_entry {
     struct sw_member *member;
     struct sw_group *group;
     uint64_t packets, bytes;
-    struct sw_meter meter;
+    struct sw_meter *meter; /* behind the key; NULL where the table has none */
     struct sw_entry *next, **before; /* in the list of its tree (ternary) */
     void *place;                     /* its tree (ternary) */
     uint64_t hash;
@@ -77,6 +77,7 @@ struct sw_field_desc {
 struct sw_table_desc {
     const char *name;
     uint32_t kind, words, fields, max_size, ranges; /* ranges: how many of the fields are ranges */
+    uint32_t metered;                               /* entries have meters */
     const struct sw_field_desc *field;
 };
 
