@@ -81,7 +81,7 @@ class Value:
         """Its kind, in words."""
         if isinstance(self.node, yaml.MappingNode):
             return "a mapping"
-        return "a list" if isinstance(self.node, yaml.SequenceNode) else repr(self.node.value)
+        return "a list" if isinstance(self.node, yaml.SequenceNode) else repr(self.node.value[:_LINE])
 
 
 def parse(text: str, source: str) -> Value:

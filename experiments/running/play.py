@@ -97,6 +97,8 @@ class _Play:
         self._begin = stage.now()
         helpers = [asyncio.ensure_future(self._listen(name, context)) for name, context in self._contexts.items()]
         helpers.append(asyncio.ensure_future(stage.play_faults(case.faults, self._begin)))
+        for helper in helpers:
+            helper.add_done_callback(_retrieve)  # if this job is ended, nobody else does
         await asyncio.sleep(0)
         await self._record(load, duration, round(case.measure.bin * scale))
         await load.end(duration / _SECOND)
@@ -109,6 +111,7 @@ class _Play:
     async def _record(self, load: Load, duration: int, width: int) -> None:
         """Sample at every edge until the load is done or the duration over."""
         work = asyncio.ensure_future(load.begin())
+        work.add_done_callback(_retrieve)
         self._sample(load)
         number = 0
         while not work.done() and self._times[-1] < duration:
@@ -117,11 +120,8 @@ class _Play:
             with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
                 await _until(work, (edge - self._stage.now()) / _SECOND)
             self._sample(load)
-        if work.done():
-            if work.exception() is not None:
-                self._errors.append(str(work.exception()))
-        else:
-            work.add_done_callback(_retrieve)
+        if work.done() and work.exception() is not None:
+            self._errors.append(str(work.exception()))
 
     def _sample(self, load: Load) -> None:
         self._times.append(self._stage.now() - self._begin)
@@ -220,6 +220,7 @@ def _until(work: asyncio.Future[None], seconds: float) -> Coroutine[Any, Any, ob
 
 
 def _retrieve(task: asyncio.Future[None]) -> None:
+    """Let nobody complain of an exception that was not asked for."""
     if not task.cancelled():
         task.exception()
 

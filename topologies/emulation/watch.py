@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from topologies.emulation.rundir import RunDirectory
 
 _LINE = 200  # of the last words
+_OWNER_S = 0.2  # how long the fabric's owner may take to write a death down
 _LOOK_S = 0.5  # how often a watch looks for those that were started anew, while there are dead
 
 
@@ -151,18 +152,30 @@ class Watch:
                 self._dead.discard(record.name)
                 self.add(record.name, record.pid)
 
+    def _told_by_owner(self, descriptor: int) -> Death | None:
+        """What the owner of the fabric has written down, since only a parent is told how; None if it has not."""
+        with self._lock:
+            _, pid = self._watched.get(descriptor, ("", 0))
+        deadline = time.monotonic() + _OWNER_S
+        while True:
+            found = next((death for death in written(self._run) if death.pid == pid), None)
+            if found is not None or time.monotonic() > deadline:
+                return found
+            time.sleep(_OWNER_S / 20)
+
     def _drop(self, descriptor: int) -> None:
         del self._watched[descriptor]
         self._poll.unregister(descriptor)
         os.close(descriptor)
 
     def _died(self, descriptor: int) -> None:
+        told = None if self._keep else self._told_by_owner(descriptor)
         with self._lock:
             if descriptor not in self._watched:  # forgotten meanwhile
                 return
             name, pid = self._watched[descriptor]
             log = str(self._run.log_file(name))
-            death = Death(name, pid, time.time(), _how(descriptor), last_line(self._run, name), log)
+            death = told or Death(name, pid, time.time(), _how(descriptor), last_line(self._run, name), log)
             self._drop(descriptor)
             if not self._keep:
                 self._dead.add(name)
@@ -205,7 +218,7 @@ def last_line(run: RunDirectory, name: str) -> str:
 
 
 def _how(descriptor: int) -> str:
-    """How a process ended, which only its parent is told; it stays for the parent to collect."""
+    """How a process ended, as its parent is told; it stays for the parent to collect."""
     try:
         result = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     except ChildProcessError:

@@ -131,6 +131,19 @@ def test_what_a_death_means_is_told(name: str, lost: str) -> None:
     assert lost in Death(name, 1, 0.0, "ended", "").consequence
 
 
+def test_how_somebody_elses_process_ended_is_told_by_who_wrote_it_down(run: RunDirectory) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        grandchild = int(parent.stdout.readline())
+        death = {"name": "h1", "pid": grandchild, "at": 0.0, "how": "was killed by SIGKILL", "last_line": "", "log": ""}
+        run.deaths_file.write_text(json.dumps(death) + "\n")
+        found = Watch(run, {"h1": grandchild}, keep=False)
+        deaths = told(found)
+        os.kill(grandchild, signal.SIGKILL)
+        assert deaths.get(timeout=PATIENCE_S).how == "was killed by SIGKILL"
+        found.stop()
+
+
 def test_nothing_is_told_after_the_watch_has_stopped(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
     found = Watch(run, {"h1": sleeper.pid}, keep=True)
     deaths = told(found)
