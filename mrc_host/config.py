@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import NsccProfile
+from mrc_host.values import DcqcnProfile, NsccProfile
 
 
 class EvOrder(enum.Enum):
@@ -123,7 +123,8 @@ class TransportSettings:
     towards a destination; fixed or none; or "", which is nscc where `base_rtt` is told and fixed where it is not.
     `rc_congestion` names that of RC: dcqcn, fixed or none. `default_window` is the fixed window. `base_rtt` is the
     unloaded round trip of a full packet on the longest path (0: not known), `trimming` whether switches trim, `nscc`
-    replaces constants of NSCC, `assumed_rate` (bit/s) stands for a port whose rate is given as 0.
+    replaces constants of NSCC and `dcqcn` those of DCQCN, `assumed_rate` (bit/s) stands for a port whose rate is given
+    as 0.
     Balance: on one queue pair no plane may be more than `plane_burst` data packets ahead of the slowest usable plane.
     Loss: a packet is lost once one sent later on the same path has arrived, or one sent a reorder window later on the
     same plane, which is at least `reorder_fraction` (percent) of a smoothed RTT (docs/protocol.md §10.1); never by what
@@ -151,6 +152,7 @@ class TransportSettings:
     base_rtt: int = 0
     trimming: bool = True
     nscc: NsccProfile = field(default_factory=NsccProfile)
+    dcqcn: DcqcnProfile = field(default_factory=DcqcnProfile)
     assumed_rate: int = 1_000_000_000
     default_window: int = 262144
     plane_burst: int = 8

@@ -378,13 +378,35 @@ class NsccProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class DcqcnProfile:
+    """What a deployment may set; None is derived from the line rate (docs/congestion.md). Rates bit/s, times ns, bytes.
+
+    Named as in ``mrc_host.transport.dcqcn.DcqcnParameters``, which says what each does. Both ends need the same
+    `cnp_interval`, since the receiver keeps it.
+    """
+
+    min_rate: int | None = None
+    additive_rate: int | None = None
+    hyper_rate: int | None = None
+    increase_bytes: int | None = None
+    increase_interval: int | None = None
+    alpha_interval: int | None = None
+    cnp_interval: int | None = None
+    gain: float | None = None
+    fast_steps: int | None = None
+    keep_target: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CcProfile:
     """A congestion control with constants of its own, which queue pairs may name (docs/protocol.md §11.6).
 
-    `algorithm` is the name of an existing one. `nscc` replaces constants of NSCC, as the NIC's settings do. `window` in
-    bytes is a fixed window, or the bound of one that works by rate; None is the NIC's.
+    `algorithm` is the name of an existing one. `nscc` replaces constants of NSCC and `dcqcn` those of DCQCN, as the
+    NIC's settings do (which alone say how often it sends CNPs). `window` in bytes is a fixed window, or the bound of
+    one that works by rate; None is the NIC's.
     """
 
     algorithm: str = "nscc"
     nscc: NsccProfile = field(default_factory=NsccProfile)
+    dcqcn: DcqcnProfile = field(default_factory=DcqcnProfile)
     window: int | None = None

@@ -142,6 +142,18 @@ class NicNode:
         self._tick = nic.tick
         self._wake_at = _NEVER  # of the earliest wake-up in the event queue
 
+    def watch(self, left: Callable[[bytes], None]) -> None:
+        """Tell `left` from now on of every frame that leaves."""
+        transmit = self._transmit
+
+        def watched(port: int, now: int) -> bytes | None:
+            frame = transmit(port, now)
+            if frame is not None:
+                left(frame)
+            return frame
+
+        self._transmit = watched
+
     def receive(self, port: int, frame: bytes) -> None:
         """A frame arrived."""
         self._receive(port, frame, self._clock.now)

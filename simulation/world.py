@@ -148,7 +148,7 @@ class SimulatedWorld:
 
     def nic(self, name: str) -> Nic:
         """The NIC device of a host. After a command to it, rather than through a provider, call :meth:`poke`."""
-        return self._nic_node(name).nic
+        return self.nic_node(name).nic
 
     def switch(self, name: str) -> Switch:
         """A switch device."""
@@ -163,7 +163,7 @@ class SimulatedWorld:
 
     def node(self, name: str) -> Node:
         """A device by name, as lines and faults see it."""
-        return self._switches[name] if name in self._switches else self._nic_node(name)
+        return self._switches[name] if name in self._switches else self.nic_node(name)
 
     def link_stats(self, name: str) -> tuple[LineStats, LineStats]:
         """Figures of a link: towards the upper end, and towards the lower end."""
@@ -174,7 +174,8 @@ class SimulatedWorld:
         """Queue pair attributes with timers that fit this world."""
         return self.timing.attributes(base)
 
-    def _nic_node(self, name: str) -> NicNode:
+    def nic_node(self, name: str) -> NicNode:
+        """A NIC with the lines that leave it."""
         self.fabric.nic(name)
         return self._nics[name]
 
@@ -182,7 +183,7 @@ class SimulatedWorld:
 
     def provider(self, name: str) -> LocalProvider:
         """Verbs on a host's NIC: give it to `mrc_host.verbs.Context`. One provider a NIC, however often asked."""
-        node = self._nic_node(name)
+        node = self.nic_node(name)
         if name not in self._providers:
             provider = LocalProvider(
                 node.nic,
@@ -200,7 +201,7 @@ class SimulatedWorld:
 
     def poke(self, name: str) -> None:
         """Look at a NIC again after a command given to the device itself."""
-        node = self._nic_node(name)
+        node = self.nic_node(name)
         node.poke()
         if node.announce is not None:
             node.announce()

@@ -34,7 +34,7 @@ from experiments.files.kinds import (
 )
 from experiments.files.workloads import Workload
 from mrc_host.config import TransportSettings
-from mrc_host.values import NsccProfile, QpAttributes
+from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
 from topologies.fabric import DEFAULT_MTU, MAX_PLANES
 from topologies.queues import QueueProfile
 
@@ -55,6 +55,14 @@ _NSCC_TIMES = (
     "target_delay",
 )  # fmt: skip
 _NSCC = Built(Overrides(NsccProfile, _NSCC_TIMES))
+_DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
+_DCQCN = Built(
+    Overrides(
+        DcqcnProfile,
+        ("increase_interval", "alpha_interval", "cnp_interval"),
+        parts=(*((name, a_rate()) for name in _DCQCN_RATES), ("increase_bytes", a_size())),
+    )
+)
 
 # Metrics by name, each with the unit of its values: rate, time, share or count (see `reports.metrics`).
 METRICS: Mapping[str, str] = {
@@ -126,7 +134,12 @@ class TransportPart:
         default=(),
     )
     settings: tuple[tuple[str, object], ...] = key(
-        Overrides(TransportSettings, TIMERS, ("congestion", "rc_congestion", "oblivious"), (("nscc", _NSCC),)),
+        Overrides(
+            TransportSettings,
+            TIMERS,
+            without=("congestion", "rc_congestion", "oblivious"),
+            parts=(("nscc", _NSCC), ("dcqcn", _DCQCN)),
+        ),
         "further fields of mrc_host.config.TransportSettings",
         default=(),
     )

@@ -47,7 +47,7 @@ def _nscc(line: Line) -> CongestionControl:
 
 
 def _dcqcn(line: Line) -> CongestionControl:
-    return Dcqcn(DcqcnParameters.for_line(line.rate_bps), line.window)
+    return Dcqcn(DcqcnParameters.for_line(line.rate_bps, profile=line.dcqcn), line.window)
 
 
 ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
@@ -94,14 +94,14 @@ def derived(known: Mapping[str, Algorithm], profile: CcProfile, settings: Transp
 
     def make(line: Line) -> CongestionControl:
         window = line.window if profile.window is None else profile.window
-        return base.make(replace(line, nscc=profile.nscc, window=window))
+        return base.make(replace(line, nscc=profile.nscc, dcqcn=profile.dcqcn, window=window))
 
     make(_example(settings))
     return replace(base, make=make)
 
 
 def _example(settings: TransportSettings) -> Line:
-    return Line(base_rtt=settings.base_rtt, trimming=settings.trimming, nscc=settings.nscc)
+    return Line(base_rtt=settings.base_rtt, trimming=settings.trimming, nscc=settings.nscc, dcqcn=settings.dcqcn)
 
 
 def check(known: Mapping[str, Algorithm], attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> None:

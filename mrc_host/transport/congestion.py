@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from mrc_host.values import NsccProfile
+    from mrc_host.values import DcqcnProfile, NsccProfile
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """What a controller is fitted to: rate of the ports it sends on (bit/s), unloaded round trip (ns), MTU (bytes).
 
-    `trimming` says whether switches trim and the peer answers it; `nscc` replaces single constants of NSCC. `window`
-    (bytes) is that of a fixed window, and bounds what else a controller allows if it has no window of its own. `share`
-    is among how many the line will have to be divided, as far as that is known: a reason to begin with less.
+    `trimming` says whether switches trim and the peer answers it; `nscc` replaces single constants of NSCC, `dcqcn` of
+    DCQCN. `window` (bytes) is that of a fixed window, and bounds what else a controller allows if it has no window of its
+    own. `share` is among how many the line will have to be divided, as far as that is known: a reason to begin with less.
     """
 
     rate_bps: int = 100_000_000_000
@@ -34,6 +34,7 @@ class Line:
     trimming: bool = True
     nscc: NsccProfile | None = None
     share: int = 1
+    dcqcn: DcqcnProfile | None = None
 
     def packets(self) -> int:
         """How many packets are on the way in its share of 1.5 bandwidth-delay products, or of `window` without RTT."""

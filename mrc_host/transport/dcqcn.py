@@ -18,10 +18,11 @@ from typing import Final
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.congestion import CongestionControl
+from mrc_host.values import DcqcnProfile
 
 REFERENCE_RATE: Final = 40_000_000_000  # bit/s: the network the published constants belong to
 _BYTE_NS: Final = 8_000_000_000  # bits in a byte times nanoseconds in a second
-_MAX_STEPS: Final = 10_000  # additive steps from nothing to line rate: bounds the work of catching up
+_MAX_STEPS: Final = 100_000  # additive steps from nothing to line rate: bounds the work of catching up
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,9 @@ class DcqcnParameters:
     `alpha_interval` without a CNP. Recovery steps come each `increase_interval` and each `increase_bytes` sent; the
     first `fast_steps` of either are fast recovery, then each adds `additive_rate`, and `hyper_rate` times their count
     once both have passed. `cnp_interval` is the receiver's shortest distance between CNPs. `burst` is how many bytes
-    may be ahead of the rate, so that a late wakeup costs nothing. Raises InvalidArgumentError for a value out of range.
+    may be ahead of the rate, so that a late wakeup costs nothing. With `keep_target` a CNP makes the rate the target
+    only if the rate has grown since the last one: cuts in a row are recovered from in one go. Raises
+    InvalidArgumentError for a value out of range.
     """
 
     line_rate: int
@@ -46,6 +49,7 @@ class DcqcnParameters:
     gain: float = 1 / 256
     fast_steps: int = 5
     burst: int = 16_384
+    keep_target: bool = False
 
     def __post_init__(self) -> None:
         for name in (
@@ -64,8 +68,10 @@ class DcqcnParameters:
             raise InvalidArgumentError(f"DCQCN parameter burst must not be negative, not {self.burst}.")
 
     @classmethod
-    def for_line(cls, rate_bps: int, dilation: float | None = None) -> DcqcnParameters:
-        """Published constants scaled to a port of `rate_bps`.
+    def for_line(
+        cls, rate_bps: int, dilation: float | None = None, profile: DcqcnProfile | None = None
+    ) -> DcqcnParameters:
+        """Published constants scaled to a port of `rate_bps`; what `profile` says is taken as it is.
 
         Rates and the byte counter scale with the line. Times are multiplied by `dilation`; None keeps them at and
         above 40 Gb/s and stretches them below, so that as many packets fit into each as did there.
@@ -76,16 +82,24 @@ class DcqcnParameters:
             dilation = max(1.0, REFERENCE_RATE / rate_bps)
         if not 0 < dilation < float("inf"):
             raise InvalidArgumentError(f"DCQCN's dilation must be positive, not {dilation}.")
+        given = profile or DcqcnProfile()
         return cls(
             line_rate=rate_bps,
-            min_rate=max(1, rate_bps // 1000),
-            additive_rate=max(1, rate_bps // 1000),
-            hyper_rate=max(1, rate_bps // 100),
-            increase_bytes=max(1, int(10_000_000 * dilation * rate_bps / REFERENCE_RATE)),
-            increase_interval=max(1, int(55_000 * dilation)),
-            alpha_interval=max(1, int(55_000 * dilation)),
-            cnp_interval=max(1, int(50_000 * dilation)),
+            min_rate=_or(given.min_rate, max(1, rate_bps // 1000)),
+            additive_rate=_or(given.additive_rate, max(1, rate_bps // 1000)),
+            hyper_rate=_or(given.hyper_rate, max(1, rate_bps // 100)),
+            increase_bytes=_or(given.increase_bytes, max(1, int(10_000_000 * dilation * rate_bps / REFERENCE_RATE))),
+            increase_interval=_or(given.increase_interval, max(1, int(55_000 * dilation))),
+            alpha_interval=_or(given.alpha_interval, max(1, int(55_000 * dilation))),
+            cnp_interval=_or(given.cnp_interval, max(1, int(50_000 * dilation))),
+            gain=1 / 256 if given.gain is None else given.gain,
+            fast_steps=_or(given.fast_steps, 5),
+            keep_target=bool(given.keep_target),
         )
+
+
+def _or(given: int | None, derived: int) -> int:
+    return derived if given is None else given
 
 
 class Dcqcn(CongestionControl):
@@ -100,6 +114,7 @@ class Dcqcn(CongestionControl):
         "_byte_steps",
         "_bytes",
         "_drained_at",
+        "_grown",
         "_p",
         "_timer_at",
         "_timer_steps",
@@ -121,6 +136,7 @@ class Dcqcn(CongestionControl):
         self._byte_steps = 0
         self._ahead = 0.0  # bytes sent ahead of the rate
         self._drained_at = 0
+        self._grown = True  # since the last cut
 
     def earliest_send(self, now: int) -> int:
         """When the next packet may leave, in ns; `now` or earlier means at once."""
@@ -152,7 +168,9 @@ class Dcqcn(CongestionControl):
         if self._alpha_at < 0:
             self._alpha_at = now
         self._catch_up(now)
-        self.target = self.rate
+        if self._grown or not p.keep_target:
+            self.target = self.rate
+        self._grown = False
         self.rate = max(p.min_rate, int(self.rate * (1 - self.alpha / 2)))
         self.alpha = (1 - p.gain) * self.alpha + p.gain
         self._alpha_at = self._timer_at = now
@@ -180,6 +198,7 @@ class Dcqcn(CongestionControl):
         elif max(self._timer_steps, self._byte_steps) > p.fast_steps:
             self.target += p.additive_rate
         self.target = min(self.target, p.line_rate)
+        self._grown = True
         # Rounded up, so that the target is reached.
         self.rate = (self.rate + self.target + 1) // 2
 

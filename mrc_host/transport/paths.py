@@ -4,7 +4,8 @@ Each path is an index into the destination's EVs and has a state. Per plane ther
 cursor, and a list of *backups*; all planes start with equally many active paths, chosen at random. The rules:
 
 * ECN or a trim on the way: GOOD -> SKIP. When the cursor meets a SKIP path it makes it GOOD and passes on, at most
-  one per packet, so a skipped path rests for about one rotation.
+  one per packet, so a skipped path rests for about one rotation. When all of a ring rest and a backup is GOOD, the
+  backup takes the place of one (as published Fig 14 has it), which rests on as a backup.
 * Loss or ALWAYS_SKIP: -> ASSUMED_BAD at once. A backup of the *same plane* takes the place, so planes stay equal.
   Without a backup the path just leaves, except that the last ones (`ev_min_active`, at least one a plane) stay in the
   ring although bad. A plane with nothing but bad paths is not in ``good_planes`` and carries data only when every
@@ -160,11 +161,24 @@ class PathSet:
                     self._listener.path_rested(index, SKIP, GOOD, PathReason.ROTATION)
                 spare = index
         self._cursor[plane] = at
-        if spare < 0:
-            spare = self._last_resort(ring, avoid)
+        spare = self._relieve(plane, spare, avoid) if spare >= 0 else self._last_resort(ring, avoid)
         if spare >= 0:
             self.sent[spare] += 1
         return spare
+
+    def _relieve(self, plane: int, index: int, avoid: int) -> int:
+        """A GOOD backup in the place of `index`, which rests as all of the ring do; `index` when there is none."""
+        state, backups = self._state, self._backups[plane]
+        for place, backup in enumerate(backups):
+            if state[backup] == GOOD and backup != avoid:
+                ring = self._active[plane]
+                ring[ring.index(index)] = backup
+                backups[place] = index
+                if state[index] == SKIP:  # else the cursor has ended its rest just now
+                    state[index] = GOOD
+                    self._listener.path_rested(index, SKIP, GOOD, PathReason.ROTATION)
+                return backup
+        return index
 
     def _last_resort(self, ring: list[int], avoid: int) -> int:
         """A ring without a usable path (but perhaps `avoid`): prefer anything else, never a denied one."""

@@ -274,7 +274,7 @@ class Requester(Hearing):
         """
         paths = self.paths
         index = paths.next(plane, record.index)
-        if record.attempts > 1 and self._silent and self._all_silent(plane):
+        if record.attempts > 1 and index in self._silent and self._all_silent(plane):
             backup = paths.exchange(index, PathReason.TIMEOUT, self._silent[index][2], now)
             if backup >= 0:
                 return backup

@@ -1,7 +1,8 @@
 """What the fault schedule alone excuses: for how long two NICs had no way to each other.
 
 Paths are recomputed here from the fabric's links, not taken from the NICs. A path is gone while any line on it is cut.
-A flapping link counts as gone for as long as it flaps. What is merely lossy, slow or damaged is not gone.
+A flapping link counts as gone for as long as it flaps, a path for as long as it is denied. What is merely lossy, slow
+or damaged is not gone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 
 from simulation.fault_effects import effect
 from simulation.line import Impairment
+from simulation.swarm.denials import Denied
 from simulation.swarm.scenario import PlannedFault
 from topologies.addressing import entropy_value
 from topologies.fabric import Endpoint, Fabric
@@ -36,7 +38,7 @@ def longest_damage(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: st
     spans = [
         (planned.start, planned.end)
         for planned in faults
-        if any(end in ends and _harms(wrong) for end, wrong in effect(fabric, planned.fault).lines)
+        if any(end in ends and _harms(wrong) for end, wrong in _lines(fabric, planned))
     ]
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
@@ -45,10 +47,15 @@ def touched(fabric: Fabric, faults: Iterable[PlannedFault], nic: str) -> bool:
     """Whether any fault loses, damages or cuts anything on the lines between `nic` and its T0s."""
     ends = {end for link in fabric.links_of(nic) for end in (link.lower, link.upper)}
     for planned in faults:
-        for end, wrong in effect(fabric, planned.fault).lines:
+        for end, wrong in _lines(fabric, planned):
             if end in ends and _harms(wrong):
                 return True
     return False
+
+
+def _lines(fabric: Fabric, planned: PlannedFault) -> tuple[tuple[Endpoint, Impairment], ...]:
+    """What is wrong with lines; nothing, when paths are only denied."""
+    return () if isinstance(planned.fault, Denied) else effect(fabric, planned.fault).lines
 
 
 def _harms(wrong: Impairment) -> bool:
@@ -80,7 +87,9 @@ def _gone(
 ) -> list[Span]:
     spans = []
     for planned in faults:
-        for end, wrong in effect(fabric, planned.fault).lines:
+        if isinstance(planned.fault, Denied) and (source, target, ev) in planned.fault.routes:
+            spans.append((planned.start, planned.end))
+        for end, wrong in _lines(fabric, planned):
             if end in ends and (wrong.cut or wrong.loss >= 1.0 or _path_gone(planned, end, source, ev)):
                 spans.append((planned.start, planned.end))
                 break

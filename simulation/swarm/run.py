@@ -8,6 +8,7 @@ Applications use the verbs in coroutines, as anywhere else. Checked, all from th
 * no queue pair fails unless its peer was out of reach for longer than its retry budget;
 * first transmissions are spread evenly over the planes where nothing gave a reason to leave one;
 * when all is done and every fault is over, the world comes to rest: no event left, no frame in a switch;
+* no NIC uses a path while it is denied;
 * no device met an error of its own.
 """
 
@@ -33,6 +34,7 @@ from mrc_host.verbs.queue_pair import QueuePair
 from simulation.errors import StalledError
 from simulation.seeds import generator
 from simulation.swarm.balance import PlaneCounts
+from simulation.swarm.denials import Denied, Denylists
 from simulation.swarm.oracle import longest_damage, longest_separation, touched
 from simulation.swarm.scenario import HORIZON, PlannedPair, PlannedWrite, Scenario
 from simulation.timing import retry_budget
@@ -104,8 +106,13 @@ class _Run:
     def play(self) -> Outcome:
         """Run to the end and look at everything."""
         scenario, world = self._scenario, self._world
+        denials = []
         for planned in scenario.faults:
-            world.faults.add(planned.fault, at=planned.start, until=planned.end)
+            if isinstance(planned.fault, Denied):
+                denials.append((planned.fault, planned.start, planned.end))
+            else:
+                world.faults.add(planned.fault, at=planned.start, until=planned.end)
+        Denylists(world, self._report).plan(denials)
         with world:
             try:
                 world.run(self._job())

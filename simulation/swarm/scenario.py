@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from mrc_host.values import QpAttributes, QpType
 from p4runtime_shim.values import QueueConfig
 from simulation.seeds import generator
+from simulation.swarm.denials import Denied, Route, addresses
 from simulation.timing import Timing, retry_budget, timing
 from simulation.world import default_queues
 from topologies.addressing import entropy_value
@@ -120,6 +121,7 @@ def generate(seed: int) -> Scenario:
         pair = rng.choice(pairs)
         budget = retry_budget(pair.attributes, fit.transport(fabric.settings.transport))
         faults.append(_outage(rng, fabric, pair, budget))
+    faults += _denials(generator(seed, "denials"), fabric, pairs)
     faults.sort(key=lambda fault: fault.start)
     return Scenario(seed, fabric, delay, queues, fit, pairs, writes, tuple(faults))
 
@@ -186,6 +188,29 @@ def _outage(rng: random.Random, fabric: Fabric, pair: PlannedPair, budget: int) 
     start = rng.randrange(HORIZON)
     length = round(budget * rng.choice((rng.uniform(0.2, 0.98), rng.uniform(1.0, 8.0))))
     return PlannedFault(LinkDown(f"{nic}@*", rng.choice((None, None, nic, "t0-*"))), start, start + length)
+
+
+def _denials(rng: random.Random, fabric: Fabric, pairs: tuple[PlannedPair, ...]) -> list[PlannedFault]:
+    """What a controller denies during traffic: paths between two NICs (rarely all of them), or all on a plane's T1."""
+    found = []
+    for _ in range(rng.choice((0, 0, 1, 2, 5))):
+        pair = rng.choice(pairs)
+        if rng.random() < 0.5:
+            ends = rng.choice(((pair.first, pair.second), (pair.second, pair.first)))
+            routes = _routes(fabric, *ends)
+            chosen = rng.sample(routes, rng.choice((1, -(-len(routes) // 2), max(1, len(routes) - 1), len(routes))))
+        else:
+            ev = _ev(rng, fabric)
+            every = {(p.first, p.second) for p in pairs} | {(p.second, p.first) for p in pairs}
+            chosen = [route for ends in sorted(every) for route in _routes(fabric, *ends) if route[2] == ev]
+        if chosen:
+            start = rng.randrange(HORIZON)
+            found.append(PlannedFault(Denied(tuple(chosen)), start, start + round(10 ** rng.uniform(4.0, 6.3))))
+    return found
+
+
+def _routes(fabric: Fabric, source: str, target: str) -> list[Route]:
+    return [route for route in addresses(fabric, source).values() if route[1] == target]
 
 
 def _link(rng: random.Random, fabric: Fabric) -> str:

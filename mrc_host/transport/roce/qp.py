@@ -52,7 +52,8 @@ class RcQueuePair(QueuePair):
         self._responder = RcResponder(self, self._link, first)
         name = algorithms.choose(self.attributes, self.host.transport, False)
         if algorithms.find(self.host.algorithms, name, False).cnp:
-            self._cnp = CnpGenerator(DcqcnParameters.for_line(self._link.rate_bps).cnp_interval)
+            profile = self.host.transport.dcqcn
+            self._cnp = CnpGenerator(DcqcnParameters.for_line(self._link.rate_bps, profile=profile).cnp_interval)
 
     def start_sending(self, now: int) -> None:
         """RTR to RTS."""

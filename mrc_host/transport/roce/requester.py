@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mrc_host.transport.roce.qp import RcQueuePair
 
 _ACK_EVERY: Final = 8  # packets between acknowledgement requests
+_SLOW: Final = 4 * _ACK_EVERY  # so many packets at least should fit into the ACK timeout, or each asks for one
 _PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
@@ -34,7 +35,8 @@ def _controller(qp: RcQueuePair, link: Link) -> CongestionControl:
     attributes, settings = qp.attributes, qp.host.transport
     algorithm = algorithms.find(qp.host.algorithms, algorithms.choose(attributes, settings, False), False)
     window = settings.default_window if attributes.congestion_window is None else attributes.congestion_window
-    return algorithm.make(Line(link.rate_bps, settings.base_rtt, attributes.path_mtu, window, settings.trimming))
+    line = Line(link.rate_bps, settings.base_rtt, attributes.path_mtu, window, settings.trimming, dcqcn=settings.dcqcn)
+    return algorithm.make(line)
 
 
 class RcRequester:
@@ -146,7 +148,7 @@ class RcRequester:
         kind = opcodes.segment_kind(first, last, wqe.with_imm)
         word = psn & MASK
         cc = self.cc
-        if last or cc.inflight + self._mtu > cc.cwnd or self._asking or not psn % _ACK_EVERY:
+        if last or cc.inflight + self._mtu > cc.cwnd or self._asking or not psn % _ACK_EVERY or self._slow():
             word |= headers.ACK_REQUEST
         pad = -size & 3
         start = (opcodes.RC_WRITE_FIRST + kind, pad << 4, headers.PKEY, self._qp.remote_qpn, word)
@@ -165,6 +167,11 @@ class RcRequester:
         tail = _PADS[size & 3]
         crc = crc32(tail, crc32(payload, crc32(head, seed) ^ icrc.mask_constant(len(head))))
         return b"".join((prefix, head, payload, tail, icrc.pack_trailer(crc)))
+
+    def _slow(self) -> bool:
+        """Whether the rate is such that a packet which asks for no acknowledgement could meet its timeout waiting."""
+        now = self.last_sent
+        return (self.cc.earliest_send(now) - now) * _SLOW > self._timeout
 
     def on_ack(self, wire_psn: int, syndrome: int, now: int) -> None:
         """ACK or NAK of the responder; everything before the PSN it names has arrived."""

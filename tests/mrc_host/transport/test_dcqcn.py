@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.dcqcn import CnpGenerator, Dcqcn, DcqcnParameters
+from mrc_host.values import DcqcnProfile
 from tests.mrc_host.transport.bottleneck import Bottleneck, Sender
 
 LINE = 40_000_000_000
@@ -46,6 +47,42 @@ def test_a_slower_line_runs_in_slow_motion(rate: int) -> None:
 def test_slow_motion_can_be_refused() -> None:
     p = DcqcnParameters.for_line(1_000_000_000, dilation=1.0)
     assert (p.increase_interval, p.cnp_interval, p.increase_bytes) == (55_000, 50_000, 250_000)
+
+
+VENDOR = DcqcnProfile(
+    min_rate=1_000_000, additive_rate=5_000_000, hyper_rate=50_000_000, increase_bytes=32_767,
+    increase_interval=300_000, alpha_interval=1_000, cnp_interval=4_000, gain=5 / 1024, fast_steps=1, keep_target=True,
+)  # fmt: skip
+
+
+def test_what_a_profile_says_is_taken_as_it_is_at_any_rate() -> None:
+    p = DcqcnParameters.for_line(10 * LINE, profile=VENDOR)
+    assert (p.additive_rate, p.increase_bytes, p.alpha_interval, p.cnp_interval) == (5_000_000, 32_767, 1_000, 4_000)
+    assert p.line_rate == 10 * LINE
+    assert DcqcnParameters.for_line(LINE, profile=DcqcnProfile()) == P
+
+
+def test_cuts_in_a_row_are_recovered_from_in_one_go_when_the_target_is_kept() -> None:
+    """Three notifications, then bytes: the kept target is line rate still, the other one a quarter of it."""
+    rates = []
+    for keep in (True, False):
+        cc = Dcqcn(DcqcnParameters.for_line(LINE, profile=replace(VENDOR, keep_target=keep)), WINDOW)
+        for now in (0, 4_000, 8_000):
+            cc.on_cnp(now)
+        assert cc.rate < LINE / 6
+        cc.on_send(32_767, 8_000)
+        rates.append(cc.rate)
+    assert rates[0] > LINE / 2
+    assert rates[1] < LINE / 4
+
+
+def test_a_target_is_not_kept_once_the_rate_has_grown() -> None:
+    cc = Dcqcn(DcqcnParameters.for_line(LINE, profile=VENDOR), WINDOW)
+    cc.on_cnp(0)
+    cc.on_send(32_767, 0)
+    grown = cc.rate
+    cc.on_cnp(4_000)
+    assert cc.target == grown < LINE
 
 
 @pytest.mark.parametrize(

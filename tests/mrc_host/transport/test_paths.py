@@ -95,6 +95,31 @@ def test_all_skipped_still_gives_a_path() -> None:
     assert paths.next(0, -1) in range(4)
 
 
+def test_a_backup_takes_over_when_all_of_a_ring_rest() -> None:
+    paths, listener = make(2, 2, active=2)
+    first = paths.next(0, -1)
+    assert {paths.next(0, -1) for _ in range(10)} == {first}
+    other = 1 - first
+    paths.skip(first)
+    assert {paths.next(0, -1) for _ in range(10)} == {other}
+    assert paths.state(first) is PathState.GOOD, "rested, as a backup"
+    paths.skip(other)
+    assert paths.next(0, -1) == first
+    assert paths.active(0) == (first,)
+    assert paths.active(1)[0] in (2, 3), "of the same plane only"
+    assert listener.seen == [], "nothing that a controller is told"
+
+
+def test_no_bad_backup_takes_over_from_a_resting_ring() -> None:
+    paths, _ = make(1, 2, active=1)
+    first = paths.next(0, -1)
+    paths.retire(1 - first, PathReason.LOSS, None, 5)
+    paths.skip(first)
+    assert paths.next(0, -1) == first
+    paths.skip(first)
+    assert paths.next(0, 1 - first) == first
+
+
 def test_avoid_is_avoided_while_there_is_another() -> None:
     paths, _ = make(1, 2)
     assert {paths.next(0, 0) for _ in range(10)} == {1}

@@ -1,5 +1,6 @@
 import pytest
 
+from simulation.swarm.denials import Denied, addresses
 from simulation.swarm.oracle import longest_damage, longest_separation, merge, paths, touched
 from simulation.swarm.scenario import PlannedFault
 from tests.simulation.worlds import small_fabric
@@ -31,6 +32,10 @@ def test_paths_are_counted_by_plane_and_uplink():
         ([(SwitchSilent("t0-1@p*"), 0, 70)], 70),
         ([(LinkDown("h1@*", towards="h1"), 0, 50)], 50),  # nothing comes back
         ([(Flap("h1@*", 5, 5), 0, 80)], 80),
+        ([(Denied(tuple(addresses(FABRIC, "h1").values())), 0, 80)], 80),
+        ([(Denied(tuple(addresses(FABRIC, "h3").values())), 0, 80)], 80),  # nothing comes back
+        ([(Denied((("h1", "h3", 0), ("h1", "h3", 1), ("h1", "h3", 1024))), 0, 80)], 0),
+        ([(Denied(tuple(addresses(FABRIC, "h2").values())), 0, 80)], 0),
         ([(Loss("h1@*", 0.5), 0, 80)], 0),
         ([(Loss("h1@*", 1.0), 0, 80)], 80),
         ([(PathLoss(0), 0, 80), (PathLoss(1), 0, 80), (LinkDown("h3@p1"), 0, 60)], 60),

@@ -8,6 +8,7 @@ from mrc_host.values import CompletionOpcode, QpType
 from mrc_host.verbs.local import LocalProvider
 from simulation.line import Line
 from simulation.swarm import run as swarm_run
+from simulation.swarm.denials import Denied, addresses
 from simulation.swarm.run import run
 from simulation.swarm.scenario import PlannedFault, generate
 from topologies.fault_kinds import LinkDown
@@ -75,6 +76,40 @@ def test_wrong_bytes_are_found(monkeypatch):
 
     monkeypatch.setattr("simulation.line.Line.arrive", damage)
     assert run(busy_seed()).violations
+
+
+def denied_seed():
+    """A plan with MRC pairs only, whose controller denies something while it is written."""
+    for seed in range(1, 1000):
+        plan = generate(seed)
+        denials = [fault for fault in plan.faults if isinstance(fault.fault, Denied)]
+        if len(denials) > 1 and len(plan.writes) > 5 and all(pair.kind is QpType.MRC for pair in plan.pairs):
+            return plan
+    raise AssertionError
+
+
+def test_denials_are_played_and_kept():
+    plan = denied_seed()
+    assert run(plan).violations == ()
+    without = replace(plan, faults=tuple(fault for fault in plan.faults if not isinstance(fault.fault, Denied)))
+    assert run(without).trace != run(plan).trace, "the denylist changed what was sent"
+
+
+def test_a_denied_path_in_use_is_found(monkeypatch):
+    """NICs that do not listen to the controller."""
+    routes = tuple(
+        route for nic in busy_seed().fabric.nics for route in addresses(busy_seed().fabric, nic.name).values()
+    )
+    plan = replace(busy_seed(), faults=(PlannedFault(Denied(routes), 0, 3_600_000_000_000),))
+    monkeypatch.setattr("mrc_host.transport.control_plane.ControlPlane.set_path_denied", lambda *_: None)
+    monkeypatch.setattr(swarm_run, "longest_separation", lambda fabric, faults, a, b, gap: 0)
+    assert any("though it is denied" in text for text in run(plan).violations)
+
+
+@pytest.mark.parametrize("seed", [140, 174])
+def test_a_second_loss_on_a_plane_whose_paths_are_denied(seed):
+    """A queue pair looked for a silent path to blame, and there was none at all."""
+    assert run(generate(seed)).violations == ()
 
 
 def test_a_failure_without_a_reason_is_found(monkeypatch):
