@@ -23,8 +23,9 @@ class Line:
     """What a controller is fitted to: rate of the ports it sends on (bit/s), unloaded round trip (ns), MTU (bytes).
 
     `trimming` says whether switches trim and the peer answers it; `nscc` replaces single constants of NSCC, `dcqcn` of
-    DCQCN. `window` (bytes) is that of a fixed window, and bounds what else a controller allows if it has no window of its
-    own. `share` is among how many the line will have to be divided, as far as that is known: a reason to begin with less.
+    DCQCN. `window` (bytes) is that of a fixed window, and bounds what else a controller allows if it has no window of
+    its own. `share` is among how many the line will have to be divided, as far as that is known: a reason to begin with
+    less.
     """
 
     rate_bps: int = 100_000_000_000
