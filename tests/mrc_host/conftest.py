@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 
 _PHASES = [phase for phase in Phase if phase is not Phase.explain]
 _HANGS_S = 3600  # thousands of examples take minutes on a busy machine, and the timeout is there for what never ends
+_SOAK_HANGS_S = 20 * _HANGS_S
 _SOAK_HANGS_S = 6 * 3600
 _SEED = random.SystemRandom().getrandbits(64)
 
@@ -22,8 +23,12 @@ settings.register_profile("ci", parent=_COMMON, max_examples=1_000, derandomize=
 settings.register_profile("soak", parent=_COMMON, max_examples=20_000, derandomize=False)
 
 
+def _soaking(config: pytest.Config) -> bool:
+    return bool(config.getoption("--hypothesis-profile") == "soak")
+
+
 def _chosen_here(config: pytest.Config) -> bool:
-    return config.getoption("--hypothesis-profile") == "soak" and config.getoption("--hypothesis-seed") is None
+    return _soaking(config) and config.getoption("--hypothesis-seed") is None
 
 
 @pytest.hookimpl(trylast=True)
