@@ -26,7 +26,9 @@ from p4runtime_shim.native import (
     load_engine,
 )
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.program.model import FieldList, FieldRef, Program
+from p4runtime_shim.program.model.expressions import FieldRef
+from p4runtime_shim.program.model.externs import FieldList
+from p4runtime_shim.program.model.program import Program
 from p4runtime_shim.state.forwarding import Forwarding, require
 from p4runtime_shim.values import (
     ActionCall,

@@ -6,22 +6,17 @@ from p4runtime_shim.codegen.expr import Compiler
 from p4runtime_shim.codegen.layout import Layout, quote, storage
 from p4runtime_shim.codegen.values import U64, convert, modular_kind
 from p4runtime_shim.codegen.writer import Writer
-from p4runtime_shim.program.model import (
+from p4runtime_shim.program.model.actions import (
     Action,
     Arg,
-    Binary,
-    Const,
-    Expr,
-    FieldRef,
     HeaderArg,
-    HeaderExpr,
     ListArg,
     ObjectArg,
     Primitive,
-    RegisterCell,
     StackArg,
     TextArg,
 )
+from p4runtime_shim.program.model.expressions import Binary, Const, Expr, FieldRef, HeaderExpr, RegisterCell
 
 _ARITHMETIC = {
     "add": "+",

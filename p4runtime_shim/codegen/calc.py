@@ -15,7 +15,8 @@ from p4runtime_shim.codegen.headers import store_bits
 from p4runtime_shim.codegen.layout import Layout
 from p4runtime_shim.codegen.values import literal, modular_kind
 from p4runtime_shim.codegen.writer import Writer
-from p4runtime_shim.program.model import Bits, CalcInput, FieldRef, HeaderRef, Payload, ValidBit
+from p4runtime_shim.program.model.expressions import FieldRef, HeaderRef, ValidBit
+from p4runtime_shim.program.model.externs import Bits, CalcInput, Payload
 
 
 @dataclass(frozen=True, slots=True)

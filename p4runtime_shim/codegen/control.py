@@ -14,7 +14,8 @@ from p4runtime_shim.codegen.expr import Compiler
 from p4runtime_shim.codegen.layout import Layout, limbs, quote
 from p4runtime_shim.codegen.values import literal, modular_kind
 from p4runtime_shim.codegen.writer import Writer
-from p4runtime_shim.program.model import NodeRef, Pipeline, Table, ValidBit
+from p4runtime_shim.program.model.control import NodeRef, Pipeline, Table
+from p4runtime_shim.program.model.expressions import ValidBit
 
 EXACT, TERNARY = 0, 1
 

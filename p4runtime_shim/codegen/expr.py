@@ -26,7 +26,7 @@ from p4runtime_shim.codegen.values import (
     unsigned,
 )
 from p4runtime_shim.program.expressions import is_boolean
-from p4runtime_shim.program.model import (
+from p4runtime_shim.program.model.expressions import (
     Binary,
     BoolConst,
     Choice,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from p4runtime_shim.codegen.layout import Layout, limbs, storage
 from p4runtime_shim.codegen.values import U64, U128, literal
 from p4runtime_shim.codegen.writer import Writer
-from p4runtime_shim.program.model import Field, HeaderType
+from p4runtime_shim.program.model.headers import Field, HeaderType
 
 
 def structs(layout: Layout, w: Writer) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from p4runtime_shim.codegen.layout import Layout
 from p4runtime_shim.codegen.values import Interval, signed, unsigned
 from p4runtime_shim.errors import Unsupported
-from p4runtime_shim.program.model import (
+from p4runtime_shim.program.model.actions import Param, Source
+from p4runtime_shim.program.model.expressions import (
     Binary,
     Choice,
     Const,
     Expr,
     FieldRef,
     Local,
-    Param,
     RegisterCell,
-    Source,
     StackCount,
     Unary,
     ValidBit,

@@ -9,14 +9,8 @@ from __future__ import annotations
 
 import re
 
-from p4runtime_shim.program.model import (
-    FieldRef,
-    HeaderExpr,
-    HeaderRef,
-    Program,
-    StackItem,
-    StackLast,
-)
+from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef, StackItem, StackLast
+from p4runtime_shim.program.model.program import Program
 
 
 def clean(name: str) -> str:

@@ -7,7 +7,9 @@ from p4runtime_shim.codegen.expr import Compiler
 from p4runtime_shim.codegen.layout import Layout, limbs, storage, storage_bytes
 from p4runtime_shim.codegen.values import U64, convert, modular_kind
 from p4runtime_shim.codegen.writer import Writer
-from p4runtime_shim.program.model import Checksum, FieldList, FieldRef, Program, ValidBit
+from p4runtime_shim.program.model.expressions import FieldRef, ValidBit
+from p4runtime_shim.program.model.externs import Checksum, FieldList
+from p4runtime_shim.program.model.program import Program
 
 
 def generate(program: Program) -> str:

@@ -11,18 +11,16 @@ from p4runtime_shim.codegen.expr import Compiler
 from p4runtime_shim.codegen.layout import Layout, clean, quote
 from p4runtime_shim.codegen.values import Kind, convert, literal, modular_kind
 from p4runtime_shim.codegen.writer import Writer
-from p4runtime_shim.program.model import (
+from p4runtime_shim.program.model.actions import Primitive, Source
+from p4runtime_shim.program.model.expressions import Const, ValidBit
+from p4runtime_shim.program.model.parser import (
     Advance,
-    Const,
     Extract,
     ExtractNext,
     Lookahead,
     ParserCall,
     ParserSet,
     ParserState,
-    Primitive,
-    Source,
-    ValidBit,
     Verify,
 )
 

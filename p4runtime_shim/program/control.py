@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from p4runtime_shim.program.expressions import Expressions
-from p4runtime_shim.program.model import (
-    Action,
+from p4runtime_shim.program.model.actions import Action, Param
+from p4runtime_shim.program.model.control import (
     Call,
     Condition,
-    FieldRef,
     FixedCall,
     FixedEntry,
     Key,
     NodeRef,
-    Param,
     Pipeline,
     Profile,
     Table,
-    ValidBit,
 )
+from p4runtime_shim.program.model.expressions import FieldRef, ValidBit
 from p4runtime_shim.program.names import VALID, Names
 from p4runtime_shim.program.primitives import check_locals, read_primitive
 from p4runtime_shim.program.reading import Node

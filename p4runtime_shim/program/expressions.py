@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from p4runtime_shim.program.model import (
+from p4runtime_shim.program.model.expressions import (
     BOOLEAN_OPS,
     Binary,
     BoolConst,

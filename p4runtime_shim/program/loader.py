@@ -13,21 +13,19 @@ from typing import NoReturn
 from p4runtime_shim.errors import InvalidProgram, Unsupported
 from p4runtime_shim.program.control import ALGORITHMS, Controls
 from p4runtime_shim.program.expressions import Expressions
-from p4runtime_shim.program.model import (
+from p4runtime_shim.program.model.expressions import FieldRef, HeaderRef, ValidBit
+from p4runtime_shim.program.model.externs import (
     Bits,
     CalcInput,
     Calculation,
     Checksum,
     Counter,
     FieldList,
-    FieldRef,
-    HeaderRef,
     Meter,
     Payload,
-    Program,
     Register,
-    ValidBit,
 )
+from p4runtime_shim.program.model.program import Program
 from p4runtime_shim.program.names import Names
 from p4runtime_shim.program.parsing import read_deparser, read_parser
 from p4runtime_shim.program.reading import Node

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from p4runtime_shim.program.model import (
-    Field,
-    FieldRef,
-    Header,
-    HeaderExpr,
-    HeaderRef,
-    HeaderType,
-    Stack,
-    ValidBit,
-)
+from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef, ValidBit
+from p4runtime_shim.program.model.headers import Field, Header, HeaderType, Stack
 from p4runtime_shim.program.reading import Node
 
 MAX_FIELD_BITS = 2048

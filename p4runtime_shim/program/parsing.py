@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from p4runtime_shim.program.expressions import Expressions
-from p4runtime_shim.program.model import (
+from p4runtime_shim.program.model.expressions import Const, FieldRef, StackLast, ValidBit
+from p4runtime_shim.program.model.parser import (
     Advance,
     Case,
-    Const,
     Extract,
     ExtractNext,
-    FieldRef,
     Lookahead,
     Parser,
     ParserCall,
     ParserOp,
     ParserSet,
     ParserState,
-    StackLast,
-    ValidBit,
     Verify,
 )
 from p4runtime_shim.program.names import Names

@@ -9,21 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from p4runtime_shim.program.expressions import Expressions, is_boolean
-from p4runtime_shim.program.model import (
-    Arg,
-    Const,
-    Expr,
-    FieldRef,
-    HeaderArg,
-    ListArg,
-    Local,
-    ObjectArg,
-    Primitive,
-    RegisterCell,
-    StackArg,
-    TextArg,
-    Unary,
-)
+from p4runtime_shim.program.model.actions import Arg, HeaderArg, ListArg, ObjectArg, Primitive, StackArg, TextArg
+from p4runtime_shim.program.model.expressions import Const, Expr, FieldRef, Local, RegisterCell, Unary
 from p4runtime_shim.program.names import Names
 from p4runtime_shim.program.reading import Node
 

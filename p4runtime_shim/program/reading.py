@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from p4runtime_shim.errors import InvalidProgram, Unsupported
-from p4runtime_shim.program.model import Source
+from p4runtime_shim.program.model.actions import Source
 
 T = TypeVar("T")
 

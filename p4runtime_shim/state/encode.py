@@ -12,7 +12,8 @@ from p4runtime_shim.codegen.control import TERNARY, TableShape
 from p4runtime_shim.codegen.layout import limbs
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.program.model import Action, Key, Table
+from p4runtime_shim.program.model.actions import Action
+from p4runtime_shim.program.model.control import Key, Table
 from p4runtime_shim.values import ActionCall, Exact, Lpm, Match, Optional, Range, Ternary
 
 _EXPECTED = {

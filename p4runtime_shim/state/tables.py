@@ -21,7 +21,7 @@ from p4runtime_shim.errors import (
 )
 from p4runtime_shim.native import Native, SwTarget
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.program.model import FixedEntry, Key
+from p4runtime_shim.program.model.control import FixedEntry, Key
 from p4runtime_shim.state.cells import colors_read, colors_write, meter_doubles
 from p4runtime_shim.state.encode import EncodedKey, check_match, encode_key, resolve_action
 from p4runtime_shim.state.profiles import Group, Member, Profile

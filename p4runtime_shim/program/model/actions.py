@@ -1,0 +1,86 @@
+"""Actions: parameters, and primitives that run in order.
+
+Primitives are BMv2's, by name. Which arguments each takes is checked by program/primitives.py, so an `Arg` here is of
+the class that its primitive wants. Jumps inside an action name positions of primitives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from p4runtime_shim.program.model.expressions import Expr, HeaderExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where in the P4 source something is; line 0 when the JSON does not tell."""
+
+    file: str | None = None
+    line: int = 0
+    fragment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A primitive call: name and arguments, checked and resolved by program/primitives.py."""
+
+    op: str
+    args: tuple[Arg, ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderArg:
+    """A header argument."""
+
+    header: HeaderExpr
+
+
+@dataclass(frozen=True, slots=True)
+class StackArg:
+    """A header stack argument."""
+
+    stack: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectArg:
+    """A counter, meter, register or calculation argument, by position."""
+
+    kind: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextArg:
+    """A string argument (log_msg)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListArg:
+    """A list of expressions (log_msg)."""
+
+    items: tuple[Expr, ...]
+
+
+Arg = Expr | HeaderArg | StackArg | ObjectArg | TextArg | ListArg
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """An action parameter."""
+
+    name: str
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action: parameters and primitives in order (jumps name positions)."""
+
+    name: str
+    params: tuple[Param, ...]
+    primitives: tuple[Primitive, ...]
+    source: Source

@@ -1,0 +1,130 @@
+"""Expressions, as trees of small classes.
+
+An expression is of one of three kinds: data (integers of unbounded range, as in BMv2, made finite only where they are
+stored), booleans (what an operator of `BOOLEAN_OPS`, `BoolConst` or `HeaderEqual` gives), and headers (`HeaderExpr`:
+an instance, or a stack element known at run time only). Leaves name what they read by position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """An integer, possibly negative."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoolConst:
+    """true or false."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderRef:
+    """A header instance."""
+
+    header: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackItem:
+    """The element of a stack at a run-time index; out of range gives an invalid header that swallows writes."""
+
+    stack: int
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class StackLast:
+    """The last extracted element of a stack."""
+
+    stack: int
+
+
+HeaderExpr = HeaderRef | StackItem | StackLast
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRef:
+    """A field of a header; data."""
+
+    header: HeaderExpr
+    field: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValidBit:
+    """The validity of a header as data, 0 or 1 (BMv2's hidden field $valid$)."""
+
+    header: HeaderExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """An action parameter."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterCell:
+    """A cell of a register array; reads as 0 out of range."""
+
+    register: int
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class StackCount:
+    """How many elements of a stack were extracted or pushed (`size_stack`); lastIndex is this minus 1."""
+
+    stack: int
+    minus_one: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`~`, `-`, `not`, `d2b` (data to boolean), `b2d`."""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Arithmetic, comparison, `and`/`or`, `two_comp_mod`, `sat_cast`, `usat_cast` (right is then a constant width)."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`condition ? yes : no`."""
+
+    condition: Expr
+    yes: Expr
+    no: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderEqual:
+    """Both valid, of one type and all fields equal; a boolean."""
+
+    left: HeaderExpr
+    right: HeaderExpr
+    negated: bool
+
+
+Expr = (
+    Const | BoolConst | FieldRef | ValidBit | Local | RegisterCell | StackCount | Unary | Binary | Choice | HeaderEqual
+)
+
+
+BOOLEAN_OPS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or", "not", "d2b"})

@@ -1,0 +1,48 @@
+"""Header types, header instances, metadata instances and stacks of a program.
+
+Everything is named by position: a field is a position in its `HeaderType`, a header a position in `Program.headers`,
+and the elements of a stack are headers like any other. Offsets and widths are in bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a header type: width in bits, offset in bits from the start of the header."""
+
+    name: str
+    width: int
+    signed: bool
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderType:
+    """A header type; `width` is the sum of its fields, a multiple of 8 for what goes on the wire."""
+
+    name: str
+    fields: tuple[Field, ...]
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header or metadata instance. `stack` and `index` say which stack element it is, if any."""
+
+    name: str
+    type: int
+    metadata: bool
+    stack: int | None = None
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A header stack; `headers` are positions of its elements."""
+
+    name: str
+    type: int
+    headers: tuple[int, ...]

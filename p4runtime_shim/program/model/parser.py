@@ -1,0 +1,95 @@
+"""The parser: a state machine that extracts headers.
+
+A state runs its operations in order, then compares its key with the cases in order; the first that fits under its mask
+gives the next state. States are named by position; None as next state is accept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from p4runtime_shim.program.model.actions import Primitive
+from p4runtime_shim.program.model.expressions import Expr, FieldRef, ValidBit
+
+
+@dataclass(frozen=True, slots=True)
+class Lookahead:
+    """Bits of the packet not yet extracted: offset and width in bits."""
+
+    offset: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """Extract one header."""
+
+    header: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractNext:
+    """Extract into the next element of a stack."""
+
+    stack: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParserSet:
+    """Assign to a field in a parser state."""
+
+    target: FieldRef | ValidBit
+    value: Expr | Lookahead
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Fail with an error code unless the condition holds."""
+
+    condition: Expr
+    error: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Skip bits of the packet."""
+
+    bits: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ParserCall:
+    """A primitive called from a parser state."""
+
+    primitive: Primitive
+
+
+ParserOp = Extract | ExtractNext | ParserSet | Verify | Advance | ParserCall
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One select case: for each key component (value, mask); None as next state is accept."""
+
+    values: tuple[int, ...]
+    masks: tuple[int, ...]
+    next_state: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParserState:
+    """A parser state; cases are tried in order, then `default`."""
+
+    name: str
+    ops: tuple[ParserOp, ...]
+    key: tuple[FieldRef | ValidBit | Lookahead, ...]
+    cases: tuple[Case, ...]
+    default: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """The parser of v1model; `start` None means that nothing is parsed."""
+
+    states: tuple[ParserState, ...]
+    start: int | None

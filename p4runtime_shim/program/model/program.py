@@ -1,0 +1,57 @@
+"""The whole program.
+
+It holds every part of one kind in a tuple; the position there is the name by which other parts refer to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from p4runtime_shim.program.model.actions import Action
+from p4runtime_shim.program.model.control import Call, Condition, Pipeline, Profile, Table
+from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef
+from p4runtime_shim.program.model.externs import Calculation, Checksum, Counter, FieldList, Meter, Register
+from p4runtime_shim.program.model.headers import Field, Header, HeaderType, Stack
+from p4runtime_shim.program.model.parser import Parser
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Everything."""
+
+    name: str
+    types: tuple[HeaderType, ...]
+    headers: tuple[Header, ...]
+    stacks: tuple[Stack, ...]
+    errors: tuple[tuple[str, int], ...]
+    parser: Parser
+    deparser: tuple[int, ...]
+    actions: tuple[Action, ...]
+    tables: tuple[Table, ...]
+    conditions: tuple[Condition, ...]
+    calls: tuple[Call, ...]
+    ingress: Pipeline
+    egress: Pipeline
+    profiles: tuple[Profile, ...]
+    counters: tuple[Counter, ...]
+    meters: tuple[Meter, ...]
+    registers: tuple[Register, ...]
+    calculations: tuple[Calculation, ...]
+    checksums: tuple[Checksum, ...]
+    field_lists: tuple[FieldList, ...]
+    digests: tuple[FieldList, ...]
+    intrinsic: dict[str, FieldRef]  # BMv2 name ("standard_metadata.egress_spec") -> field
+
+    def field(self, ref: FieldRef) -> Field:
+        """The field that `ref` names."""
+        return self.type_of(ref.header).fields[ref.field]
+
+    def type_of(self, header: HeaderExpr) -> HeaderType:
+        """The type of a header expression."""
+        if isinstance(header, HeaderRef):
+            return self.types[self.headers[header.header].type]
+        return self.types[self.stacks[header.stack].type]
+
+    def error(self, name: str, default: int = 0) -> int:
+        """The code of a parser error."""
+        return next((code for text, code in self.errors if text == name), default)
