@@ -1,4 +1,4 @@
-# ruff: noqa: D102 - the methods are documented in p4runtime_shim/switch.py
+# ruff: noqa: D102 - the methods are documented in p4runtime_shim/switch.py, state/control_plane.py
 """A switch in memory that forwards nothing: the control plane of `Switch`, for tests of what stands above it.
 
 It keeps what it is told and answers as the engine does (same errors for missing, double and referenced objects). Frames

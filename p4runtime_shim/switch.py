@@ -1,17 +1,17 @@
-"""The Switch device: verbs and control plane of one embedded switch.
+"""The Switch device: one embedded switch, its verbs and its settings.
 
 The verbs (receive, transmit, wakeup, tick, port_changed) go straight to the C engine, which keeps packets, queues and
 tables behind one mutex a switch; they may be called from any thread, while a driver in C (engine/driver.h) moves
-packets through `handle`. The control plane checks values in Python and then writes them to the engine under the same
-mutex; a lock here keeps what is read back in step with it. Time enters as an argument, in nanoseconds; the program's
-own timestamps are microseconds since `set_epoch` (default 0).
+packets through `handle`. What P4Runtime reads and writes of the loaded program is in state/control_plane.py, inherited;
+settings of ports, digests, log and figures are here. Time enters as an argument, in nanoseconds; the program's own
+timestamps are microseconds since `set_epoch` (default 0).
 """
 
 from __future__ import annotations
 
 import ctypes as c
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 
 from p4runtime_shim.errors import InvalidArgument, NotFound, SwitchError
@@ -29,22 +29,15 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model.expressions import FieldRef
 from p4runtime_shim.program.model.externs import FieldList
 from p4runtime_shim.program.model.program import Program
-from p4runtime_shim.state.forwarding import Forwarding, require
+from p4runtime_shim.state.control_plane import ControlPlane
+from p4runtime_shim.state.forwarding import Forwarding
 from p4runtime_shim.values import (
-    ActionCall,
-    CloneSession,
-    CounterValue,
     Digest,
-    Entry,
     LogLine,
-    Match,
-    MeterColors,
-    MeterConfig,
     PauseConfig,
     PortStats,
     QueueConfig,
     QueueStats,
-    Replica,
     SwitchStats,
 )
 
@@ -55,7 +48,7 @@ _DIGEST_WORDS = 4096
 _READY = 64
 
 
-class Switch:
+class Switch(ControlPlane):
     """One switch. Ports are numbers 0..510 (511 is the drop port). Errors are subclasses of SwitchError."""
 
     def __init__(
@@ -74,8 +67,8 @@ class Switch:
             raise InvalidArgument(f"ports must be different numbers in 0..{_MAX_PORT}")
         if not 1 <= queues.queues <= 8 or queues.buffer_packets < 1 or not 64 <= queues.max_frame <= 65535:
             raise InvalidArgument("1 to 8 queues, at least one packet buffer, max_frame in 64..65535 bytes")
+        super().__init__(ports)
         self.device_id = device_id
-        self.ports = tuple(ports)
         self.queues = queues
         self._native = native or (pipeline.native if pipeline else load_engine())
         numbers = (c.c_uint16 * max(1, len(ports)))(*ports)
@@ -101,10 +94,8 @@ class Switch:
         self._transmit = self._native.hot.sw_dev_transmit
         self._wakeup = self._native.hot.sw_dev_next_wakeup
         self._ready = (c.c_uint16 * _READY)()
-        self._lock = threading.RLock()
         self._rates: dict[int, int] = {}
         self._transmit_lock = threading.Lock()
-        self._forwarding: Forwarding | None = None
         if pipeline is not None:
             self.set_pipeline(pipeline)
 
@@ -289,208 +280,6 @@ class Switch:
         `event` is an eventfd written when a line was added. Tracing costs; do it on demand.
         """
         self._native.library.sw_ctl_logging(self._handle, int(messages), int(trace), event)
-
-    # --- tables ---
-
-    def table_insert(self, table: str, entry: Entry) -> None:
-        """Add an entry; AlreadyExists, ResourceExhausted, InvalidArgument."""
-        with self._lock:
-            require(self._forwarding).table(table).insert(entry)
-
-    def table_modify(self, table: str, entry: Entry) -> None:
-        """Change what an entry does; its counter stays."""
-        with self._lock:
-            require(self._forwarding).table(table).modify(entry)
-
-    def table_delete(self, table: str, match: tuple[Match, ...], priority: int = 0) -> None:
-        """Remove an entry."""
-        with self._lock:
-            require(self._forwarding).table(table).delete(match, priority)
-
-    def table_entries(self, table: str) -> list[Entry]:
-        """All entries, in the order in which they were added."""
-        with self._lock:
-            return [item.entry for item in require(self._forwarding).table(table).entries.values()]
-
-    def table_entry(self, table: str, match: tuple[Match, ...], priority: int = 0) -> Entry:
-        """One entry; NotFound."""
-        with self._lock:
-            return require(self._forwarding).table(table).find(match, priority).entry
-
-    def table_set_default(self, table: str, action: ActionCall | None) -> None:
-        """Change the default action; None restores the program's."""
-        with self._lock:
-            require(self._forwarding).table(table).set_default(action)
-
-    def table_default(self, table: str) -> ActionCall | None:
-        """The default action."""
-        with self._lock:
-            return require(self._forwarding).table(table).default
-
-    def direct_counter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> CounterValue:
-        """The direct counter of an entry."""
-        with self._lock:
-            return require(self._forwarding).table(table).counter_read(match, priority)
-
-    def direct_counter_write(self, table: str, match: tuple[Match, ...], priority: int, value: CounterValue) -> None:
-        """Set the direct counter of an entry."""
-        with self._lock:
-            require(self._forwarding).table(table).counter_write(match, priority, value)
-
-    def direct_meter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterConfig | None:
-        """The configuration of an entry's direct meter."""
-        with self._lock:
-            return require(self._forwarding).table(table).meter_read(match, priority)
-
-    def direct_meter_write(
-        self, table: str, match: tuple[Match, ...], priority: int, config: MeterConfig | None
-    ) -> None:
-        """Configure an entry's direct meter."""
-        with self._lock:
-            require(self._forwarding).table(table).meter_write(match, priority, config)
-
-    def direct_meter_colors(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterColors:
-        """What an entry's direct meter has colored."""
-        with self._lock:
-            return require(self._forwarding).table(table).colors_read(match, priority)
-
-    def direct_meter_set_colors(self, table: str, match: tuple[Match, ...], priority: int, value: MeterColors) -> None:
-        """Set these counters."""
-        with self._lock:
-            require(self._forwarding).table(table).colors_write(match, priority, value)
-
-    # --- action profiles ---
-
-    def member_add(self, profile: str, member_id: int, action: ActionCall) -> None:
-        """Add a member to an action profile or selector."""
-        with self._lock:
-            require(self._forwarding).profile(profile).member_add(member_id, action)
-
-    def member_modify(self, profile: str, member_id: int, action: ActionCall) -> None:
-        """Change a member's action."""
-        with self._lock:
-            require(self._forwarding).profile(profile).member_modify(member_id, action)
-
-    def member_delete(self, profile: str, member_id: int) -> None:
-        """Delete a member that nothing refers to."""
-        with self._lock:
-            require(self._forwarding).profile(profile).member_delete(member_id)
-
-    def members(self, profile: str) -> dict[int, ActionCall]:
-        """All members."""
-        with self._lock:
-            members = require(self._forwarding).profile(profile).members
-            return {number: item.action for number, item in members.items()}
-
-    def group_add(
-        self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
-    ) -> None:
-        """Add a group of (member id, weight) to a selector; `watch`: member id -> the port it cannot do without."""
-        with self._lock:
-            require(self._forwarding).profile(profile).group_add(group_id, members, self._watched(watch))
-
-    def group_modify(
-        self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
-    ) -> None:
-        """Replace the members of a group."""
-        with self._lock:
-            require(self._forwarding).profile(profile).group_modify(group_id, members, self._watched(watch))
-
-    def _watched(self, watch: Mapping[int, int] | None) -> Mapping[int, int]:
-        for port in (watch or {}).values():
-            if port not in self.ports:
-                raise InvalidArgument(f"the switch has no port {port} to watch")
-        return watch or {}
-
-    def group_delete(self, profile: str, group_id: int) -> None:
-        """Delete a group that no entry refers to."""
-        with self._lock:
-            require(self._forwarding).profile(profile).group_delete(group_id)
-
-    def groups(self, profile: str) -> dict[int, tuple[tuple[int, int], ...]]:
-        """All groups as (member id, weight)."""
-        with self._lock:
-            groups = require(self._forwarding).profile(profile).groups
-            return {number: item.members for number, item in groups.items()}
-
-    # --- counters, registers, meters ---
-
-    def counter_read(self, name: str, index: int) -> CounterValue:
-        """A cell of an indirect counter."""
-        with self._lock:
-            return require(self._forwarding).cells.counter_read(name, index)
-
-    def counter_read_all(self, name: str) -> list[CounterValue]:
-        """All cells of an indirect counter, read at one instant."""
-        with self._lock:
-            return require(self._forwarding).cells.counter_read_all(name)
-
-    def counter_write(self, name: str, index: int, value: CounterValue) -> None:
-        """Set a cell of an indirect counter."""
-        with self._lock:
-            require(self._forwarding).cells.counter_write(name, index, value)
-
-    def register_read(self, name: str, index: int) -> int:
-        """A cell of a register array."""
-        with self._lock:
-            return require(self._forwarding).cells.register_read(name, index)
-
-    def register_write(self, name: str, index: int, value: int) -> None:
-        """Set a cell of a register array."""
-        with self._lock:
-            require(self._forwarding).cells.register_write(name, index, value)
-
-    def meter_read(self, name: str, index: int) -> MeterConfig | None:
-        """Configuration of an indirect meter's cell."""
-        with self._lock:
-            return require(self._forwarding).cells.meter_read(name, index)
-
-    def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
-        """Configure an indirect meter's cell; None lets every packet be green."""
-        with self._lock:
-            require(self._forwarding).cells.meter_write(name, index, config)
-
-    def meter_colors(self, name: str, index: int) -> MeterColors:
-        """What an indirect meter's cell has colored."""
-        with self._lock:
-            return require(self._forwarding).cells.colors_read(name, index)
-
-    def meter_set_colors(self, name: str, index: int, value: MeterColors) -> None:
-        """Set these counters."""
-        with self._lock:
-            require(self._forwarding).cells.colors_write(name, index, value)
-
-    # --- replication ---
-
-    def multicast_set(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Make or replace a multicast group (1..65535)."""
-        with self._lock:
-            require(self._forwarding).replication.group_set(group, replicas)
-
-    def multicast_delete(self, group: int) -> None:
-        """Delete a multicast group."""
-        with self._lock:
-            require(self._forwarding).replication.group_delete(group)
-
-    def multicast_groups(self) -> dict[int, tuple[Replica, ...]]:
-        """All multicast groups."""
-        with self._lock:
-            return dict(require(self._forwarding).replication.groups)
-
-    def clone_session_set(self, session: int, config: CloneSession) -> None:
-        """Make or replace a clone session (0..32767)."""
-        with self._lock:
-            require(self._forwarding).replication.session_set(session, config)
-
-    def clone_session_delete(self, session: int) -> None:
-        """Delete a clone session."""
-        with self._lock:
-            require(self._forwarding).replication.session_delete(session)
-
-    def clone_sessions(self) -> dict[int, CloneSession]:
-        """All clone sessions."""
-        with self._lock:
-            return dict(require(self._forwarding).replication.sessions)
 
     # --- what comes out ---
 

@@ -1,4 +1,4 @@
-# ruff: noqa: D102 - the methods are documented in p4runtime_shim/switch.py
+# ruff: noqa: D102 - the methods are documented in p4runtime_shim/switch.py, state/control_plane.py
 """What the server needs of a switch: the control plane of `p4runtime_shim.switch.Switch`, as a structural type.
 
 `Switch` and `p4runtime_shim.fake.FakeSwitch` both fit, so that the server is tested without an engine. Names are those
