@@ -17,13 +17,13 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mrc_host.checksum import crc32
 from mrc_host.config import EvFormat, NicConfig
 from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError, StateError, UnknownDestinationError
 from mrc_host.transport import algorithms, states
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.control_plane import ControlPlane
+from mrc_host.transport.demux import Demultiplexer
 from mrc_host.transport.host import Host
 from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.pause import Pauses
@@ -46,23 +46,11 @@ from mrc_host.values import (
     QpType,
     WorkRequest,
 )
-from mrc_host.wire import control, headers, icrc, opcodes
-from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, Drop, Flow, Parser, check_format
+from mrc_host.wire.encap import Drop, check_format
 from mrc_host.wire.ip import SRH_LENGTH
 
-_MAX_FLOWS: Final = 16384
 _MAX_CQ: Final = 65536
 _FIRST_QPN: Final = 16  # lower numbers are reserved
-_MRC_OPCODES: Final = frozenset(
-    (*range(opcodes.WRITE_FIRST, opcodes.WRITE_ONLY_IMM + 1), opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.NACK,
-     opcodes.PROBE)
-)  # fmt: skip
-_bth = headers.bth.unpack_from
-_trailer = icrc.unpack_trailer_from
-_RC_OPCODES: Final = frozenset(
-    (*range(opcodes.RC_WRITE_FIRST, opcodes.RC_WRITE_ONLY_IMM + 1), opcodes.RC_ACK, opcodes.RC_CNP)
-)
-_ENDPOINT_OPCODES: Final = frozenset((opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT_RESPONSE))
 
 
 class Nic:
@@ -85,9 +73,7 @@ class Nic:
         self._rng = random.Random(seed)
         self._host = Host(config, self._rng, known)
         self._scheduler = self._host.scheduler
-        self._parser = Parser(config)
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
-        self._flows: list[dict[bytes, Flow]] = [{} for _ in ports]
         self._peers = {d.address: Peer(self._host, d) for d in config.destinations}
         self._qps: dict[int, QueuePair] = {}
         self._cqs: dict[int, CompletionQueue] = {}
@@ -97,6 +83,7 @@ class Nic:
         self._drops = dict.fromkeys(Drop, 0)
         self._trace: Tracer | None = None
         self.control = ControlPlane(self._host, self._peers, self._profile_used)
+        self._demux = Demultiplexer(self._host, self._qps, self._peers, self.control.prober, self._pauses)
         self._rx_frames = self._rx_bytes = self._tx_frames = self._tx_bytes = 0
 
     @property
@@ -119,7 +106,7 @@ class Nic:
         self._rx_frames += 1
         self._rx_bytes += len(frame)
         try:
-            drop = self._receive(port, memoryview(frame) if isinstance(frame, bytearray) else frame, now)
+            drop = self._demux.receive(port, memoryview(frame) if isinstance(frame, bytearray) else frame, now)
         except (struct.error, IndexError):
             drop = Drop.MALFORMED
         except Exception:  # a defect of ours, but nobody on the network may stop the NIC with it
@@ -128,84 +115,6 @@ class Nic:
             self._drops[drop] += 1
             if self._trace is not None:
                 self._trace.dropped(port, drop.value, len(frame), now)
-
-    def _receive(self, port: int, frame: bytes | memoryview, now: int) -> Drop | None:
-        if not self._host.local_up >> port & 1:
-            return Drop.PORT_DOWN
-        flows = self._flows[port]
-        key = bytes(frame[: PREFIX_LENGTHS[frame[KIND_BYTE]]])
-        known = flows.get(key)
-        if known is None:
-            if self._pauses is not None and self._pauses.receive(port, frame, now):
-                return None
-            parsed = self._parser.parse(port, frame)
-            if isinstance(parsed, Drop):
-                return parsed
-            flow = parsed
-        else:
-            flow = known
-        start = flow.start
-        view = memoryview(frame)
-        opcode, flags, _pkey, word, _psn = _bth(frame, start)
-        if not flow.trimmed:
-            end = flow.end
-            if len(frame) < end + icrc.LENGTH:
-                return Drop.LENGTH
-            if word >> 24:
-                crc = icrc.compute(bytes(frame[flow.inner : start]), bytes(frame[start:end]))
-            else:
-                crc = crc32(view[start:end], flow.seed) ^ flow.mask
-            if _trailer(frame, end)[0] != crc:
-                return Drop.ICRC
-            if known is None:
-                if len(flows) >= _MAX_FLOWS:
-                    flows.clear()
-                flows[key] = flow
-        if flags & 0x0F:
-            return Drop.MALFORMED
-        if self._trace is not None:
-            self._trace.received(port, frame, flow, now)
-        mrc = opcode in _MRC_OPCODES
-        if not mrc and opcode not in _RC_OPCODES:
-            if opcode in _ENDPOINT_OPCODES:
-                return self._receive_endpoint(opcode, frame, flow, port, now)
-            return Drop.OPCODE
-        qp = self._qps.get(word & 0xFFFFFF)
-        if qp is None:
-            return Drop.UNKNOWN_QP
-        peer = qp.peer
-        if peer is None:
-            return Drop.QP_STATE
-        if peer.address != flow.source:
-            return Drop.WRONG_SOURCE
-        if mrc != qp.mrc or flow.srv6 != (mrc and self._host.srv6):
-            return Drop.WRONG_TRANSPORT
-        return qp.receive(opcode, view, flow, port, now)
-
-    def _receive_endpoint(self, opcode: int, frame: bytes | memoryview, flow: Flow, port: int, now: int) -> Drop | None:
-        peer = self._peers.get(flow.source)
-        if peer is None and flow.source != self._config.address:  # a path probe may come back to its sender
-            return Drop.UNKNOWN_PEER
-        start = flow.start
-        _opcode, _flags, _pkey, qpn, word = headers.bth.unpack_from(frame, start)
-        if flow.trimmed or flow.srv6 != self._host.srv6 or qpn & 0xFFFFFF != opcodes.ENDPOINT_QPN:
-            return Drop.MALFORMED
-        at = start + headers.BTH_LENGTH
-        if opcode == opcodes.ENDPOINT_REQUEST:
-            request = control.parse_endpoint_request(frame, at)
-            if request.op == control.OP_PATH_PROBE:
-                counted = self.control.prober.receive(flow.source, word & 0xFFFF, request.port_mask)
-                return None if counted else Drop.MALFORMED
-            if peer is None:
-                return Drop.UNKNOWN_PEER
-            if request.op > control.OP_EV_PROBE:
-                return Drop.MALFORMED
-            peer.receive_request(word & 0xFFFF, request, now)
-            return None
-        if peer is None:
-            return Drop.UNKNOWN_PEER
-        response = control.parse_endpoint_response(frame, at, self._config.settings.endpoint_op_shift)
-        return None if peer.receive_response(word & 0xFFFF, response, port, now) else Drop.STALE_RESPONSE
 
     def transmit(self, port: int, now: int) -> bytes | None:
         """Next frame for `port`, or None when there is none now (or the port is down)."""

@@ -1,0 +1,135 @@
+"""From a frame to whom it is for: the demultiplexer of a NIC.
+
+The headers in front of the BTH are the same in every frame of one flow, so they are parsed once and remembered by their
+bytes; what is left for each frame is its ICRC, its BTH, and to find the queue pair by its QPN. Requests and responses
+between endpoints go to the peer they came from, path probes to the prober. Everything else is dropped, for the first of
+the reasons in `Drop` that applies; flow control is asked about frames of unknown flows only, since a PAUSE frame is
+never remembered.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.checksum import crc32
+from mrc_host.transport.host import Host
+from mrc_host.transport.pause import Pauses
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.prober import Prober
+from mrc_host.transport.qp import QueuePair
+from mrc_host.wire import control, headers, icrc, opcodes
+from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, Drop, Flow, Parser
+
+_MAX_FLOWS: Final = 16384
+_MRC_OPCODES: Final = frozenset(
+    (*range(opcodes.WRITE_FIRST, opcodes.WRITE_ONLY_IMM + 1), opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.NACK,
+     opcodes.PROBE)
+)  # fmt: skip
+_bth = headers.bth.unpack_from
+_trailer = icrc.unpack_trailer_from
+_RC_OPCODES: Final = frozenset(
+    (*range(opcodes.RC_WRITE_FIRST, opcodes.RC_WRITE_ONLY_IMM + 1), opcodes.RC_ACK, opcodes.RC_CNP)
+)
+_ENDPOINT_OPCODES: Final = frozenset((opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT_RESPONSE))
+
+
+class Demultiplexer:
+    """Receives for the queue pairs and peers of one NIC, which adds to and takes from `qps` as they come and go."""
+
+    def __init__(
+        self,
+        host: Host,
+        qps: dict[int, QueuePair],
+        peers: dict[bytes, Peer],
+        prober: Prober,
+        pauses: Pauses | None,
+    ) -> None:
+        self._host = host
+        self._qps = qps
+        self._peers = peers
+        self._prober = prober
+        self._pauses = pauses
+        self._address = host.config.address
+        self._parser = Parser(host.config)
+        self._flows: list[dict[bytes, Flow]] = [{} for _ in host.config.ports]
+
+    def receive(self, port: int, frame: bytes | memoryview, now: int) -> Drop | None:
+        """Hand one Ethernet frame on, or say why it is dropped. struct.error and IndexError: it is too short."""
+        host = self._host
+        if not host.local_up >> port & 1:
+            return Drop.PORT_DOWN
+        flows = self._flows[port]
+        key = bytes(frame[: PREFIX_LENGTHS[frame[KIND_BYTE]]])
+        known = flows.get(key)
+        if known is None:
+            if self._pauses is not None and self._pauses.receive(port, frame, now):
+                return None
+            parsed = self._parser.parse(port, frame)
+            if isinstance(parsed, Drop):
+                return parsed
+            flow = parsed
+        else:
+            flow = known
+        start = flow.start
+        view = memoryview(frame)
+        opcode, flags, _pkey, word, _psn = _bth(frame, start)
+        if not flow.trimmed:
+            end = flow.end
+            if len(frame) < end + icrc.LENGTH:
+                return Drop.LENGTH
+            if word >> 24:
+                crc = icrc.compute(bytes(frame[flow.inner : start]), bytes(frame[start:end]))
+            else:
+                crc = crc32(view[start:end], flow.seed) ^ flow.mask
+            if _trailer(frame, end)[0] != crc:
+                return Drop.ICRC
+            if known is None:
+                if len(flows) >= _MAX_FLOWS:
+                    flows.clear()
+                flows[key] = flow
+        if flags & 0x0F:
+            return Drop.MALFORMED
+        trace = host.trace
+        if trace is not None:
+            trace.received(port, frame, flow, now)
+        mrc = opcode in _MRC_OPCODES
+        if not mrc and opcode not in _RC_OPCODES:
+            if opcode in _ENDPOINT_OPCODES:
+                return self._receive_endpoint(opcode, frame, flow, port, now)
+            return Drop.OPCODE
+        qp = self._qps.get(word & 0xFFFFFF)
+        if qp is None:
+            return Drop.UNKNOWN_QP
+        peer = qp.peer
+        if peer is None:
+            return Drop.QP_STATE
+        if peer.address != flow.source:
+            return Drop.WRONG_SOURCE
+        if mrc != qp.mrc or flow.srv6 != (mrc and host.srv6):
+            return Drop.WRONG_TRANSPORT
+        return qp.receive(opcode, view, flow, port, now)
+
+    def _receive_endpoint(self, opcode: int, frame: bytes | memoryview, flow: Flow, port: int, now: int) -> Drop | None:
+        peer = self._peers.get(flow.source)
+        if peer is None and flow.source != self._address:  # a path probe may come back to its sender
+            return Drop.UNKNOWN_PEER
+        start = flow.start
+        _opcode, _flags, _pkey, qpn, word = headers.bth.unpack_from(frame, start)
+        if flow.trimmed or flow.srv6 != self._host.srv6 or qpn & 0xFFFFFF != opcodes.ENDPOINT_QPN:
+            return Drop.MALFORMED
+        at = start + headers.BTH_LENGTH
+        if opcode == opcodes.ENDPOINT_REQUEST:
+            request = control.parse_endpoint_request(frame, at)
+            if request.op == control.OP_PATH_PROBE:
+                counted = self._prober.receive(flow.source, word & 0xFFFF, request.port_mask)
+                return None if counted else Drop.MALFORMED
+            if peer is None:
+                return Drop.UNKNOWN_PEER
+            if request.op > control.OP_EV_PROBE:
+                return Drop.MALFORMED
+            peer.receive_request(word & 0xFFFF, request, now)
+            return None
+        if peer is None:
+            return Drop.UNKNOWN_PEER
+        response = control.parse_endpoint_response(frame, at, self._host.settings.endpoint_op_shift)
+        return None if peer.receive_response(word & 0xFFFF, response, port, now) else Drop.STALE_RESPONSE
