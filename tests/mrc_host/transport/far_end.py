@@ -20,6 +20,7 @@ from tests.mrc_host.wires import ALL_RIGHTS, BLOCK, MS, US, address, make_config
 FAR_QPN = 0x4242
 FIRST_OUT = 1000  # first PSN the NIC sends
 FIRST_IN = 5000  # first PSN it expects
+WIDE = QpAttributes(congestion_window=1 << 30)
 
 
 @dataclass
@@ -258,3 +259,35 @@ class FarEnd:
     def pass_time(self, duration: int = 20 * US) -> None:
         """Move the clock without waking the NIC."""
         self.now += duration
+
+
+def counters(end: FarEnd) -> tuple[int, int, int]:
+    """Lost, retransmitted, timeouts."""
+    c = end.nic.qp_counters(end.qpn)
+    return c.lost, c.retransmitted, c.timeouts
+
+
+def flight(end: FarEnd, count: int = 32, gap: int = 2 * US) -> list[Packet]:
+    """Packets sent one by one, with time between them, in PSN order."""
+    end.write(count * 4096)
+    out: list[Packet] = []
+    while len(out) < count:
+        out += [p for p in end.drain(1, ports=(len(out) % end.planes,)) if p.opcode < 0xD0]
+        end.pass_time(gap)
+    return sorted(out, key=lambda p: p.psn)
+
+
+def bits(psns: list[int], base: int) -> int:
+    """The bitmap of a SACK that starts at `base` and shows these PSNs."""
+    return sum(1 << n - base for n in psns if n >= base)
+
+
+def warm(end: FarEnd, rtt: int = 20 * US) -> None:
+    """One acknowledged message on each plane, so that round-trip times are known."""
+    end.write(4 * 4096)
+    sent = sorted(end.data(), key=lambda p: p.psn)
+    end.pass_time(rtt)
+    for p in sent:
+        end.sack(p.psn - FIRST_OUT, of=p)
+    end.ack(1)
+    assert len(end.poll()) == 1

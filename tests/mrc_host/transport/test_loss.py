@@ -1,6 +1,12 @@
-"""Lanes and round-trip times."""
+"""How a loss is found: holes that SACKs show, NACKs, later packets on the same path, lanes and round-trip times."""
+
+import pytest
 
 from mrc_host.transport.loss import FREE, LOST, OUT, Lane, Reordering, RoundTrip, Sent
+from mrc_host.values import PathReason, PathState, QpAttributes
+from mrc_host.wire import control
+from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, flight, warm
+from tests.mrc_host.wires import US, path_events
 
 
 def record(serial: int) -> Sent:
@@ -47,3 +53,135 @@ def test_before_a_measurement_nothing_younger_than_the_bound_is_lost() -> None:
     assert order.windows(trip, 50, 0) == (3000, 3000)
     trip.sample(100)
     assert order.windows(trip, 50, 0) == (100, 200)
+
+
+def retired_paths(end: FarEnd) -> list[int]:
+    return [e.ev for e in path_events(end.nic) if e.new is PathState.ASSUMED_BAD]
+
+
+def test_a_hole_in_a_plane_is_a_loss_and_only_in_that_plane() -> None:
+    end = FarEnd(attributes=WIDE)
+    packets = flight(end)
+    plane = {p.psn - FIRST_OUT: p.port for p in packets}
+    lost = next(n for n in range(1, 6) if plane[n] == 1)
+    end.sack(0, of=packets[0])
+    arrived = [n for n in plane if plane[n] == 1 and n != lost]
+    end.sack(0, bits(arrived, 1), base=1, of=packets[arrived[0]])
+    again = end.data()
+    assert [p.psn - FIRST_OUT for p in again] == [lost]
+    assert again[0].rtx
+    assert again[0].ev != packets[lost].ev
+    (event,) = path_events(end.nic)
+    assert (event.ev, event.new, event.reason) == (packets[lost].ev, PathState.ASSUMED_BAD, PathReason.LOSS)
+    assert event.first_loss_time == packets[lost].time
+    assert counters(end) == (1, 1, 0), "nothing of plane 0 arrived, and nothing of it is lost"
+
+
+def test_what_the_newest_sack_does_not_show_is_not_lost() -> None:
+    end = FarEnd(attributes=WIDE)
+    packets = flight(end, 64)
+    plane1 = [p.psn - FIRST_OUT for p in packets if p.port == 1]
+    late = plane1[10]
+    end.sack(-1, bits([n for n in plane1 if n > late], 40), base=41, of=packets[plane1[11]])
+    assert not end.data(), "packets before the bitmap are unknown, except the first hole"
+
+
+def test_an_old_sack_that_comes_late_proves_no_loss() -> None:
+    end = FarEnd(attributes=WIDE)
+    packets = flight(end)
+    plane1 = [p.psn - FIRST_OUT for p in packets if p.port == 1]
+    end.sack(-1, bits(plane1[8:], 0), base=1, units=50)
+    before = counters(end)
+    end.sack(-1, bits(plane1[9:], 0), base=1, units=40)
+    assert counters(end) == before
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        (control.NACK_TRIMMED, PathState.SKIP),
+        (control.NACK_TRIMMED_LASTHOP, PathState.GOOD),
+        (control.NACK_NO_BITMAP, PathState.GOOD),
+        (control.NACK_NO_PKT_BUFFER, PathState.GOOD),
+        (control.NACK_NO_RESOURCE, PathState.GOOD),
+        (control.NACK_PSN_OOR_WINDOW, PathState.GOOD),
+    ],
+)
+def test_a_nack_brings_the_packet_again_and_blames_only_a_trimming_path(reason: int, state: PathState) -> None:
+    end = FarEnd(uplinks=8)
+    end.write(4096)
+    (packet,) = end.data()
+    end.nack(packet, reason)
+    states = {p.ev: p.state for p in end.nic.qp_paths(end.qpn)}
+    assert states.pop(packet.ev) is state
+    assert set(states.values()) == {PathState.GOOD}
+    assert len(end.data()) == 1
+
+
+def test_a_nack_of_an_older_transmission_is_ignored() -> None:
+    end = FarEnd()
+    end.write(4096)
+    (packet,) = end.data()
+    end.nack(packet, control.NACK_TRIMMED)
+    end.pass_time()
+    assert len(end.data()) == 1
+    end.nack(packet, control.NACK_TRIMMED)
+    assert not end.data()
+
+
+def test_a_later_packet_on_the_same_path_tells_a_loss_at_once() -> None:
+    end = FarEnd(planes=1, uplinks=4, attributes=WIDE)
+    packets = flight(end, 16, gap=2 * US)
+    lost = packets[0]
+    again = next(p for p in packets[1:] if p.ev == lost.ev)
+    end.pass_time(200 * US)  # a long round trip: the reorder window is far wider than this flight
+    end.sack(-1, bits([again.psn - FIRST_OUT], 0), base=1, of=again)
+    assert [p.psn for p in end.data()] == [lost.psn]
+
+
+def test_a_retransmission_that_overtakes_on_its_path_proves_no_loss() -> None:
+    """Retransmissions travel in a higher class, so they say nothing about first transmissions on the same path."""
+    end = FarEnd(planes=1, uplinks=2, attributes=WIDE)
+    packets = flight(end, 8, gap=2 * US)
+    end.nack(packets[0], control.NACK_TRIMMED_LASTHOP)
+    (again,) = end.data()
+    same = [p for p in packets[1:] if p.ev == again.ev]
+    assert same
+    end.pass_time(300 * US)
+    end.sack(0, of=again)
+    assert not end.data(), "packets sent before it on its path are only late"
+    assert counters(end) == (1, 1, 0)
+
+
+def test_all_that_was_sent_on_a_dead_path_is_lost_at_once_however_little_a_bitmap_shows() -> None:
+    """Some 200 packets are on their way, a quarter of them on one dead path; SACKs show the newest 64 PSNs only."""
+    end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(congestion_window=1 << 30), size=1 << 22)
+    warm(end)
+    end.write(900 * 4096)
+    sent: list[Packet] = []
+    arrived: set[int] = set()
+    again: list[Packet] = []
+    dead = -1
+    while len(sent) < 800:
+        due = len(sent) - 200
+        if due >= 0:
+            packet = sent[due]
+            number = packet.psn - FIRST_OUT
+            if packet.ev != dead:
+                arrived.add(number)
+            if due % 8 == 7:
+                base = max(4, number - 63)
+                end.sack(3, bits(sorted(arrived & set(range(base, number + 1))), base), base=base - 3, of=packet)
+        (packet,) = end.drain(1)
+        dead = packet.ev if dead < 0 else dead
+        if packet.rtx:
+            again.append(packet)
+        else:
+            sent.append(packet)
+        end.pass_time(100)
+    assert retired_paths(end) == [dead]
+    first = again[0].time
+    lost = {p.psn for p in sent if p.ev == dead and p.time < first}
+    assert {p.psn for p in again} == lost
+    early = {p.psn for p in again if p.time < first + 10 * US}
+    assert len(early) > len(lost) // 4, "not one a round trip"

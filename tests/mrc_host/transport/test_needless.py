@@ -1,11 +1,9 @@
 """Retransmissions that were not needed: how the sender finds out, counts them, and learns."""
 
-from mrc_host.values import QpAttributes
-from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet
-from tests.mrc_host.transport.test_requester import counters, flight, warm
+from mrc_host.values import PathState, QpAttributes
+from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, flight, warm
 from tests.mrc_host.wires import MS, US, path_events
 
-WIDE = QpAttributes(congestion_window=1 << 30)
 UNITS = 16  # of 256 bytes, in a packet
 
 
@@ -96,3 +94,69 @@ def test_the_answer_of_a_probe_measures_a_plane_that_nothing_else_did() -> None:
     end.sack(-1, arrived, base=1, probe=1)
     assert [p.psn - FIRST_OUT for p in end.data() if p.rtx] == [0, 4, 8, 12]
     assert {e.ev for e in path_events(end.nic)} == {packets[n].ev for n in (0, 4, 8, 12)}
+
+
+def test_a_needless_retransmission_is_noticed() -> None:
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8))
+    warm(end, rtt=100 * US)
+    end.write(4096)
+    (packet,) = end.data()
+    (again,) = [p for p in end.wait(300 * US) if p.opcode < 0xD0]
+    end.now = again.time + 5 * US
+    end.sack(4, of=packet)
+    assert end.nic.qp_counters(end.qpn).spurious_retransmitted == 1
+    assert not path_events(end.nic)
+
+
+def one_by_one(end: FarEnd, psns: list[int], packets: list[Packet], extra: int = 0) -> None:
+    """A SACK for each of these packets, in this order; everything before the oldest missing one is cumulative."""
+    arrived = getattr(end, "_arrived", set())
+    end._arrived = arrived  # type: ignore[attr-defined]
+    for n in psns:
+        arrived.add(n)
+        cack = -1
+        while cack + 1 in arrived:
+            cack += 1
+        shown = bits([p for p in arrived if p > cack], cack + 1)
+        end.sack(cack, shown, base=1, of=next(p for p in packets if p.psn - FIRST_OUT == n))
+        end.pass_time(extra)
+
+
+def test_an_answer_to_the_first_transmission_proves_the_second_needless_and_widens_the_window() -> None:
+    end = FarEnd(planes=1, uplinks=64, attributes=WIDE)
+    warm(end, rtt=100 * US)
+    end._arrived = {0, 1, 2, 3}  # type: ignore[attr-defined]
+
+    def slow_first() -> tuple[Packet, list[Packet]]:
+        """The first packet of 40 takes a path that is 195 us slower than the others."""
+        packets = flight(end, 40, gap=5 * US)
+        one_by_one(end, [p.psn - FIRST_OUT for p in packets[1:]], packets, extra=5 * US)
+        again = end.data()
+        one_by_one(end, [packets[0].psn - FIRST_OUT], packets)  # its timestamp tells that the first copy arrived
+        return packets[0], again
+
+    first, again = slow_first()
+    assert [p.psn for p in again] == [first.psn], "nobody could know"
+    assert [(e.ev, e.new) for e in path_events(end.nic)] == [
+        (first.ev, PathState.ASSUMED_BAD),
+        (first.ev, PathState.GOOD),
+    ]
+    assert end.nic.qp_counters(end.qpn).spurious_retransmitted == 1
+    end.ack(2)
+    _first, again = slow_first()
+    assert not again, "now we know"
+    assert counters(end)[:2] == (1, 1)
+
+
+def test_duplicates_in_the_peers_count_are_needless_retransmissions() -> None:
+    """The answers were lost, the packets were not: no path is blamed, and the retransmission counts as needless."""
+    end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(timeout=8))
+    warm(end)
+    end.write(4096)
+    end.data()
+    again = [p for p in end.wait(300 * US) if p.opcode < 0xD0]
+    assert [p.rtx for p in again] == [True]
+    end.pass_time(30 * US)
+    end.sack(4, of=again[0], units=16 * 6)
+    assert not path_events(end.nic)
+    assert end.nic.qp_counters(end.qpn).spurious_retransmitted == 1

@@ -1,7 +1,16 @@
-"""How long a requester waits, and what counts as a retry."""
+"""Silence: how long a requester waits before it asks or sends again, and what counts as a retry."""
 
+from itertools import pairwise
+
+import pytest
+
+from mrc_host.config import TransportSettings
 from mrc_host.transport.loss import RoundTrip
 from mrc_host.transport.silence import Silence
+from mrc_host.values import CompletionStatus, PathReason, QpAttributes, QpState
+from mrc_host.wire import control, opcodes
+from tests.mrc_host.transport.far_end import FarEnd, counters, warm
+from tests.mrc_host.wires import MS, US, path_events
 
 TIMEOUT = 1024 << 4
 
@@ -63,3 +72,83 @@ def test_a_timeout_and_nacks_in_the_same_interval_are_one_retry() -> None:
     assert quiet.may_go_on(1 + TIMEOUT, TIMEOUT)
     assert quiet.refused(2 + TIMEOUT)
     assert quiet.retries == 1
+
+
+def test_silence_brings_a_probe_and_its_answer_the_loss() -> None:
+    end = FarEnd(planes=1)
+    warm(end)
+    end.write(4096)
+    (packet,) = end.data()
+    out = end.wait(MS)
+    probes = [p for p in out if p.opcode == opcodes.PROBE]
+    assert 1 <= len(probes) <= 5, "each wait is twice the last"
+    assert {p.dscp for p in probes} == {4}, "a switch that cut a probe would lose it"
+    assert end.now - packet.time == MS
+    assert probes[0].time - packet.time <= 200 * US
+    assert counters(end) == (0, 0, 0)
+    end.sack(3, probe=control.parse_probe(probes[0].body, 12).probe_id)
+    (again,) = end.data()
+    assert (again.psn, again.rtx) == (packet.psn, True)
+    (event,) = path_events(end.nic)
+    assert (event.ev, event.reason) == (packet.ev, PathReason.LOSS)
+
+
+def test_the_ack_timeout_is_exact_linear_then_doubling() -> None:
+    timeout = 1024 << 8
+    settings = TransportSettings(linear_retries=3, max_backoff=2)
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=8), transport=settings)
+    end.write(4096)
+    out = end.data() + [p for p in end.wait(40 * timeout) if p.opcode < 0xD0]
+    gaps = [(b.time - a.time) / timeout for a, b in pairwise(out)]
+    assert gaps == pytest.approx([1, 1, 1, 1, 2, 4, 4, 4], abs=0.01)
+    assert [c.status for c in end.poll()] == [CompletionStatus.RETRY_EXCEEDED]
+    assert counters(end) == (8, 8, 9)
+
+
+def test_a_long_round_trip_lengthens_the_ack_timeout() -> None:
+    """Deep queues on slow links delay answers beyond the attribute's timeout; that is no loss."""
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8))
+    warm(end, rtt=200 * US)
+    end.write(4096)
+    end.data()
+    assert not [p for p in end.wait(350 * US) if p.opcode < 0xD0], "262 us would have been the timeout"
+    assert [p.rtx for p in end.wait(300 * US) if p.opcode < 0xD0] == [True]
+
+
+def test_progress_forgives_earlier_timeouts() -> None:
+    timeout = 1024 << 8
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=3))
+    for n in range(6):
+        end.write(4096)
+        end.data()
+        end.wait(timeout * 5 // 2)
+        end.sack(n)
+        end.ack(n + 1)
+    assert len(end.poll()) == 6
+    assert counters(end)[2] >= 12
+
+
+def test_seldom_messages_bring_no_probes() -> None:
+    """A timer left from earlier does not make a packet that was just sent look overdue."""
+    end = FarEnd(planes=2)
+    warm(end)
+    for n in range(40):
+        end.write(1000)
+        (packet,) = end.data()
+        assert not end.wait(25 * US)
+        end.sack(4 + n, of=packet)
+        end.ack(2 + n)
+        end.wait((137 + 61 * n % 400) * US)
+    assert end.nic.qp_counters(end.qpn).probes_sent == 0
+
+
+def test_work_that_never_found_a_port_ends_in_an_error() -> None:
+    end = FarEnd(attributes=QpAttributes(timeout=8, retry_count=3))
+    for port in range(2):
+        end.nic.port_changed(port, False, end.now)
+    end.write(1000)
+    assert not end.wait(900 * US)
+    assert not end.poll()
+    end.wait(300 * US)
+    assert [c.status for c in end.poll()] == [CompletionStatus.RETRY_EXCEEDED]
+    assert end.nic.qp_state(end.qpn) is QpState.ERROR

@@ -5,9 +5,8 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
 from mrc_host.wire import control
-from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet
+from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet, flight, warm
 from tests.mrc_host.transport.test_needless import UNITS, spurious
-from tests.mrc_host.transport.test_requester import flight, warm
 from tests.mrc_host.wires import US, path_events
 
 TIMEOUT = 1024 << 8  # ns
@@ -233,3 +232,17 @@ def test_an_overtaken_answer_accuses_nobody_when_its_duplicate_was_counted_befor
     end.pass_time(30 * US)
     end.sack(12, of=packet, units=(4 + 8 + 2 + 1) * UNITS)
     assert not retired(end)
+
+
+def test_a_timeout_blames_the_path_once_the_retransmission_arrives_on_another() -> None:
+    end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(timeout=8))
+    warm(end)
+    end.write(4096)
+    (packet,) = end.data()
+    again = [p for p in end.wait(300 * US) if p.opcode < 0xD0]
+    assert [p.rtx for p in again] == [True]
+    assert not path_events(end.nic), "the peer might be gone altogether"
+    end.pass_time(30 * US)
+    end.sack(4, of=again[0])
+    (event,) = path_events(end.nic)
+    assert (event.ev, event.reason, event.first_loss_time) == (packet.ev, PathReason.TIMEOUT, packet.time)

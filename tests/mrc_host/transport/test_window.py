@@ -1,7 +1,14 @@
-"""A window that several queue pairs share: who is let in when there is room."""
+"""Windows: what one queue pair may have in flight, and who is let in when several share a window."""
 
+from mrc_host.config import TransportSettings
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.window import SharedWindow, WindowUser
+from mrc_host.values import QpAttributes
+from mrc_host.wire import control
+from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd
+from tests.mrc_host.wires import US
+
+EAGER = TransportSettings(plane_burst=1 << 20)
 
 
 class Waiter(WindowUser):
@@ -44,3 +51,69 @@ def test_one_that_waits_again_at_once_is_not_asked_for_ever():
     stubborn = Waiter(window, again=True)
     window.open(4096)
     assert stubborn.called == 1
+
+
+def test_the_window_of_the_peer_is_kept() -> None:
+    end = FarEnd(attributes=QpAttributes(mpr_dest=1, congestion_window=1 << 30), transport=EAGER, size=1 << 20)
+    end.write(1 << 20)
+    sent = end.data()
+    assert max(p.psn for p in sent) == FIRST_OUT - 1 + 127, "PSN < cack + MPR"
+    assert max(sent, key=lambda p: p.psn).ack_requested
+    end.sack(9)
+    assert max(p.psn for p in end.data()) == FIRST_OUT + 9 + 127
+    end.sack(9, 0xFFFF, base=2)
+    assert all(p.rtx for p in end.data()), "a hole at the start keeps the window shut"
+
+
+def test_the_congestion_window_is_kept_and_the_last_packet_asks() -> None:
+    end = FarEnd(attributes=QpAttributes(congestion_window=5 * 4096))
+    end.write(1 << 17)
+    sent = sorted(end.data(), key=lambda p: p.psn)
+    assert len(sent) == 5
+    assert [p.ack_requested for p in sent] == [False] * 4 + [True]
+    end.sack(1)
+    assert len(end.data()) == 2
+
+
+def test_write_with_imm_in_flight_is_kept_to_what_the_peer_takes() -> None:
+    end = FarEnd(attributes=QpAttributes(max_wimm_dest=3))
+    for n in range(10):
+        end.write(10, imm=n, wr_id=n)
+    assert len(end.data()) == 3
+    end.sack(2)
+    assert not end.data(), "received is not completed"
+    end.ack(2)
+    assert len(end.data()) == 2
+    assert [c.wr_id for c in end.poll()] == [0, 1]
+
+
+def test_retransmissions_count_against_the_window() -> None:
+    end = FarEnd(attributes=QpAttributes(congestion_window=4 * 4096), planes=1)
+    end.write(40 * 4096)
+    packets = sorted(end.data(), key=lambda p: p.psn)
+    assert len(packets) == 4
+    end.nack(packets[0], control.NACK_TRIMMED)
+    assert [p.rtx for p in end.data()] == [True]
+
+
+def test_a_slow_receiver_shrinks_the_shared_window_and_gives_it_back() -> None:
+    end = FarEnd(transport=TransportSettings(base_rtt=60 * US, assumed_rate=10_000_000_000), size=1 << 22)
+    end.write(1 << 22)
+    (peer,) = end.nic._peers.values()
+    (window,) = peer.windows.values()
+    whole = window.cc.cwnd
+    packets = end.data()
+    assert sum(len(p.body) > 1000 for p in packets) * 4096 >= whole
+    cack = -1
+    for _ in range(8):
+        end.pass_time(60 * US)
+        cack += 8
+        end.sack(cack, of=packets[cack], units=(cack + 1) * 16, penalty=64)
+        packets += end.data()
+    shrunk = window.cc.cwnd
+    assert shrunk < 0.85 * whole
+    assert window.cc.inflight < whole - 12 * 4096, "it was not filled again"
+    end.pass_time(60 * US)
+    end.sack(cack + 1, of=packets[cack + 1], units=(cack + 2) * 16, restore=True)
+    assert window.cc.cwnd >= whole - 4096
+    assert end.data()
