@@ -15,8 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.entities import exact
-from tests.p4runtime_shim.server.test_service import with_client
-from tests.p4runtime_shim.server.world import Client, World, insert
+from tests.p4runtime_shim.server.world import Client, World, insert, with_client
 
 SERVICE = "/p4.v1.P4Runtime/"
 WRITE = p4r.WriteRequest(device_id=1, election_id={"low": 1}, updates=[insert(table_entry=exact())])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import finsy
 import grpc
 import grpc.aio
+import pytest
 from finsy.proto import p4i, p4r, p4r_grpc, rpc_status
 from google.protobuf import text_format
 
@@ -21,6 +22,7 @@ from p4runtime_shim.server.device import Device
 from p4runtime_shim.server.pipeline import Programs
 from p4runtime_shim.server.service import P4RuntimeService, make_server
 from p4runtime_shim.values import ActionCall
+from tests.p4runtime_shim.server import sample
 
 P4SRC = Path(__file__).parents[3] / "p4src" / "build"
 CPU_PORT = 255
@@ -196,3 +198,53 @@ def finsy_switch(address: str, device_id: int = 1, **options: Any) -> finsy.Swit
 
 
 NO_ACTION = ActionCall("NoAction")
+
+
+def run(work: Callable[[World], Awaitable[None]], **options: Any) -> None:
+    """Do `work` with a server, in an event loop of its own; `options` are those of `world`."""
+
+    async def inside() -> None:
+        async with world(**options) as made:
+            await asyncio.wait_for(work(made), 30)
+
+    asyncio.run(inside())
+
+
+def with_client(work: Callable[[Client, World], Awaitable[None]], **options: Any) -> None:
+    """A primary client with the sample pipeline."""
+
+    async def inside(made: World) -> None:
+        async with made.channel() as channel:
+            client = Client(channel)
+            await client.arbitrate()
+            await client.set_config(sample.p4info(), sample.device_config())
+            await work(client, made)
+
+    run(inside, **options)
+
+
+async def failing(call: Awaitable[Any]) -> grpc.aio.AioRpcError:
+    """The error with which a call must end."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value
+
+
+async def stream_end(client: Client) -> grpc.StatusCode:
+    """Status with which the stream ends."""
+    while True:
+        try:
+            message = await asyncio.wait_for(client.stream.read(), 5)
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+        if message is grpc.aio.EOF:
+            return await client.stream.code()
+
+
+def dropping(mac: int) -> p4r.TableEntry:
+    """An entry of the sample's exact table."""
+    return p4r.TableEntry(
+        table_id=sample.EXACT,
+        match=[{"field_id": 1, "exact": {"value": bytes([mac])}}],
+        action={"action": {"action_id": sample.DROP}},
+    )
