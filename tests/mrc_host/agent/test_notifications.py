@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from mrc_host.verbs import AgentLostError, WaitTimeoutError
+from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
-from tests.mrc_host.agent.test_agent import End, connected
 
 
 def write(a: End, b: End, imm: int, *, solicited: bool = False) -> None:

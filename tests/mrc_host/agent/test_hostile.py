@@ -1,0 +1,205 @@
+"""Clients that mean harm or have a defect: they reach nothing of others, and are cut off alone."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import random
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrc_host import verbs
+from mrc_host.agent import protocol
+from mrc_host.agent.client import AgentProvider
+from mrc_host.agent.connection import AgentConnection
+from mrc_host.agent.protocol import Kind
+from mrc_host.errors import InvalidArgumentError, NotFoundError
+from mrc_host.values import Access, CompletionStatus, QpState, WorkRequest, WrOpcode
+from mrc_host.verbs import Context, ProtocolError
+from tests.mrc_host.agent.clients import End, connected, ended, raw
+from tests.mrc_host.agent.conftest import Agents
+
+
+def test_clients_cannot_touch_each_others_objects(agents: Agents) -> None:
+    a, b = connected(agents)
+    thief = AgentConnection(agents.paths[0])
+    pd = thief.request("create_pd")
+    cq = thief.request("create_cq", capacity=4)
+    for op, arguments in (
+        ("destroy_qp", {"qpn": a.qp.qpn}),
+        ("connect_qp", {"qpn": a.qp.qpn, "remote": {"address": "fd00::1", "qpn": 1}}),
+        ("destroy_cq", {"cq": a.cq.number}),
+        ("deregister_memory", {"lkey": a.mr.info.lkey}),
+        ("destroy_pd", {"pd": a.pd.number}),
+        ("create_qp", {"pd": a.pd.number, "send_cq": cq, "recv_cq": cq, "type": "mrc", "attributes": {}}),
+        ("create_qp", {"pd": pd, "send_cq": a.cq.number, "recv_cq": cq, "type": "mrc", "attributes": {}}),
+    ):
+        with pytest.raises(NotFoundError, match="This client has no"):
+            thief.request(op, **arguments)
+    # its own queue pair cannot read the other's memory: another protection domain
+    provider = AgentProvider(agents.paths[0])
+    context = Context(provider, owns_provider=True)
+    own = context.create_cq(4)
+    qp = context.alloc_pd().create_qp(own)
+    qp.connect(b.qp.address)
+    qp.write(a.mr, b.mr.remote, length=8)
+    assert own.wait(10).status is CompletionStatus.LOCAL_PROTECTION_ERROR
+    # posting to a foreign queue pair costs the connection
+    sock = raw(agents.paths[0])
+    post = WorkRequest(1, WrOpcode.WRITE, a.mr.address, a.mr.info.lkey, 8, b.mr.address, b.mr.rkey)
+    sock.send(protocol.pack_posts(a.qp.qpn, [post]))
+    assert "is not the client's own" in ended(sock)
+    a.qp.write(a.mr, b.mr.remote)
+    verbs.check(a.cq.wait(10))
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments"),
+    [
+        ("create_cq", {}),
+        ("create_cq", {"capacity": 0}),
+        ("create_cq", {"capacity": "many"}),
+        ("events", {"since": -1}),
+        ("subscribe", {"scope": "everything"}),
+    ],
+)
+def test_wrong_arguments_are_an_error(agents: Agents, op: str, arguments: dict[str, Any]) -> None:
+    client = AgentConnection(agents.paths[0])
+    with pytest.raises(InvalidArgumentError):
+        client.request(op, **arguments)
+    assert client.request("info")["name"] == "h1"
+
+
+def memfd(length: int, seals: int = fcntl.F_SEAL_SHRINK) -> int:
+    fd = os.memfd_create("test", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, length)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+def test_memory_that_could_fault_the_agent_is_refused(agents: Agents, tmp_path: Path) -> None:
+    client = AgentConnection(agents.paths[0])
+    pd = client.request("create_pd")
+    arguments = {"pd": pd, "length": 8192, "access": 3}
+    plain = os.open(tmp_path / "plain", os.O_RDWR | os.O_CREAT)
+    os.ftruncate(plain, 8192)
+    read_only = memfd(8192)
+    pipe, other_end = os.pipe()
+    os.close(other_end)
+    cases = [
+        (pipe, "not a memfd"),
+        (plain, r"not a memfd|not sealed against shrinking"),  # the latter where /tmp is a tmpfs, which has seals
+        (memfd(8192, 0), "not sealed against shrinking"),
+        (memfd(4096), "has 4096 bytes, less than the region's 8192"),
+        (os.open(f"/proc/self/fd/{read_only}", os.O_RDONLY), "cannot map"),
+        (None, "exactly one descriptor"),
+    ]
+    for fd, message in cases:
+        with pytest.raises(Exception, match=message):
+            client.request("register_memory", fd=fd, **arguments)
+        if fd is not None:
+            os.close(fd)
+    with pytest.raises(InvalidArgumentError):
+        client.request("register_memory", fd=read_only, **{**arguments, "length": 0})
+    assert client.request("register_memory", fd=read_only, **arguments)["length"] == 8192
+    os.close(read_only)
+
+
+def test_descriptors_never_pile_up(agents: Agents) -> None:
+    def count() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    sock = raw(agents.paths[0])
+    agents.turn()
+    before = count()
+    fds = [memfd(10) for _ in range(4)]
+    (request,) = protocol.pack_json(Kind.REQUEST, 5, {"op": "info"})
+    for _ in range(50):
+        socket.send_fds(sock, [request], fds)
+        assert sock.recv(1 << 16)
+    agents.turn()
+    assert count() == before + 4
+    sock.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds * 30))])
+    assert "longer than" in ended(sock)
+    agents.turn()
+    assert count() <= before + 4
+    for fd in fds:
+        os.close(fd)
+
+
+GOOD_HELLO = protocol.pack_json(Kind.HELLO, 1, {"version": protocol.VERSION})[0]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [b"x"],
+        [b"GET / HTTP/1.0\r\n\r\n"],
+        [protocol.pack_json(Kind.HELLO, 1, {"version": protocol.VERSION + 1})[0]],
+        [protocol.pack_json(Kind.REQUEST, 1, {"op": "info"})[0]],
+        [GOOD_HELLO, GOOD_HELLO],
+        [GOOD_HELLO, b"\x02\0\0\0\x01\0\0\0{"],
+        [GOOD_HELLO, b"\x02\x01\0\0\x01\0\0\0{}"],
+        [GOOD_HELLO, b"\x05\0\0\0\0\0\0\0123"],
+        [GOOD_HELLO, b"\x08\0\0\0\0\0\0\0123"],
+        [GOOD_HELLO, b"\x63\0\0\0\0\0\0\0"],
+        [GOOD_HELLO, bytes(protocol.MAX_MESSAGE + 1)],
+    ],
+)
+def test_whoever_breaks_the_protocol_is_cut_off_alone(agents: Agents, messages: list[bytes]) -> None:
+    bystander = End(agents.paths[0])
+    sock = raw(agents.paths[0], greet=False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
+    for message in messages:
+        sock.send(message)
+    assert ended(sock)
+    assert bystander.qp.state is QpState.RESET
+
+
+def test_garbage_from_many_clients_harms_nobody(agents: Agents) -> None:
+    seed = int.from_bytes(os.urandom(4), "big")
+    print("seed", seed)
+    rng = random.Random(seed)
+    a, b = connected(agents)
+    ops = ["create_pd", "create_cq", "create_qp", "connect_qp", "qps", "register_memory", "subscribe", "x"]
+    for _ in range(150):
+        sock = raw(agents.paths[0], greet=rng.random() < 0.8)
+        sock.setblocking(False)
+        try:
+            for _ in range(rng.randrange(6)):
+                if rng.random() < 0.5:
+                    request = {"op": rng.choice(ops), "pd": rng.randrange(5), "capacity": rng.choice([1, None, "x"])}
+                    sock.send(protocol.pack_json(Kind.REQUEST, rng.randrange(9), request)[0])
+                else:
+                    head = protocol.HEADER.pack(rng.randrange(12), rng.randrange(2), 0, 0)
+                    sock.send(head + rng.randbytes(rng.choice([0, 5, 48, 96, 3000])))
+        except OSError:
+            pass
+        if rng.random() < 0.7:
+            sock.close()
+    a.qp.write(a.mr, b.mr.remote)
+    verbs.check(a.cq.wait(10))
+
+
+def test_a_client_of_another_version_hears_why(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+    sock = raw(agents.paths[0], greet=False)
+    sock.send(protocol.pack_json(Kind.HELLO, 1, {"version": 99})[0])
+    assert "speaks version 1 of the protocol, the client 99" in ended(sock)
+
+
+def test_the_clients_own_mistake_is_a_protocol_error(agents: Agents) -> None:
+    client = AgentConnection(agents.paths[0])
+    client.send(protocol.HEADER.pack(77, 0, 0, 0))
+    with pytest.raises(ProtocolError, match="kind 77"):
+        client.request("info")
+
+
+def test_access_rights_are_honoured(agents: Agents) -> None:
+    a, b = connected(agents)
+    private = b.pd.alloc_mr(64, Access.LOCAL_WRITE)
+    a.qp.write(a.mr, private.remote)
+    assert a.cq.wait(10).status is CompletionStatus.REMOTE_ACCESS_ERROR
