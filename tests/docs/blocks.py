@@ -51,7 +51,7 @@ ELSEWHERE = {
     "cd vagrant && vagrant up": "tests/vagrant/test_provision.py",
     "sudo make test": "it is what runs this",
     "make unit": "it is what runs this",
-    "sudo make clean": "tests/integration/test_fabric.py",
+    "sudo make clean": "tests/integration/test_fabric_lifetime.py",
     "make p4": "tests/p4src/test_build.py",
     ".venv/bin/python -m pytest tests/p4src": "it is part of what runs this",
     "python -m p4runtime_shim -i 1@eth0 -i 2@eth1 --device-id 1 --grpc-server-addr 127.0.0.1:9559 --cpu-port 510"

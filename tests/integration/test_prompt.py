@@ -17,7 +17,7 @@ from experiments.cli.main import run
 from experiments.prompt.helping import COMMANDS
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_C, CTRL_D, TAB, Terminal
-from tests.integration.test_fabric import Traces
+from tests.integration.traces import Traces
 from topologies.emulation import cleanup, watch
 from topologies.emulation.rundir import RunDirectory
 

@@ -15,7 +15,7 @@ from experiments import checkup
 from experiments.cli.main import run
 from tests.controller.serving import certificate, free_port, token_file
 from tests.integration.names import own
-from tests.integration.test_fabric import Traces, wait_until_gone
+from tests.integration.traces import Traces, wait_until_gone
 from topologies.emulation import build, cleanup
 from topologies.emulation.rundir import RunDirectory
 
