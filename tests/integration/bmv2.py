@@ -15,7 +15,7 @@ import finsy
 import pytest
 
 from controller import translate
-from tests.integration.wires import Wire, ip, until, wires
+from tests.integration.wires import Wire, namespace, until, wires
 from topologies.emulation import namespaces
 from topologies.emulation.bmv2 import ThriftClient
 from topologies.entries import SwitchEntries, TableEntry
@@ -149,23 +149,9 @@ async def _nothing(_: finsy.Switch) -> None:
 @contextlib.contextmanager
 def bmv2(directory: Path, ports: int = 4) -> Iterator[Bmv2]:
     """A BMv2 with the fabric program and empty tables."""
-    namespace = f"mrcb{os.getpid()}"
-    with wires(ports) as cables:
-        ip(f"netns add {namespace}")
+    with wires(ports) as cables, namespace(f"mrcb{os.getpid()}", cables) as place:
+        switch = Bmv2(cables, directory, place)
         try:
-            ip(f"-n {namespace} link set lo up")
-            for wire in cables:
-                ip(f"link set {wire.inside} netns {namespace}")
-                quiet = f"echo 1 > /proc/sys/net/ipv6/conf/{wire.inside}/disable_ipv6"
-                subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", quiet], check=True)
-                ip(f"-n {namespace} link set {wire.inside} up")
-            switch = Bmv2(cables, directory, namespace)
-            try:
-                yield switch
-            finally:
-                switch.stop()
+            yield switch
         finally:
-            for wire in cables:  # at once, not when the kernel gets round to the namespace
-                with contextlib.suppress(subprocess.CalledProcessError):
-                    ip(f"link del {wire.outside}")
-            ip(f"netns del {namespace}")
+            switch.stop()

@@ -133,6 +133,25 @@ def wires(count: int) -> Iterator[list[Wire]]:
 
 
 @contextlib.contextmanager
+def namespace(name: str, cables: list[Wire]) -> Iterator[str]:
+    """A network namespace that holds the switch's ends of the wires, all up; removed afterwards, with the wires."""
+    ip(f"netns add {name}")
+    try:
+        ip(f"-n {name} link set lo up")
+        for wire in cables:
+            ip(f"link set {wire.inside} netns {name}")
+            quiet = f"echo 1 > /proc/sys/net/ipv6/conf/{wire.inside}/disable_ipv6"
+            subprocess.run(["ip", "netns", "exec", name, "sh", "-c", quiet], check=True)
+            ip(f"-n {name} link set {wire.inside} up")
+        yield name
+    finally:
+        for wire in cables:  # at once, not when the kernel gets round to the namespace
+            with contextlib.suppress(subprocess.CalledProcessError):
+                ip(f"link del {wire.outside}")
+        ip(f"netns del {name}")
+
+
+@contextlib.contextmanager
 def running(*arguments: str) -> Iterator[Process]:
     """A process that must become ready, stopped afterwards if the test has not."""
     process = Process(*arguments)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from pathlib import Path
 from finsy.proto import p4r
 
 from p4runtime_shim.server import packets
-from tests.integration.wires import Wire, ip, wires
+from tests.integration.wires import Wire, namespace, wires
 from tests.p4runtime_shim.differential.embedded import collect_counters, packet_in, wanted
 from tests.p4runtime_shim.differential.process import Process
 from tests.p4runtime_shim.differential.vectors import CPU_PORT, PORTS, Outcome, Vector, leaves, schema, shown
@@ -139,23 +138,12 @@ def _note(messages: list[p4r.StreamMessageResponse], outcome: Outcome) -> None:
 @contextlib.contextmanager
 def bmv2(directory: Path) -> Iterator[Bmv2]:
     """A place for BMv2, with its process taken down afterwards."""
-    namespace = f"mrcd{os.getpid()}"
-    with wires(len(PORTS)) as cables:
-        ip(f"netns add {namespace}")
+    with wires(len(PORTS)) as cables, namespace(f"mrcd{os.getpid()}", cables) as place:
+        switch = Bmv2(cables, directory, place)
         try:
-            ip(f"-n {namespace} link set lo up")
-            for wire in cables:
-                ip(f"link set {wire.inside} netns {namespace}")
-                quiet = f"echo 1 > /proc/sys/net/ipv6/conf/{wire.inside}/disable_ipv6"
-                subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", quiet], check=True)
-                ip(f"-n {namespace} link set {wire.inside} up")
-            switch = Bmv2(cables, directory, namespace)
-            try:
-                yield switch
-            finally:
-                switch.stop()
+            yield switch
         finally:
-            ip(f"netns del {namespace}")
+            switch.stop()
 
 
 __all__ = ["MISSING", "Bmv2", "Bmv2Error", "bmv2"]
