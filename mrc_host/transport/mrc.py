@@ -260,7 +260,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
             return
         mask = self.requester.probe_mask if self.requester is not None else 0
         if self._nak_pending or (self.responder is not None and self.responder.pending()):
-            if not self._answer_port & peer.usable:
+            if not self._answer_port & peer.answerable:
                 self._answer_port = peer.answer_port()
             mask |= self._answer_port
         if mask:
@@ -349,6 +349,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         if self.requester is not None:
             self.requester.paths.deny(index, denied, now)
             self.offer_data()
+        self.offer_control()  # an answer may have to leave elsewhere, or be able to leave at last
 
     def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
         """A path watched as bad works again."""

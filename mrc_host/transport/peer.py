@@ -5,7 +5,8 @@
   status updates, which are repeated until answered (docs/protocol.md §3). When that leaves no plane at all, the peer's
   word is ignored: it may be out of date.
 * **Way back.** Answers change planes at random from one to the next, and each goes on one of its plane's ways back
-  (``ways_back``). A plane whose probes are lost carries no answers, as long as there is another.
+  (``ways_back``). A plane whose probes are lost carries no answers, as long as there is another; one whose every path
+  the controller forbids carries none at all, and where that is so of all planes answers wait until a path is allowed.
 * **Probes.** A path that any queue pair holds for bad is probed once for all of them (``bad_paths``).
 """
 
@@ -23,6 +24,7 @@ from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.bad_paths import BadPaths, PathUser
 from mrc_host.transport.congestion import Line
+from mrc_host.transport.denylist import Denylist
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.host import Host
 from mrc_host.transport.loss import Reordering, RoundTrip
@@ -84,6 +86,7 @@ class Peer(Source):
         "_status_wait",
         "_ways",
         "address",
+        "answerable",
         "denied",
         "destination",
         "evs",
@@ -116,12 +119,13 @@ class Peer(Source):
         self.reordering = [Reordering() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
         self.users: dict[PlaneUser, None] = {}
         self.windows: dict[str, SharedWindow] = {}  # by congestion control: the window that queue pairs share
-        self.denied: dict[int, None] = {}  # paths the controller forbids
+        self.denied = Denylist(ports)
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
         self._remote_up = -1  # mask of the peer's ports; every bit set until told otherwise
         self._remote_id = -1
         self._down_since = [0] * ports
         self.usable = 0
+        self.answerable = 0  # usable planes with a path that the controller does not forbid
         self._answer_port = 0
         self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, when it came
         self._probes = EvProbes(self._rng, ports)
@@ -187,6 +191,7 @@ class Peer(Source):
     def _set_usable(self) -> None:
         local = self._host.local_up & self.planes
         self.usable = local & self._remote_up or local
+        self.answerable = self.denied.open(self.usable, self.members)
 
     def local_ports_changed(self, now: int) -> None:
         """A port of ours went down or came up: stop or start using it and tell the peer."""
@@ -235,13 +240,18 @@ class Peer(Source):
 
     def deny(self, index: int, denied: bool, now: int) -> None:
         """The controller's word about one path, for the queue pairs of today and tomorrow."""
+        if denied == (index in self.denied):
+            return
+        plane = self.plane_of[index]
+        self.denied.set(index, plane, denied)
+        self.answerable = self.denied.open(self.usable, self.members)
         if denied:
-            self.denied[index] = None
-            self._ways.forget(index, self.plane_of[index])
+            self._ways.forget(index, plane)
         else:
-            self.denied.pop(index, None)
+            self._ways.trust(index, plane)
         for user in self.users:
             user.path_denied(index, denied, now)
+        self._offer()
 
     # ---- users and the way back ----
 
@@ -308,13 +318,13 @@ class Peer(Source):
             self._ways.works(index, self.plane_of[index], now)
 
     def answer_port(self) -> int:
-        """Mask of the one port that should carry the next answer; 0 when no plane is usable."""
-        planes = self.usable & ~self._ways.distrusted
+        """Mask of the one port that should carry the next answer; 0 when no plane is answerable."""
+        planes = self.answerable & ~self._ways.distrusted
         if self._bad:
             for plane, members in enumerate(self.members):
-                if self._bad.of_plane[plane] == len(members):
+                if self._bad.of_plane[plane] + self.denied.of_plane[plane] == len(members):
                     planes &= ~(1 << plane)
-        planes = planes or self.usable
+        planes = planes or self.answerable
         if planes & (planes - 1) == 0:
             return planes
         choices = [p for p in range(len(self.members)) if planes >> p & 1]
@@ -331,12 +341,12 @@ class Peer(Source):
         """The peer repeats or asks for what was acknowledged: perhaps our SACKs are lost, so look for ways back now."""
         now = self._host.now
         self._give_up_probes(now)
-        for index in self._ways.doubt(self.usable, self._bad, now):
+        for index in self._ways.doubt(self.answerable, self._bad, self.denied, now):
             self._probe_way(index, now)
         self._look_again(now)
 
     def way_back(self, plane: int, now: int) -> int:
-        """Path for an answer on `plane`; -1 when there is none."""
+        """Path for an answer on `plane`; -1 when the controller forbids all."""
         return self._ways.choose(plane, self._bad, self.denied, now)
 
     def _probe_reverse(self, now: int) -> None:
@@ -344,7 +354,7 @@ class Peer(Source):
         self._reverse_at = 0
         self._give_up_probes(now)
         if self._reverse_used or self._ways.sought:
-            index = self._ways.due(self.usable, self._bad)
+            index = self._ways.due(self.answerable, self._bad, self.denied)
             if index >= 0:
                 self._probe_way(index, now)
         if self._reverse_used:
@@ -432,7 +442,7 @@ class Peer(Source):
     def _wanted(self) -> int:
         mask = 0
         if self._responses or self._status_ready:
-            if not self._answer_port & self.usable:
+            if not self._answer_port & self.answerable:
                 self._answer_port = self.answer_port()
             mask = self._answer_port
         return mask | self._probes.ports()

@@ -9,7 +9,7 @@ is given up.
 When the peer repeats packets that were acknowledged, or asks for them, answers are lost *now*. Then all ways used since
 they were last confirmed are in doubt, but for those confirmed so lately that the peer cannot have heard of it: they and
 some other paths of their planes are probed at once, the remaining paths one after the other, and only what answers is
-used again.
+used again. Paths that the controller forbids are not probed for this, and held for good when they are allowed again.
 """
 
 from __future__ import annotations
@@ -78,6 +78,11 @@ class WaysBack:
         """Path `index` is found bad, or forbidden."""
         self._ways[plane] = [way for way in self._ways[plane] if way.index != index]
 
+    def trust(self, index: int, plane: int) -> None:
+        """Path `index` is allowed again: what was held against it or its plane is out of date."""
+        self._silent.discard(index)
+        self.distrusted &= ~(1 << plane)
+
     # ---- choosing -------------------------------------------------------------------------------------------------
 
     def choose(self, plane: int, bad: Container[int], denied: Container[int], now: int) -> int:
@@ -105,7 +110,7 @@ class WaysBack:
         """Whether paths are still to be tried in a plane whose ways are all in doubt."""
         return bool(self._blind and self._left)
 
-    def doubt(self, planes: int, bad: Container[int], now: int) -> list[int]:
+    def doubt(self, planes: int, bad: Container[int], denied: Container[int], now: int) -> list[int]:
         """Answers are lost: the paths to probe now, of the planes in mask `planes`."""
         wanted: list[int] = []
         known = now - (2 * self._trip.smoothed or self._interval // _PATIENCE)  # by the peer
@@ -120,13 +125,14 @@ class WaysBack:
                 self._blind |= 1 << plane
             wanted += doubtful
             if not self._ways[plane]:
-                strangers = [i for i in self._members[plane] if i not in bad and i not in self._silent]
+                unknown = [i for i in self._members[plane] if i not in self._silent]
+                strangers = [i for i in unknown if not (i in bad or i in denied)]
                 wanted += self._rng.sample(strangers, min(_STRANGERS, len(strangers)))
         under_way = {index for index, _plane, _sent in self._probes.values()}
         self._left = sum(len(members) for plane, members in enumerate(self._members) if self._blind >> plane & 1)
         return [index for index in wanted if index not in under_way][: max(0, _AT_ONCE - len(self._probes))]
 
-    def due(self, planes: int, bad: Container[int]) -> int:
+    def due(self, planes: int, bad: Container[int], denied: Container[int]) -> int:
         """An interval has passed: the path to probe in one of the planes in mask `planes`; -1 for none."""
         planes = planes & self._blind or planes
         self._left = max(0, self._left - 1)
@@ -140,7 +146,8 @@ class WaysBack:
         self._strange = len(ways) * present < _WAYS and not (ways and self._strange)
         if self._strange:
             under_way = {probe[0] for probe in self._probes.values()}
-            strangers = [i for i in self._members[plane] if not (i in bad or i in known or i in under_way)]
+            allowed = [i for i in self._members[plane] if not (i in bad or i in denied)]
+            strangers = [i for i in allowed if not (i in known or i in under_way)]
             if strangers:
                 return self._rng.choice([i for i in strangers if i not in self._silent] or strangers)
         return min(ways, key=_confirmed).index if ways else -1

@@ -51,12 +51,12 @@ def test_when_answers_are_lost_all_ways_in_use_are_probed_at_once_and_left() -> 
         back.works(index, 0, 0)
     used(back, 0, MS)
     back.works(3, 0, 2 * MS)
-    wanted = back.doubt(1, NOTHING, LATER)
+    wanted = back.doubt(1, NOTHING, NOTHING, LATER)
     assert wanted == [1, 2]
     assert used(back, 0, 2 * MS) == {3}, "confirmed since it was last used"
     for number, index in enumerate(wanted):
         back.probed(number, index, 0, 2 * MS)
-    assert back.doubt(1, NOTHING, LATER)[:1] == [3]
+    assert back.doubt(1, NOTHING, NOTHING, LATER)[:1] == [3]
     assert not {1, 2, 3} & used(back, 0, 2 * MS), "in doubt are all three"
     back.answered(0, 3 * MS)
     back.works(1, 0, 3 * MS)
@@ -67,7 +67,7 @@ def test_strangers_are_tried_too_where_no_way_is_left() -> None:
     back = ways(2)
     back.works(1, 0, 0)
     used(back, 0, MS)
-    wanted = back.doubt(0b01, NOTHING, LATER)
+    wanted = back.doubt(0b01, NOTHING, NOTHING, LATER)
     assert wanted[0] == 1
     assert len(wanted) == 3
     assert all(index < 8 for index in wanted), "of usable planes only"
@@ -77,7 +77,7 @@ def test_probes_on_the_way_are_bounded_however_often_the_peer_repeats() -> None:
     back = ways(4, 64)
     sent = 0
     for step in range(100):
-        for index in back.doubt(0b1111, NOTHING, LATER):
+        for index in back.doubt(0b1111, NOTHING, NOTHING, LATER):
             back.probed(sent, index, index // 64, step * US)
             sent += 1
     assert sent == 8
@@ -96,7 +96,7 @@ def test_a_way_that_died_is_found_by_the_probes_of_intervals_and_given_up() -> N
     while dead in used(back, 0, now) and number < 100:
         now += INTERVAL
         back.lost(now)
-        index = back.due(1, NOTHING)
+        index = back.due(1, NOTHING, NOTHING)
         back.probed(number, index, 0, now)
         if index != dead:
             back.answered(number, now + 20 * US)
@@ -104,7 +104,7 @@ def test_a_way_that_died_is_found_by_the_probes_of_intervals_and_given_up() -> N
         number += 1
     assert number <= 8, "each of four in its turn, and the patience"
     for _ in range(20):
-        index = back.due(1, NOTHING)
+        index = back.due(1, NOTHING, NOTHING)
         if index != dead:
             back.works(index, 0, now)
     assert dead not in used(back, 0, now)

@@ -112,6 +112,12 @@ def test_a_second_loss_on_a_plane_whose_paths_are_denied(seed):
     assert run(generate(seed)).violations == ()
 
 
+@pytest.mark.parametrize("seed", [5582, 5590, 5826])
+def test_answers_leave_a_plane_whose_paths_are_denied(seed):
+    """A receiver kept its answers for a plane on which all its paths were denied."""
+    assert run(generate(seed)).violations == ()
+
+
 def test_a_failure_without_a_reason_is_found(monkeypatch):
     """Everything is cut, but the oracle is told that nothing was."""
     monkeypatch.setattr(swarm_run, "longest_separation", lambda fabric, faults, a, b, gap: 0)
