@@ -56,7 +56,9 @@ def mrc_of(command: str) -> list[str]:
     words = shlex.split(command.partition(" >")[0])
     words = words[words[:1] == ["sudo"] :]
     if words[:1] == ["make"]:
-        done = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["make", "-n", "--no-print-directory", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=True
+        )
         words = shlex.split(done.stdout.splitlines()[-1].replace("$(nproc)", "2"))
         words[:1] = [Path(words[0]).name]
     assert words[:1] == ["mrc"]

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("mininet")
+
 from mininet.cli import CLI
 from mininet.log import lg
 from pyroute2 import IPRoute

@@ -10,6 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("mininet")
+
 from mininet.cli import CLI
 
 from experiments.emulation import running
