@@ -91,7 +91,7 @@ COMMANDS_AND_ANSWERS = {
     "px print(6 * 7)": "42",
     "time sh true": "Elapsed time",
     "noecho h1 echo $((6 * 7))": "42",
-    "source /no/such/file": "error reading file",
+    "source /no/such/file": "cannot be read",
     "xterm h1": "needs a display",
     "gterm h1": "needs a display",
     "x h1": "needs a display",
