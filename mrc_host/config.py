@@ -137,8 +137,9 @@ class TransportSettings:
     `probe_interval` apart. A probe counts as lost after `probe_timeout`; then the next is sent, with up to four times
     that patience. The whole NIC sends at most one background probe every `probe_spacing`.
     `reverse_interval` is how often a receiver that sends nothing looks for a working way back. `port_status_retry` is
-    the wait before a port status update that was not answered is repeated; it doubles up to `port_status_max`. When a
-    port returns, paths that went bad at most `flap_window` before it was lost are GOOD again without a probe.
+    the wait before a port status update that was not answered is repeated on the next plane; it doubles up to
+    `port_status_max` when each plane has had its turn. When a port returns, paths that went bad at most `flap_window`
+    before it was lost are GOOD again without a probe.
 
     Raises InvalidArgumentError for a value outside of its range.
     """

@@ -2,8 +2,7 @@
 
 * **Prefixes.** All bytes before the BTH depend on path, class and length only; they are made once and kept.
 * **Planes.** A plane is usable when our port and the peer's port in it have a link. Peers tell each other by port
-  status updates, which are repeated until answered (docs/protocol.md §3). When that leaves no plane at all, the peer's
-  word is ignored: it may be out of date.
+  status updates (``port_status``). When that leaves no plane at all, the peer's word is ignored: it may be out of date.
 * **Way back.** Answers change planes at random from one to the next, and each goes on one of its plane's ways back
   (``ways_back``). A plane whose probes are lost carries no answers, as long as there is another; one whose every path
   the controller forbids carries none at all, and where that is so of all planes answers wait until a path is allowed.
@@ -29,6 +28,7 @@ from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.host import Host
 from mrc_host.transport.loss import Reordering, RoundTrip
 from mrc_host.transport.pings import MAX_PINGS, Pings
+from mrc_host.transport.port_status import PortStatus
 from mrc_host.transport.scheduler import Source
 from mrc_host.transport.ways_back import WaysBack
 from mrc_host.transport.window import SharedWindow, WindowUser
@@ -80,10 +80,7 @@ class Peer(Source):
         "_reverse_at",
         "_reverse_used",
         "_rng",
-        "_status_at",
-        "_status_id",
-        "_status_ready",
-        "_status_wait",
+        "_status",
         "_ways",
         "address",
         "answerable",
@@ -134,10 +131,7 @@ class Peer(Source):
         self._pings = Pings(host, destination.address)
         self._reverse_at = 0
         self._reverse_used = False
-        self._status_id = self._rng.getrandbits(16)
-        self._status_at = 0  # next repetition, 0 when the peer has answered
-        self._status_wait = 0
-        self._status_ready = False
+        self._status = PortStatus(host)
         self._set_usable()
 
     @property
@@ -199,6 +193,10 @@ class Peer(Source):
         if self.users:
             self.tell_port_status(now)
 
+    def _own_planes(self) -> int:
+        """Planes where our port has a link and a path is allowed, whatever the peer says."""
+        return self.denied.open(self._host.local_up & self.planes, self.members)
+
     def _planes_changed(self, now: int) -> None:
         before = self.usable
         self._set_usable()
@@ -218,12 +216,9 @@ class Peer(Source):
 
     def tell_port_status(self, now: int) -> None:
         """Send the peer a port status update, and again until it answers."""
-        self._status_id = (self._status_id + 1) & 0xFFFF
-        self._status_wait = self._host.transport.port_status_retry
-        self._status_ready = True
-        self._status_at = now + self._status_wait
+        self._status.tell(now)
         self._offer()
-        self._host.scheduler.arm(self, self._status_at)
+        self._host.scheduler.arm(self, self._status.next_time)
 
     def _port_status(self, request_id: int, mask: int, now: int) -> None:
         """The peer told us which of its ports are usable. An update older than one already seen is only answered."""
@@ -267,8 +262,7 @@ class Peer(Source):
         self.users.pop(user, None)
         self._bad.leave(user)
         if not self.users:
-            self._status_at = 0
-            self._status_ready = False
+            self._status.stop()
 
     # ---- congestion control ----
 
@@ -420,11 +414,7 @@ class Peer(Source):
     def receive_response(self, request_id: int, response: EndpointResponse, port: int, now: int) -> bool:
         """Take an answer that came in at `port`; False when nothing was asked."""
         if response.op == OP_PORT_STATUS_UPDATE:
-            if request_id != self._status_id or not self._status_at:
-                return False
-            self._status_at = 0
-            self._status_ready = False
-            return True
+            return self._status.answered(request_id)
         index = self._probes.answered(request_id)
         if index < 0:
             return False
@@ -440,12 +430,14 @@ class Peer(Source):
     # ---- source ----
 
     def _wanted(self) -> int:
-        mask = 0
-        if self._responses or self._status_ready:
+        mask = self._probes.ports()
+        if self._responses or self._status.fresh:
             if not self._answer_port & self.answerable:
                 self._answer_port = self.answer_port()
-            mask = self._answer_port
-        return mask | self._probes.ports()
+            mask |= self._answer_port
+        if self._status.repeating:
+            mask |= self._status.turn(self._own_planes())
+        return mask
 
     def _offer(self) -> None:
         self._host.scheduler.activate_control(self, self._wanted())
@@ -462,11 +454,15 @@ class Peer(Source):
         """Answers first, then our port status, then probes."""
         if self._answer_port >> port & 1:
             index = self.way_back(port, now)
-            body = self._answer(now) if index >= 0 else b""
+            body = self._answer(port, now) if index >= 0 else b""
             if body:
                 self._answer_port = 0
                 self._offer()
                 return self.frame(index, CONTROL, body)
+        if self._status.port >> port & 1:
+            index = self._ways.any_path(port, self.denied)
+            if index >= 0:
+                return self.frame(index, CONTROL, self._status.take(port, now))
         request_id, path = self._probes.take(port)
         if path < 0:
             return None
@@ -474,31 +470,24 @@ class Peer(Source):
         request = EndpointRequest(OP_EV_PROBE, 0, timestamp(now))
         return self.frame(path, CONTROL, control.pack_endpoint_request(request_id, request))
 
-    def _answer(self, now: int) -> bytes:
+    def _answer(self, port: int, now: int) -> bytes:
         if self._responses:
             request_id, op, stamp, arrived = self._responses.popleft()
             settings = self._host.settings
             took = max(1, now - arrived) if settings.service_time else 0
             response = EndpointResponse(op, stamp, took if took <= control.MAX_SERVICE_TIME else 0)
             return control.pack_endpoint_response(request_id, response, settings.endpoint_op_shift)
-        if self._status_ready:
-            self._status_ready = False
-            request = EndpointRequest(OP_PORT_STATUS_UPDATE, self._host.local_up, timestamp(now))
-            return control.pack_endpoint_request(self._status_id, request)
-        return b""
+        return self._status.take(port, now) if self._status.fresh else b""
 
     def on_timer(self, now: int) -> int:
         """Repeat the port status, send due probes, look for ways back; next time or 0."""
-        if self._status_at and self._status_at <= now:
-            self._status_wait = min(self._status_wait * 2, self._host.transport.port_status_max)
-            self._status_at = now + self._status_wait
-            self._status_ready = True
+        if self._status.run(self._own_planes(), now):
             self._offer()
         if self._reverse_at and self._reverse_at <= now:
             self._probe_reverse(now)
         self._run_probes(now)
         for request_id in self._pings.expire(now):
             self._probes.cancel(request_id)
-        due = (self._status_at, self._reverse_at, self._bad.next_time(), self._pings.next_deadline())
+        due = (self._status.next_time, self._reverse_at, self._bad.next_time(), self._pings.next_deadline())
         times = [t for t in due if t]
         return min(times, default=0)

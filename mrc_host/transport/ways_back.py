@@ -103,6 +103,10 @@ class WaysBack:
         hopeful = [i for i in allowed if i not in bad and i not in self._silent]
         return self._rng.choice(hopeful or allowed or [-1])
 
+    def any_path(self, plane: int, denied: Container[int]) -> int:
+        """Any path of `plane` with the same chance, whatever is known of it; -1 when all are `denied`."""
+        return self._rng.choice([i for i in self._members[plane] if i not in denied] or [-1])
+
     # ---- probes ---------------------------------------------------------------------------------------------------
 
     @property

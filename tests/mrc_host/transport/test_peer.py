@@ -65,7 +65,7 @@ def test_port_status_is_repeated_with_growing_waits_until_answered() -> None:
 
 
 def test_waits_between_repetitions_grow_to_the_setting() -> None:
-    end = FarEnd(transport=replace(SETTINGS, port_status_retry=MS, port_status_max=3 * MS))
+    end = FarEnd(planes=1, transport=replace(SETTINGS, port_status_retry=MS, port_status_max=3 * MS))
     times = [p.time for p in requests(end.wait(20 * MS), control.OP_PORT_STATUS_UPDATE)]
     assert [(b - a) // MS for a, b in itertools.pairwise(times)] == [2, 3, 3, 3, 3, 3]
 

@@ -118,6 +118,12 @@ def test_answers_leave_a_plane_whose_paths_are_denied(seed):
     assert run(generate(seed)).violations == ()
 
 
+@pytest.mark.parametrize("seed", [32400])
+def test_the_word_that_a_port_is_up_does_not_depend_on_older_words(seed):
+    """A port status update went only on planes that an older one left, which were dead or denied."""
+    assert run(generate(seed)).violations == ()
+
+
 def test_a_failure_without_a_reason_is_found(monkeypatch):
     """Everything is cut, but the oracle is told that nothing was."""
     monkeypatch.setattr(swarm_run, "longest_separation", lambda fabric, faults, a, b, gap: 0)

@@ -1,0 +1,88 @@
+"""Port status updates to one peer: what we tell it of our ports, again until it answers (docs/protocol.md §3).
+
+The first goes wherever an answer would. Repetitions take nothing for granted: what the peer said of its own ports may
+be older than the truth, because its newer word was lost, and what we hold of paths may be too. So they take turns on
+all planes where our own port is up and a path is allowed, on any such path. The wait before the next doubles, up to a
+limit, when each plane has had its turn; they end with the answer, or with the last queue pair.
+"""
+
+from __future__ import annotations
+
+from mrc_host.transport.host import Host
+from mrc_host.wire import control
+from mrc_host.wire.control import OP_PORT_STATUS_UPDATE, EndpointRequest
+from mrc_host.wire.headers import timestamp
+
+
+class PortStatus:
+    """The newest update to one peer. Ports and planes are masks, times ns."""
+
+    __slots__ = ("_host", "_id", "_last", "_tried", "_wait", "fresh", "next_time", "port", "repeating")
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._id = host.rng.getrandbits(16)
+        self._wait = 0
+        self._tried = 0  # planes that had their turn since the wait grew
+        self._last = 0  # the plane that had the last turn
+        self.next_time = 0  # of a repetition, 0 when the peer has answered
+        self.fresh = False  # waits to be sent for the first time
+        self.repeating = False  # waits to be sent again,
+        self.port = 0  # on this port
+
+    def tell(self, now: int) -> None:
+        """A new update is due, and repeated until it is answered."""
+        self._id = (self._id + 1) & 0xFFFF
+        self._wait = self._host.transport.port_status_retry
+        self._tried = 0
+        self.next_time = now + self._wait
+        self.fresh = True
+        self.repeating = False
+        self.port = 0
+
+    def stop(self) -> None:
+        """The peer has answered, or nobody cares any more."""
+        self.next_time = 0
+        self.fresh = self.repeating = False
+        self.port = 0
+
+    def answered(self, request_id: int) -> bool:
+        """An answer came; False when it is not to the newest update, or not the first one."""
+        if request_id != self._id or not self.next_time:
+            return False
+        self.stop()
+        return True
+
+    def run(self, planes: int, now: int) -> bool:
+        """Whether a repetition is due, in one of the planes in mask `planes`."""
+        if not self.next_time or self.next_time > now:
+            return False
+        if not planes & ~self._tried:
+            self._tried = 0
+            self._wait = min(self._wait * 2, self._host.transport.port_status_max)
+        self.next_time = now + self._wait
+        self.fresh = False
+        self.repeating = True
+        self.port = 0
+        return True
+
+    def turn(self, planes: int) -> int:
+        """Port of the repetition that waits, one of those in mask `planes`; it stays the same while it is there."""
+        if not self.port & planes:
+            left = planes & ~self._tried or planes
+            left = left & -(self._last << 1) or left  # the next higher one, if any
+            self.port = left & -left
+            self._count(self.port)
+        return self.port
+
+    def take(self, port: int, now: int) -> bytes:
+        """The update, which leaves on `port` (a number)."""
+        self._count(1 << port)
+        self.fresh = self.repeating = False
+        self.port = 0
+        request = EndpointRequest(OP_PORT_STATUS_UPDATE, self._host.local_up, timestamp(now))
+        return control.pack_endpoint_request(self._id, request)
+
+    def _count(self, port: int) -> None:
+        self._tried |= port
+        self._last = port or self._last

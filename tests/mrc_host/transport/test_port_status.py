@@ -1,0 +1,131 @@
+"""Port status updates reach a peer whose word about its own ports is out of date."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from mrc_host.config import TransportSettings
+from mrc_host.values import CompletionStatus, PortEvent
+from mrc_host.wire import control, opcodes
+from mrc_host.wire.control import EndpointRequest, EndpointResponse
+from tests.mrc_host.transport.far_end import FarEnd, Packet
+from tests.mrc_host.wires import MS, World, address, connect
+
+SETTINGS = TransportSettings()
+
+
+def updates(packets: list[Packet]) -> list[Packet]:
+    """Port status updates among what was sent."""
+    asked = [p for p in packets if p.opcode == opcodes.ENDPOINT_REQUEST]
+    return [p for p in asked if control.parse_endpoint_request(p.body, 12).op == control.OP_PORT_STATUS_UPDATE]
+
+
+def acknowledge(end: FarEnd, update: Packet) -> None:
+    stamp = control.parse_endpoint_request(update.body, 12).timestamp
+    response = EndpointResponse(control.OP_PORT_STATUS_UPDATE, stamp)
+    end.send(control.pack_endpoint_response(update.psn, response), dscp=46, ecn=0)
+
+
+def settled(planes: int, uplinks: int = 4, told: int = -1, transport: TransportSettings = SETTINGS) -> FarEnd:
+    """A NIC whose updates are answered; its peer has said that the ports in mask `told` are up."""
+    end = FarEnd(planes=planes, uplinks=uplinks, transport=transport)
+    acknowledge(end, updates(end.wait(30 * MS))[-1])
+    if told >= 0:
+        request = EndpointRequest(control.OP_PORT_STATUS_UPDATE, told, 0)
+        end.send(control.pack_endpoint_request(3, request), dscp=46, ecn=0)
+    assert not updates(end.wait(5000 * MS))
+    return end
+
+
+@pytest.mark.parametrize("uplinks", [1, 4])
+@pytest.mark.parametrize("deny", [False, True])
+@pytest.mark.parametrize("silence", [0, 400 * MS])
+def test_a_plane_that_both_ends_hold_for_down_returns_though_all_others_are_dead(
+    silence: int, deny: bool, uplinks: int
+) -> None:
+    """Its ports come up again, and it works `silence` later; no other plane carries that word."""
+    world = World(planes=3, uplinks=uplinks)
+    a, b = connect(world)
+    world.run(100 * MS)
+    for number in (0, 1):
+        world.set_port(number, 0, False)
+    world.run(100 * MS)
+    for one in (a, b):
+        told = [e for e in one.nic.async_events() if isinstance(e, PortEvent) and not e.local]
+        assert [(e.port, e.up) for e in told] == [(0, False)], "each holds the other's word"
+    world.faults.dead_planes |= {0, 1} if deny else {0, 1, 2}
+    if deny:
+        for one, other in ((a, b), (b, a)):
+            for ev in one.nic.config.destinations[0].evs:
+                if ev >> 10 == 2:
+                    one.nic.set_path_denied(address(other.number), ev, True, world.now)
+    for number in (0, 1):
+        world.set_port(number, 0, True)
+    a.write(b, 4096)
+    world.run(silence)
+    world.faults.dead_planes.discard(0)
+    assert world.run(max(200 * MS, silence), until=lambda: bool(a.poll())), "as long again as it was silent"
+    assert [c.status for c in a.done] == [CompletionStatus.SUCCESS]
+    assert a.buffer[:4096] == b.buffer[:4096]
+    world.run(1000 * MS)
+    for one in (a, b):
+        told = [e for e in one.nic.async_events() if isinstance(e, PortEvent) and not e.local]
+        assert [(e.port, e.up) for e in told] == [(0, True)]
+
+
+def test_repetitions_take_turns_on_all_planes_with_a_port_of_ours_and_waits_grow_from_round_to_round() -> None:
+    end = settled(planes=5, told=0b00010)
+    start = end.now
+    end.nic.port_changed(4, False, end.now)
+    sent = updates(end.wait(310 * MS))
+    assert sent[0].port == 1, "the first goes where both ends have a port"
+    assert len({p.psn for p in sent}) == 1
+    assert [(p.time - start) // MS for p in sent] == [0, 10, 20, 30, 40, 60, 80, 100, 120, 160, 200, 240, 280]
+    for round_ in (sent[:4], sent[4:8], sent[8:12]):
+        assert sorted(p.port for p in round_) == [0, 1, 2, 3], "each plane once a round, and never the one that is down"
+    acknowledge(end, sent[-1])
+    assert not updates(end.wait(10_000 * MS))
+
+
+def test_repetitions_go_on_at_the_longest_wait_until_the_answer() -> None:
+    end = settled(planes=3, transport=replace(SETTINGS, port_status_max=40 * MS))
+    end.nic.port_changed(0, False, end.now)
+    end.wait(1000 * MS)
+    sent = updates(end.wait(60_000 * MS))
+    assert {b.time - a.time for a, b in itertools.pairwise(sent)} == {40 * MS}
+    assert {(a.port, b.port) for a, b in itertools.pairwise(sent)} == {(1, 2), (2, 1)}
+
+
+def test_a_repetition_takes_any_allowed_path_of_its_plane_and_waits_where_there_is_none() -> None:
+    end = settled(planes=2, transport=replace(SETTINGS, port_status_max=10 * MS))
+    evs = end.nic.config.destinations[0].evs
+    for ev in evs:
+        end.nic.set_path_denied(address(1), ev, True, end.now)
+    end.nic.port_changed(0, False, end.now)
+    assert not end.wait(1000 * MS)
+    allowed = {ev for ev in evs if ev >> 10 == 1 and ev & 1}
+    for ev in allowed:
+        end.nic.set_path_denied(address(1), ev, False, end.now)
+    (at_once,) = updates(end.drain())
+    assert at_once.ev in allowed
+    assert {p.ev for p in updates(end.wait(1000 * MS))} == allowed
+
+
+def test_a_plane_that_is_paused_costs_its_turn_and_no_other() -> None:
+    end = settled(planes=3)
+    end.nic.port_changed(2, False, end.now)
+    out: list[Packet] = []
+    for _ in range(30):
+        end.now += 10 * MS
+        end.nic.tick(end.now)
+        out += updates(end.drain(ports=(1,)))
+    assert len(out) >= 3, "port 0 never asks for a frame"
+
+
+def test_without_a_queue_pair_nothing_is_repeated() -> None:
+    end = settled(planes=2)
+    end.nic.port_changed(1, False, end.now)
+    assert len(updates(end.wait(40 * MS))) == 3
+    end.nic.destroy_qp(end.qpn, end.now)
+    assert not updates(end.wait(10_000 * MS))
