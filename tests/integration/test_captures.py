@@ -50,12 +50,13 @@ def captured(host, interfaces, file):
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory):
-    """What h3 sent and received while three hosts wrote to each other over links that lose frames."""
+    """What h3 sent and received while three hosts wrote to each other over links that lose frames, one of them slow."""
     file = tmp_path_factory.mktemp("capture") / "h3.pcapng"
     fabric = multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=20_000_000, queues=SHALLOW)
     with running(fabric) as world:
         with world.controller() as controller:
             fault_words.carry_out(controller, ["t0-*:t1-*@p*", "loss", "3%"])
+            fault_words.carry_out(controller, ["h3@p0", "rate", "1M", "h3"])  # much that waits is trimmed
         ports = [f"h3-eth{plane}" for plane in range(fabric.planes)]
         with captured(world.emulation.host("h3"), ports, file):
             command = [sys.executable, "-m", "experiments.perf", "alltoall_perf", "--fabric", NAME]
@@ -79,7 +80,7 @@ def test_every_packet_to_mrcs_ports_is_dissected_as_mrc_and_none_is_malformed(ca
 def test_the_run_was_worth_looking_at(capture):
     packets = tshark.fields(capture, ["mrc.bth.opcode", "mrc.bth.rtx", "mrc.trimmed"], "-Y", "mrc")
     seen = Counter(tshark.number(packet["mrc.bth.opcode"][0]) for packet in packets)
-    print(dict(seen))
+    print(dict(seen), sum("mrc.trimmed" in packet for packet in packets), "trimmed")
     kinds = {opcodes.WRITE_FIRST, opcodes.WRITE_MIDDLE, opcodes.SACK, opcodes.NACK}
     assert seen.keys() >= kinds | {opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT_RESPONSE}
     assert sum("mrc.trimmed" in packet for packet in packets) > 0
