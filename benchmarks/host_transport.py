@@ -12,16 +12,16 @@ sources in plain Python; each comes from a process of its own. ``python -m bench
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
 
-from benchmarks.report import Figure, read, report
+from benchmarks.report import Figure, report
+from benchmarks.transports import COMPILED, measure_each
 from mrc_host import compiled
 
-if __name__ == "__main__" and sys.argv[1] == "compiled":
+if __name__ == "__main__" and sys.argv[1] == COMPILED:
     compiled.use()  # before anything imports the transport
 
 from mrc_host.checksum import crc32
@@ -173,16 +173,7 @@ def _idle_memory(qps: int = 64) -> float:
 
 def measure() -> Iterator[Figure]:
     """All figures of this file, each of the two kinds of transport in a process of its own."""
-    for kind in ("compiled", "plain"):
-        if kind == "compiled" and not compiled.available():
-            print("The transport is not compiled (scripts/compile_transport.py): plain figures only.", file=sys.stderr)
-            continue
-        command = (sys.executable, "-m", "benchmarks.host_transport", kind)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            yield from map(read, process.stdout)
-        if process.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed")
+    return measure_each("benchmarks.host_transport")
 
 
 def _figures(prefix: str) -> Iterator[Figure]:
@@ -236,4 +227,4 @@ def _copy_and_check() -> float:
 
 
 if __name__ == "__main__":
-    report(_figures("host_transport" if sys.argv[1] == "compiled" else "host_transport_plain"))
+    report(_figures("host_transport" if sys.argv[1] == COMPILED else "host_transport_plain"))

@@ -13,18 +13,18 @@ plain Python; each comes from a process of its own. ``python -m benchmarks sim``
 from __future__ import annotations
 
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benchmarks.transports import COMPILED, measure_each
 from mrc_host import compiled
 
-if __name__ == "__main__" and sys.argv[1] == "compiled":
+if __name__ == "__main__" and sys.argv[1] == COMPILED:
     compiled.use()  # before anything imports the transport
 
-from benchmarks.report import Figure, read, report
+from benchmarks.report import Figure, report
 from mrc_host.values import CompletionStatus, QpType
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
@@ -154,16 +154,7 @@ def _resident() -> float:
 
 def measure() -> Iterator[Figure]:
     """All figures of this file, each of the two kinds of transport in a process of its own."""
-    for kind in ("compiled", "plain"):
-        if kind == "compiled" and not compiled.available():
-            print("The transport is not compiled (scripts/compile_transport.py): plain figures only.", file=sys.stderr)
-            continue
-        command = (sys.executable, "-m", "benchmarks.sim_fabric", kind)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            yield from map(read, process.stdout)
-        if process.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed")
+    return measure_each("benchmarks.sim_fabric")
 
 
 def _figures(prefix: str) -> Iterator[Figure]:
@@ -184,4 +175,4 @@ def _figures(prefix: str) -> Iterator[Figure]:
 
 
 if __name__ == "__main__":
-    report(_figures("sim" if sys.argv[1] == "compiled" else "sim_plain"))
+    report(_figures("sim" if sys.argv[1] == COMPILED else "sim_plain"))

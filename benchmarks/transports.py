@@ -1,0 +1,33 @@
+"""Figures that depend on how the transport runs, compiled or as plain Python: each kind in a process of its own.
+
+A process has either the compiled modules or the plain ones (``mrc_host.compiled``), so a benchmark that measures both
+starts itself again for each, with the kind as its only argument, and passes on what the two print.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from benchmarks.report import Figure, read
+from mrc_host import compiled
+
+COMPILED, PLAIN = "compiled", "plain"
+
+
+def measure_each(module: str) -> Iterator[Figure]:
+    """What ``python -m module KIND`` prints, for each kind; RuntimeError when it fails.
+
+    Only the plain kind, with a remark, where the transport is not compiled.
+    """
+    for kind in (COMPILED, PLAIN):
+        if kind == COMPILED and not compiled.available():
+            print("The transport is not compiled (scripts/compile_transport.py): plain figures only.", file=sys.stderr)
+            continue
+        command = (sys.executable, "-m", module, kind)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            yield from map(read, process.stdout)
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed")
