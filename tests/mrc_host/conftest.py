@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, Phase, seed, settings
 
 _PHASES = [phase for phase in Phase if phase is not Phase.explain]
 _HANGS_S = 3600  # thousands of examples take minutes on a busy machine, and the timeout is there for what never ends
-_SOAK_HANGS_S = 20 * _HANGS_S
 _SOAK_HANGS_S = 6 * 3600
 _SEED = random.SystemRandom().getrandbits(64)
 
@@ -33,7 +32,7 @@ def _chosen_here(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    hangs = _SOAK_HANGS_S if config.getoption("--hypothesis-profile") == "soak" else _HANGS_S
+    hangs = _SOAK_HANGS_S if _soaking(config) else _HANGS_S
     for item in items:
         if item.get_closest_marker("hypothesis"):
             item.add_marker(pytest.mark.timeout(hangs))
