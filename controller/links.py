@@ -2,8 +2,7 @@
 
 A link is cut at the T0's end, an interface of the root namespace. When it goes down, the other end of the veth link
 loses its carrier: a NIC sees its port fail, and a T1's port is dead. A link is mended at every end that is in the root
-namespace, in case somebody else took the T1's end down. Traffic is counted by the kernel at the T0's interface, which
-sent what goes down to the NIC (or up to the T1) and received the rest.
+namespace, in case somebody else took the T1's end down.
 
 Netlink calls take a fraction of a millisecond, but block; they run in one thread of their own, which owns the
 socket.
@@ -23,8 +22,10 @@ from pyroute2.netlink.exceptions import NetlinkError
 from controller import shaping
 from controller.errors import ControllerError
 from controller.fault_effects import Shape
-from controller.values import LinkEnd, LinkStatus, Traffic
+from controller.values import LinkEnd, LinkStatus
 from topologies import addressing
+from topologies.emulation import traffic
+from topologies.emulation.traffic import LinkTraffic
 from topologies.fabric import Endpoint, Fabric, Link, LinkKind
 
 T = TypeVar("T")
@@ -72,19 +73,16 @@ class FabricLinks:
 
     def _read(self, netlink: IPRoute, links: list[Link]) -> list[LinkStatus]:
         messages = {message.get("ifname"): message for message in netlink.get_links()}
+        carried = traffic.read(self._fabric)
         now = time.monotonic_ns()
         return [
-            self._status(link, messages.get(addressing.interface_name(self._fabric, link.t0_end)), now)
+            self._status(
+                link, messages.get(addressing.interface_name(self._fabric, link.t0_end)), carried[link.name], now
+            )
             for link in links
         ]
 
-    def _status(self, link: Link, message: Any | None, now: int) -> LinkStatus:
-        sent = received = Traffic()
-        if message is not None:
-            statistics = message.get("stats64")
-            sent = Traffic(statistics["tx_packets"], statistics["tx_bytes"])
-            received = Traffic(statistics["rx_packets"], statistics["rx_bytes"])
-        upward, downward = (received, sent) if link.kind is LinkKind.NIC_T0 else (sent, received)
+    def _status(self, link: Link, message: Any | None, carried: LinkTraffic, now: int) -> LinkStatus:
         return LinkStatus(
             name=link.name,
             kind=link.kind,
@@ -93,8 +91,8 @@ class FabricLinks:
             upper=self._end(link.upper),
             rate_bps=link.rate_bps,
             up=message is not None and message["flags"] & _IFF_UP_AND_CARRIER == _IFF_UP_AND_CARRIER,
-            upward=upward,
-            downward=downward,
+            upward=carried.upward,
+            downward=carried.downward,
             fault_ids=(),
             read_at_ns=now,
         )

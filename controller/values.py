@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from topologies.emulation.traffic import Traffic
 from topologies.fabric import LinkKind, Tier
 from topologies.fault_kinds import Fault, FaultState
 
@@ -100,14 +101,6 @@ class FleetStatus:
     def problems(self) -> tuple[str, ...]:
         """What is wrong, a sentence each."""
         return tuple(problem for switch in self.switches for problem in switch.problems)
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Packets and bytes of one direction of a link since it was made."""
-
-    packets: int = 0
-    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

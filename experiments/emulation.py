@@ -17,6 +17,7 @@ from pathlib import Path
 
 from controller.command import companion
 from controller.path_map.client import PathMapClient
+from topologies.emulation import traffic
 from topologies.emulation.build import Emulation, emulated
 from topologies.emulation.processes import Child
 from topologies.emulation.watch import Death
@@ -57,8 +58,8 @@ class EmulatedWorld:
 
     def link_bytes(self) -> dict[str, int]:
         """Bytes over each link so far, both directions, by the counters of its interfaces."""
-        with self.controller() as client:
-            return {link.name: link.upward.bytes + link.downward.bytes for link in client.links()}
+        carried = traffic.read(self.fabric)
+        return {name: link.upward.bytes + link.downward.bytes for name, link in carried.items()}
 
     def cpu_seconds(self) -> float:
         """Processor time used so far by this process, by the fabric's processes, and by those that have ended."""

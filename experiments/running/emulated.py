@@ -37,9 +37,11 @@ from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
 from simulation.timing import Timing
 from topologies import fault_kinds
+from topologies.emulation import traffic
 from topologies.emulation.watch import Death
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.fault_entries import fault_entries
 from topologies.fault_kinds import Fault
 
 T = TypeVar("T")
@@ -52,11 +54,19 @@ _TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
 class EmulatedStage:
     """A fabric that is up; see `experiments.running.stage.Stage`."""
 
-    def __init__(self, world: EmulatedWorld, controller: ControllerClient, rate_scale: float, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        world: EmulatedWorld,
+        controller: ControllerClient,
+        rate_scale: float,
+        stack: ExitStack,
+        losing: Sequence[str] = (),
+    ) -> None:
         self._world = world
         self._controller = controller
         self._stack = stack
         self._watch = Watch(world.cpu_seconds)
+        self._losing = losing  # switches
         self._lost: dict[str, int] = {}
         self.rate_scale = rate_scale
         self.time_scale = 1 / rate_scale
@@ -76,8 +86,8 @@ class EmulatedStage:
         return self._stack.enter_context(verbs.open(self._world.emulation.socket(host)))
 
     def attributes(self, base: QpAttributes) -> QpAttributes:
-        """The defaults suit emulation; with flow control the ACK timeout has to outlast queues that nothing bounds."""
-        return replace(base, timeout=max(base.timeout, paused_timeout(self.fabric))) if self.fabric.queues.pfc else base
+        """With an ACK timeout that outlasts full queues: at the rates here they hold a packet for long."""
+        return replace(base, timeout=max(base.timeout, ack_timeout(self.fabric)))
 
     async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
         """Give all to the controller at once, which makes and clears each at its time; returns when all are made.
@@ -103,18 +113,23 @@ class EmulatedStage:
     async def _sleep_until(self, when: int) -> None:
         await asyncio.sleep(max(0, when - self.now()) / 1e9)
 
-    def sample_lines(self) -> Samples:
+    async def sample_lines(self) -> Samples:
         """Packets and bytes by the interfaces' counters, what faults lost by the P4 program's.
 
-        A switch that does not answer has lost what it had when it last did.
+        To ask a switch costs its processor a millisecond and ours more, so only those are asked that the run's faults
+        let lose. One that does not answer has lost what it had when it last did.
         """
-        rows = {link.name: link for link in self._controller.links()}
-        self._lost.update(switch_figures.lost(self.fabric, self._controller.counters()))
+        carried = traffic.read(self.fabric)
+        self._lost.update(await asyncio.to_thread(self._read_lost))
         found = []
-        for name in (link.name for link in self.fabric.links):
-            ways = {f"{name}>": rows[name].upward, f"{name}<": rows[name].downward}
-            found += [(traffic.packets, traffic.bytes, self._lost.get(line, 0)) for line, traffic in ways.items()]
+        for name, link in carried.items():
+            ways = {f"{name}>": link.upward, f"{name}<": link.downward}
+            found += [(way.packets, way.bytes, self._lost.get(line, 0)) for line, way in ways.items()]
         return np.array(found, dtype=np.int64)
+
+    def _read_lost(self) -> Mapping[str, int]:
+        counters = [row for switch in self._losing for row in self._controller.counters(switch)]
+        return switch_figures.lost(self.fabric, counters)
 
     def trimmed(self) -> Mapping[str, int]:
         """Packets trimmed, by line, by the P4 program's counters."""
@@ -166,10 +181,11 @@ class EmulatedStage:
             await asyncio.gather(work, waiting, return_exceptions=True)
 
 
-def paused_timeout(fabric: Fabric) -> int:
-    """Exponent of an ACK timeout beyond four round trips, where packets wait behind pauses instead of being dropped.
+def ack_timeout(fabric: Fabric) -> int:
+    """Exponent of an ACK timeout beyond four round trips through full queues, as in the simulated world.
 
-    What waits ahead of one is up to what all ports of a switch may hold before their neighbours are silent.
+    Where packets wait behind pauses instead of being dropped, what waits ahead of one is up to what all ports of a
+    switch may hold before their neighbours are silent.
     """
     slowest = min(link.rate_bps for link in fabric.links)
     ports = max(len(switch.ports) for switch in fabric.switches)
@@ -199,6 +215,11 @@ def check(case: Case) -> None:
             f"{case.name}: at the rates that this machine carries the run would last {seconds:.0f} s",
             f"Shorten its duration, or use fewer hosts and planes: {LONGEST_S:.0f} s is the most.",
         )
+
+
+def losing_switches(fabric: Fabric, faults: Sequence[Fault]) -> tuple[str, ...]:
+    """Switches whose P4 program makes some of the faults, and so counts what they lose."""
+    return tuple(fault_entries(fabric, [entry for fault in faults for entry in effect(fabric, fault).entries]))
 
 
 def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
@@ -237,4 +258,5 @@ def emulated_stage(case: Case, switch: str, name: str = NAME) -> Iterator[Emulat
     scale = scale_of(case)
     with running(scaled_fabric(case, scale, name), switch=switch) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
-        yield EmulatedStage(world, controller, scale, stack)
+        faults = [scaled(planned.build(), 1 / scale, scale) for planned in case.faults]
+        yield EmulatedStage(world, controller, scale, stack, losing_switches(world.fabric, faults))

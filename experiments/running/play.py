@@ -106,24 +106,26 @@ class _Play:
             if helper.done() and not helper.cancelled() and helper.exception() is not None:
                 self._errors.append(str(helper.exception()))
             helper.cancel()
+        if not case.measure.links:
+            self._line_rows += [self._line_rows[0]] * (len(self._times) - 2) + [await stage.sample_lines()]
         return self._recording(load, pairs)
 
     async def _record(self, load: Load, duration: int, width: int) -> None:
         """Sample at every edge until the load is done or the duration over."""
         work = asyncio.ensure_future(load.begin())
         work.add_done_callback(_retrieve)
-        self._sample(load)
+        await self._sample(load)
         number = 0
         while not work.done() and self._times[-1] < duration:
             number += 1
             edge = self._begin + min(number * width, duration)
             with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
                 await _until(work, (edge - self._stage.now()) / _SECOND)
-            self._sample(load)
+            await self._sample(load)
         if work.done() and work.exception() is not None:
             self._errors.append(str(work.exception()))
 
-    def _sample(self, load: Load) -> None:
+    async def _sample(self, load: Load) -> None:
         self._times.append(self._stage.now() - self._begin)
         try:
             self._flow_rows.append(load.sample())
@@ -131,7 +133,7 @@ class _Play:
             self._errors.append(str(error))
             self._flow_rows.append(self._flow_rows[-1])
         if self._case.measure.links or len(self._times) == 1:
-            self._line_rows.append(self._stage.sample_lines())
+            self._line_rows.append(await self._stage.sample_lines())
 
     async def _listen(self, host: str, context: Context) -> None:
         while True:
@@ -163,8 +165,6 @@ class _Play:
                 self._errors += flow.failed
                 parts = flow.wrong_bytes()
                 wrong, checked = wrong + parts[0], checked + parts[1]
-        if not self._case.measure.links:
-            self._line_rows += [self._line_rows[0]] * (len(self._times) - 2) + [stage.sample_lines()]
         nic = stage.fabric.nics[0].name
         return Recording(
             case=self._case.name,

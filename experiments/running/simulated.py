@@ -64,7 +64,7 @@ class SimulatedStage:
             until = None if fault.until is None else begin + fault.until
             self._world.faults.add(fault.build(), at=begin + fault.at, until=until)
 
-    def sample_lines(self) -> Samples:
+    async def sample_lines(self) -> Samples:
         """Frames, bytes and losses of every line so far."""
         return np.array([(line.frames, line.bytes, line.lost) for line in self._watched], dtype=np.int64)
 

@@ -45,7 +45,7 @@ class Stage(Protocol):
     def lines(self) -> tuple[str, ...]:
         """Directions of links, as in `Recording.lines`."""
 
-    def sample_lines(self) -> Samples:
+    async def sample_lines(self) -> Samples:
         """Cumulative counters of every line: [line, counter]."""
 
     def trimmed(self) -> Mapping[str, int]:

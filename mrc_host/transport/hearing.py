@@ -108,6 +108,8 @@ class Hearing(Flight):
         for psn in range(una, cack + 1):
             record = ring[psn & ring_mask]
             if record.state != FREE:
+                if not acked and record.attempts == 1:
+                    self.silence.waited(now - record.sent)
                 acked += record.size
                 touched |= 1 << record.lane
                 self._free(record, now)
@@ -121,6 +123,8 @@ class Hearing(Flight):
             new ^= low
             record = ring[(una + low.bit_length() - 1) & ring_mask]
             if record.state != FREE:
+                if not acked and record.attempts == 1:
+                    self.silence.waited(now - record.sent)
                 acked += record.size
                 touched |= 1 << record.lane
                 self._free(record, now)

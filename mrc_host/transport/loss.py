@@ -103,6 +103,10 @@ class RoundTrip:
         if not self.bound or waited < self.bound:
             self.bound = waited
 
+    def patience(self) -> int:
+        """Twice the smoothed time, or four deviations above it; 0 before the first sample."""
+        return self.smoothed + max(self.smoothed, 4 * self.variation)
+
     def sample(self, rtt: int) -> None:
         """Take one measurement."""
         if not self.smoothed:

@@ -1,11 +1,12 @@
 """How long a requester waits for a word of its peer: first for any, then for an acknowledgement, and when it gives up.
 
-About two round-trip times after the last word, and after its own last packet, it should ask (``quiet_time``), each time
-with twice the patience. The ACK timeout (1.024 us * 2**timeout, docs/protocol.md §2) is repeated, then doubled
-(``retry_time``); it is never shorter than measured round-trip times call for. Packets sent at different times time out
-at different times: that is one retry as long as less than a whole interval has passed (``may_go_on``). A peer that
-answers with NACKs alone for a whole interval has cost a retry too (``refused``), so nobody is asked for ever to take
-what it has no room for.
+About two round-trip times after the last word, and after its own last packet, it should ask (``quiet_time``), each
+time with twice the patience. The ACK timeout (1.024 us * 2**timeout, docs/protocol.md §2) is repeated, then doubled
+(``retry_time``); it is never shorter than measured round-trip times call for, nor than packets were seen to wait for
+their acknowledgement, which on a slow link is most of all the peer's waiting for more of them. Packets sent at
+different times time out at different times: that is one retry as long as less than a whole interval has passed
+(``may_go_on``). A peer that answers with NACKs alone for a whole interval has cost a retry too (``refused``), so
+nobody is asked for ever to take what it has no room for.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Silence:
         "_refused_from",
         "_round_trips",
         "_timeout",
+        "_waits",
         "asked",
         "last_heard",
         "last_sent",
@@ -48,6 +50,7 @@ class Silence:
         self.tail_min = tail_min  # least quiet time once round trips are known
         self.retries = 0  # intervals without progress
         self._counted_at = 0  # when the last of them was counted
+        self._waits = RoundTrip()  # of the packet that waited longest for a SACK
         self._refused_from = 0  # start of the interval in which only NACKs came; 0 for none
         self.last_heard = 0
         self.last_sent = 0  # data
@@ -57,7 +60,11 @@ class Silence:
 
     def patience(self) -> int:
         """Twice the longest round-trip time, or four deviations above it; 0 before the first measurement."""
-        return max(r.smoothed + max(r.smoothed, 4 * r.variation) for r in self._round_trips)
+        return max(r.patience() for r in self._round_trips)
+
+    def waited(self, time: int) -> None:
+        """The first packet that a SACK acknowledges, sent once, had waited for so long."""
+        self._waits.sample(time)
 
     def quiet_time(self) -> int:
         """How long to wait for a word before asking."""
@@ -67,9 +74,9 @@ class Silence:
         return max(quiet, self.tail_min) << self._backoff
 
     def retry_time(self) -> int:
-        """The ACK timeout now: the attribute's, but never less than round-trip times call for, doubled by retries."""
+        """The ACK timeout now: the attribute's, but no less than measured times call for, doubled by retries."""
         doublings = min(max(self.retries - self._linear, 0), self._max_backoff)
-        return max(self._timeout, self.patience()) << doublings
+        return max(self._timeout, self.patience(), self._waits.patience()) << doublings
 
     def ask_less(self) -> None:
         """It did not answer: next time wait twice as long, up to the ACK timeout."""

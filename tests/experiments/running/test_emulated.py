@@ -110,17 +110,49 @@ def test_a_run_that_would_last_too_long_is_refused(monkeypatch):
         emulated.check(case_of(WRITE, duration="100ms"))
 
 
+def stage_of(fabric):
+    stage = object.__new__(emulated.EmulatedStage)
+    stage._world = SimpleNamespace(fabric=fabric)
+    return stage
+
+
+@pytest.mark.parametrize("rate", [5_000_000, 50_000_000, 100_000_000_000])
+def test_no_ack_timeout_runs_out_while_packets_wait_in_full_queues(rate):
+    fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, rate_bps=rate)
+    base = QpAttributes(timeout=6)
+    waits_ns = 1024 << stage_of(fabric).attributes(base).timeout
+    assert waits_ns > 4 * fabric.queues.bytes_at(fabric.queues.limit, rate, fabric.mtu) * 8 * 10**9 / rate
+    longer = QpAttributes(timeout=24)
+    assert stage_of(fabric).attributes(longer) == longer
+
+
 def test_with_flow_control_no_ack_timeout_runs_out_while_packets_wait_behind_pauses():
-    plain, paused = (multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, rate_bps=50_000_000) for _ in range(2))
+    paused = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, rate_bps=50_000_000)
     paused = replace(paused, queues=replace(paused.queues, pfc=True))
-    stages = [object.__new__(emulated.EmulatedStage) for _ in range(2)]
-    for stage, fabric in zip(stages, (plain, paused), strict=True):
-        stage._world = SimpleNamespace(fabric=fabric)
-    base = QpAttributes()
-    assert stages[0].attributes(base) == base
-    waits_ns = 1024 << stages[1].attributes(base).timeout
+    waits_ns = 1024 << stage_of(paused).attributes(QpAttributes()).timeout
     held = paused.queues.bytes_at(paused.queues.pfc_xoff + paused.queues.pfc_headroom, 50_000_000, paused.mtu)
     assert waits_ns > 4 * 4 * held * 8 * 10**9 / 50_000_000  # four ports' worth before a packet, four times
+
+
+def test_only_switches_whose_faults_lose_packets_are_asked_for_losses():
+    fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4)
+    asked = []
+
+    class Counting:
+        def counters(self, switch):
+            asked.append(switch)
+            port = next(link for link in fabric.links if link.name == "t0-0:t1-1@p0").upper.port
+            return [counters(switch, ports={port: [("arrival loss", 5)]}.items())] if len(asked) < 3 else []
+
+    losing = emulated.losing_switches(fabric, [Loss("t0-0:t1-1@p0", 0.5, "t1-1@p0"), SwitchDead("t1-0@p0")])
+    assert losing == ("t1-1@p0",)
+    stage = stage_of(fabric)
+    stage._controller, stage._losing, stage._lost = Counting(), losing, {}
+    lines = [f"{link.name}{mark}" for link in fabric.links for mark in "><"]
+    for times in (1, 2, 3):  # the third time it does not answer
+        rows = dict(zip(lines, asyncio.run(stage.sample_lines()).tolist(), strict=True))
+        assert {line: lost for line, (*_, lost) in rows.items() if lost} == {"t0-0:t1-1@p0>": 5}
+        assert asked == ["t1-1@p0"] * times
 
 
 def counters(switch, drops=(), ports=()):

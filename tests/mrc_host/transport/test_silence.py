@@ -115,6 +115,24 @@ def test_a_long_round_trip_lengthens_the_ack_timeout() -> None:
     assert [p.rtx for p in end.wait(300 * US) if p.opcode < 0xD0] == [True]
 
 
+def test_waiting_for_a_sack_of_many_packets_lengthens_the_ack_timeout() -> None:
+    """On a slow link it takes long until there is enough to acknowledge; that is no loss, and no round trip either."""
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8))
+    warm(end)
+    for n in range(8):
+        end.write(2 * 4096)
+        end.data(1)
+        end.pass_time(220 * US)
+        (last,) = end.data()
+        end.pass_time(20 * US)
+        end.sack(5 + 2 * n, of=last)
+        end.ack(2 + n)
+    end.write(4096)
+    end.data()
+    assert not [p for p in end.wait(350 * US) if p.opcode < 0xD0], "262 us would have been the timeout"
+    assert [p.rtx for p in end.wait(300 * US) if p.opcode < 0xD0] == [True]
+
+
 def test_progress_forgives_earlier_timeouts() -> None:
     timeout = 1024 << 8
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=3))

@@ -1,0 +1,51 @@
+"""What the links of an emulated fabric have carried, by the kernel's counters.
+
+Every link has an end at a T0, an interface of the root namespace, and the kernel counts there what the T0 sent and
+received. All of them are in one small file, proc(5) ``/proc/net/dev``, whose reading costs a microsecond an interface:
+an experiment may do it many times a second without disturbing what it measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from topologies import addressing
+from topologies.fabric import Fabric, LinkKind
+
+_DEVICES = Path("/proc/net/dev")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Packets and bytes of one direction of a link since it was made."""
+
+    packets: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTraffic:
+    """Both directions of a link."""
+
+    upward: Traffic = Traffic()
+    downward: Traffic = Traffic()
+
+
+def read(fabric: Fabric, devices: Path = _DEVICES) -> Mapping[str, LinkTraffic]:
+    """Traffic of every link, by name; of one that this machine does not have, none."""
+    rows = dict(_row(line) for line in devices.read_text().splitlines()[2:])
+    found = {}
+    for link in fabric.links:
+        received, sent = rows.get(addressing.interface_name(fabric, link.t0_end), (Traffic(), Traffic()))
+        nic = link.kind is LinkKind.NIC_T0
+        found[link.name] = LinkTraffic(received, sent) if nic else LinkTraffic(sent, received)
+    return found
+
+
+def _row(line: str) -> tuple[str, tuple[Traffic, Traffic]]:
+    """An interface with what it received and what it sent."""
+    name, _, text = line.partition(":")
+    fields = text.split()
+    return name.strip(), (Traffic(int(fields[1]), int(fields[0])), Traffic(int(fields[9]), int(fields[8])))
