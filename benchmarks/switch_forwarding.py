@@ -3,7 +3,8 @@
 All are measured in turn in the same run, each round beginning with another: the highest offered rate with under 1 %
 loss; CPU time a packet at that rate, which says more than the rates when others use the machine; and what passes under
 a flood of a million packets/s on one port while control packets arrive on another. The program is the fabric's, a uSID
-shift. The bare loop is recvmmsg and sendmmsg and nothing between them.
+shift. The bare loop is recvmmsg and sendmmsg and nothing between them. What it costs to measure delays is the embedded
+switch measuring, over the same not measuring.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import grpc
+
 from benchmarks.links import (
     BLOCK,
     FABRIC,
@@ -35,6 +38,8 @@ from benchmarks.links import (
     usid_entries,
 )
 from benchmarks.report import Figure
+from p4runtime_shim.proto import switch_v1_pb2 as pb
+from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 
 SIZES = (128, 1400, 4200)
 TRIAL_S = 0.4
@@ -87,6 +92,7 @@ def measure() -> Iterator[Figure]:
         forwarders: dict[str, Forwarder] = {
             "bare": lambda: _bare(tool, wires, where),
             "ours": lambda: _embedded(wires, where, folder),
+            "measuring": lambda: _embedded(wires, where, folder, measure_delays=True),
         }
         if shutil.which("simple_switch_grpc"):
             forwarders["bmv2"] = lambda: _bmv2(wires, where, folder)
@@ -114,6 +120,10 @@ def _figures(size: int, found: dict[str, list[Result]]) -> Iterator[Figure]:
     yield Figure(f"switch_cpu_{size}B", cpu, "s/packet", cpu / typical("bare", _cpu_each), bare)
     yield Figure(f"switch_flood_{size}B", flooded, "packets/s", flooded / lossless, "lossless rate")
     yield Figure(f"switch_flood_control_{size}B", typical("ours", lambda item: item.control), "share")
+    measuring = median(item.cpu / ours.cpu for item, ours in zip(found["measuring"], found["ours"], strict=True))
+    yield Figure(
+        f"switch_measuring_cpu_{size}B", typical("measuring", _cpu_each), "s/packet", measuring, "not measuring"
+    )
     if "bmv2" in found:
         per_core = typical("bmv2", _cpu_each) / cpu
         yield Figure(f"switch_per_core_{size}B", 1 / cpu, "packets/CPU-s", per_core, "simple_switch_grpc")
@@ -147,11 +157,15 @@ def _bare(tool: Path, wires: list[Link], where: str) -> Iterator[int]:
 
 
 @contextmanager
-def _embedded(wires: list[Link], where: str, folder: Path) -> Iterator[int]:
+def _embedded(wires: list[Link], where: str, folder: Path, *, measure_delays: bool = False) -> Iterator[int]:
     interfaces = [word for number, wire in enumerate(wires, 1) for word in ("-i", f"{number}@{wire.inside}")]
     options = ["--device-id", "1", "--no-p4", "--grpc-server-addr", f"unix:{folder}/p4rt.sock"]
     with switch_process(*interfaces, *options, where=where) as (process, address):
         asyncio.run(_program(address))
+        if measure_delays:
+            with grpc.insecure_channel(address) as channel:
+                stub = pb_grpc.SwitchManagementStub(channel)  # type: ignore[no-untyped-call]
+                stub.GetDelays(pb.GetDelaysRequest(measure=True))
         yield process.pid
 
 

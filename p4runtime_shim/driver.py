@@ -28,6 +28,7 @@ from p4runtime_shim.native import load_engine
 
 DEFAULT_SOCKET_BUFFER = 4 << 20  # bytes of kernel memory; 4 KB frames take about 9 KB each
 DEFAULT_MAX_FRAME = 9216
+_DELAY_BUCKETS = 40  # DRV_DELAY_BUCKETS
 COALESCE_NS = 50_000  # ports with rates share a wake-up when their lines come free this close together
 
 
@@ -66,8 +67,23 @@ class DriverPortStats:
     ifindex: int
 
 
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long the machine delayed frames (engine/driver_delay.c says what that is): total in ns, and a histogram.
+
+    `histogram` counts frames delayed by 0 ns, then by 2^(i-1) ns or more but less than 2^i, to the last that is not 0.
+    """
+
+    total_ns: int
+    histogram: tuple[int, ...]
+
+
 class _CStats(ctypes.Structure):
     _fields_ = [(item.name, ctypes.c_uint64) for item in fields(DriverPortStats)]
+
+
+class _CDelays(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_uint64), ("histogram", ctypes.c_uint64 * _DELAY_BUCKETS)]
 
 
 class _COptions(ctypes.Structure):
@@ -142,6 +158,23 @@ class PortDriver:
         self._library.drv_stats(self._driver, self._indexes[switch, port], ctypes.byref(raw))
         return DriverPortStats(**{item.name: getattr(raw, item.name) for item in fields(DriverPortStats)})
 
+    def measure_delays(self, on: bool) -> None:
+        """Measure delays from now on, in all switches, or no more (the start). It costs time for every frame."""
+        self._library.drv_measure_delays(self._driver, on)
+
+    def delays(self, switch: Any, port: int) -> tuple[Delays, Delays]:
+        """Delays at arrival and at departure of what was measured at one port so far, from any thread."""
+        raw = _CDelays(), _CDelays()
+        self._library.drv_delays(self._driver, self._indexes[switch, port], *map(ctypes.byref, raw))
+        return _delays(raw[0]), _delays(raw[1])
+
+
+def _delays(raw: _CDelays) -> Delays:
+    histogram = list(raw.histogram)
+    while histogram and not histogram[-1]:
+        histogram.pop()
+    return Delays(raw.total, tuple(histogram))
+
 
 def _explain(code: int, port: int, interface: str) -> str:
     if code in (errno.ENODEV, errno.ENXIO):
@@ -166,6 +199,8 @@ def _declare(library: Any) -> Any:
         ("drv_stop", None, (pointer,)),
         ("drv_hold_down", integer, (pointer, index, integer)),
         ("drv_stats", integer, (pointer, index, pointer)),
+        ("drv_measure_delays", None, (pointer, integer)),
+        ("drv_delays", integer, (pointer, index, pointer, pointer)),
     ):
         function = getattr(library, name)
         function.restype = result
@@ -173,4 +208,4 @@ def _declare(library: Any) -> Any:
     return library
 
 
-__all__ = ["Driven", "DriverError", "DriverPortStats", "PortDriver"]
+__all__ = ["Delays", "Driven", "DriverError", "DriverPortStats", "PortDriver"]

@@ -59,7 +59,14 @@ def run(options: argparse.Namespace) -> None:
         driver = NicDriver(nic, config, loop, burst_ns=options.burst_us * 1000, coalesce_ns=options.coalesce_us * 1000)
         stack.callback(driver.close)
         driver.start()
-        server = AgentServer(nic, loop, options.socket, ports=driver.ports)
+        server = AgentServer(
+            nic,
+            loop,
+            options.socket,
+            ports=driver.ports,
+            delays=driver.delays,
+            measure_delays=driver.measure_delays,
+        )
         stack.callback(server.close)
         server.start()
         if options.trace:

@@ -212,6 +212,16 @@ def ports(server: AgentServer, session: Session, arguments: Arguments, fds: list
     return server.ports()
 
 
+def delays(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """How long the machine delayed frames at the NIC's ports (:mod:`mrc_host.driver.delays`), of what was measured.
+
+    With `measure` delays are measured from now on (True), or no more (False, the start), whoever asked before.
+    """
+    if "measure" in arguments:
+        server.measure_delays(from_json(bool, arguments["measure"], "measure"))
+    return server.delays()
+
+
 def qps(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """All queue pairs of all clients: who has them, where they lead, state and counters."""
     return [
@@ -356,6 +366,7 @@ OPERATIONS: dict[str, Operation] = {
         nic_counters,
         info,
         ports,
+        delays,
         qps,
         events,
         subscribe,

@@ -25,6 +25,7 @@ from mrc_host.agent.denials import Denials
 from mrc_host.agent.operations import execute
 from mrc_host.agent.session import Session
 from mrc_host.agent.trace_file import TraceFile
+from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.loop import READABLE, Loop
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import MrcError
@@ -51,7 +52,10 @@ class SocketError(MrcError):
 
 
 class AgentServer:
-    """Serves `nic` to clients at the UNIX socket `path`, in `loop`. `ports` tells the driver's view of the ports."""
+    """Serves `nic` to clients at the UNIX socket `path`, in `loop`.
+
+    `ports` tells the driver's view of the ports, `delays` what it measured of them, after `measure_delays`.
+    """
 
     def __init__(
         self,
@@ -60,11 +64,15 @@ class AgentServer:
         path: str | Path,
         *,
         ports: Callable[[], tuple[PortStatus, ...]] = tuple,
+        delays: Callable[[], tuple[PortDelays, ...]] = tuple,
+        measure_delays: Callable[[bool], None] = lambda on: None,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.nic = nic
         self.clock = clock
         self.ports = ports
+        self.delays = delays
+        self.measure_delays = measure_delays
         self.owners: dict[int, Session] = {}  # of completion queues
         self.probing_session: Session | None = None  # for whom the NIC sends path probes
         self.denials = Denials(nic.control, clock)

@@ -4,6 +4,7 @@
 and :class:`NicDriver` joins them to a NIC device. Nothing here knows the protocol.
 """
 
+from mrc_host.driver.delays import Delays, PortDelays
 from mrc_host.driver.links import LinkMonitor, LinkState
 from mrc_host.driver.loop import Loop
 from mrc_host.driver.nic_driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, NicDriver, PortStatus
@@ -12,11 +13,13 @@ from mrc_host.driver.packet import DriverError, PacketPort
 __all__ = [
     "DEFAULT_BURST_NS",
     "DEFAULT_COALESCE_NS",
+    "Delays",
     "DriverError",
     "LinkMonitor",
     "LinkState",
     "Loop",
     "NicDriver",
     "PacketPort",
+    "PortDelays",
     "PortStatus",
 ]

@@ -15,6 +15,8 @@ the frame, most of all in a virtual machine. So, as NICs with adaptive interrupt
 closely the driver lets them gather for `coalesce_ns` at a time instead of waiting for the next one, until that was in
 vain a few times. Frames that come now and then, acknowledgements say, wake it at once.
 
+**Delays.** When asked, the driver measures how late frames came in and went out (:mod:`mrc_host.driver.delays`).
+
 **Links.** A port whose interface has no carrier, is down, or has vanished is reported to the NIC as down; nothing is
 transmitted on it. An interface that returns under its name (even as a new one) is opened again.
 """
@@ -24,10 +26,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from time import monotonic_ns
+from time import monotonic_ns, time_ns
 from typing import Protocol
 
 from mrc_host.config import NicConfig, PortConfig
+from mrc_host.driver.delays import DelayCounter, PortDelays, StampClock
 from mrc_host.driver.links import LinkMonitor, LinkState
 from mrc_host.driver.loop import READABLE, Loop
 from mrc_host.driver.packet import (
@@ -92,8 +95,8 @@ class _Line:
     """One port's socket and the state of its line."""
 
     __slots__ = (
-        "asked", "backlog", "config", "free_at", "index", "ns_per_byte", "packet", "port", "rx_bytes", "rx_dropped",
-        "rx_frames", "tx_bytes", "tx_dropped", "tx_frames", "up",
+        "arrivals", "asked", "backlog", "config", "departures", "free_at", "index", "ns_per_byte", "packet", "port",
+        "rx_bytes", "rx_dropped", "rx_frames", "tx_bytes", "tx_dropped", "tx_frames", "up",
     )  # fmt: skip
 
     def __init__(self, port: int, config: PortConfig) -> None:
@@ -108,13 +111,15 @@ class _Line:
         self.asked = 0  # when netlink was last asked because a frame could not be sent
         self.tx_frames = self.tx_bytes = self.tx_dropped = 0
         self.rx_frames = self.rx_bytes = self.rx_dropped = 0
+        self.arrivals, self.departures = DelayCounter(), DelayCounter()
 
 
 class NicDriver:
     """Joins `nic` to the interfaces named in `config` on `loop`.
 
     :meth:`start` opens the ports and raises DriverError when an interface is missing or its MTU too small. All methods
-    belong to the loop's thread; use `loop.call` from elsewhere. `clock`, `open_port` and `open_monitor` are for tests.
+    belong to the loop's thread; use `loop.call` from elsewhere. `clock`, `real_clock`, `open_port` and `open_monitor`
+    are for tests.
     """
 
     def __init__(
@@ -126,6 +131,7 @@ class NicDriver:
         burst_ns: int = DEFAULT_BURST_NS,
         coalesce_ns: int = DEFAULT_COALESCE_NS,
         clock: Callable[[], int] = monotonic_ns,
+        real_clock: Callable[[], int] = time_ns,
         open_port: Callable[[str, bytes, int], PacketPort] = PacketPort,
         open_monitor: Callable[[Callable[[LinkState], None]], LinkMonitor] = LinkMonitor,
     ) -> None:
@@ -143,6 +149,10 @@ class NicDriver:
         self._counted = 0  # frames, since
         self._count_from = 0
         self._vain = 0  # waits for frames to gather that none came in
+        self._measuring = False  # delays
+        self._stamps = StampClock(real_clock)
+        self._taken_at = 0  # when the first frame since the last turn was; 0: none was, or nobody measures
+        self._cause_at = 0  # the same, or when the turn began
         self._lines = [_Line(i, port) for i, port in enumerate(config.ports)]
         self._buffer = memoryview(bytearray(1 << 16))
         self._monitor: LinkMonitor | None = None
@@ -176,6 +186,14 @@ class NicDriver:
         """State and counters of every port."""
         return tuple(self._status(line) for line in self._lines)
 
+    def measure_delays(self, on: bool) -> None:
+        """Measure delays from now on, or no more (the start). It costs a few microseconds a batch of frames."""
+        self._measuring = on
+
+    def delays(self) -> tuple[PortDelays, ...]:
+        """What was measured so far, of every port."""
+        return tuple(PortDelays(line.port, line.arrivals.read(), line.departures.read()) for line in self._lines)
+
     # -- frames ----------------------------------------------------------------------------------------------------
 
     def _on_readable(self, line: _Line, mask: int) -> None:
@@ -188,9 +206,13 @@ class NicDriver:
         receive_into, buffer = packet.receive_into, self._buffer
         receive, port, clock = self._nic.receive, line.port, self._clock
         frames = total = 0
+        measuring = self._measuring
+        waited: int | None = None
         try:
             for _ in range(RECEIVE_BATCH):
                 length = receive_into(buffer)
+                if measuring:  # the first of the batch only
+                    measuring, waited = False, self._waited(packet, clock())
                 receive(port, buffer[:length], clock())
                 frames += 1
                 total += length
@@ -201,11 +223,20 @@ class NicDriver:
                 raise
         line.rx_frames += frames
         line.rx_bytes += total
+        if waited is not None:
+            line.arrivals.note(waited, frames)
         self._taken += frames
         self._left |= frames == RECEIVE_BATCH
 
+    def _waited(self, packet: PacketPort, now: int) -> int | None:
+        """How long the frame just read had been here; None when that cannot be said."""
+        if not self._taken_at:
+            self._taken_at = now
+        return self._stamps.delay(packet.stamp(), now)
+
     def _turn(self, now: int) -> int | None:
         nic = self._nic
+        self._cause_at, self._taken_at = self._taken_at or now, 0
         self._coalesce(now)
         wakeup = nic.wakeup()
         if wakeup is not None and wakeup <= now:
@@ -257,6 +288,7 @@ class NicDriver:
             return False
         transmit, send, port, clock = self._nic.transmit, packet.send, line.port, self._clock
         ns_per_byte, longest = line.ns_per_byte, packet.max_frame
+        measuring, due = self._measuring, line.free_at if line.backlog else self._cause_at
         free_at = max(line.free_at, now - self._burst_ns) if line.backlog else float(now)
         line.backlog = True
         frames = total = 0
@@ -277,6 +309,9 @@ class NicDriver:
                 self._send_failed(line, error, now)
             now = clock()
             free_at += (length + ETHERNET_OVERHEAD) * ns_per_byte
+            if measuring:
+                line.departures.note(int(now - due))
+                due = free_at
             if free_at > now:
                 break
         line.free_at = free_at

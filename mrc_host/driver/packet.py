@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import socket
 import struct
 from collections.abc import Callable
+from time import time_ns
 
 from mrc_host.errors import MrcError
 from mrc_host.wire.pause import DESTINATION as PAUSE_DESTINATION
@@ -27,6 +29,8 @@ _SOL_PACKET = 263
 _PACKET_IGNORE_OUTGOING = 23
 _SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
+_SIOCGSTAMPNS = 0x8907
+_TIMESPEC = struct.Struct("ll")
 
 # errno values that say: the interface is down or gone; netlink tells more
 _LINK_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.ENETUNREACH})
@@ -54,6 +58,19 @@ class PacketPort:
     def fileno(self) -> int:
         """Descriptor to wait on; -1 once closed."""
         return self._socket.fileno()
+
+    def stamp(self) -> int:
+        """When the kernel received the frame that was read last (CLOCK_REALTIME, ns).
+
+        The kernel stamps frames from the first call on, until the socket is closed; a frame without one gets the time
+        at which it is asked for.
+        """
+        try:
+            data = fcntl.ioctl(self._socket, _SIOCGSTAMPNS, bytes(_TIMESPEC.size))
+        except FileNotFoundError:  # nothing was read yet
+            return time_ns()
+        seconds, nanoseconds = _TIMESPEC.unpack(data)
+        return int(seconds * 1_000_000_000 + nanoseconds)
 
     def take_error(self) -> int:
         """Pending socket error (ENETDOWN after the interface went down), cleared by reading it; 0 if none."""

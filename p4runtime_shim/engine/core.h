@@ -63,6 +63,12 @@ struct sw_pause {
     int64_t again; /* when to repeat what `over` says */
 };
 
+/* From when on a line is free. */
+struct sw_span {
+    int64_t free_at;
+    uint64_t remainder; /* of free_at, in units of 1/rate ns */
+};
+
 struct sw_port {
     struct sw_queue queue[SW_MAX_QUEUES];
     uint32_t waiting; /* bit q: queue q is not empty */
@@ -70,8 +76,9 @@ struct sw_port {
     uint8_t up, ready_listed;
     int event;
     uint64_t rate;
-    int64_t slack, free_at;
-    uint64_t remainder; /* of free_at, in units of 1/rate ns */
+    int64_t slack;
+    struct sw_span line, ideal; /* ideal: how the line would be if whoever transmits were never late */
+    int64_t due;                /* when the frame that left last would have begun to leave the ideal line */
     struct sw_pause pause;
     struct sw_port_stats stats;
 };
@@ -137,6 +144,7 @@ struct sw {
     int event, digest_event, outside_ready;
     struct sw_capture *capture; /* NULL: nobody captures */
     int pausing; /* some port has flow control */
+    int timing;  /* ideal lines are kept */
 
     struct sw_map groups, sessions;
     struct sw_group *watching; /* groups of selectors with members that need ports */
@@ -218,8 +226,9 @@ void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason);
 void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned port);
 void sw_announce(struct sw *sw, struct sw_port *port);
 struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port);
-int64_t sw_line_start(const struct sw_port *port, int64_t now);
-void sw_line_take(struct sw_port *port, int64_t start, uint32_t bytes);
+/* A frame leaves that waited since `since`. */
+void sw_line_take(struct sw *sw, struct sw_port *port, int64_t since, int64_t now, uint32_t bytes);
+void sw_line_held(struct sw_port *port, int64_t until); /* by flow control, which is no lateness */
 void sw_drain_dead(struct sw *sw, struct sw_port *port);
 
 /* pause.c */

@@ -72,6 +72,7 @@ static bool fill_from(struct drv *drv, struct drv_port *port, int64_t now)
             return false;
         slot->port = port;
         slot->length = (uint32_t)length;
+        slot->due = sw_transmit_due(port->owner->sw, port->number);
         drv->tx_count++;
         drv->tx_used += (length + 63) & ~(size_t)63;
     }

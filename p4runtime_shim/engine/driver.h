@@ -36,6 +36,13 @@ struct drv_port_stats {
     uint64_t ifindex;        /* 0 while the interface does not exist */
 };
 
+/* Delays that the model does not explain (driver_delay.c), of one port since drv_add_port(). */
+#define DRV_DELAY_BUCKETS 40
+struct drv_delays {
+    uint64_t total;                        /* ns */
+    uint64_t histogram[DRV_DELAY_BUCKETS]; /* frames delayed by 0 ns; then by 2^(i-1) ns or more, but less than 2^i */
+};
+
 struct drv *drv_create(const struct drv_options *options);
 void drv_destroy(struct drv *drv);
 
@@ -50,6 +57,10 @@ void drv_stop(struct drv *drv);
 
 /* Any thread: holds a port down whatever its carrier, or lets it follow its carrier again (the start). */
 int drv_hold_down(struct drv *drv, unsigned index, int down);
+/* Any thread: measure delays from now on, or no more (the start). */
+void drv_measure_delays(struct drv *drv, int on);
+/* Any thread. */
+int drv_delays(struct drv *drv, unsigned index, struct drv_delays *arrivals, struct drv_delays *departures);
 /* Any thread. */
 int drv_stats(struct drv *drv, unsigned index, struct drv_port_stats *out);
 

@@ -34,7 +34,9 @@ struct drv_port {
     uint32_t *stash_lengths;
     unsigned stash_count, stash_next;
     size_t stash_offset;
+    int64_t *stash_due;
     struct drv_port_stats stats;
+    struct drv_delays arrivals, departures;
 };
 
 struct drv_switch {
@@ -50,6 +52,7 @@ struct tx_slot {
     struct drv_port *port;
     uint8_t *data;
     uint32_t length;
+    int64_t due; /* sw_transmit_due() */
 };
 
 struct drv {
@@ -61,6 +64,8 @@ struct drv {
 
     int epoll_fd, wake_fd, link_fd;
     int stop;        /* atomic */
+    int measuring;   /* delays; atomic, changed under fd_lock */
+    int64_t clock_offset, clock_checked; /* CLOCK_REALTIME less CLOCK_MONOTONIC as of then; 0 = never */
     unsigned closed; /* atomic: ports that drv_destroy() has closed or is closing */
     pthread_mutex_t fd_lock; /* port->fd against drv_stats() in another thread; frames do not take it */
     int64_t retry_at; /* next try to open the interfaces that do not exist */
@@ -85,6 +90,11 @@ static inline void bump(uint64_t *counter, uint64_t by)
 
 int64_t drv_now(void);
 
+static inline bool drv_measuring(const struct drv *drv)
+{
+    return __atomic_load_n(&drv->measuring, __ATOMIC_RELAXED);
+}
+
 /* driver_socket.c */
 int port_open(struct drv *drv, struct drv_port *port);
 void port_close(struct drv *drv, struct drv_port *port);
@@ -98,6 +108,14 @@ void port_count_drops(struct drv_port *port);
 void tx_flush(struct drv *drv);
 /* Sends what waited for room in the send buffer; true when nothing waits any more. */
 bool port_unblock(struct drv *drv, struct drv_port *port);
+
+/* driver_delay.c */
+/* The batch in drv->rx_messages arrived at the switch at `now`. */
+void delay_arrivals(struct drv *drv, struct drv_port *port, unsigned count, int64_t now);
+/* One call sent these frames. */
+void delay_departures(struct drv_port *port, const struct tx_slot *slots, unsigned count, int64_t began, int64_t ended);
+/* Has the kernel stamp the frames that the port receives, or not. Under drv->fd_lock. */
+void delay_stamps(const struct drv_port *port, int on);
 
 /* driver_link.c */
 int link_open(void);

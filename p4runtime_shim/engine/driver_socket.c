@@ -14,13 +14,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23
 #endif
 
-#define CONTROL_SPACE CMSG_SPACE(sizeof(struct tpacket_auxdata))
+#define CONTROL_SPACE (CMSG_SPACE(sizeof(struct tpacket_auxdata)) + CMSG_SPACE(sizeof(struct timespec)))
 
 static int socket_set(int fd, int level, int option, int value)
 {
@@ -72,6 +73,8 @@ int port_open(struct drv *drv, struct drv_port *port)
     }
     pthread_mutex_lock(&drv->fd_lock);
     port->fd = fd;
+    if (drv_measuring(drv))
+        delay_stamps(port, 1);
     pthread_mutex_unlock(&drv->fd_lock);
     port->ifindex = request.ifr_ifindex;
     __atomic_store_n(&port->stats.ifindex, (uint64_t)port->ifindex, __ATOMIC_RELAXED);
@@ -92,8 +95,10 @@ static void stash_drop(struct drv_port *port)
     bump(&port->stats.tx_lost, port->stash_count - port->stash_next);
     free(port->stash);
     free(port->stash_lengths);
+    free(port->stash_due);
     port->stash = NULL;
     port->stash_lengths = NULL;
+    port->stash_due = NULL;
     port->stash_count = port->stash_next = 0;
     port->stash_offset = 0;
     port->blocked = false;
@@ -136,12 +141,12 @@ int rx_prepare(struct drv *drv)
     return 0;
 }
 
-static const struct tpacket_auxdata *auxiliary(const struct msghdr *header)
+static const struct tpacket_auxdata *auxiliary(struct msghdr *header)
 {
-    const struct cmsghdr *control = CMSG_FIRSTHDR(header);
-    if (control && control->cmsg_level == SOL_PACKET && control->cmsg_type == PACKET_AUXDATA &&
-        control->cmsg_len >= CMSG_LEN(sizeof(struct tpacket_auxdata)))
-        return (const struct tpacket_auxdata *)(const void *)CMSG_DATA(control);
+    for (struct cmsghdr *control = CMSG_FIRSTHDR(header); control; control = CMSG_NXTHDR(header, control))
+        if (control->cmsg_level == SOL_PACKET && control->cmsg_type == PACKET_AUXDATA &&
+            control->cmsg_len >= CMSG_LEN(sizeof(struct tpacket_auxdata)))
+            return (const struct tpacket_auxdata *)(const void *)CMSG_DATA(control);
     return NULL;
 }
 
@@ -187,6 +192,8 @@ int port_receive(struct drv *drv, struct drv_port *port, int64_t *now)
         return -error;
     }
     *now = drv_now();
+    if (drv_measuring(drv))
+        delay_arrivals(drv, port, (unsigned)count, *now);
     sw_lock(port->owner->sw);
     for (int i = 0; i < count; i++)
         receive_one(drv, port, &drv->rx_messages[i], *now);
@@ -209,7 +216,7 @@ static bool interface_gone(int error)
 
 /* Sends as many of the slots as go; returns how many are dealt with (sent, or refused and counted). Fewer than `count` only
  * when the send buffer is full. */
-static unsigned send_slots(struct drv_port *port, const struct tx_slot *slots, unsigned count)
+static unsigned send_slots(const struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
 {
     struct mmsghdr messages[TX_BATCH];
     struct iovec vectors[TX_BATCH];
@@ -220,6 +227,8 @@ static unsigned send_slots(struct drv_port *port, const struct tx_slot *slots, u
         messages[i].msg_hdr.msg_iovlen = 1;
     }
     unsigned done = 0;
+    bool measuring = drv_measuring(drv);
+    int64_t began = measuring ? drv_now() : 0;
     while (done < count) {
         int sent = sendmmsg(port->fd, messages + done, count - done, 0);
         if (sent > 0) {
@@ -228,6 +237,11 @@ static unsigned send_slots(struct drv_port *port, const struct tx_slot *slots, u
                 bytes += slots[i].length;
             bump(&port->stats.tx_packets, (uint64_t)sent);
             bump(&port->stats.tx_bytes, bytes);
+            if (measuring) {
+                int64_t ended = drv_now();
+                delay_departures(port, slots + done, (unsigned)sent, began, ended);
+                began = ended;
+            }
             done += (unsigned)sent;
         } else if (errno == EAGAIN) {
             return done;
@@ -250,9 +264,11 @@ static void stash_slots(struct drv *drv, struct drv_port *port, const struct tx_
         bytes += slots[i].length;
     port->stash = malloc(bytes);
     port->stash_lengths = malloc(count * sizeof *port->stash_lengths);
+    port->stash_due = malloc(count * sizeof *port->stash_due);
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT, .data.ptr = port};
     port->stash_count = count;
-    if (!port->stash || !port->stash_lengths || epoll_ctl(drv->epoll_fd, EPOLL_CTL_MOD, port->fd, &event)) {
+    bool memory = port->stash && port->stash_lengths && port->stash_due;
+    if (!memory || epoll_ctl(drv->epoll_fd, EPOLL_CTL_MOD, port->fd, &event)) {
         stash_drop(port);
         return;
     }
@@ -260,6 +276,7 @@ static void stash_slots(struct drv *drv, struct drv_port *port, const struct tx_
     for (unsigned i = 0; i < count; i++) {
         memcpy(port->stash + offset, slots[i].data, slots[i].length);
         port->stash_lengths[i] = slots[i].length;
+        port->stash_due[i] = slots[i].due;
         offset += slots[i].length;
     }
     port->blocked = true;
@@ -272,7 +289,7 @@ void tx_flush(struct drv *drv)
         struct drv_port *port = drv->tx_slots[first].port;
         for (last = first + 1; last < drv->tx_count && drv->tx_slots[last].port == port;)
             last++;
-        unsigned done = send_slots(port, &drv->tx_slots[first], last - first);
+        unsigned done = send_slots(drv, port, &drv->tx_slots[first], last - first);
         if (done < last - first)
             stash_slots(drv, port, &drv->tx_slots[first + done], last - first - done);
     }
@@ -283,8 +300,9 @@ void tx_flush(struct drv *drv)
 bool port_unblock(struct drv *drv, struct drv_port *port)
 {
     while (port->stash_next < port->stash_count) {
-        struct tx_slot slot = {port, port->stash + port->stash_offset, port->stash_lengths[port->stash_next]};
-        if (!send_slots(port, &slot, 1))
+        unsigned next = port->stash_next;
+        struct tx_slot slot = {port, port->stash + port->stash_offset, port->stash_lengths[next], port->stash_due[next]};
+        if (!send_slots(drv, port, &slot, 1))
             return false;
         port->stash_offset += slot.length;
         port->stash_next++;

@@ -33,6 +33,8 @@ int sw_set_pause(struct sw *sw, unsigned number, const struct sw_pause_config *c
     struct sw_pause *pause = &port->pause;
     pause->config = config ? *config : off;
     memset(pause->until, 0, sizeof pause->until);
+    if (pause->held)
+        sw_line_held(port, sw->now);
     pause->held = 0;
     pause->say = pause->over; /* whoever was stopped may go on; or is told again below, with the next frame */
     pause->over = 0;
@@ -141,8 +143,10 @@ void sw_pause_expire(struct sw *sw, struct sw_port *port) {
     struct sw_pause *pause = &port->pause;
     uint32_t before = pause->held;
     for (unsigned q = 0; q < SW_MAX_QUEUES; q++)
-        if (pause->held & 1u << q && pause->until[q] <= sw->now)
+        if (pause->held & 1u << q && pause->until[q] <= sw->now) {
             pause->held &= ~(1u << q);
+            sw_line_held(port, pause->until[q]);
+        }
     if (port->waiting & before & ~pause->held)
         sw_announce(sw, port);
 }

@@ -250,11 +250,10 @@ void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, in
     sw_run_ingress(sw, p);
 }
 
-static void left(struct sw *sw, struct sw_port *port, const void *frame, size_t len, int64_t now) {
+static void left(struct sw *sw, struct sw_port *port, const void *frame, size_t len, int64_t since, int64_t now) {
     if (__builtin_expect(sw->capture != NULL, 0))
         sw_capture_frame(sw, port->number, SW_OUT, frame, len, now);
-    if (port->rate)
-        sw_line_take(port, sw_line_start(port, now), (uint32_t)len);
+    sw_line_take(sw, port, since, now, (uint32_t)len);
     port->stats.tx_packets++;
     port->stats.tx_bytes += len;
 }
@@ -263,12 +262,12 @@ size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_
     struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
     if (!port || !port->up || !(port->waiting || port->pause.say))
         return 0;
-    if (port->rate && now < port->free_at)
+    if (port->rate && now < port->line.free_at)
         return 0;
     sw_set_now(sw, now);
     size_t said = port->pause.say ? sw_pause_emit(sw, port, buf, cap) : 0;
     if (said) {
-        left(sw, port, buf, said, now);
+        left(sw, port, buf, said, now, now);
         return said;
     }
     if (port->pause.held)
@@ -282,10 +281,11 @@ size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_
             continue;
         }
         size_t len = p->len;
+        int64_t since = p->enqueued;
         SW_TRACE(sw, p, "leaves port %u, %zu bytes", number, len);
         memcpy(buf, p->data, len);
         sw_packet_free(sw, p);
-        left(sw, port, buf, len, now);
+        left(sw, port, buf, len, since, now);
         return len;
     }
     return 0;

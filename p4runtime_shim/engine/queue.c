@@ -107,18 +107,43 @@ struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port) {
     return p;
 }
 
-/* When a frame handed over now starts on the line: at once, or, with slack, when the line became free a little ago. */
-int64_t sw_line_start(const struct sw_port *port, int64_t now) {
-    return now - port->free_at <= port->slack ? port->free_at : now;
+/* A line is busy for bytes * 8 / rate seconds; the fraction of a nanosecond is carried over while frames are back to back. */
+static void occupy(struct sw_span *line, int64_t start, uint32_t bytes, uint64_t rate) {
+    if (start != line->free_at)
+        line->remainder = 0;
+    u128 units = (u128)bytes * 8 * 1000000000u + line->remainder;
+    line->free_at = start + (int64_t)(units / rate);
+    line->remainder = (uint64_t)(units % rate);
 }
 
-/* The line is busy for bytes * 8 / rate seconds; the fraction of a nanosecond is carried over while frames are back to back. */
-void sw_line_take(struct sw_port *port, int64_t start, uint32_t bytes) {
-    if (start != port->free_at)
-        port->remainder = 0;
-    u128 units = (u128)bytes * 8 * 1000000000u + port->remainder;
-    port->free_at = start + (int64_t)(units / port->rate);
-    port->remainder = (uint64_t)(units % port->rate);
+/* A frame handed over now starts on the line at once, or, with slack, when the line became free a little ago. On the ideal
+ * line it starts when it was there and the line was free, whenever it is handed over. A frame that overtook others may make
+ * the ideal line later than it would have been, never earlier. */
+void sw_line_take(struct sw *sw, struct sw_port *port, int64_t since, int64_t now, uint32_t bytes) {
+    if (sw->timing)
+        port->due = since;
+    if (!port->rate)
+        return;
+    occupy(&port->line, now - port->line.free_at <= port->slack ? port->line.free_at : now, bytes, port->rate);
+    if (sw->timing) {
+        port->due = since > port->ideal.free_at ? since : port->ideal.free_at;
+        occupy(&port->ideal, port->due, bytes, port->rate);
+    }
+}
+
+void sw_line_held(struct sw_port *port, int64_t until) {
+    if (until > port->ideal.free_at)
+        port->ideal = (struct sw_span){until, 0};
+}
+
+void sw_set_timing(struct sw *sw, int on) {
+    for (uint32_t i = 0; on && !sw->timing && i < sw->port_count; i++)
+        sw->port_list[i].ideal = sw->port_list[i].line;
+    sw->timing = on;
+}
+
+int64_t sw_transmit_due(const struct sw *sw, unsigned port) {
+    return sw->timing && port < SW_MAX_PORTS && sw->port[port] ? sw->port[port]->due : 0;
 }
 
 void sw_drain_dead(struct sw *sw, struct sw_port *port) {
@@ -149,12 +174,12 @@ int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int
         return -1;
     sw->port[port]->rate = bits_per_second;
     sw->port[port]->slack = slack;
-    sw->port[port]->remainder = 0;
+    sw->port[port]->line.remainder = sw->port[port]->ideal.remainder = 0;
     return 0;
 }
 
 int64_t sw_port_free_at(const struct sw *sw, unsigned port) {
-    return port < SW_MAX_PORTS && sw->port[port] && sw->port[port]->rate ? sw->port[port]->free_at : INT64_MIN;
+    return port < SW_MAX_PORTS && sw->port[port] && sw->port[port]->rate ? sw->port[port]->line.free_at : INT64_MIN;
 }
 
 int64_t sw_next_wakeup(struct sw *sw) {
@@ -162,8 +187,8 @@ int64_t sw_next_wakeup(struct sw *sw) {
     for (uint32_t i = 0; i < sw->port_count; i++) {
         const struct sw_port *port = &sw->port_list[i];
         int can_send = port->waiting & ~port->pause.held || port->pause.say;
-        if (can_send && port->rate && port->up && port->free_at < best)
-            best = port->free_at;
+        if (can_send && port->rate && port->up && port->line.free_at < best)
+            best = port->line.free_at;
         int64_t pause = sw->pausing ? sw_pause_next(port) : SW_NEVER;
         if (pause < best)
             best = pause;

@@ -76,6 +76,13 @@ int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int
 /* Time from which the line of the port is free (a value not after now means it is free already). */
 int64_t sw_port_free_at(const struct sw *sw, unsigned port);
 
+/* For a caller that wants to know how late it is: with timing on, the switch keeps beside each line an ideal one, which begins
+ * with each frame when the frame was queued and the line was free, and stands still only while flow control holds it. [locked] */
+void sw_set_timing(struct sw *sw, int on);
+/* When the frame that sw_transmit() gave last would have begun to leave the ideal line: at the time of that call or before it, or
+ * after it if slack let the frame leave early. 0 while timing is off. [locked] */
+int64_t sw_transmit_due(const struct sw *sw, unsigned port);
+
 /* Priority flow control of a port (pause.c). Bytes are counted as frames without FCS. */
 struct sw_pause_config {
     uint32_t priorities;           /* bit q: queue q of every port; 0 = off */

@@ -135,6 +135,48 @@ class Capture(_message.Message):
     problem: str
     def __init__(self, directory: _Optional[str] = ..., on: _Optional[bool] = ..., frames: _Optional[int] = ..., lost: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
+class GetDelaysRequest(_message.Message):
+    __slots__ = ("device_ids", "measure")
+    DEVICE_IDS_FIELD_NUMBER: _ClassVar[int]
+    MEASURE_FIELD_NUMBER: _ClassVar[int]
+    device_ids: _containers.RepeatedScalarFieldContainer[int]
+    measure: bool
+    def __init__(self, device_ids: _Optional[_Iterable[int]] = ..., measure: _Optional[bool] = ...) -> None: ...
+
+class GetDelaysResponse(_message.Message):
+    __slots__ = ("switches",)
+    SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    switches: _containers.RepeatedCompositeFieldContainer[SwitchDelays]
+    def __init__(self, switches: _Optional[_Iterable[_Union[SwitchDelays, _Mapping]]] = ...) -> None: ...
+
+class SwitchDelays(_message.Message):
+    __slots__ = ("device_id", "name", "ports")
+    DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    device_id: int
+    name: str
+    ports: _containers.RepeatedCompositeFieldContainer[PortDelays]
+    def __init__(self, device_id: _Optional[int] = ..., name: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[PortDelays, _Mapping]]] = ...) -> None: ...
+
+class PortDelays(_message.Message):
+    __slots__ = ("port", "arrivals", "departures")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    ARRIVALS_FIELD_NUMBER: _ClassVar[int]
+    DEPARTURES_FIELD_NUMBER: _ClassVar[int]
+    port: int
+    arrivals: Delays
+    departures: Delays
+    def __init__(self, port: _Optional[int] = ..., arrivals: _Optional[_Union[Delays, _Mapping]] = ..., departures: _Optional[_Union[Delays, _Mapping]] = ...) -> None: ...
+
+class Delays(_message.Message):
+    __slots__ = ("total_ns", "histogram")
+    TOTAL_NS_FIELD_NUMBER: _ClassVar[int]
+    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
+    total_ns: int
+    histogram: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, total_ns: _Optional[int] = ..., histogram: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class SetPortRequest(_message.Message):
     __slots__ = ("device_id", "port", "rate_bps", "held_down")
     DEVICE_ID_FIELD_NUMBER: _ClassVar[int]

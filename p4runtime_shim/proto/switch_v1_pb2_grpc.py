@@ -39,6 +39,11 @@ class SwitchManagementStub:
                 request_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetSwitchesRequest.SerializeToString,
                 response_deserializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetSwitchesResponse.FromString,
                 _registered_method=True)
+        self.GetDelays = channel.unary_unary(
+                '/p4runtime_shim.v1.SwitchManagement/GetDelays',
+                request_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysRequest.SerializeToString,
+                response_deserializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysResponse.FromString,
+                _registered_method=True)
         self.SetPort = channel.unary_unary(
                 '/p4runtime_shim.v1.SwitchManagement/SetPort',
                 request_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.SetPortRequest.SerializeToString,
@@ -71,6 +76,13 @@ class SwitchManagementServicer:
 
     def GetSwitches(self, request, context):
         """Settings and figures of switches: all of the process, or those that are named.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetDelays(self, request, context):
+        """How long the machine, not the modelled line or queue, has delayed frames at each port with an interface.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -118,6 +130,11 @@ def add_SwitchManagementServicer_to_server(servicer, server):
                     servicer.GetSwitches,
                     request_deserializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetSwitchesRequest.FromString,
                     response_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetSwitchesResponse.SerializeToString,
+            ),
+            'GetDelays': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDelays,
+                    request_deserializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysRequest.FromString,
+                    response_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysResponse.SerializeToString,
             ),
             'SetPort': grpc.unary_unary_rpc_method_handler(
                     servicer.SetPort,
@@ -172,6 +189,33 @@ class SwitchManagement:
             '/p4runtime_shim.v1.SwitchManagement/GetSwitches',
             p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetSwitchesRequest.SerializeToString,
             p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetSwitchesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDelays(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/p4runtime_shim.v1.SwitchManagement/GetDelays',
+            p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysRequest.SerializeToString,
+            p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysResponse.FromString,
             options,
             channel_credentials,
             insecure,

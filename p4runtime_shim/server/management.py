@@ -178,6 +178,23 @@ class Managed:
             pauses_received=stats.pauses_received,
         )
 
+    def measure_delays(self, on: bool) -> None:
+        """GetDelays RPC. Switches of one process have one driver, which measures for all."""
+        if self._driver is not None:
+            self._driver.measure_delays(on)
+
+    def delays(self) -> pb.SwitchDelays:
+        """What was measured at the ports with interfaces."""
+        found = pb.SwitchDelays(device_id=self.device.device_id, name=self.label)
+        if self._driver is None:
+            return found
+        for port in self._interfaces:
+            arrivals, departures = self._driver.delays(self._switch, port)
+            found.ports.add(
+                port=port, arrivals=pb.Delays(**asdict(arrivals)), departures=pb.Delays(**asdict(departures))
+            )
+        return found
+
     def _packet_in(self) -> pb.PacketIn:
         device = self.device
         return pb.PacketIn(
@@ -210,9 +227,18 @@ class ManagementService(pb_grpc.SwitchManagementServicer):
         return await reporting(context, self._get, request)  # type: ignore[no-any-return]
 
     def _get(self, request: pb.GetSwitchesRequest) -> pb.GetSwitchesResponse:
-        wanted = dict.fromkeys(request.device_ids) or self._switches
-        chosen = [self._switch(device_id) for device_id in wanted]
+        chosen = self._chosen(request.device_ids)
         return pb.GetSwitchesResponse(switches=[item.state(reset_peaks=request.reset_peaks) for item in chosen])
+
+    async def GetDelays(self, request: pb.GetDelaysRequest, context: Any) -> pb.GetDelaysResponse:  # noqa: N802, D102
+        return await reporting(context, self._delays, request)  # type: ignore[no-any-return]
+
+    def _delays(self, request: pb.GetDelaysRequest) -> pb.GetDelaysResponse:
+        chosen = self._chosen(request.device_ids)
+        if request.HasField("measure"):
+            for item in self._switches.values():
+                item.measure_delays(request.measure)
+        return pb.GetDelaysResponse(switches=[item.delays() for item in chosen])
 
     async def SetPort(self, request: pb.SetPortRequest, context: Any) -> pb.Port:  # noqa: N802, D102
         return await reporting(context, lambda: self._switch(request.device_id).set_port(request))  # type: ignore[no-any-return]
@@ -245,6 +271,10 @@ class ManagementService(pb_grpc.SwitchManagementServicer):
         """End every trace, before the server stops."""
         for task in list(self._traces):
             task.cancel()
+
+    def _chosen(self, device_ids: Iterable[int]) -> list[Managed]:
+        """The switches that are named, each once; all if none is."""
+        return [self._switch(device_id) for device_id in dict.fromkeys(device_ids) or self._switches]
 
     def _switch(self, device_id: int) -> Managed:
         if device_id not in self._switches:

@@ -106,6 +106,32 @@ def test_frames_pass_and_others_are_filtered(namespace: Namespace) -> None:
     namespace.inside(inside)
 
 
+def test_a_frame_tells_when_it_arrived(namespace: Namespace) -> None:
+    def inside() -> None:
+        a, b = PacketPort("da", MAC_A, 4514), PacketPort("db", MAC_B, 4514)
+        frame = MAC_B + MAC_A + b"\x86\xdd" + bytes(100)
+        before = time.time_ns()
+        assert before <= b.stamp() <= time.time_ns()  # nothing has arrived yet
+        a.send(frame)
+        assert receive(b) == frame
+
+        def stamped() -> bool:
+            began = time.time_ns()
+            a.send(frame)
+            ended = time.time_ns()
+            time.sleep(0.01)
+            assert receive(b) == frame
+            return began <= b.stamp() <= ended
+
+        # The kernel begins to stamp frames some time after it was asked to.
+        assert any(stamped() for _ in range(200))
+        assert stamped()
+        a.close()
+        b.close()
+
+    namespace.inside(inside)
+
+
 def test_sends_that_cannot_arrive_are_lost_frames(namespace: Namespace) -> None:
     def inside() -> None:
         port, far = PacketPort("da", MAC_A, 1 << 16), PacketPort("db", MAC_B, 1 << 16)

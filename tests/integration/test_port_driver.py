@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from p4runtime_shim.driver import DriverError, PortDriver
+from p4runtime_shim.native import load_engine
 from p4runtime_shim.switch import Pipeline, Switch
 from p4runtime_shim.values import ActionCall, Entry, Exact, QueueConfig
 from tests.integration.wires import Wire, ip, until, wires
@@ -80,6 +82,55 @@ def test_figures_of_both_sides_agree(running: tuple[Switch, PortDriver], cables:
     assert (into.rx_dropped, into.rx_too_long, into.rx_no_checksum, out.tx_errors) == (0, 0, 0, 0)
     ports = switch.stats().ports
     assert (ports[1].rx_packets, ports[2].tx_bytes) == (10, total)
+
+
+def test_delays_are_measured_while_somebody_asks(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+    switch, driver = running
+
+    def pass_frames(count: int) -> None:
+        for number in range(count):
+            cables[0].send(frame(mark=number))
+            assert cables[1].receive() == frame(mark=number)
+
+    def counts(port: int) -> list[int]:
+        return [sum(delays.histogram) for delays in driver.delays(switch, port)]
+
+    pass_frames(5)
+    assert counts(1) == counts(2) == [0, 0]
+    driver.measure_delays(True)
+    before = time.monotonic_ns()
+    pass_frames(200)
+    passed = time.monotonic_ns() - before
+    until(lambda: counts(2)[1] == 200, "the last frame to be noted")
+    arrivals, departures = driver.delays(switch, 1)[0], driver.delays(switch, 2)[1]
+    assert (counts(1)[1], counts(2)[0]) == (0, 0)
+    assert 150 < sum(arrivals.histogram) <= 200  # but those at which the clocks could not be compared
+    assert 0 < arrivals.total_ns + departures.total_ns < passed  # one frame after the other: no time is counted twice
+    driver.measure_delays(False)
+    pass_frames(5)
+    assert sum(driver.delays(switch, 2)[1].histogram) == 200
+
+
+def test_what_the_driver_is_kept_from_is_delay(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+    switch, driver = running
+    library, handle = load_engine().library, ctypes.c_void_p(switch.handle)
+    driver.measure_delays(True)
+    cables[0].send(frame(mark=1))  # by the first one the clocks are compared
+    assert cables[1].receive() == frame(mark=1)
+    before = _delayed(driver, switch)
+    library.sw_lock(handle)
+    try:
+        cables[0].send(frame(mark=2))
+        time.sleep(0.05)
+    finally:
+        library.sw_unlock(handle)
+    assert cables[1].receive() == frame(mark=2)
+    until(lambda: sum(driver.delays(switch, 2)[1].histogram) == 2, "the frame to be noted")
+    assert _delayed(driver, switch) - before >= 50_000_000  # at arrival, at departure, or partly at both
+
+
+def _delayed(driver: PortDriver, switch: Switch) -> int:
+    return driver.delays(switch, 1)[0].total_ns + driver.delays(switch, 2)[1].total_ns
 
 
 def test_carrier_is_followed(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mrc_host import verbs
 from mrc_host.agent.connection import AgentConnection, event_from_json
-from mrc_host.errors import StateError, UnknownDestinationError
+from mrc_host.errors import MrcError, StateError, UnknownDestinationError
 from mrc_host.values import (
     CompletionOpcode,
     CompletionStatus,
@@ -132,6 +132,9 @@ def test_questions_of_an_observer(agents: Agents) -> None:
     assert len(observer.request("qp_paths", qpn=a.qp.qpn)) == 8
     assert observer.request("info")["destinations"] == [{"name": "h2", "address": "fd00:6d:7263::2"}]
     assert observer.request("ports") == []
+    assert observer.request("delays", measure=True) == []
+    with pytest.raises(MrcError, match="measure"):
+        observer.request("delays", measure="yes")
     observer.request("deny_path", peer="fd00:6d:7263::2", ev=5, denied=True)
     assert agents.call(lambda: agents.nics[0].denied) == [(agents.nics[1].config.address, 5, True)]
     with pytest.raises(RefusedError, match="knows no operation 'fly'"):

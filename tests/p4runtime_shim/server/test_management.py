@@ -15,6 +15,7 @@ import grpc.aio
 import pytest
 from scapy.utils import rdpcap
 
+from p4runtime_shim.driver import Delays
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from p4runtime_shim.server.device import Device
@@ -46,7 +47,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(directory: Path | None = None) -> AsyncIterator[World]:
+async def world(directory: Path | None = None, driver: Any = None) -> AsyncIterator[World]:
     with Switch(programs.pipeline("state"), ports=range(4), seed=0, device_id=5) as switch:
         for priority in range(8):
             switch.table_insert(P + "classes", Entry((Exact(priority),), ActionCall(P + "send", (2, priority))))
@@ -58,6 +59,7 @@ async def world(directory: Path | None = None) -> AsyncIterator[World]:
             lines,
             label="t0-0@p0",
             interfaces={1: "eth1", 2: "eth2"},
+            driver=driver,
             capture_directory=directory,
         )
         server = make_server(P4RuntimeService([device]))
@@ -75,9 +77,9 @@ async def world(directory: Path | None = None) -> AsyncIterator[World]:
             lines.close()
 
 
-def run(work: Callable[[World], Awaitable[None]], directory: Path | None = None) -> None:
+def run(work: Callable[[World], Awaitable[None]], directory: Path | None = None, driver: Any = None) -> None:
     async def go() -> None:
-        async with world(directory) as made:
+        async with world(directory, driver) as made:
             await work(made)
 
     asyncio.run(go())
@@ -100,6 +102,46 @@ def test_figures_of_ports_queues_and_drops() -> None:
         assert queue.peak_bytes == 300
         assert (await world.get(reset_peaks=True)).ports[2].queues[4].peak_packets == 3
         assert (await world.get(device_ids=[5])).ports[2].queues[4].peak_packets == 2
+
+    run(work)
+
+
+class Measured:
+    """A port driver that has measured something."""
+
+    def __init__(self) -> None:
+        self.asked: list[bool] = []
+
+    def measure_delays(self, on: bool) -> None:
+        self.asked.append(on)
+
+    def delays(self, switch: Switch, port: int) -> tuple[Delays, Delays]:
+        return Delays(10 * port, (port, 2)), Delays(0, ())
+
+
+def test_delays_are_told_and_measured_when_asked_for() -> None:
+    driver = Measured()
+
+    async def work(world: World) -> None:
+        (found,) = (await world.stub.GetDelays(pb.GetDelaysRequest())).switches
+        assert driver.asked == []
+        assert (found.device_id, found.name, [port.port for port in found.ports]) == (5, "t0-0@p0", [1, 2])
+        assert (found.ports[1].arrivals.total_ns, list(found.ports[1].arrivals.histogram)) == (20, [2, 2])
+        assert (found.ports[1].departures.total_ns, list(found.ports[1].departures.histogram)) == (0, [])
+        for on in (True, False):
+            await world.stub.GetDelays(pb.GetDelaysRequest(device_ids=[5], measure=on))
+        assert driver.asked == [True, False]
+        with pytest.raises(grpc.aio.AioRpcError, match="no device 6"):
+            await world.stub.GetDelays(pb.GetDelaysRequest(device_ids=[6], measure=True))
+        assert driver.asked == [True, False]
+
+    run(work, driver=driver)
+
+
+def test_a_switch_without_interfaces_has_no_delays() -> None:
+    async def work(world: World) -> None:
+        (found,) = (await world.stub.GetDelays(pb.GetDelaysRequest(measure=True))).switches
+        assert list(found.ports) == []
 
     run(work)
 
@@ -228,6 +270,7 @@ def test_bytes_that_are_no_request() -> None:
         ("SetPacketIn", pb.SetPacketInRequest(device_id=5, packets_per_second=3)),
         ("SetCapture", pb.SetCaptureRequest(device_id=5, on=True)),
         ("GetSwitches", pb.GetSwitchesRequest(device_ids=[5])),
+        ("GetDelays", pb.GetDelaysRequest(device_ids=[5], measure=True)),
     ]
 
     async def work(world: World) -> None:

@@ -1,0 +1,134 @@
+"""How late a frame leaves, by the ideal line that the engine keeps beside a port's own (queue.c), with state.p4."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from mrc_host.wire import pause as pause_frame
+from p4runtime_shim.native import load_engine
+from p4runtime_shim.switch import Switch
+from p4runtime_shim.values import ActionCall, Entry, Exact, PauseConfig, QueueConfig
+from tests.p4runtime_shim import programs
+
+P = "MyIngress."
+RATE, SLACK = 8_000_000_000, 5_000  # a byte a nanosecond
+SIZE = 1000
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    """Packets go to port 2 with the priority that their second byte says, and grow to SIZE by the program's report."""
+    with Switch(programs.pipeline("state"), ports=range(4), seed=0, queues=QueueConfig(max_packets=1000)) as made:
+        for priority in range(8):
+            made.table_insert(P + "classes", Entry((Exact(priority),), ActionCall(P + "send", (2, priority))))
+        made.set_port_rate(2, RATE, SLACK)
+        time_it(made)
+        yield made
+
+
+def time_it(switch: Switch, on: bool = True) -> None:
+    load_engine().library.sw_set_timing(switch.handle, int(on))
+
+
+def put(switch: Switch, now: int, priority: int = 0) -> None:
+    switch.receive(0, bytes([7, priority]).ljust(SIZE - 15, b"\0"), now)
+
+
+def late(switch: Switch, now: int) -> int | None:
+    """How late the frame leaves that is taken now; None if there is none."""
+    frame = switch.transmit(2, now)
+    if frame is None:
+        return None
+    assert len(frame) == SIZE
+    due: int = load_engine().library.sw_transmit_due(switch.handle, 2)
+    return now - due
+
+
+def test_what_waits_for_the_line_is_not_late(switch: Switch) -> None:
+    for _ in range(3):
+        put(switch, 100_000)
+    assert [late(switch, 100_000 + SIZE * i) for i in range(3)] == [0, 0, 0]
+
+
+def test_what_waits_although_the_line_is_free_is_late(switch: Switch) -> None:
+    put(switch, 100_000)
+    assert late(switch, 100_700) == 700
+    put(switch, 100_800)
+    assert late(switch, 101_900) == 900  # the ideal line was free at 101,000
+
+
+def test_slack_makes_up_for_rate_not_for_the_delay(switch: Switch) -> None:
+    for _ in range(4):
+        put(switch, 100_000)
+    assert late(switch, 100_000) == 0
+    assert [late(switch, 104_000) for _ in range(3)] == [3_000, 2_000, 1_000]
+
+
+def test_line_time_that_slack_does_not_give_back_delays_all_that_wait(switch: Switch) -> None:
+    for _ in range(4):
+        put(switch, 100_000)
+    assert late(switch, 100_000) == 0
+    assert [late(switch, 200_000 + SIZE * i) for i in range(3)] == [99_000, 99_000, 99_000]
+    put(switch, 300_000)
+    assert late(switch, 300_000) == 0  # it has come when nothing waited any more
+
+
+def test_slack_may_send_a_frame_before_its_time(switch: Switch) -> None:
+    put(switch, 100_000)
+    assert late(switch, 100_000) == 0
+    put(switch, 103_000)
+    put(switch, 103_000)
+    assert late(switch, 103_000) == 0
+    assert late(switch, 103_000) == -SIZE
+
+
+def test_a_line_without_rate_explains_no_waiting(switch: Switch) -> None:
+    switch.set_port_rate(2, 0)
+    put(switch, 100_000)
+    put(switch, 100_000)
+    assert [late(switch, 100_000), late(switch, 100_300)] == [0, 300]
+
+
+def test_a_pause_explains_waiting(switch: Switch) -> None:
+    quantum = 64  # ns: 512 bits
+    switch.set_pause(2, PauseConfig(RATE, xoff=4000, xon=2000, headroom=3000, priorities=frozenset((3,)), quanta=1000))
+    put(switch, 100_000, priority=3)
+    switch.receive(2, pause_frame.build(bytes(6), {3: 1000}), 100_000)
+    assert late(switch, 110_000) is None
+    assert late(switch, 100_000 + 1000 * quantum + 50) == 50
+    put(switch, 300_000, priority=3)
+    switch.receive(2, pause_frame.build(bytes(6), {3: 1000}), 300_000)
+    switch.receive(2, pause_frame.build(bytes(6), {3: 0}), 310_000)
+    assert late(switch, 310_020) == 20
+
+
+def test_nothing_is_told_while_nobody_asks(switch: Switch) -> None:
+    time_it(switch, False)
+    put(switch, 100_000)
+    assert late(switch, 100_700) == 100_700  # due is 0
+    time_it(switch)
+    put(switch, 101_000)
+    assert late(switch, 101_700) == 0  # the ideal line begins as the line is then, which is busy with the first
+
+
+def test_a_transmitter_that_is_never_late_is_never_said_to_be(switch: Switch) -> None:
+    """Any arrivals of any priorities, each frame taken at the very moment the line is free."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    switch.set_port_rate(2, 7_777_777_777, 0)
+    now, waiting, arrival = 1_000_000, 0, 1_000_000
+    for _ in range(2000):
+        wake = switch.wakeup()
+        if waiting and wake is not None and max(wake, now) < arrival:
+            now = max(wake, now)
+            assert late(switch, now) == 0
+            waiting -= 1
+        else:
+            now = arrival
+            put(switch, now, rng.randrange(8))
+            waiting += 1
+            arrival += rng.randrange(1, 2 * SIZE)
