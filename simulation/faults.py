@@ -112,7 +112,7 @@ class Faults:
         self._next += 1
         self._records[number] = FaultRecord(number, fault, start, until, FaultState.PENDING)
         self._tell(self._records[number])
-        if at is None:
+        if start == now:  # at once, not after what else is due now: at 0 the very first frame meets it
             self._begin(number, None)
         else:
             self._clock.at(start, self._begin, number)

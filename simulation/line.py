@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import heappush
+from heapq import heapify, heappush
 from typing import Final, Protocol
 
 from simulation.clock import Clock
@@ -228,12 +228,21 @@ class Line:
     # ---- faults -------------------------------------------------------------------------------------------------
 
     def impair(self, impairment: Impairment) -> None:
-        """From now on this is wrong with the line (a frame on the line keeps the rate and delay it began with)."""
+        """From now on this is wrong with the line.
+
+        A frame on the line keeps the delay it began with, and its rate unless that rises: else a fault that made the
+        line slow would go on after its end for as long as one slow frame takes.
+        """
         if impairment.cut and not self._impairment.cut:
             self._epoch += 1
+        rate = self._base_rate if impairment.rate_bps is None else min(impairment.rate_bps, self._base_rate)
+        if rate != self._rate:
+            if rate > self._rate:
+                self._hurry(rate)
+            self._rate, self._remainder = rate, 0
         delay = self._base_delay + impairment.delay
         if delay < self._delay:  # a shorter way now, but nobody overtakes what is still on the longer one
-            self._not_before = self._free_at + self._delay
+            self._not_before = max(self._not_before, self._free_at + self._delay)
         self._impairment = impairment
         self._impaired = bool(
             impairment.cut
@@ -243,7 +252,22 @@ class Line:
             or impairment.path_loss
             or self._not_before > self._clock.now
         )
-        rate = self._base_rate if impairment.rate_bps is None else min(impairment.rate_bps, self._base_rate)
-        if rate != self._rate:
-            self._rate, self._remainder = rate, 0
         self._delay = delay
+
+    def _hurry(self, rate: int) -> None:
+        """What is left of the frame on the line goes on at `rate`. Its events are looked for among all there are."""
+        left = self._free_at - self._clock.now
+        saved = left - -(-left * self._rate // rate)
+        if saved <= 0:
+            return
+        heap = self._heap
+        free = next((event for event in heap if event[2] is self._pull and event[3] is self), None)
+        if free is None:
+            return
+        for place, (when, serial, handler, a, b) in enumerate(heap):
+            if serial == free[1]:
+                heap[place] = (when - saved, serial, handler, a, b)
+            elif serial == free[1] + 1 and handler is self._arrive:  # unless the frame was lost
+                heap[place] = (max(when - saved, min(when, self._not_before)), serial, handler, a, b)
+        heapify(heap)
+        self._free_at -= saved

@@ -38,6 +38,13 @@ def test_a_link_cut_in_one_direction_keeps_its_carrier(world):
     assert back.lost == 0
 
 
+def test_a_fault_at_this_very_moment_meets_the_next_frame(world):
+    world.faults.loss("h1@p*", 1.0, towards="t0-*", at=0, until=1)
+    assert world.run(transfer(world)).equal
+    lost = [world.link_stats(f"h1@p{plane}")[0].lost for plane in (0, 1)]
+    assert lost == [1, 1], "one frame a port begins at 0"
+
+
 def test_two_faults_on_one_link_both_have_to_go(world):
     first = world.faults.link_down("h1@p1")
     second = world.faults.port_down("h1", 1)

@@ -155,8 +155,42 @@ def test_rate_and_delay_change_and_come_back():
     sender.pull(line, None)
     clock.run()
     assert [frame for _, frame in sink.got] == frames  # a shorter way does not mean overtaking
-    # Two began at the low rate and on the long way; what would arrive before them arrives with them.
-    assert [when for when, _ in sink.got] == [2500, *[3500] * 6, *range(3600, 4100, 100)]
+    # Two began on the long way, the second of them at the low rate: it ends at 1550. What would arrive before it
+    # arrives with it.
+    assert [when for when, _ in sink.got] == [2500, *[3050] * 6, *range(3150, 3650, 100)]
+
+
+def test_the_frame_on_a_slow_line_does_not_outlast_the_fault():
+    frames = [bytes(1225) + bytes([number]) for number in range(3)]
+    clock, line, sender, sink = make(frames, delay=1000)
+    line.impair(Impairment(rate_bps=1000))  # 10 s a frame
+    clock.at(5000, lambda *_: line.impair(Impairment(rate_bps=GIGA)))  # 10 us a frame
+    clock.at(7000, lambda *_: line.impair(Impairment()))
+    sender.pull(line, None)
+    clock.run()
+    assert [frame for _, frame in sink.got] == frames
+    assert [when for when, _ in sink.got] == [8080, 8180, 8280]
+
+
+def test_the_frame_on_a_slow_line_may_be_lost_meanwhile():
+    clock, line, sender, sink = make([bytes(1226), bytes(1226)], delay=1000)
+    line.impair(Impairment(rate_bps=1000, loss=1.0))
+    clock.at(5000, lambda *_: line.impair(Impairment()))
+    sender.pull(line, None)
+    clock.run()
+    assert [when for when, _ in sink.got] == [5100 + 100 + 1000]
+
+
+def test_no_frame_overtakes_when_delays_end_one_after_the_other():
+    frames = [bytes(1225) + bytes([number]) for number in range(60)]
+    clock, line, sender, sink = make(frames, delay=0)
+    line.impair(combine([Impairment(delay=50_000), Impairment(delay=3000)]))
+    clock.at(1000, lambda *_: line.impair(Impairment(delay=3000)))
+    clock.at(2000, lambda *_: line.impair(Impairment()))
+    sender.pull(line, None)
+    clock.run()
+    assert [frame for _, frame in sink.got] == frames
+    assert sink.got[-1][0] == 54_000
 
 
 def test_a_line_never_becomes_faster_by_a_fault():
