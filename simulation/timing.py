@@ -15,6 +15,7 @@ from topologies.fabric import Fabric
 from topologies.round_trip import FRAME, base_round_trip, serialization
 
 _TICK = 1024  # ns, unit of the ACK timeout
+_LONGEST = 3600 * 10**9  # ns that a timer may have; only links of some kbit/s ask for more
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +34,18 @@ class Timing:
         """`base` with its timers, its window and what congestion control measures against fitted."""
         trip = self.round_trip
         patience = 4 * (trip + self.queue)
-        return replace(
-            base,
-            default_window=self.window,
-            base_rtt=self.round_trip,
-            trimming=self.trimming,
-            tail_probe_min=2 * trip,
-            probe_interval=10 * trip,
-            probe_timeout=patience,
-            probe_spacing=-(-trip // 4),
-            reverse_interval=10 * trip,
-            port_status_retry=patience,
-            port_status_max=100 * patience,
-            flap_window=500 * trip,
-        )
+        timers = {
+            "tail_probe_min": 2 * trip,
+            "probe_interval": 10 * trip,
+            "probe_timeout": patience,
+            "probe_spacing": -(-trip // 4),
+            "reverse_interval": 10 * trip,
+            "port_status_retry": patience,
+            "port_status_max": 100 * patience,
+            "flap_window": 500 * trip,
+        }
+        fitted = {name: min(_LONGEST, timer) for name, timer in timers.items()}
+        return replace(base, default_window=self.window, base_rtt=trip, trimming=self.trimming, **fitted)
 
     @property
     def timeout(self) -> int:

@@ -12,6 +12,7 @@ from experiments.files.errors import FileError
 from experiments.files.faults import PlannedFault
 from experiments.files.kinds import suggest
 from experiments.files.model import METRICS, Case, Expectation, FabricPart, Published, Selection, Shown, TransportPart
+from experiments.files.transport import check_transport
 from experiments.files.workloads import Collective, Incast, Permutation, Training, Workload, WriteBw
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
@@ -23,6 +24,7 @@ from topologies.fabric import Fabric
 from topologies.queues import QueueProfile
 
 _STATISTICAL = ("throughput", "link_throughput", "algbw", "busbw", "completion_time", "bypass_time", "return_time")
+MOST_MEMORY = 8 << 30
 _PARSERS = {
     "rate": quantities.parse_rate,
     "time": quantities.parse_time,
@@ -73,6 +75,10 @@ def check_case(case: Case, document: Value) -> None:
         _check_coordination(case, members["transport"])
     if case.transport.congestion is not None:
         _check_congestion(case.transport, members["transport"])
+    try:
+        check_transport(case.transport, case.fabric, fabric)
+    except InvalidArgumentError as error:
+        raise members.get("transport", document).error(str(error)) from None
 
 
 def _check_coordination(case: Case, place: Value) -> None:
@@ -109,7 +115,30 @@ def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) 
 
 
 def check_workload(workload: Workload, fabric: Fabric) -> None:
-    """FabricError or ValueError when hosts do not exist or cannot do it."""
+    """FabricError or ValueError when hosts do not exist or cannot do it, or this process would need too much memory."""
+    _check_hosts(workload, fabric)
+    needed = _memory(workload, fabric)
+    if needed > MOST_MEMORY:
+        most, shown = quantities.show_size(MOST_MEMORY), quantities.show_size(needed)
+        raise ValueError(
+            f"what hosts send and receive takes {shown} of memory, but {most} is the most: make it smaller"
+        )
+
+
+def _memory(workload: Workload, fabric: Fabric) -> int:
+    """Bytes of the buffers that a run needs: each flow has two; each rank of a collective, and what is compared."""
+    if isinstance(workload, WriteBw):
+        return 2 * workload.message * len(workload.pairs) * (1 + workload.bidirectional)
+    if isinstance(workload, Incast):
+        return 2 * workload.message * (len(select_hosts(workload.sources, fabric)) + len(workload.victim))
+    ranks = len(select_hosts(workload.hosts, fabric))
+    if isinstance(workload, Permutation):
+        return 2 * workload.message * ranks
+    size = sum(workload.gradients) if isinstance(workload, Training) else workload.bytes
+    return 5 * size * ranks
+
+
+def _check_hosts(workload: Workload, fabric: Fabric) -> None:
     if isinstance(workload, WriteBw):
         for pair in workload.pairs:
             split_pair(pair, fabric)

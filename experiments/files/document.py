@@ -7,6 +7,7 @@ documents can be laid over one another (:func:`overlay`); every piece keeps the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ MAX_BYTES = 1 << 20
 _MOST_DEPTH = 32
 _MOST_PIECES = 100_000
 _LINE = 80
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but newlines and tabs
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +93,23 @@ def parse(text: str, source: str) -> Value:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "is not valid YAML"
-        place = f", line {mark.line + 1}" if mark else ""
-        raise FileError(f"{source}{place}: {problem}") from None
+        raise FileError(f"{source}{_where(error, text)}: {problem}") from None
     except RecursionError:
         raise FileError(f"{source}: is nested too deeply for an experiment file") from None
     if node is None:
         raise FileError(f"{source}: is empty")
     if plain_yaml.is_larger_than(node, _MOST_PIECES):
         raise FileError(f"{source}: has more than {_MOST_PIECES} values, aliases written out")
-    _check_depth(node, source, 0)
+    _check_pieces(node, source, 0)
     return Value(node, source)
+
+
+def _where(error: yaml.YAMLError, text: str) -> str:
+    mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
+    if mark:
+        return f", line {mark.line + 1}"
+    return "" if position is None else f", line {text.count(chr(10), 0, position) + 1}"
 
 
 def overlay(base: yaml.Node, upper: yaml.Node) -> yaml.Node:
@@ -134,13 +141,15 @@ def without(node: yaml.Node, *keys: str) -> yaml.Node:
     return yaml.MappingNode(node.tag, kept, node.start_mark, node.end_mark)
 
 
-def _check_depth(node: yaml.Node, source: str, depth: int) -> None:
+def _check_pieces(node: yaml.Node, source: str, depth: int) -> None:
     if depth > _MOST_DEPTH:
         raise FileError(f"{source}, line {node.start_mark.line + 1}: is nested too deeply for an experiment file")
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            _check_depth(key, source, depth + 1)
-            _check_depth(value, source, depth + 1)
+            _check_pieces(key, source, depth + 1)
+            _check_pieces(value, source, depth + 1)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            _check_depth(value, source, depth + 1)
+            _check_pieces(value, source, depth + 1)
+    elif found := _UNSHOWN.search(node.value):
+        raise FileError(f"{source}, line {node.start_mark.line + 1}: holds {found[0]!r}, which cannot be shown")

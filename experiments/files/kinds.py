@@ -18,6 +18,10 @@ from experiments.files.document import Value
 
 JsonSchema = dict[str, Any]
 _ANY_NUMBER = 1 << 62
+_LONGEST = 80  # characters of a value that an error repeats
+_MOST_RATE = 10**15
+_MOST_SIZE = 1 << 40
+_MOST_TIME = 3600 * 10**9
 
 
 class Kind(ABC):
@@ -48,10 +52,10 @@ class Whole(Kind):
         """An int."""
         number = value.scalar()
         if isinstance(number, bool) or not isinstance(number, int):
-            raise value.error(f"must be a whole number, not {value.text()!r}")
+            raise value.error(f"must be a whole number, not {value.text()[:_LONGEST]!r}")
         if not self.low <= number <= self.high:
             limit = f"at least {self.low}" if self.high == _ANY_NUMBER else f"{self.low} to {self.high}"
-            raise value.error(f"is {value.text()[:80]}, but must be {limit}")
+            raise value.error(f"is {value.text()[:_LONGEST]}, but must be {limit}")
         return number
 
     def schema(self) -> JsonSchema:
@@ -68,7 +72,7 @@ class Flag(Kind):
         """A bool."""
         found = value.scalar()
         if not isinstance(found, bool):
-            raise value.error(f"must be yes or no, not {value.text()!r}")
+            raise value.error(f"must be yes or no, not {value.text()[:_LONGEST]!r}")
         return found
 
     def schema(self) -> JsonSchema:
@@ -88,22 +92,30 @@ class Text(Kind):
         if not text:
             raise value.error("must not be empty")
         if self.choices and text not in self.choices:
-            raise value.error(f"{text!r} is unknown; {suggest(text, self.choices)}")
+            raise value.error(f"{text[:_LONGEST]!r} is unknown; {suggest(text, self.choices)}")
         return text
 
     def schema(self) -> JsonSchema:
-        """A string."""
-        return {"type": "string", **({"enum": list(self.choices)} if self.choices else {})}
+        """A string; where anything will do, also what YAML takes for a number or a yes."""
+        if self.choices:
+            return {"type": "string", "enum": list(self.choices)}
+        return {"type": ["string", "number", "boolean"]}
 
 
 @dataclass(frozen=True)
 class Quantity(Kind):
-    """A number with a unit, read by `parse`, from `low` to `high` (in the unit it becomes)."""
+    """A number with a unit, read by `parse`, from `low` to `high` (in the unit it becomes), which `show` puts in words.
+
+    `units` is a regular expression for what may follow the number; `plain` says whether a number alone will do.
+    """
 
     parse: Callable[[str], float]
     example: str
     low: float = 0
     high: float = float(_ANY_NUMBER)
+    show: Callable[[float], str] = "{:g}".format
+    units: str = ""
+    plain: bool = True
 
     def read(self, value: Value) -> Any:
         """An int, or for shares a float."""
@@ -112,32 +124,40 @@ class Quantity(Kind):
         except ValueError as error:
             raise value.error(str(error)) from None
         if not self.low <= number <= self.high:
-            raise value.error(f"{value.text()} is out of range")
+            least, most = self.show(self.low), self.show(self.high)
+            limit = f"at least {least}" if self.high == _ANY_NUMBER else f"{least} to {most}"
+            raise value.error(f"is {value.text()[:_LONGEST]}, but must be {limit}")
         return number
 
     def schema(self) -> JsonSchema:
-        """A string or a number."""
-        return {"type": ["string", "number"], "examples": [self.example]}
+        """A string or, where it needs no unit, a number."""
+        text: JsonSchema = {"type": "string", "pattern": f"^{quantities.NUMBER}{self.units}\\s*$"}
+        if not self.plain:
+            return {**text, "examples": [self.example]}
+        bound = {} if self.high == _ANY_NUMBER else {"maximum": self.high}
+        return {"anyOf": [text, {"type": "number", "minimum": self.low, **bound}], "examples": [self.example]}
 
 
 def a_rate(low: int = 1) -> Quantity:
     """Bits per second."""
-    return Quantity(quantities.parse_rate, "100G", low)
+    return Quantity(quantities.parse_rate, "100G", low, _MOST_RATE, quantities.show_rate, units=quantities.RATE_UNITS)
 
 
-def a_size(low: int = 1) -> Quantity:
+def a_size(low: int = 1, high: int = _MOST_SIZE) -> Quantity:
     """Bytes."""
-    return Quantity(quantities.parse_size, "64K", low)
+    return Quantity(quantities.parse_size, "64K", low, high, quantities.show_size, units=quantities.SIZE_UNITS)
 
 
-def a_time(low: int = 0) -> Quantity:
+def a_time(low: int = 0, high: int = _MOST_TIME) -> Quantity:
     """Nanoseconds."""
-    return Quantity(quantities.parse_time, "10us", low)
+    return Quantity(
+        quantities.parse_time, "10us", low, high, quantities.show_time, units=quantities.TIME_UNITS, plain=False
+    )
 
 
 def a_share(high: float = 1.0) -> Quantity:
     """A share of a whole."""
-    return Quantity(quantities.parse_share, "20%", 0.0, high)
+    return Quantity(quantities.parse_share, "20%", 0.0, high, units=quantities.SHARE_UNITS)
 
 
 @dataclass(frozen=True)
@@ -292,6 +312,16 @@ _PLAIN: Mapping[str, Kind] = {
 
 def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def laid_over(schema: JsonSchema) -> JsonSchema:
+    """The schema of what may be laid over a value of `schema`: mappings of which parts may be missing."""
+    if "oneOf" in schema:
+        return {"anyOf": [laid_over(part) for part in schema["oneOf"]]}
+    if schema.get("type") != "object":
+        return schema
+    parts = {name: laid_over(part) for name, part in schema["properties"].items()}
+    return {**{name: part for name, part in schema.items() if name != "required"}, "properties": parts}
 
 
 def check_keys(value: Value, members: Mapping[str, Value], known: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ from experiments.files.kinds import (
     a_size,
     a_time,
     key,
+    laid_over,
 )
 from experiments.files.workloads import Workload
 from mrc_host.config import TransportSettings
@@ -49,6 +50,8 @@ TIMERS = (
     "port_status_max",
     "flap_window",
 )
+
+MOST_MTU = 65_000  # what a switch's packet buffers hold, but for headers
 
 _NSCC_TIMES = (
     "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",
@@ -101,8 +104,8 @@ class FabricPart:
     t1: int = key(Whole(0), "T1 switches per plane", default=0)
     rate: int = key(a_rate(), "rate of every link and direction", default=100 * 10**9)
     uplink_rate: int | None = key(a_rate(), "rate of T0-T1 links, where it differs", default=None)
-    delay: int = key(a_time(), "propagation delay of every link (simulated world)", default=1_000)
-    mtu: int = key(Whole(1280, 65535), "IPv6 MTU of every link", default=DEFAULT_MTU)
+    delay: int = key(a_time(0, 10**9), "propagation delay of every link (simulated world)", default=1_000)
+    mtu: int = key(Whole(1280, MOST_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
     pfc: bool = key(Flag(), "priority flow control of data, see topologies.queues", default=False)
     queues: tuple[tuple[str, object], ...] = key(
         Overrides(QueueProfile), "queue signals, as topologies.queues.QueueProfile", default=()
@@ -129,7 +132,7 @@ class TransportPart:
     )
     window: int | None = key(a_size(), "fixed congestion window of a queue pair", default=None)
     attributes: tuple[tuple[str, object], ...] = key(
-        Overrides(QpAttributes, without=("active_paths", "congestion_window")),
+        Overrides(QpAttributes, without=("active_paths", "congestion_window", "ev_profile", "cc_profile")),
         "further fields of mrc_host.values.QpAttributes",
         default=(),
     )
@@ -223,11 +226,13 @@ class AnyMapping(Kind):
         return value
 
     def schema(self) -> JsonSchema:
-        """An object with a name; what may be in it is what may be at the top."""
-        part = Section(CasePart).schema()["properties"]
+        """An object with a name; what may be in it is what may be at the top, in part."""
+        whole = Section(CasePart).schema()["properties"]
+        parts = {name: (part, laid_over(part)) for name, part in whole.items()}
+        same = {name: {"$ref": f"#/properties/{name}"} for name, (part, upper) in parts.items() if upper == part}
         return {
             "type": "object",
-            "properties": {"name": {"type": "string"}, **{name: {} for name in part}},
+            "properties": {"name": Text().schema(), **{name: upper for name, (_, upper) in parts.items()}, **same},
             "required": ["name"],
             "additionalProperties": False,
         }

@@ -10,12 +10,21 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*([A-Za-zµ%/]*)\s*", re.IGNORECASE)
+# An exponent of two digits is enough for anybody, and keeps numbers to a size that can be calculated with.
+NUMBER = r"\s*(-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE]-?[0-9]{1,2})?)\s*"
+_NUMBER = re.compile(NUMBER + r"([A-Za-zµ%/]*)\s*")
+_MOST_SHOWN = 40
 
 RATES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 SHARES = {"": Decimal(1), "%": Decimal("0.01")}
+
+# What may follow the number, as regular expressions for the schema.
+RATE_UNITS = "[kKMGT]?(bit/s|b/s|bps|bit)?"
+SIZE_UNITS = "[kKMG]?([iI]?[bB])?"
+TIME_UNITS = "(ns|us|µs|ms|s|min)"
+SHARE_UNITS = "%?"
 
 
 def parse_rate(text: str) -> int:
@@ -50,7 +59,7 @@ def parse_number(text: str) -> float:
     """A plain number, without unit."""
     number, unit = _split(text, "a number such as 900")
     if unit:
-        raise ValueError(f"must be a number such as 900, without unit, not {text!r}")
+        raise ValueError(f"must be a number such as 900, without unit, not {text[:_MOST_SHOWN]!r}")
     return float(number)
 
 
@@ -77,14 +86,15 @@ def _show(value: float, units: tuple[tuple[float, str], ...]) -> str:
 def _split(text: str, example: str) -> tuple[Decimal, str]:
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise ValueError(f"must be {example}, not {text!r}")
+        raise ValueError(f"must be {example}, not {text[:_MOST_SHOWN]!r}")
     return Decimal(match[1]), match[2]
 
 
 def _factor(unit: str, known: Mapping[str, int | Decimal], text: str, example: str) -> int | Decimal:
     if unit not in known:
         raise ValueError(
-            f"must be {example}, but {text!r} has the unit {unit!r}; known are {', '.join(filter(None, known))}"
+            f"must be {example}, but {text[:_MOST_SHOWN]!r} has the unit {unit[:_MOST_SHOWN]!r}; "
+            f"known are {', '.join(filter(None, known))}"
         )
     return known[unit]
 

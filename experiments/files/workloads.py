@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from experiments.files.kinds import Flag, Listing, Text, Whole, a_size, a_time, key
 
+MOST_MESSAGE = 1 << 30
 _MESSAGE = "bytes of one write"
 _OUTSTANDING = "writes under way on each queue pair"
 _TOTAL = "bytes of each flow; without it flows last as long as the run"
@@ -29,7 +30,7 @@ class WriteBw:
     starts: tuple[int, ...] = key(
         Listing(a_time(), alone=True), "when each pair begins; those not listed, at once", default=()
     )
-    message: int = key(a_size(), _MESSAGE, default=1 << 18)
+    message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
     outstanding: int = key(Whole(1, 1024), _OUTSTANDING, default=4)
     total: int | None = key(a_size(), _TOTAL, default=None)
 
@@ -43,7 +44,7 @@ class Permutation:
         Whole(1), "host number i writes to number i + shift; without it, a random permutation of the seed", default=None
     )
     hosts: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
-    message: int = key(a_size(), _MESSAGE, default=1 << 18)
+    message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
     outstanding: int = key(Whole(1, 1024), _OUTSTANDING, default=4)
     total: int | None = key(a_size(), _TOTAL, default=None)
 
@@ -56,7 +57,7 @@ class Incast:
     target: str = key(Text(), "the host that is written to")
     sources: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "hosts that write, or patterns")
     victim: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "flows beside it, as in h2>h9", default=())
-    message: int = key(a_size(), _MESSAGE, default=1 << 18)
+    message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
     outstanding: int = key(Whole(1, 1024), _OUTSTANDING, default=4)
     total: int | None = key(a_size(), _TOTAL, default=None)
 
@@ -71,7 +72,7 @@ class Collective:
     hosts: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
     iterations: int = key(Whole(1), "how often", default=1)
     warmup: int = key(Whole(), "operations before those that count", default=0)
-    chunk: int = key(a_size(16), "bytes of one write, the unit of pipelining", default=1 << 16)
+    chunk: int = key(a_size(16, MOST_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
     slots: int = key(Whole(1, 1024), "chunks under way on a stream", default=8)
     interleave: bool = key(Flag(), "put ranks that follow one another below different T0s", default=False)
 
@@ -94,7 +95,7 @@ class Training:
     overlap: bool = key(Flag(), "sum a bucket up while the next is computed", default=True)
     hosts: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
     warmup: int = key(Whole(), "steps before those that count", default=0)
-    chunk: int = key(a_size(16), "bytes of one write, the unit of pipelining", default=1 << 16)
+    chunk: int = key(a_size(16, MOST_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
     slots: int = key(Whole(1, 1024), "chunks under way on a stream", default=8)
     interleave: bool = key(Flag(), "put ranks that follow one another below different T0s", default=False)
 

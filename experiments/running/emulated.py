@@ -28,10 +28,10 @@ from experiments.errors import ExperimentError
 from experiments.files.checks import build_fabric
 from experiments.files.faults import PlannedFault
 from experiments.files.model import TIMERS, Case
+from experiments.files.transport import settings_given
 from experiments.running import switch_figures
 from experiments.running.fidelity import Watch
 from experiments.running.recording import Fidelity, Samples
-from experiments.running.transport import settings_given
 from mrc_host import verbs
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context

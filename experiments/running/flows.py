@@ -11,10 +11,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from experiments.files.checks import select_hosts, split_pair
 from experiments.files.model import Case
+from experiments.files.transport import attributes_given
 from experiments.files.workloads import Collective, Incast, Permutation, Training, WriteBw
 from experiments.running.coordination import Coordination
 from experiments.running.recording import FlowInfo, MessageRecord
@@ -216,10 +216,4 @@ class FlowLoad:
 
 def queue_pair_attributes(case: Case, stage: Stage) -> QpAttributes:
     """The world's timers, then what the file says."""
-    part = case.transport
-    given: dict[str, Any] = dict(part.attributes)
-    if part.paths is not None:
-        given["active_paths"] = part.paths
-    if part.window is not None:
-        given["congestion_window"] = part.window
-    return replace(stage.attributes(QpAttributes()), **given)
+    return replace(stage.attributes(QpAttributes()), **attributes_given(case.transport))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,14 +11,12 @@ import numpy as np
 from experiments.files.checks import build_fabric
 from experiments.files.faults import PlannedFault
 from experiments.files.model import Case
+from experiments.files.transport import fitted_settings
 from experiments.running.lines import line_from
 from experiments.running.recording import Fidelity, Samples
-from experiments.running.transport import settings_given
-from mrc_host.config import TransportSettings
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
-from simulation.timing import timing
-from simulation.world import SimulatedWorld, default_queues, switch_drops
+from simulation.world import SimulatedWorld, switch_drops
 from topologies.fabric import Fabric
 
 T = TypeVar("T")
@@ -100,12 +97,7 @@ class SimulatedStage:
 def simulated(case: Case, seed: int) -> Iterator[SimulatedStage]:
     """Build the case's world, and free it on leaving. Raises SimulationError or MrcError with one sentence."""
     fabric = build_fabric(case.fabric)
-    with SimulatedWorld(fabric, seed=seed, delay=case.fabric.delay, transport=_transport(case, fabric)) as world:
+    delay = case.fabric.delay
+    transport = fitted_settings(case.transport, fabric, delay)
+    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport) as world:
         yield SimulatedStage(world)
-
-
-def _transport(case: Case, fabric: Fabric) -> TransportSettings:
-    """The settings that the world would fit to the fabric, with the file's own laid over them."""
-    queues = default_queues(fabric)
-    fitted = timing(fabric, case.fabric.delay, queues.max_packets or queues.buffer_packets)
-    return replace(fitted.transport(fabric.settings.transport), **settings_given(case.transport))

@@ -44,6 +44,12 @@ def test_timers_follow_rate_and_delay():
     assert 1024 << fast.timeout > 4 * (fast.round_trip + fast.queue)
 
 
+@pytest.mark.parametrize("rate", [8_000, 1_000_000, 1_000_000_000_000])
+def test_the_slowest_and_the_fastest_links_have_timers_too(rate):
+    fitted = timing(fabric(rate), 1000, 256).transport(TransportSettings())
+    assert fitted.probe_interval <= fitted.port_status_max <= 3600 * GIGA
+
+
 def test_the_retry_budget_adds_up_the_waits():
     settings = TransportSettings(linear_retries=2, max_backoff=2)
     assert retry_budget(QpAttributes(timeout=1, retry_count=1), settings) == 2048

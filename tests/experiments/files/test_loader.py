@@ -109,6 +109,22 @@ def test_variants_are_laid_over_the_file():
         ("expect:", "show: [{metric: algbw}]\nexpect:", r"show\[0\].*algbw is a figure of collectives"),
         ("expect:", "show: [{metric: lost, of: {variant: one}}]\nexpect:", r"show\[0\].*leave variant away"),
         ("expect:", "show: [{metric: los}]\nexpect:", r"show\[0\].metric: .*did you mean lost\?"),
+        ("rate: 100G", "rate: 1e999999999G", "line 2: fabric.rate: must be a rate such as 100G"),
+        ("rate: 100G", "rate: " + 5000 * "9", "line 2: fabric.rate: must be a rate such as .{,80}$"),
+        ("rate: 100G", "rate: -1", "line 2: fabric.rate: is -1, but must be 1 b/s to 1000000 Gb/s"),
+        ("rate: 100G", "rate: 100G, delay: 1000000s", "line 2: fabric.delay: is 1000000s, but must be 0 ns to 1 s"),
+        ("rate: 100G", "rate: 100G, mtu: 65535", "line 2: fabric.mtu: is 65535, but must be 1280 to 65000"),
+        ("value: 383G, tolerance", "value: 1e400, tolerance", r"expect\[0\].value: must be a rate"),
+        ("bin: 10us", "bin: 1ns", "line 8: measure.bin: is 1ns, but must be 1 us to 3600 s"),
+        ("message: 64K", "message: 2G", "line 4: workload.message: is 2G, but must be 1 B to 1 GiB"),
+        ("workload:", "x-workload: {}\nworkload:", "line 4: x-workload: unknown key"),
+        ("mpr: 9", "retry_count: 99999", "line 3: transport: retry_count must be between 0 and 255"),
+        ("mpr: 9", "path_mtu: 0", "line 3: transport: path_mtu must be between 256 and 4368"),
+        ("{qps: 2,", "{settings: {max_backoff: 99},", "line 3: transport: .*max_backoff must be between 0 and 25"),
+        ("{qps: 2,", "{settings: {nscc: {target_delay: 0us}},", "line 3: transport: NSCC's target delay"),
+        ("{qps: 2,", "{paths: 4000000,", "line 3: transport: active_paths must be between 1 and"),
+        ("title: a small one", 'title: "\\ud800"', "line 1: holds '.*ud800', which cannot be shown"),
+        ("title: a small one", 'title: "\\e[31m"', "line 1: holds '.*x1b', which cannot be shown"),
     ],
 )
 def test_what_is_wrong_is_refused_with_line_key_and_the_right_name(old, new, sentence):
@@ -116,6 +132,22 @@ def test_what_is_wrong_is_refused_with_line_key_and_the_right_name(old, new, sen
     with pytest.raises(FileError, match=sentence) as caught:
         load_text(SMALL.replace(old, new, 1), source="f")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        "{kind: collective, operation: all_reduce, bytes: 1000G}",
+        "{kind: training, steps: 1, gradients: [200M, 800M]}",
+        "{kind: permutation, message: 1G, hosts: h*}",
+        "{kind: incast, target: h1, sources: ['h[2-9]'], message: 1G}",
+        "{kind: write_bw, pairs: [h1>h3, h2>h4, h5>h6], bidirectional: yes, message: 1G}",
+    ],
+)
+def test_what_would_not_fit_into_memory_is_refused(workload):
+    text = f"fabric: {{hosts: 8}}\nworkload: {workload}\nduration: 1ms\n"
+    with pytest.raises(FileError, match=r"line 2: workload: .* of memory, but 8 GiB is the most: make it smaller"):
+        load_text(text, source="f")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_settings_lie_over_the_file_and_the_file_over_what_is_assumed(tmp_path: 
     [
         ("switch: {price: 1}", [], "line 1: switch.price: unknown key"),
         ("switch: {cost: cheap}", [], "switch.cost: must be a number"),
-        ("switch: {cost: -1}", [], "out of range"),
+        ("switch: {cost: -1}", [], "is -1, but must be at least 0"),
         ("[]", [], "must be a mapping"),
         ("{}", ["switch.cost=1,2"], "give one value"),
         ("{}", ["switch.cost"], "write a key and its values"),

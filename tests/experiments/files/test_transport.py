@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.running.transport import settings_given
+from experiments.files.transport import settings_given
 from tests.experiments.running.cases import case_of
 
 WRITE = "{kind: write_bw, pairs: h1>h3, message: 64K}"
