@@ -8,6 +8,7 @@ every other setting stays what the fabric says.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mrc_host.config import TransportSettings
 from mrc_host.values import QpAttributes
@@ -44,7 +45,7 @@ class Timing:
             "port_status_max": 100 * patience,
             "flap_window": 500 * trip,
         }
-        fitted = {name: min(_LONGEST, timer) for name, timer in timers.items()}
+        fitted: dict[str, Any] = {name: min(_LONGEST, timer) for name, timer in timers.items()}
         return replace(base, default_window=self.window, base_rtt=trip, trimming=self.trimming, **fitted)
 
     @property

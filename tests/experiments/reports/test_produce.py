@@ -11,10 +11,12 @@ import pytest
 from experiments.cli.main import run
 from experiments.errors import ExperimentError
 from experiments.files import load_text
+from experiments.reports import paper
 from experiments.reports.compare import compare
 from experiments.reports.folder import make_folder, read_summary
 from experiments.reports.paper import reproduce
 from experiments.reports.produce import produce
+from mrc_host.errors import MrcError
 from tests.experiments.files.texts import SMALL, VARIANTS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -239,9 +241,15 @@ def test_figures_far_from_published_ones_are_marked_though_they_are_as_expected(
     assert text.index("Of 3 published numbers 1 are met within 10 %") < text.index("<h2")
 
 
-def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path):
+def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path, monkeypatch):
+    def refuse(experiment, *arguments):
+        if experiment.name == "other":
+            raise MrcError("no room for gamma")
+        return produce(experiment, *arguments)
+
+    monkeypatch.setattr(paper, "produce", refuse)
     other = tmp_path / "other.yaml"
-    other.write_text(SMALL.replace("qps: 2", "qps: 2, settings: {nscc: {gamma: 7}}"))
+    other.write_text(SMALL)
     folder, summary = reproduce([other, small], tmp_path / "r")
     assert (summary["experiments"], summary["passed"]) == (2, 1)
     assert "gamma" in summary["figures"][0]["title"]
