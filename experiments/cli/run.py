@@ -31,9 +31,11 @@ def run(file: Path, world: str, switch: str, name: str, seed: int, results: Path
     from experiments.files import load_file
     from experiments.reports.produce import produce
     from experiments.reports.verdicts import passed
+    from experiments.running import conduct
 
     experiment = load_file(file)
     if check:
+        conduct.check(experiment, world)
         click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
         return 0
     result = produce(

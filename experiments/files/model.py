@@ -91,6 +91,7 @@ METRICS: Mapping[str, str] = {
 }
 STATISTICS = ("mean", "min", "max", "median", "p1", "p10", "p90", "p99")
 RELATIONS = ("at_least", "at_most", "about")
+WORLDS = ("sim", "emulation")
 CERTAINTIES = ("C", "I", "I1", "S", "D", "U")
 
 
@@ -195,6 +196,7 @@ class Expectation:
     against: Selection | None = key(Section(Selection), "divide by the same metric of this", default=None)
     published: Published | None = key(Section(Published), "what was published", default=None)
     note: str = key(Text(), "why ours may differ", default="")
+    world: str = key(Text(WORLDS), "the only world in which it is expected; both, unless given", default="")
     number: float = 0.0
     line: int = 0
 

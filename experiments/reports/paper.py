@@ -3,7 +3,8 @@
     <results>/paper/<time>/index.html, summary.json, <experiment>/<time>/...
     <results>/paper/latest -> the newest
 
-Each file is an experiment of its own; one that cannot be run is a line of the page, not the end of the rest.
+Each file is an experiment of its own; one that cannot be run is a line of the page, not the end of the rest. What
+emulation has no room for on this machine is left out, with the reason, and has no part in the verdict.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from experiments.reports.html import HEAD, RELATIONS, page, published_words, tab
 from experiments.reports.produce import produce
 from experiments.reports.shown import block
 from experiments.reports.verdicts import show
+from experiments.running.conduct import check
 from mrc_host import compiled
 from mrc_host.errors import MrcError
 from topologies.errors import FabricError
@@ -34,13 +36,24 @@ FAR = 0.25  # a figure that is further than this share from the published one di
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one file. `summary` is that of its result, None when it could not be run, for `problem`."""
+    """What came of one file. `summary` is that of its result, None when it could not be run, for `problem`.
+
+    `left_out`: it was not tried, since this machine has no room for it.
+    """
 
     file: str
     wall_seconds: float
     summary: Mapping[str, Any] | None
     report: str
     problem: str = ""
+    left_out: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``fail``, ``untrusted``, or ``left out``."""
+        if self.summary is not None:
+            return str(self.summary["verdict"])
+        return "left out" if self.left_out else "fail"
 
 
 def reproduce(
@@ -54,19 +67,22 @@ def reproduce(
 ) -> tuple[Path, dict[str, Any]]:
     """Run all files and write the page; returns the folder and the summary.
 
-    Every file is read before anything starts: FileError when one is wrong.
+    Every file is read before anything starts: FileError when one is wrong, ExperimentError when this machine has room
+    for none of them.
     """
-    for file in files:
-        load_file(file)
+    found = {str(file): outcome for file in files if (outcome := _left_out(file, world)) is not None}
+    wanted = [file for file in files if str(file) not in found]
+    if found and not wanted:
+        raise ExperimentError(next(iter(found.values())).problem)
     folder = folders.make_folder(results, "paper")
     began = time.monotonic()
-    outcomes = dict.fromkeys(map(str, files))
-    found: dict[str, Outcome] = {}
-    for outcome in _run_all(files, folder, world, seed, jobs):
+    for outcome in found.values():
+        tell(f"left out: {outcome.problem}")
+    for number, outcome in enumerate(_run_all(wanted, folder, world, seed, jobs), 1):
         found[outcome.file] = outcome
-        verdict = outcome.summary["verdict"] if outcome.summary else f"could not run: {outcome.problem}"
-        tell(f"{len(found)} of {len(files)}: {Path(outcome.file).stem}: {verdict} ({outcome.wall_seconds:.1f} s)")
-    ordered = [found[name] for name in outcomes]
+        verdict = outcome.verdict if outcome.summary else f"could not run: {outcome.problem}"
+        tell(f"{number} of {len(wanted)}: {Path(outcome.file).stem}: {verdict} ({outcome.wall_seconds:.1f} s)")
+    ordered = [found[str(file)] for file in files]
     summary = summarize(ordered, world, seed)
     folders.write_json(folder / "summary.json", summary)
     (folder / "index.html").write_text(index(ordered, summary, time.monotonic() - began), "utf-8")
@@ -77,6 +93,8 @@ def reproduce(
 def summarize(outcomes: Iterable[Outcome], world: str, seed: int) -> dict[str, Any]:
     """One row for each expectation of each figure: figure, published, ours, ratio, verdict."""
     outcomes = list(outcomes)
+    left_out = {Path(outcome.file).stem: outcome.problem for outcome in outcomes if outcome.left_out}
+    outcomes = [outcome for outcome in outcomes if not outcome.left_out]
     rows: list[dict[str, Any]] = []
     for outcome in outcomes:
         if outcome.summary is None:
@@ -90,7 +108,7 @@ def summarize(outcomes: Iterable[Outcome], world: str, seed: int) -> dict[str, A
         for one in (outcome.summary or {}).get("expectations", ())
         if one["ratio"] is not None
     ]
-    verdicts = [outcome.summary["verdict"] if outcome.summary else "fail" for outcome in outcomes]
+    verdicts = [outcome.verdict for outcome in outcomes]
     return {
         "format": FORMAT,
         "world": world,
@@ -103,6 +121,7 @@ def summarize(outcomes: Iterable[Outcome], world: str, seed: int) -> dict[str, A
         "published": len(ratios),
         "within_10_percent": sum(abs(ratio - 1) <= 0.1 for ratio in ratios),
         "differ": sum(abs(ratio - 1) > FAR for ratio in ratios),
+        "left_out": left_out,
         "wall_seconds": {Path(outcome.file).stem: round(outcome.wall_seconds, 1) for outcome in outcomes},
         "figures": rows,
     }
@@ -134,14 +153,13 @@ def index(outcomes: Sequence[Outcome], summary: Mapping[str, Any], wall_seconds:
 
 
 def _overview(outcomes: Iterable[Outcome]) -> str:
-    """A row for each figure that has a published number, and for each experiment that could not be run."""
+    """A row for each figure that has a published number, and for each experiment that was not run."""
     rows = []
     for outcome in outcomes:
         anchor = Path(outcome.file).stem
         if outcome.summary is None:
-            rows.append(
-                (f'<a href="#{anchor}">{escape(anchor)}</a>', escape(outcome.problem), "", "", "", _verdict("fail"))
-            )
+            link = f'<a href="#{anchor}">{escape(anchor)}</a>'
+            rows.append((link, escape(outcome.problem), "", "", "", _verdict(outcome.verdict)))
             continue
         link = f'<a href="#{anchor}">{escape(outcome.summary["figure"])}</a>'
         rows += [
@@ -174,7 +192,8 @@ def _section(outcome: Outcome) -> str:
     found = outcome.summary
     if found is None:
         name = escape(Path(outcome.file).stem)
-        return f"<h2 id='{name}'>{name}</h2><p class='warn'>could not be run: {escape(outcome.problem)}</p>"
+        what = "left out" if outcome.left_out else "could not be run"
+        return f"<h2 id='{name}'>{name}</h2><p class='warn'>{what}: {escape(outcome.problem)}</p>"
     anchor = escape(Path(outcome.file).stem)
     head = f"<h2 id='{anchor}'>{escape(found['figure'])}: {escape(found['title'])}</h2>"
     line = f'<span class="{found["verdict"]}">{found["verdict"]}</span> · <a href="{escape(outcome.report)}">report</a>'
@@ -197,6 +216,15 @@ def _row(one: Mapping[str, Any]) -> list[str]:
         ratio,
         f"{RELATIONS[one['relation']]} {show(one['expected'], unit)}{within}",
     ]
+
+
+def _left_out(file: Path, world: str) -> Outcome | None:
+    experiment = load_file(file)
+    try:
+        check(experiment, world)
+    except ExperimentError as error:
+        return Outcome(str(file), 0.0, None, "", str(error), left_out=True)
+    return None
 
 
 def _run_all(files: Sequence[Path], folder: Path, world: str, seed: int, jobs: int) -> Iterable[Outcome]:

@@ -53,7 +53,7 @@ def produce(
     began = time.monotonic()
     recordings = conduct(experiment, world, seed, switch=switch, name=name, tell=tell)
     wall = time.monotonic() - began
-    judged = judge(experiment, recordings)
+    judged = judge(experiment, recordings, world)
     summary = summarize(experiment, recordings, judged, world, seed)
     packets = sum(int(recording.flow_samples[-1, :, 0].sum()) for recording in recordings.values())
     run = circumstances(wall, packets)

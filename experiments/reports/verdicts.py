@@ -39,12 +39,13 @@ class Judged:
     note: str
 
 
-def judge(experiment: Experiment, recordings: Mapping[str, Recording]) -> list[Judged]:
-    """Every expectation of the file, and always: no queue pair failed, no byte was wrong.
+def judge(experiment: Experiment, recordings: Mapping[str, Recording], world: str) -> list[Judged]:
+    """Every expectation that the file has of this world, and always: no queue pair failed, no byte was wrong.
 
     Expected and published rates are scaled as the run was, and so are times.
     """
-    judged = [_judge(experiment, expectation, recordings) for expectation in experiment.expect]
+    expected = [expectation for expectation in experiment.expect if expectation.world in ("", world)]
+    judged = [_judge(experiment, expectation, recordings) for expectation in expected]
     for metric, title in (
         ("errors", "work requests or queue pairs that failed"),
         ("wrong_bytes", "bytes that were wrong"),

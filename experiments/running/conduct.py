@@ -12,7 +12,6 @@ from experiments.running.recording import Recording
 from experiments.running.stage import Stage
 from simulation.errors import SimulationError
 
-WORLDS = ("sim", "emulation")
 Opener = Callable[[Case, int], AbstractContextManager[Stage]]
 
 
@@ -29,7 +28,8 @@ def conduct(
 
     `switch` and `name` (of the fabric) are for emulation.
     """
-    opener = _opener(world, switch, name)
+    check(experiment, world)
+    opener = _opener(experiment, world, switch, name)
     recordings: dict[str, Recording] = {}
     for number, case in enumerate(experiment.cases, 1):
         tell(f"{experiment.name}: {case.name} ({number} of {len(experiment.cases)})")
@@ -41,12 +41,23 @@ def conduct(
     return recordings
 
 
-def _opener(world: str, switch: str, name: str) -> Opener:
+def check(experiment: Experiment, world: str) -> None:
+    """ExperimentError for the first case that the world cannot carry or make."""
+    if world == "emulation":
+        from experiments.running import emulated
+
+        scale = emulated.scale_of(experiment.cases)
+        for case in experiment.cases:
+            emulated.check(case, scale)
+
+
+def _opener(experiment: Experiment, world: str, switch: str, name: str) -> Opener:
     """Only the world that is asked for is imported: simulation needs no Mininet."""
     if world == "sim":
         from experiments.running.simulated import simulated
 
         return simulated
-    from experiments.running.emulated import emulated_stage
+    from experiments.running.emulated import emulated_stage, scale_of
 
-    return lambda case, seed: emulated_stage(case, switch, name)
+    scale = scale_of(experiment.cases)
+    return lambda case, seed: emulated_stage(case, scale, switch, name)

@@ -1,7 +1,8 @@
 """The stage of the emulated world: real processes on a scaled fabric, the monotonic clock.
 
 This machine does not carry the rates that files name, so all rates are divided by one factor and all times multiplied
-by it: as many packets go by as in the file, and reports say the factor. Timers of the transport are those that suit
+by it: as many packets go by as in the file, and reports say the factor. It is the same for all cases of an experiment,
+so that they can be compared. Timers of the transport are those that suit
 emulation, not the file's, since round trips do not scale. Faults go through the controller. Whether the run can be
 trusted is watched meanwhile (`fidelity`), and it ends at once when a process of the fabric dies.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from time import monotonic_ns
@@ -204,9 +205,8 @@ def scaled(fault: Fault, time_scale: float, rate_scale: float) -> Fault:
     return fault
 
 
-def check(case: Case) -> None:
+def check(case: Case, scale: float) -> None:
     """ExperimentError for anything in the case that only the simulated world can do; before anything starts."""
-    scale = scale_of(case)
     for fault in case.faults:
         _check_fault(fault, scaled_fabric(case, scale), scale)
     seconds = case.duration / 1e9 / scale
@@ -235,10 +235,14 @@ def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
         )
 
 
-def scale_of(case: Case) -> float:
-    """Rates here over those in the file, at most 1."""
+def scale_of(cases: Iterable[Case]) -> float:
+    """Rates here over those in the file, at most 1: one figure for all cases of a file."""
+    return min(1.0, *map(_carried_share, cases))
+
+
+def _carried_share(case: Case) -> float:
     fastest = max(case.fabric.rate, case.fabric.uplink_rate or 0)
-    return min(1.0, carried_rate(case.fabric.hosts, case.fabric.planes) / fastest)
+    return carried_rate(case.fabric.hosts, case.fabric.planes) / fastest
 
 
 def scaled_fabric(case: Case, scale: float, name: str = NAME) -> Fabric:
@@ -252,10 +256,9 @@ def scaled_fabric(case: Case, scale: float, name: str = NAME) -> Fabric:
 
 
 @contextmanager
-def emulated_stage(case: Case, switch: str, name: str = NAME) -> Iterator[EmulatedStage]:
+def emulated_stage(case: Case, scale: float, switch: str, name: str = NAME) -> Iterator[EmulatedStage]:
     """Bring the case's fabric up scaled, and take it down on leaving. Raises ExperimentError or EmulationError."""
-    check(case)
-    scale = scale_of(case)
+    check(case, scale)
     with running(scaled_fabric(case, scale, name), switch=switch) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
         faults = [scaled(planned.build(), 1 / scale, scale) for planned in case.faults]

@@ -56,4 +56,4 @@ def execute(run: Run) -> Outcome:
 def _summary(run: Run) -> dict[str, Any]:
     experiment = load_text(run.text, source=run.source, name=run.experiment)
     recordings = conduct(experiment, "sim", run.seed)
-    return summarize(experiment, recordings, judge(experiment, recordings), "sim", run.seed)
+    return summarize(experiment, recordings, judge(experiment, recordings, "sim"), "sim", run.seed)

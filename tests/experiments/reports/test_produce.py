@@ -241,6 +241,22 @@ def test_figures_far_from_published_ones_are_marked_though_they_are_as_expected(
     assert text.index("Of 3 published numbers 1 are met within 10 %") < text.index("<h2")
 
 
+def test_what_emulation_has_no_room_for_is_left_out_and_has_no_part_in_the_verdict(small, tmp_path, monkeypatch):
+    long = tmp_path / "long.yaml"
+    long.write_text(SMALL.replace("duration: 120us", "duration: 200ms"))
+    simulated = paper.produce
+    monkeypatch.setattr(paper, "produce", lambda experiment, world, *rest: simulated(experiment, "sim", *rest))
+    told = []
+    folder, summary = reproduce([long, small], tmp_path / "r", world="emulation", tell=told.append)
+    assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("pass", 1, 1)
+    assert "would last" in summary["left_out"]["long"]
+    assert told[0].startswith("left out: ")
+    assert "left out: " in (folder / "index.html").read_text()
+    with pytest.raises(ExperimentError, match="would last"):
+        reproduce([long], tmp_path / "other", world="emulation")
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path, monkeypatch):
     def refuse(experiment, *arguments):
         if experiment.name == "other":

@@ -6,7 +6,7 @@ from tests.experiments.reports.recordings import experiment, recording
 
 
 def judged(expect, **changes):
-    return judge(experiment(f"[{expect}]"), {"only": recording(**changes)})[0]
+    return judge(experiment(f"[{expect}]"), {"only": recording(**changes)}, "sim")[0]
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_an_untrusted_run_is_neither_good_nor_bad():
 
 
 def test_errors_and_wrong_bytes_are_always_judged():
-    found = judge(experiment(), {"only": recording(wrong_bytes=1)})
+    found = judge(experiment(), {"only": recording(wrong_bytes=1)}, "sim")
     assert [(one.metric, one.verdict) for one in found] == [("errors", Verdict.PASS), ("wrong_bytes", Verdict.FAIL)]
     assert not passed(found)
     expect = '[{metric: errors, relation: at_least, value: "1"}]'
-    found = judge(experiment(expect), {"only": recording(errors=("x",))})
+    found = judge(experiment(expect), {"only": recording(errors=("x",))}, "sim")
     assert [one.metric for one in found] == ["errors", "wrong_bytes"]
     assert passed(found)
 
@@ -88,3 +88,11 @@ def test_figures_in_words():
     assert show(1500, "time") == "1.5 us"
     assert show(0.12345, "share") == "0.1235"
     assert show(None, "count") == "none"
+
+
+def test_what_is_expected_in_one_world_only_is_not_asked_of_the_other():
+    expect = "[{metric: throughput, relation: at_least, value: 1T, title: fast, world: sim}]"
+    found = {world: judge(experiment(expect), {"only": recording()}, world) for world in ("sim", "emulation")}
+    assert [one.verdict for one in found["sim"] if one.title == "fast"] == [Verdict.FAIL]
+    assert [one.title for one in found["emulation"] if one.title == "fast"] == []
+    assert passed(found["emulation"])

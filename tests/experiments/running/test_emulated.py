@@ -69,32 +69,42 @@ def test_a_delay_is_refused_where_the_kernel_has_no_netem(monkeypatch):
     case = replace(case_of(WRITE), faults=(load("delay", EXAMPLES["delay"]),))
     monkeypatch.setattr(emulated.checkup, "has_netem", lambda: False)
     with pytest.raises(ExperimentError, match="line 7: the emulated world cannot make the fault delay here"):
-        emulated.check(case)
+        emulated.check(case, emulated.scale_of([case]))
     monkeypatch.setattr(emulated.checkup, "has_netem", lambda: True)
-    emulated.check(case)
+    emulated.check(case, emulated.scale_of([case]))
 
 
 @pytest.mark.parametrize("kind", ["reordering", "controller_gone"])
 def test_what_only_the_simulation_can_do_is_refused_before_anything_starts(kind):
     case = replace(case_of(WRITE), faults=(load(kind, EXAMPLES[kind]),))
     with pytest.raises(ExperimentError, match=f"line 7: the emulated world cannot make the fault {kind}"):
-        emulated.check(case)
+        emulated.check(case, emulated.scale_of([case]))
 
 
 def test_a_flap_that_is_too_fast_for_links_here_is_refused(monkeypatch):
     monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 10**12)
     case = replace(case_of(WRITE), faults=(load("flap", EXAMPLES["flap"]),))
     with pytest.raises(ExperimentError, match="line 7: a link flaps with times of 10 ms or more"):
-        emulated.check(case)
+        emulated.check(case, emulated.scale_of([case]))
 
 
 def test_rates_go_down_to_what_the_machine_carries_and_never_up(monkeypatch):
     monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 20_000_000)
     case = case_of(WRITE, fabric="{planes: 2, t0: 2, t1: 2, hosts: 4, rate: 100G, uplink_rate: 200G}")
-    assert emulated.scale_of(case) == 1e-4
+    assert emulated.scale_of([case]) == 1e-4
     fabric = emulated.scaled_fabric(case, 1e-4)
     assert {link.rate_bps for link in fabric.links} == {10_000_000, 20_000_000}
-    assert emulated.scale_of(case_of(WRITE, fabric="{planes: 1, hosts: 4, rate: 1M}")) == 1.0
+    assert emulated.scale_of([case_of(WRITE, fabric="{planes: 1, hosts: 4, rate: 1M}")]) == 1.0
+
+
+def test_all_cases_of_a_file_are_scaled_alike(monkeypatch):
+    monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 100_000_000 // hosts)
+    few = case_of(WRITE, fabric="{planes: 1, t0: 2, t1: 2, hosts: 4, rate: 100G}")
+    many = case_of(WRITE, fabric="{planes: 1, t0: 2, t1: 2, hosts: 10, rate: 100G}")
+    fast = case_of(WRITE, fabric="{planes: 1, t0: 2, t1: 2, hosts: 4, rate: 400G}")
+    assert emulated.scale_of([few]) == 2.5e-4
+    assert emulated.scale_of([few, many]) == emulated.scale_of([many, few]) == 1e-4
+    assert emulated.scale_of([few, many, fast]) == 6.25e-5
 
 
 def test_settings_that_are_not_timers_are_kept():
@@ -107,7 +117,7 @@ def test_settings_that_are_not_timers_are_kept():
 def test_a_run_that_would_last_too_long_is_refused(monkeypatch):
     monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 10_000_000)
     with pytest.raises(ExperimentError, match="would last 1000 s"):
-        emulated.check(case_of(WRITE, duration="100ms"))
+        emulated.check(case_of(WRITE, duration="100ms"), 1e-4)
 
 
 def stage_of(fabric):
