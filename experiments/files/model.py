@@ -53,17 +53,18 @@ TIMERS = (
 
 MOST_MTU = 65_000  # what a switch's packet buffers hold, but for headers
 
-_NSCC_TIMES = (
+NSCC_TIMES = (
     "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",
     "target_delay",
 )  # fmt: skip
-_NSCC = Built(Overrides(NsccProfile, _NSCC_TIMES))
-_DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
+_NSCC = Built(Overrides(NsccProfile, NSCC_TIMES))
+DCQCN_TIMES = ("increase_interval", "alpha_interval", "cnp_interval")
+DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
 _DCQCN = Built(
     Overrides(
         DcqcnProfile,
-        ("increase_interval", "alpha_interval", "cnp_interval"),
-        parts=(*((name, a_rate()) for name in _DCQCN_RATES), ("increase_bytes", a_size())),
+        DCQCN_TIMES,
+        parts=(*((name, a_rate()) for name in DCQCN_RATES), ("increase_bytes", a_size())),
     )
 )
 

@@ -44,11 +44,12 @@ def conduct(
 def check(experiment: Experiment, world: str) -> None:
     """ExperimentError for the first case that the world cannot carry or make."""
     if world == "emulation":
-        from experiments.running import emulated
+        from experiments.running.emulated import check as check_case
+        from experiments.running.scaling import scale_of
 
-        scale = emulated.scale_of(experiment.cases)
+        scale = scale_of(experiment.cases)
         for case in experiment.cases:
-            emulated.check(case, scale)
+            check_case(case, scale)
 
 
 def _opener(experiment: Experiment, world: str, switch: str, name: str) -> Opener:
@@ -57,7 +58,8 @@ def _opener(experiment: Experiment, world: str, switch: str, name: str) -> Opene
         from experiments.running.simulated import simulated
 
         return simulated
-    from experiments.running.emulated import emulated_stage, scale_of
+    from experiments.running.emulated import emulated_stage
+    from experiments.running.scaling import scale_of
 
     scale = scale_of(experiment.cases)
     return lambda case, seed: emulated_stage(case, scale, switch, name)

@@ -1,19 +1,16 @@
 """The stage of the emulated world: real processes on a scaled fabric, the monotonic clock.
 
-This machine does not carry the rates that files name, so all rates are divided by one factor and all times multiplied
-by it: as many packets go by as in the file, and reports say the factor. It is the same for all cases of an experiment,
-so that they can be compared. Timers of the transport are those that suit
-emulation, not the file's, since round trips do not scale. Faults go through the controller. Whether the run can be
-trusted is watched meanwhile (`fidelity`), and it ends at once when a process of the fabric dies.
+Rates and times are the file's divided and multiplied by a factor (`scaling`), which reports tell. Faults go through the
+controller. Whether the run can be trusted is watched meanwhile (`fidelity`), and it ends at once when a process of the
+fabric dies.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from time import monotonic_ns
 from typing import Any, TypeVar
 
@@ -22,21 +19,18 @@ import numpy as np
 from controller.client import ControllerClient
 from controller.fault_effects import effect
 from experiments import checkup
-from experiments.capacity import carried_rate
 from experiments.deaths import told
 from experiments.emulation import EmulatedWorld, running
 from experiments.errors import ExperimentError
-from experiments.files.checks import build_fabric
 from experiments.files.faults import PlannedFault
-from experiments.files.model import TIMERS, Case
-from experiments.files.transport import settings_given
+from experiments.files.model import Case
 from experiments.running import switch_figures
 from experiments.running.fidelity import Watch
 from experiments.running.recording import Fidelity, Samples
+from experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
 from mrc_host import verbs
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
-from simulation.timing import Timing
 from topologies import fault_kinds
 from topologies.emulation import traffic
 from topologies.emulation.watch import Death
@@ -47,7 +41,6 @@ from topologies.fault_kinds import Fault
 
 T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
-NAME = "experiment"  # of the fabric, unless another is given
 _DEATH_TOLD_S = 0.5  # after what it broke
 _TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
 
@@ -56,18 +49,15 @@ class EmulatedStage:
     """A fabric that is up; see `experiments.running.stage.Stage`."""
 
     def __init__(
-        self,
-        world: EmulatedWorld,
-        controller: ControllerClient,
-        rate_scale: float,
-        stack: ExitStack,
-        losing: Sequence[str] = (),
+        self, case: Case, world: EmulatedWorld, controller: ControllerClient, rate_scale: float, stack: ExitStack
     ) -> None:
         self._world = world
         self._controller = controller
         self._stack = stack
         self._watch = Watch(world.cpu_seconds)
-        self._losing = losing  # switches
+        self._stretch = stretch_of(case, world.fabric)
+        faults = [scaled_fault(planned.build(), rate_scale) for planned in case.faults]
+        self._losing = losing_switches(world.fabric, faults)
         self._lost: dict[str, int] = {}
         self.rate_scale = rate_scale
         self.time_scale = 1 / rate_scale
@@ -86,9 +76,9 @@ class EmulatedStage:
         """Verbs on a host's NIC, through its agent."""
         return self._stack.enter_context(verbs.open(self._world.emulation.socket(host)))
 
-    def attributes(self, base: QpAttributes) -> QpAttributes:
-        """With an ACK timeout that outlasts full queues: at the rates here they hold a packet for long."""
-        return replace(base, timeout=max(base.timeout, ack_timeout(self.fabric)))
+    def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
+        """Scaled, with an ACK timeout that outlasts full queues: at the rates here they hold a packet for long."""
+        return scaled_attributes(given, self.fabric, self._stretch)
 
     async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
         """Give all to the controller at once, which makes and clears each at its time; returns when all are made.
@@ -98,7 +88,7 @@ class EmulatedStage:
         made: set[str] = set()
         last = begin
         for planned in faults:
-            fault = scaled(planned.build(), self.time_scale, self.rate_scale)
+            fault = scaled_fault(planned.build(), self.rate_scale)
             at = begin + round(planned.at * self.time_scale)
             until = planned.until
             duration = 0 if until is None else round((until - planned.at) * self.time_scale)
@@ -182,29 +172,6 @@ class EmulatedStage:
             await asyncio.gather(work, waiting, return_exceptions=True)
 
 
-def ack_timeout(fabric: Fabric) -> int:
-    """Exponent of an ACK timeout beyond four round trips through full queues, as in the simulated world.
-
-    Where packets wait behind pauses instead of being dropped, what waits ahead of one is up to what all ports of a
-    switch may hold before their neighbours are silent.
-    """
-    slowest = min(link.rate_bps for link in fabric.links)
-    ports = max(len(switch.ports) for switch in fabric.switches)
-    queue = fabric.queues.data_limit(slowest, fabric.mtu, ports) * 8 * 10**9 // slowest
-    return Timing(fabric.settings.transport.base_rtt, queue, 0).timeout
-
-
-def scaled(fault: Fault, time_scale: float, rate_scale: float) -> Fault:
-    """The same fault with its times and rates as they are here."""
-    if isinstance(fault, fault_kinds.Flap):
-        return replace(fault, down=round(fault.down * time_scale), up=round(fault.up * time_scale))
-    if isinstance(fault, fault_kinds.Delay):
-        return replace(fault, extra=round(fault.extra * time_scale))
-    if isinstance(fault, fault_kinds.Rate):
-        return replace(fault, bits_per_second=round(fault.bits_per_second * rate_scale))
-    return fault
-
-
 def check(case: Case, scale: float) -> None:
     """ExperimentError for anything in the case that only the simulated world can do; before anything starts."""
     for fault in case.faults:
@@ -223,7 +190,7 @@ def losing_switches(fabric: Fabric, faults: Sequence[Fault]) -> tuple[str, ...]:
 
 
 def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
-    fault = scaled(planned.build(), 1 / scale, scale)
+    fault = scaled_fault(planned.build(), scale)
     try:
         effect(fabric, fault)
     except FabricError as error:
@@ -235,31 +202,10 @@ def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
         )
 
 
-def scale_of(cases: Iterable[Case]) -> float:
-    """Rates here over those in the file, at most 1: one figure for all cases of a file."""
-    return min(1.0, *map(_carried_share, cases))
-
-
-def _carried_share(case: Case) -> float:
-    fastest = max(case.fabric.rate, case.fabric.uplink_rate or 0)
-    return carried_rate(case.fabric.hosts, case.fabric.planes) / fastest
-
-
-def scaled_fabric(case: Case, scale: float, name: str = NAME) -> Fabric:
-    """The file's fabric at the rates of this machine, with the file's settings that are not timers."""
-    part = case.fabric
-    uplink = None if part.uplink_rate is None else round(part.uplink_rate * scale)
-    fabric = build_fabric(replace(part, rate=round(part.rate * scale), uplink_rate=uplink), name)
-    given = {name: value for name, value in settings_given(case.transport).items() if name not in TIMERS}
-    settings = fabric.settings
-    return replace(fabric, settings=replace(settings, transport=replace(settings.transport, **given)))
-
-
 @contextmanager
 def emulated_stage(case: Case, scale: float, switch: str, name: str = NAME) -> Iterator[EmulatedStage]:
     """Bring the case's fabric up scaled, and take it down on leaving. Raises ExperimentError or EmulationError."""
     check(case, scale)
     with running(scaled_fabric(case, scale, name), switch=switch) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
-        faults = [scaled(planned.build(), 1 / scale, scale) for planned in case.faults]
-        yield EmulatedStage(world, controller, scale, stack, losing_switches(world.fabric, faults))
+        yield EmulatedStage(case, world, controller, scale, stack)

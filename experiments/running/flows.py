@@ -216,4 +216,4 @@ class FlowLoad:
 
 def queue_pair_attributes(case: Case, stage: Stage) -> QpAttributes:
     """The world's timers, then what the file says."""
-    return replace(stage.attributes(QpAttributes()), **attributes_given(case.transport))
+    return stage.attributes(attributes_given(case.transport))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -51,9 +52,9 @@ class SimulatedStage:
         self._contexts.append(context)
         return context
 
-    def attributes(self, base: QpAttributes) -> QpAttributes:
-        """With the ACK timeout fitted."""
-        return self._world.attributes(base)
+    def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
+        """With the ACK timeout fitted, unless given."""
+        return replace(self._world.attributes(), **given)
 
     async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
         """Hand them to the world, which makes them happen by itself."""

@@ -35,8 +35,8 @@ class Stage(Protocol):
     def open(self, host: str) -> Context:
         """Verbs on a host's NIC; the stage closes it."""
 
-    def attributes(self, base: QpAttributes) -> QpAttributes:
-        """Queue pair attributes with timers that fit this world."""
+    def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
+        """Queue pair attributes as a file gives them, the others with timers that fit this world."""
 
     async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
         """Let the faults happen, their times counted from `begin`."""

@@ -6,25 +6,14 @@ import pytest
 
 from controller.values import Count, FaultRecord, PortCounters, SwitchCounters
 from experiments.errors import ExperimentError
-from experiments.running import emulated, switch_figures
-from mrc_host.values import QpAttributes
+from experiments.running import emulated, scaling, switch_figures
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from tests.experiments.files.test_faults import EXAMPLES, load
 from tests.experiments.running.cases import case_of
 from topologies.clos import multi_plane_clos
-from topologies.fault_kinds import Delay, Flap, Loss, Rate, SwitchDead
+from topologies.fault_kinds import Loss, SwitchDead
 
 WRITE = "{kind: write_bw, pairs: h1>h3}"
-
-
-def test_times_and_rates_of_faults_are_scaled_as_the_fabric_is():
-    scale = 1e-3  # a thousandth of the rate, a thousand times as long
-    assert emulated.scaled(Flap("h1@p0", 5_000, 10_000, True, 7), 1 / scale, scale) == Flap(
-        "h1@p0", 5_000_000, 10_000_000, True, 7
-    )
-    assert emulated.scaled(Delay("h1@p0", 2_000), 1 / scale, scale) == Delay("h1@p0", 2_000_000)
-    assert emulated.scaled(Rate("h1@p0", 10**9), 1 / scale, scale) == Rate("h1@p0", 10**6)
-    assert emulated.scaled(Loss("h1@p0", 0.5), 1 / scale, scale) == Loss("h1@p0", 0.5)
 
 
 class Controller:
@@ -69,53 +58,27 @@ def test_a_delay_is_refused_where_the_kernel_has_no_netem(monkeypatch):
     case = replace(case_of(WRITE), faults=(load("delay", EXAMPLES["delay"]),))
     monkeypatch.setattr(emulated.checkup, "has_netem", lambda: False)
     with pytest.raises(ExperimentError, match="line 7: the emulated world cannot make the fault delay here"):
-        emulated.check(case, emulated.scale_of([case]))
+        emulated.check(case, scaling.scale_of([case]))
     monkeypatch.setattr(emulated.checkup, "has_netem", lambda: True)
-    emulated.check(case, emulated.scale_of([case]))
+    emulated.check(case, scaling.scale_of([case]))
 
 
 @pytest.mark.parametrize("kind", ["reordering", "controller_gone"])
 def test_what_only_the_simulation_can_do_is_refused_before_anything_starts(kind):
     case = replace(case_of(WRITE), faults=(load(kind, EXAMPLES[kind]),))
     with pytest.raises(ExperimentError, match=f"line 7: the emulated world cannot make the fault {kind}"):
-        emulated.check(case, emulated.scale_of([case]))
+        emulated.check(case, scaling.scale_of([case]))
 
 
 def test_a_flap_that_is_too_fast_for_links_here_is_refused(monkeypatch):
-    monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 10**12)
+    monkeypatch.setattr(scaling, "carried_rate", lambda hosts, planes: 10**12)
     case = replace(case_of(WRITE), faults=(load("flap", EXAMPLES["flap"]),))
     with pytest.raises(ExperimentError, match="line 7: a link flaps with times of 10 ms or more"):
-        emulated.check(case, emulated.scale_of([case]))
-
-
-def test_rates_go_down_to_what_the_machine_carries_and_never_up(monkeypatch):
-    monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 20_000_000)
-    case = case_of(WRITE, fabric="{planes: 2, t0: 2, t1: 2, hosts: 4, rate: 100G, uplink_rate: 200G}")
-    assert emulated.scale_of([case]) == 1e-4
-    fabric = emulated.scaled_fabric(case, 1e-4)
-    assert {link.rate_bps for link in fabric.links} == {10_000_000, 20_000_000}
-    assert emulated.scale_of([case_of(WRITE, fabric="{planes: 1, hosts: 4, rate: 1M}")]) == 1.0
-
-
-def test_all_cases_of_a_file_are_scaled_alike(monkeypatch):
-    monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 100_000_000 // hosts)
-    few = case_of(WRITE, fabric="{planes: 1, t0: 2, t1: 2, hosts: 4, rate: 100G}")
-    many = case_of(WRITE, fabric="{planes: 1, t0: 2, t1: 2, hosts: 10, rate: 100G}")
-    fast = case_of(WRITE, fabric="{planes: 1, t0: 2, t1: 2, hosts: 4, rate: 400G}")
-    assert emulated.scale_of([few]) == 2.5e-4
-    assert emulated.scale_of([few, many]) == emulated.scale_of([many, few]) == 1e-4
-    assert emulated.scale_of([few, many, fast]) == 6.25e-5
-
-
-def test_settings_that_are_not_timers_are_kept():
-    case = case_of(WRITE, transport="{congestion: none, settings: {plane_burst: 3, probe_interval: 4us}}")
-    settings = emulated.scaled_fabric(case, 1e-4).settings.transport
-    assert (settings.congestion, settings.plane_burst) == ("none", 3)
-    assert settings.probe_interval > 1_000_000
+        emulated.check(case, scaling.scale_of([case]))
 
 
 def test_a_run_that_would_last_too_long_is_refused(monkeypatch):
-    monkeypatch.setattr(emulated, "carried_rate", lambda hosts, planes: 10_000_000)
+    monkeypatch.setattr(scaling, "carried_rate", lambda hosts, planes: 10_000_000)
     with pytest.raises(ExperimentError, match="would last 1000 s"):
         emulated.check(case_of(WRITE, duration="100ms"), 1e-4)
 
@@ -124,24 +87,6 @@ def stage_of(fabric):
     stage = object.__new__(emulated.EmulatedStage)
     stage._world = SimpleNamespace(fabric=fabric)
     return stage
-
-
-@pytest.mark.parametrize("rate", [5_000_000, 50_000_000, 100_000_000_000])
-def test_no_ack_timeout_runs_out_while_packets_wait_in_full_queues(rate):
-    fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, rate_bps=rate)
-    base = QpAttributes(timeout=6)
-    waits_ns = 1024 << stage_of(fabric).attributes(base).timeout
-    assert waits_ns > 4 * fabric.queues.bytes_at(fabric.queues.limit, rate, fabric.mtu) * 8 * 10**9 / rate
-    longer = QpAttributes(timeout=24)
-    assert stage_of(fabric).attributes(longer) == longer
-
-
-def test_with_flow_control_no_ack_timeout_runs_out_while_packets_wait_behind_pauses():
-    paused = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, rate_bps=50_000_000)
-    paused = replace(paused, queues=replace(paused.queues, pfc=True))
-    waits_ns = 1024 << stage_of(paused).attributes(QpAttributes()).timeout
-    held = paused.queues.bytes_at(paused.queues.pfc_xoff + paused.queues.pfc_headroom, 50_000_000, paused.mtu)
-    assert waits_ns > 4 * 4 * held * 8 * 10**9 / 50_000_000  # four ports' worth before a packet, four times
 
 
 def test_only_switches_whose_faults_lose_packets_are_asked_for_losses():
