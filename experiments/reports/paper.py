@@ -73,11 +73,11 @@ def reproduce(
     found = {str(file): outcome for file in files if (outcome := _left_out(file, world)) is not None}
     wanted = [file for file in files if str(file) not in found]
     if found and not wanted:
-        raise ExperimentError(next(iter(found.values())).problem)
+        raise ExperimentError(_reason(next(iter(found.values()))), "Use --world sim.")
     folder = folders.make_folder(results, "paper")
     began = time.monotonic()
     for outcome in found.values():
-        tell(f"left out: {outcome.problem}")
+        tell(f"left out: {_reason(outcome)}")
     for number, outcome in enumerate(_run_all(wanted, folder, world, seed, jobs), 1):
         found[outcome.file] = outcome
         verdict = outcome.verdict if outcome.summary else f"could not run: {outcome.problem}"
@@ -225,6 +225,10 @@ def _left_out(file: Path, world: str) -> Outcome | None:
     except ExperimentError as error:
         return Outcome(str(file), 0.0, None, "", str(error), left_out=True)
     return None
+
+
+def _reason(outcome: Outcome) -> str:
+    return f"{Path(outcome.file).stem}: {outcome.problem}"
 
 
 def _run_all(files: Sequence[Path], folder: Path, world: str, seed: int, jobs: int) -> Iterable[Outcome]:
