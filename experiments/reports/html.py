@@ -39,7 +39,7 @@ def write_report(
 ) -> None:
     """Write ``report.html`` and the plots as files of their own into `folder`."""
     cases = {case.name: case for case in experiment.cases}
-    parts = [_head(experiment, summary), _warnings(recordings), _expectations(judged)]
+    parts = [_head(experiment, summary), _warnings(recordings), _timing(recordings), _expectations(judged)]
     if len(cases) > 1:
         together = {
             "Throughput of all cases": plots.compare_throughput(recordings),
@@ -122,6 +122,30 @@ def _warnings(recordings: Mapping[str, Recording]) -> str:
         out += [f"{escape(name)}: timing cannot be trusted: {escape(reason)}" for reason in recording.fidelity.reasons]
         out += [f"{escape(name)}: {escape(error)}" for error in recording.errors[:5]]
     return "".join(f'<p class="warn">{text}</p>' for text in out)
+
+
+def _timing(recordings: Mapping[str, Recording]) -> str:
+    """What the verdict on the timing rests on, of cases that ran in real time."""
+    out = []
+    for name, recording in recordings.items():
+        fidelity = recording.fidelity
+        said = [
+            words.format(fidelity.figures[key] * by)
+            for key, (words, by) in _FIDELITY.items()
+            if key in fidelity.figures
+        ]
+        if said:
+            out.append(f"{escape(name)}: {'; '.join((*said, *map(escape, fidelity.notes)))}.")
+    return "".join(f'<p class="sub">Timing of {text}</p>' for text in out)
+
+
+_FIDELITY = {  # figures of a Fidelity in words, and what to multiply them by
+    "machine_round_trip_s": ("the machine delayed a packet and its answer by {:.3g} ms on average", 1e3),
+    "machine_delay_p99_s": ("one frame in a hundred by {:.3g} ms or more at one hop", 1e3),
+    "idle_p10": ("{:.0f} % of the processors idle", 1e2),
+    "lag_p99_s": ("wake-ups up to {:.3g} ms late", 1e3),
+    "cores_used": ("{:.2g} processors used", 1),
+}
 
 
 def _expectations(judged: Sequence[Judged]) -> str:

@@ -30,7 +30,10 @@ class Result:
     wall_seconds: float
 
     def lines(self) -> Iterator[str]:
-        """The verdicts for a terminal."""
+        """The verdicts for a terminal, and why those on timing cannot be had."""
+        for name, recording in self.recordings.items():
+            for reason in recording.fidelity.reasons:
+                yield f"{name}: timing cannot be trusted: {reason}"
         for one in self.judged:
             ours, expected = show(one.ours, one.unit), show(one.expected, one.unit)
             within = f" within {one.tolerance:.3g}" if one.tolerance else ""

@@ -101,6 +101,7 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
             "trusted": recording.fidelity.trusted,
             "reasons": list(recording.fidelity.reasons),
             "figures": dict(recording.fidelity.figures),
+            "notes": list(recording.fidelity.notes),
         },
     }
 

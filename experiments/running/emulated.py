@@ -24,8 +24,9 @@ from experiments.emulation import EmulatedWorld, running
 from experiments.errors import ExperimentError
 from experiments.files.faults import PlannedFault
 from experiments.files.model import Case
-from experiments.running import switch_figures
+from experiments.running import machine_delays, switch_figures
 from experiments.running.fidelity import Watch
+from experiments.running.machine_delays import Hop
 from experiments.running.recording import Fidelity, Samples
 from experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
 from mrc_host import verbs
@@ -54,7 +55,7 @@ class EmulatedStage:
         self._world = world
         self._controller = controller
         self._stack = stack
-        self._watch = Watch(world.cpu_seconds)
+        self._watch = Watch(world.cpu_seconds, world.fabric, self._delays)
         self._stretch = stretch_of(case, world.fabric)
         faults = [scaled_fault(planned.build(), rate_scale) for planned in case.faults]
         self._losing = losing_switches(world.fabric, faults)
@@ -134,6 +135,11 @@ class EmulatedStage:
     def fidelity(self) -> Fidelity:
         """What the watch has seen so far."""
         return self._watch.judge()
+
+    def _delays(self, measure: bool) -> Mapping[str, Hop]:
+        emulation = self._world.emulation
+        sockets = {nic.name: emulation.socket(nic.name) for nic in self.fabric.nics}
+        return machine_delays.read(self.fabric, emulation.switches_address, sockets, measure=measure)
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end, watched. ExperimentError, at once, when a process of the fabric dies."""

@@ -91,11 +91,15 @@ class OperationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """Whether the timing of the run can be trusted, with the reasons why not, and the figures behind that."""
+    """Whether the timing of the run can be trusted, with the reasons why not, and the figures behind that.
+
+    `notes` say in sentences what the figures do not cover.
+    """
 
     trusted: bool = True
     reasons: tuple[str, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,11 @@ def test_the_same_file_runs_in_emulation(tmp_path, capsys):
     assert case["rate_scale"] == pytest.approx(1 / case["time_scale"])
     assert case["rate_scale"] < 1
     assert case["packets"]["received"] > 1000
-    assert {"idle_p10", "lag_p99_s", "cores_used"} == set(case["fidelity"]["figures"])
+    figures = case["fidelity"]["figures"]
+    delays = {"machine_round_trip_s", "machine_delay_p99_s"}
+    assert set(figures) == {"idle_p10", "lag_p99_s", "cores_used", *delays}
+    assert all(0 < figures[name] < 10 for name in delays)
+    assert case["fidelity"]["notes"] == []
     assert [fault["label"] for fault in case["faults"]] == ["link down h1@p0", "loss t0-0:t1-0@p1 probability 0.2"]
     events = (tmp_path / "trial" / "latest" / "only" / "events.csv").read_text()
     assert "h1,,,,0,up,down" in events
@@ -57,6 +61,7 @@ def test_the_same_file_runs_in_emulation(tmp_path, capsys):
     report = (tmp_path / "trial" / "latest" / "report.html").read_text()
     assert "rates are" in report
     assert "lost on t0-0:t1-0@p1 up" in report
+    assert "the machine delayed a packet and its answer by" in report
 
 
 def test_a_collective_runs_in_emulation(tmp_path):
