@@ -1,4 +1,8 @@
-"""Two results side by side, in one self-contained HTML page: figures, verdicts and throughput over time."""
+"""Two results side by side, in one self-contained HTML page: figures, verdicts and throughput over time.
+
+Where one of them was scaled (emulation), its rates and times are put back to those of its file, so that the same
+experiment in both worlds can be compared.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from experiments.reports.html import page, table
 from experiments.reports.plots import totals
 from experiments.reports.verdicts import show
 
+_SETTINGS = ("fabric", "transport")  # of a case
 _ROWS = (
     ("throughput_bps", "mean throughput", "rate"),
     ("end_ns", "length of the run", "time"),
@@ -27,13 +32,24 @@ _ROWS = (
 def compare(first: Path, second: Path) -> str:
     """The page. Raises ExperimentError when a folder holds no result."""
     summaries = read_summary(first), read_summary(second)
+    try:
+        return _compared(first, second, summaries)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ExperimentError(
+            f"{first} and {second} do not hold the same figures ({type(error).__name__}: {error})",
+            "One is of another version, or was changed: run its experiment again.",
+        ) from None
+
+
+def _compared(first: Path, second: Path, summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
     names = label(summaries[0], first, "A"), label(summaries[1], second, "B")
     parts = [f"<h1>{escape(names[0])} against {escape(names[1])}</h1>"]
     parts.append(_differences(summaries))
     parts.append("<h2>Expectations</h2>" + table(("figure", *names, "B over A"), _expectations(*summaries), (1, 2, 3)))
     parts.append("<h2>Figures</h2>" + table(("figure", *names, "B over A"), _figures(*summaries), (1, 2, 3)))
     for a, b in pairs(summaries):
-        series = {f"A: {a}": read_total(first / a), f"B: {b}": read_total(second / b)}
+        scales = [_scales(summary["cases"][name]) for summary, name in zip(summaries, (a, b), strict=True)]
+        series = {f"A: {a}": read_total(first / a, *scales[0]), f"B: {b}": read_total(second / b, *scales[1])}
         parts.append(f"<h2>Throughput: {escape(a if a == b else f'{a} and {b}')}</h2>" + totals(series))
     return page("Two results", "".join(parts))
 
@@ -54,24 +70,53 @@ def pairs(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> list[tuple[
     return common
 
 
-def read_total(folder: Path) -> tuple[list[float], list[float]]:
-    """Edges of the time bins in us, and payload over all flows in bits/s, from a result's flows.csv."""
+def read_total(folder: Path, rate: float = 1.0, time: float = 1.0) -> tuple[list[float], list[float]]:
+    """Edges of the time bins in us, and payload over all flows in bits/s, from a result's flows.csv.
+
+    `rate` and `time` are the scales of the run, which are taken back.
+    """
     total: dict[tuple[int, int], float] = defaultdict(float)
     try:
         with (folder / "flows.csv").open(newline="") as file:
             for row in csv.DictReader(file):
                 total[int(row["begin_ns"]), int(row["end_ns"])] += float(row["bits_per_s"])
-    except (OSError, KeyError, ValueError) as error:
-        raise ExperimentError(f"{folder / 'flows.csv'} cannot be read: {error}") from None
+    except OSError as error:
+        raise ExperimentError(f"{folder / 'flows.csv'} cannot be read: {error.strerror}") from None
+    except (KeyError, ValueError, TypeError):
+        raise ExperimentError(f"{folder / 'flows.csv'} is not the table of flows that 'mrc run' writes") from None
     bins = sorted(total)
-    return [begin / 1000 for begin, _ in bins] + [bins[-1][1] / 1000 if bins else 0.0], [total[key] for key in bins]
+    edges = [begin for begin, _ in bins] + [bins[-1][1] if bins else 0]
+    return [edge / time / 1000 for edge in edges], [total[key] / rate for key in bins]
 
 
 def _differences(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
     keys = [key for key in ("name", "world", "seed", "scaled", "verdict") if summaries[0][key] != summaries[1][key]]
-    if not keys:
+    rows = [(key, *(escape(str(summary[key])) for summary in summaries)) for key in keys]
+    for a, b in pairs(summaries):
+        rows += _different_settings(*(summary["cases"][name] for summary, name in zip(summaries, (a, b), strict=True)))
+    if not rows:
         return "<p>The same experiment, world and seed.</p>"
-    return table(("", "A", "B"), [(key, *(escape(str(summary[key])) for summary in summaries)) for key in keys])
+    return table(("", "A", "B"), rows)
+
+
+def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for part in _SETTINGS:
+        for name in dict.fromkeys((*a[part], *b[part])):
+            values = a[part].get(name, ""), b[part].get(name, "")
+            if values[0] != values[1]:
+                yield f"{part}: {escape(name)}", *(escape(str(value)) for value in values)
+    if _scales(a) != _scales(b):
+        yield "rates, times", *(f"x {rate:.3g}, x {time:.3g}" for rate, time in map(_scales, (a, b)))
+
+
+def _scales(case: Mapping[str, Any]) -> tuple[float, float]:
+    """Rates and times of a run over those in its file."""
+    return case["rate_scale"], case["time_scale"]
+
+
+def _as_in_file(value: float | None, unit: str, case: Mapping[str, Any]) -> float | None:
+    rate, time = _scales(case)
+    return None if value is None else value / {"rate": rate, "time": time}.get(unit, 1.0)
 
 
 def _expectations(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -79,11 +124,16 @@ def _expectations(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[
     for one in a["expectations"]:
         other = others.get(one["title"])
         if other is not None:
-            yield escape(one["title"]), _cell(one), _cell(other), _ratio(one["ours"], other["ours"])
+            # Cases of one result are scaled alike.
+            ours = [
+                _as_in_file(each["ours"], each["unit"], next(iter(summary["cases"].values())))
+                for each, summary in ((one, a), (other, b))
+            ]
+            yield escape(one["title"]), _cell(one, ours[0]), _cell(other, ours[1]), _ratio(*ours)
 
 
-def _cell(one: Mapping[str, Any]) -> str:
-    return f'{show(one["ours"], one["unit"])} <span class="{one["verdict"]}">{one["verdict"]}</span>'
+def _cell(one: Mapping[str, Any], ours: float | None) -> str:
+    return f'{show(ours, one["unit"])} <span class="{one["verdict"]}">{one["verdict"]}</span>'
 
 
 def _figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -91,13 +141,13 @@ def _figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, 
         prefix = "" if left == "only" else f"{left}: "
         cases = a["cases"][left], b["cases"][right]
         for key, name, unit in _ROWS:
-            values = [case[key] for case in cases]
+            values = [_as_in_file(case[key], unit, case) for case in cases]
             yield escape(prefix + name), *(show(value, unit) for value in values), _ratio(*values)
         for name in cases[0]["packets"]:
             values = [case["packets"][name] for case in cases]
             yield escape(f"{prefix}packets {name}"), *map(str, values), _ratio(*values)
         for name in cases[0]["completion_time_ns"]:
-            values = [case["completion_time_ns"][name] for case in cases]
+            values = [_as_in_file(case["completion_time_ns"][name], "time", case) for case in cases]
             yield escape(f"{prefix}completion time, {name}"), *(show(v, "time") for v in values), _ratio(*values)
 
 

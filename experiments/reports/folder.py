@@ -92,6 +92,6 @@ def read_summary(folder: Path) -> dict[str, Any]:
         ) from None
     except ValueError:
         raise ExperimentError(f"{path} is not JSON", "Give the folder that 'mrc run' has named.") from None
-    if not isinstance(summary, dict) or "cases" not in summary:
+    if not isinstance(summary, dict) or not isinstance(summary.get("cases"), dict) or not summary["cases"]:
         raise ExperimentError(f"{path} is not the summary of an experiment")
     return summary

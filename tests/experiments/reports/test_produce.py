@@ -1,6 +1,7 @@
 """From a file to its folder, by the command line and in one process; without root and without Mininet."""
 
 import json
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -178,6 +179,35 @@ def test_two_results_are_compared(tmp_path, small, capsys):
     out = tmp_path / "c.html"
     assert run(["compare", str(a), str(b), "--output", str(out)]) == 0
     assert out.read_text().startswith("<!doctype html>")
+
+
+def test_a_scaled_result_is_compared_at_the_rates_and_times_of_its_file(tmp_path, small):
+    a = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path / "a").folder
+    b = tmp_path / "b"
+    shutil.copytree(a, b)
+    summary = read_summary(b)
+    case = summary["cases"]["only"]
+    case["rate_scale"], case["time_scale"], case["throughput_bps"] = 1e-3, 1e3, case["throughput_bps"] * 1e-3
+    case["end_ns"] *= 1000
+    case["fabric"]["planes"] = 5
+    (b / "summary.json").write_text(json.dumps(summary))
+    words = " ".join(Page(compare(a, b)).text)
+    assert "fabric: planes" in words
+    assert "x 0.001, x 1e+03" in words
+    assert words.split("mean throughput")[1].split()[4] == "1.000"
+    assert words.split("length of the run")[1].split()[4] == "1.000"
+
+
+@pytest.mark.parametrize(
+    "broken", ['{"cases": {}}', '{"cases": [1]}', "[1]", '{"cases": {"only": {}}}', "{", '{"cases": {"only": 1}}']
+)
+def test_what_is_not_a_whole_result_is_a_sentence(tmp_path, small, capsys, broken):
+    a = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path / "a").folder
+    (tmp_path / "summary.json").write_text(broken)
+    assert run(["compare", str(a), str(tmp_path)]) == 3
+    assert "bug" not in capsys.readouterr().err
+    assert run(["compare", str(tmp_path), str(a)]) == 3
+    assert "bug" not in capsys.readouterr().err
 
 
 def test_comparing_what_is_no_result_is_a_sentence(tmp_path, capsys):
