@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 
 import click
 
+from simulation.swarm.patience import LONGEST_S, limited
 from simulation.swarm.run import Outcome, run
 from simulation.swarm.scenario import Scenario, generate
 from simulation.swarm.shrink import shrink
 
+_DIED = "the process died, with this run or another under way; a replay alone tells"
 Result = tuple[int, "Outcome | None", str]  # the seed, its outcome, or what went wrong with running it
 
 
@@ -53,16 +56,27 @@ def main(
         writes=_positions("--writes", kept_writes, len(scenario.writes)),
     )
     describe(part)
-    outcome = run(part)
+    found = _replay(part)
+    for violation in found:
+        print(f"VIOLATION: {violation}", flush=True)
+    if found and shrinking and kept_faults is None and kept_writes is None:
+        _report_shrunk(scenario)
+    sys.exit(1 if found else 0)
+
+
+def _replay(scenario: Scenario) -> tuple[str, ...]:
+    """Run a plan and tell what came of it; its violations, of which an exception is one."""
+    try:
+        with limited(LONGEST_S):
+            outcome = run(scenario)
+    except Exception as error:  # whatever it is, it is a finding
+        traceback.print_exc(file=sys.stdout)
+        return (f"{type(error).__name__}: {error}",)
     print(
         f"\n{outcome.packets} data packets, {outcome.frames} frames, {outcome.end} ns,"
         f" {outcome.failed_pairs} pairs failed, trace {outcome.trace}"
     )
-    for violation in outcome.violations:
-        print(f"VIOLATION: {violation}")
-    if outcome.violations and shrinking and kept_faults is None and kept_writes is None:
-        _report_shrunk(scenario)
-    sys.exit(1 if outcome.violations else 0)
+    return outcome.violations
 
 
 def describe(scenario: Scenario) -> None:
@@ -91,7 +105,7 @@ def _soak(first: int, seconds: float, runs: int | None, jobs: int, shrinking: bo
         if found:
             failed += 1
             print(f"seed {seed} FAILED: {found[0]}\n  replay: python -m simulation.swarm --seed {seed}", flush=True)
-            if shrinking and outcome is not None:
+            if shrinking and problem != _DIED:
                 _report_shrunk(generate(seed))
         if done % 100 == 0:
             print(f"{done} runs, {packets} data packets, {failed} failed, {time.monotonic() - start:.0f} s", flush=True)
@@ -100,28 +114,41 @@ def _soak(first: int, seconds: float, runs: int | None, jobs: int, shrinking: bo
 
 
 def _results(first: int, deadline: float, runs: int | None, jobs: int) -> Iterator[Result]:
-    """Results as they come, until the deadline or `runs` of them."""
+    """Results as they come, until the deadline or `runs` of them. A process that dies costs the runs under way."""
     seeds = iter(range(first, first + runs) if runs is not None else range(first, sys.maxsize))
-    with ProcessPoolExecutor(jobs) as pool:
-        under_way: dict[Future[Outcome], int] = {}
-        more = True
-        while more or under_way:
-            while more and len(under_way) < 2 * jobs:
-                seed = next(seeds, None)
-                if seed is None or time.monotonic() >= deadline:
-                    more = False
-                else:
-                    under_way[pool.submit(play, seed)] = seed
-            finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
-            for future in finished:
-                seed = under_way.pop(future)
-                error = future.exception()
-                yield (seed, None, f"{type(error).__name__}: {error}") if error else (seed, future.result(), "")
+    under_way: dict[Future[Outcome], int] = {}
+    more = True
+    while more or under_way:
+        with ProcessPoolExecutor(jobs) as pool:
+            broken = False
+            while (more or under_way) and not broken:
+                while more and len(under_way) < 2 * jobs:
+                    seed = next(seeds, None)
+                    if seed is None or time.monotonic() >= deadline:
+                        more = False
+                    else:
+                        under_way[pool.submit(play, seed)] = seed
+                finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    result = _result(under_way.pop(future), future)
+                    broken |= result[2] == _DIED
+                    yield result
+            for future, seed in under_way.items():
+                yield _result(seed, future)
+            under_way.clear()
+
+
+def _result(seed: int, future: Future[Outcome]) -> Result:
+    error = future.exception()
+    if error is None:
+        return seed, future.result(), ""
+    return seed, None, _DIED if isinstance(error, BrokenExecutor) else f"{type(error).__name__}: {error}"
 
 
 def play(seed: int) -> Outcome:
-    """Run the plan of a seed."""
-    return run(generate(seed))
+    """Run the plan of a seed; RunTooLongError when it does not end."""
+    with limited(LONGEST_S):
+        return run(generate(seed))
 
 
 def _report_shrunk(scenario: Scenario) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from simulation.swarm.patience import LONGEST_S, limited
 from simulation.swarm.run import run
 from simulation.swarm.scenario import Scenario
 
@@ -60,7 +61,8 @@ def _swapped(still: Callable[[Positions, Positions], bool], writes: Positions, f
 def violations(scenario: Scenario) -> tuple[str, ...]:
     """What is wrong with a plan's run, an exception included."""
     try:
-        return run(scenario).violations
+        with limited(LONGEST_S):
+            return run(scenario).violations
     except Exception as error:  # whatever it is, it is a finding
         return (f"{type(error).__name__}: {error}",)
 

@@ -1,3 +1,5 @@
+import os
+
 from click.testing import CliRunner
 
 from simulation.swarm import command
@@ -42,3 +44,48 @@ def test_reports_and_shrinks_a_failure(monkeypatch):
 def test_positions_that_do_not_exist_are_refused():
     assert invoke("--seed", "3", "--writes", "9999").exit_code == 2
     assert invoke("--seed", "3", "--faults", "x").exit_code == 2
+
+
+def breaking(scenario):
+    if len(scenario.faults) > 1:
+        raise ZeroDivisionError("planted")
+    return Outcome(scenario.seed, (), "0", 1, 2, 0, 3)
+
+
+def test_an_exception_is_a_failure_that_replays_and_shrinks(monkeypatch):
+    monkeypatch.setattr(command, "run", breaking)
+    monkeypatch.setattr("simulation.swarm.shrink.run", breaking)
+    seed = next(n for n in range(1, 100) if len(command.generate(n).faults) > 3)
+    for arguments in (("--seed", str(seed)), ("--first", str(seed), "--runs", "1")):
+        result = invoke(*arguments)
+        assert result.exit_code == 1
+        assert "ZeroDivisionError: planted" in result.output
+        kept = result.output.split(f"python -m simulation.swarm --seed {seed} --faults '")[1].split("'")[0]
+        assert len(kept.split(",")) == 2
+
+
+def dying(scenario):
+    if scenario.seed == 3:
+        os._exit(9)
+    return Outcome(scenario.seed, (), "0", 1, 2, 0, 3)
+
+
+def test_a_process_that_dies_does_not_end_the_soak(monkeypatch):
+    monkeypatch.setattr(command, "run", dying)
+    result = invoke("--runs", "9")
+    assert result.exit_code == 1
+    assert "seed 3 FAILED: the process died" in result.output
+    assert "9 runs" in result.output
+
+
+def circling(scenario):
+    while True:
+        pass
+
+
+def test_a_run_that_does_not_end_is_a_failure(monkeypatch):
+    monkeypatch.setattr(command, "run", circling)
+    monkeypatch.setattr(command, "LONGEST_S", 0.2)
+    result = invoke("--runs", "1", "--no-shrink")
+    assert result.exit_code == 1
+    assert "RunTooLongError: the run did not end within 0.2 s" in result.output
