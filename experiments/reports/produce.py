@@ -39,6 +39,9 @@ class Result:
             within = f" within {one.tolerance:.3g}" if one.tolerance else ""
             line = f"{one.verdict.value:<9} {one.title}: {ours} ({_RELATIONS[one.relation]} {expected}{within})"
             yield line + (f", published {show(one.published, one.unit)}" if one.published is not None else "")
+        for name, recording in self.recordings.items():
+            for reason in recording.fidelity.reasons:
+                yield f"untrusted {name}: {reason}"
 
 
 def produce(

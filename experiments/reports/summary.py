@@ -20,7 +20,7 @@ from typing import Any
 from experiments.files.model import Case, Experiment, Selection
 from experiments.reports.metrics import compute, statistic
 from experiments.reports.shown import shown
-from experiments.reports.verdicts import Judged, passed
+from experiments.reports.verdicts import Judged, overall
 from experiments.running.recording import Recording
 
 FORMAT = 1
@@ -42,7 +42,7 @@ def summarize(
         "scaled": experiment.scaled,
         "world": world,
         "seed": seed,
-        "verdict": "pass" if passed(judged) else "fail" if trusted else "untrusted",
+        "verdict": overall(judged, trusted).value,
         "trusted": trusted,
         "expectations": [_expectation(one) for one in judged],
         "shown": _rounded_all(shown(experiment, recordings)),

@@ -1,6 +1,6 @@
 import pytest
 
-from experiments.reports.verdicts import Verdict, holds, judge, passed, show
+from experiments.reports.verdicts import Verdict, holds, judge, overall, passed, show
 from experiments.running.recording import Fidelity
 from tests.experiments.reports.recordings import experiment, recording
 
@@ -71,6 +71,23 @@ def test_an_untrusted_run_is_neither_good_nor_bad():
     one = judged("{metric: throughput, relation: at_least, value: 1G}", fidelity=Fidelity(False, ("busy",)))
     assert one.verdict is Verdict.UNTRUSTED
     assert not passed([one])
+
+
+def test_a_run_with_wrong_bytes_fails_however_its_timing_was():
+    busy = Fidelity(False, ("busy",))
+    expect = "[{metric: wrong_bytes, relation: at_most, value: 0}]"
+    assert (
+        overall(judge(experiment(expect), {"only": recording(wrong_bytes=1, fidelity=busy)}, "sim"), False).value
+        == "fail"
+    )
+    assert overall(judge(experiment(), {"only": recording(wrong_bytes=1, fidelity=busy)}, "sim"), False).value == "fail"
+
+
+def test_a_run_that_expects_nothing_of_its_timing_is_not_good_when_that_was_bad():
+    found = judge(experiment(), {"only": recording(fidelity=Fidelity(False, ("busy",)))}, "sim")
+    assert passed(found)
+    assert overall(found, trusted=False) is Verdict.UNTRUSTED
+    assert overall(found, trusted=True) is Verdict.PASS
 
 
 def test_errors_and_wrong_bytes_are_always_judged():
