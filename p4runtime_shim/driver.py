@@ -78,6 +78,18 @@ class Delays:
     histogram: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PortDelays:
+    """What was measured at a port. `line_idle_ns`: time that its line stood idle although a frame waited.
+
+    That is without what the line made up for (`slack` of `Switch.set_port_rate`).
+    """
+
+    arrivals: Delays
+    departures: Delays
+    line_idle_ns: int
+
+
 class _CStats(ctypes.Structure):
     _fields_ = [(item.name, ctypes.c_uint64) for item in fields(DriverPortStats)]
 
@@ -162,11 +174,12 @@ class PortDriver:
         """Measure delays from now on, in all switches, or no more (the start). It costs time for every frame."""
         self._library.drv_measure_delays(self._driver, on)
 
-    def delays(self, switch: Any, port: int) -> tuple[Delays, Delays]:
-        """Delays at arrival and at departure of what was measured at one port so far, from any thread."""
-        raw = _CDelays(), _CDelays()
-        self._library.drv_delays(self._driver, self._indexes[switch, port], *map(ctypes.byref, raw))
-        return _delays(raw[0]), _delays(raw[1])
+    def delays(self, switch: Any, port: int) -> PortDelays:
+        """What was measured at one port so far, from any thread."""
+        arrivals, departures, idle = _CDelays(), _CDelays(), ctypes.c_uint64()
+        into = map(ctypes.byref, (arrivals, departures, idle))
+        self._library.drv_delays(self._driver, self._indexes[switch, port], *into)
+        return PortDelays(_delays(arrivals), _delays(departures), idle.value)
 
 
 def _delays(raw: _CDelays) -> Delays:
@@ -200,7 +213,7 @@ def _declare(library: Any) -> Any:
         ("drv_hold_down", integer, (pointer, index, integer)),
         ("drv_stats", integer, (pointer, index, pointer)),
         ("drv_measure_delays", None, (pointer, integer)),
-        ("drv_delays", integer, (pointer, index, pointer, pointer)),
+        ("drv_delays", integer, (pointer, index, pointer, pointer, pointer)),
     ):
         function = getattr(library, name)
         function.restype = result
@@ -208,4 +221,4 @@ def _declare(library: Any) -> Any:
     return library
 
 
-__all__ = ["Delays", "Driven", "DriverError", "DriverPortStats", "PortDriver"]
+__all__ = ["Delays", "Driven", "DriverError", "DriverPortStats", "PortDelays", "PortDriver"]

@@ -180,6 +180,7 @@ _HOT: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_dev_receive": (None, (_P, _U, _S, c.c_size_t, _I64)),
     "sw_set_timing": (None, (_P, c.c_int)),
     "sw_transmit_due": (_I64, (_P, _U)),
+    "sw_port_idled": (_U64, (_P, _U)),
     "sw_dev_transmit": (c.c_size_t, (_P, _U, _I64, _P, c.c_size_t)),
     "sw_dev_next_wakeup": (_I64, (_P,)),
     "sw_dev_tick": (None, (_P, _I64)),

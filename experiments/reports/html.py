@@ -142,6 +142,7 @@ def _timing(recordings: Mapping[str, Recording]) -> str:
 _FIDELITY = {  # figures of a Fidelity in words, and what to multiply them by
     "machine_round_trip_s": ("the machine delayed a packet and its answer by {:.3g} ms on average", 1e3),
     "machine_delay_p99_s": ("one frame in a hundred by {:.3g} ms or more at one hop", 1e3),
+    "machine_line_idle": ("one line idle for {:.1f} % of the run although frames waited", 1e2),
     "idle_p10": ("{:.0f} % of the processors idle", 1e2),
     "lag_p99_s": ("wake-ups up to {:.3g} ms late", 1e3),
     "cores_used": ("{:.2g} processors used", 1),

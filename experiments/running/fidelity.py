@@ -2,10 +2,12 @@
 
 Emulation keeps real time only while the machine has processors to spare. What it does when it has none is delay
 frames beyond what the model explains (links of known rate without propagation, the traffic manager's queues), and that
-is measured where it happens, in every switch and NIC (`machine_delays`). Two limits follow from the model itself:
+is measured where it happens, in every switch and NIC (`machine_delays`). Three limits follow from the model itself:
 
 - A packet and its answer may be delayed by no more, on average, than the transport is told to expect of processes
   (`PROCESSES_NS`): beyond that congestion control takes the machine for a queue.
+- No line may stand idle for more than a twentieth of the run although a frame waits: that is rate lost, where the line
+  is a bottleneck. What a late line makes up for (`slack`, `burst_ns`) is not lost.
 - No switch or NIC may delay more than one frame in a hundred by more than the time in which the slowest line sends what
   may wait before switches mark: beyond that the machine alone makes bursts that a switch takes for congestion.
 
@@ -31,6 +33,7 @@ from topologies.fabric import Fabric
 LEAST_IDLE = 0.10  # of all processors, in all but a tenth of the seconds
 MOST_LAG_S = 0.050  # of this process's wake-ups, in all but a hundredth
 LATE_SHARE = 0.01  # of the frames at a hop that may be delayed for longer than `late_frame_ns`
+MOST_LINE_IDLE = 0.05  # of the run, any line, although frames waited
 _BEAT_S = 0.05
 
 Read = Callable[[bool], Mapping[str, Hop]]
@@ -69,11 +72,13 @@ class Watch:
         cores = (self._cpu_seconds() - self._cpu_began) / seconds if seconds > 0 else 0.0
         now = self._delays(False)
         hops = {} if self._before is None else differences(now, self._before)
-        return judge(self._idle, self._lags, cores, self._fabric, hops)
+        return judge(self._idle, self._lags, cores, self._fabric, hops, seconds)
 
 
-def judge(idle: list[float], lags: list[float], cores: float, fabric: Fabric, hops: Mapping[str, Hop]) -> Fidelity:
-    """The verdict on shares of idle time (0..1), late wake-ups (s) and delays by the machine.
+def judge(
+    idle: list[float], lags: list[float], cores: float, fabric: Fabric, hops: Mapping[str, Hop], seconds: float
+) -> Fidelity:
+    """The verdict on shares of idle time (0..1), late wake-ups (s) and delays by the machine in a run of `seconds`.
 
     `cores` is for information. `hops` may lack some switches and NICs, or all.
     """
@@ -85,7 +90,7 @@ def judge(idle: list[float], lags: list[float], cores: float, fabric: Fabric, ho
     if high_lag > MOST_LAG_S:
         reasons.append(f"wake-ups were {1000 * high_lag:.0f} ms late; {1000 * MOST_LAG_S:.0f} ms are allowed")
     figures = {"idle_p10": low_idle, "lag_p99_s": high_lag, "cores_used": cores}
-    late, delays = _judge_delays(fabric, hops)
+    late, delays = _judge_delays(fabric, hops, seconds)
     notes = _unmeasured(fabric, hops)
     rounded = {name: round(value, 6) for name, value in {**figures, **delays}.items()}
     reasons += late
@@ -98,23 +103,35 @@ def late_frame_ns(fabric: Fabric) -> int:
     return fabric.queues.bytes_at(fabric.queues.ecn_low, slowest, fabric.mtu) * 8_000_000_000 // slowest
 
 
-def _judge_delays(fabric: Fabric, hops: Mapping[str, Hop]) -> tuple[list[str], dict[str, float]]:
-    if not hops:
+def _judge_delays(fabric: Fabric, hops: Mapping[str, Hop], seconds: float) -> tuple[list[str], dict[str, float]]:
+    if not hops or not seconds:
         return [], {}
     reasons = []
     round_trip, most = round_trip_ns(fabric, hops), late_frame_ns(fabric)
-    p99, where = max((hop.quantile_ns(1 - LATE_SHARE), name) for name, hop in hops.items())
-    mean, worst = max((hop.mean_ns, name) for name, hop in hops.items())
+    mean, slow = _worst(hops, lambda hop: hop.mean_ns)
+    p99, late = _worst(hops, lambda hop: hop.quantile_ns(1 - LATE_SHARE))
+    idle, busy = _worst(hops, lambda hop: hop.longest_idle_ns / 1e9 / seconds)
     if round_trip > PROCESSES_NS:
         reasons.append(
             f"the machine delayed a packet and its answer by {_ms(round_trip)} on average, of which {_ms(mean)} at"
-            f" {worst}; {_ms(PROCESSES_NS)} are allowed"
+            f" {slow}; {_ms(PROCESSES_NS)} are allowed"
         )
     if p99 > most:
         reasons.append(
-            f"the machine delayed one frame in a hundred by {_ms(p99)} or more at {where}; {_ms(most)} are allowed"
+            f"the machine delayed one frame in a hundred by {_ms(p99)} or more at {late}; {_ms(most)} are allowed"
         )
-    return reasons, {"machine_round_trip_s": round_trip / 1e9, "machine_delay_p99_s": p99 / 1e9}
+    if idle > MOST_LINE_IDLE:
+        reasons.append(
+            f"a line of {busy} stood idle for {100 * idle:.0f} % of the run although frames waited;"
+            f" {100 * MOST_LINE_IDLE:.0f} % are allowed"
+        )
+    figures = {"machine_round_trip_s": round_trip / 1e9, "machine_delay_p99_s": p99 / 1e9, "machine_line_idle": idle}
+    return reasons, figures
+
+
+def _worst(hops: Mapping[str, Hop], figure: Callable[[Hop], float]) -> tuple[float, str]:
+    """The largest figure, and the switch or NIC that has it."""
+    return max((figure(hop), name) for name, hop in hops.items())
 
 
 def _ms(ns: float) -> str:

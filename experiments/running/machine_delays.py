@@ -67,15 +67,21 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """All ports of a switch or NIC."""
+    """All ports of a switch or NIC. `line_idle_ns`: how long each port's line stood idle although a frame waited."""
 
     arrivals: Delays = Delays()
     departures: Delays = Delays()
+    line_idle_ns: tuple[int, ...] = ()
 
     @property
     def mean_ns(self) -> float:
         """Of a frame that comes in and goes out."""
         return self.arrivals.mean_ns + self.departures.mean_ns
+
+    @property
+    def longest_idle_ns(self) -> int:
+        """Of the port whose line stood idle longest."""
+        return max(self.line_idle_ns, default=0)
 
     def quantile_ns(self, share: float) -> float:
         """Of arrivals or of departures, whichever is longer."""
@@ -83,7 +89,9 @@ class Hop:
 
     def since(self, before: Hop) -> Hop:
         """What was added after `before`."""
-        return Hop(self.arrivals.since(before.arrivals), self.departures.since(before.departures))
+        pairs = zip_longest(self.line_idle_ns, before.line_idle_ns, fillvalue=0)
+        idle = tuple(now - then if now >= then else now for now, then in pairs)
+        return Hop(self.arrivals.since(before.arrivals), self.departures.since(before.departures), idle)
 
 
 def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: bool) -> dict[str, Hop]:
@@ -96,14 +104,19 @@ def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: b
     for target in dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches):
         for switch in _ask_switches(target, measure):
             if switch.ports:
-                arrivals = (_switch_delays(port.arrivals) for port in switch.ports)
-                departures = (_switch_delays(port.departures) for port in switch.ports)
-                found[names[switch.device_id]] = Hop(total(arrivals), total(departures))
+                found[names[switch.device_id]] = Hop(
+                    total(_switch_delays(port.arrivals) for port in switch.ports),
+                    total(_switch_delays(port.departures) for port in switch.ports),
+                    tuple(port.line_idle_ns for port in switch.ports),
+                )
     for nic, socket in sockets.items():
         ports = _ask_agent(socket, measure)
         if ports:
-            ways = (total(_nic_delays(port[way]) for port in ports) for way in ("arrivals", "departures"))
-            found[nic] = Hop(*ways)
+            found[nic] = Hop(
+                total(_nic_delays(port["arrivals"]) for port in ports),
+                total(_nic_delays(port["departures"]) for port in ports),
+                tuple(int(port["line_idle_ns"]) for port in ports),
+            )
     return found
 
 

@@ -5,7 +5,8 @@ frame. The stamp is asked for once a batch, of its first frame, and the others o
 long; what comes while a batch is taken waits for the next, whose first frame tells. *Departures*: from when the line
 was free, if there may have been more to send by then, or else from when the cause was there (a frame that was taken, or
 the turn), until the frame was sent. Lateness that costs no rate, because the line makes up for it (`burst_ns`), is
-lateness all the same; line time that it does not make up for is counted once, with the frame that leaves after it.
+lateness all the same; line time that it does not make up for is counted once, with the frame that leaves after it, and
+summed up beside.
 
 Stamps are of CLOCK_REALTIME. :class:`StampClock` compares it with the monotonic clock at every batch, and says nothing
 when one has moved against the other: then it was set, or this process was interrupted just there.
@@ -34,11 +35,15 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class PortDelays:
-    """Delays at one port since the driver was made, of frames that were measured."""
+    """Delays at one port since the driver was made, of frames that were measured.
+
+    `line_idle_ns`: how long the line stood idle although there was more to send, beyond what it made up for.
+    """
 
     port: int
     arrivals: Delays
     departures: Delays
+    line_idle_ns: int = 0
 
 
 class DelayCounter:

@@ -95,8 +95,8 @@ class _Line:
     """One port's socket and the state of its line."""
 
     __slots__ = (
-        "arrivals", "asked", "backlog", "config", "departures", "free_at", "index", "ns_per_byte", "packet", "port",
-        "rx_bytes", "rx_dropped", "rx_frames", "tx_bytes", "tx_dropped", "tx_frames", "up",
+        "arrivals", "asked", "backlog", "config", "departures", "free_at", "idle", "index", "ns_per_byte", "packet",
+        "port", "rx_bytes", "rx_dropped", "rx_frames", "tx_bytes", "tx_dropped", "tx_frames", "up",
     )  # fmt: skip
 
     def __init__(self, port: int, config: PortConfig) -> None:
@@ -112,6 +112,7 @@ class _Line:
         self.tx_frames = self.tx_bytes = self.tx_dropped = 0
         self.rx_frames = self.rx_bytes = self.rx_dropped = 0
         self.arrivals, self.departures = DelayCounter(), DelayCounter()
+        self.idle = 0.0  # ns, although there was more to send, while delays are measured
 
 
 class NicDriver:
@@ -192,7 +193,9 @@ class NicDriver:
 
     def delays(self) -> tuple[PortDelays, ...]:
         """What was measured so far, of every port."""
-        return tuple(PortDelays(line.port, line.arrivals.read(), line.departures.read()) for line in self._lines)
+        return tuple(
+            PortDelays(line.port, line.arrivals.read(), line.departures.read(), int(line.idle)) for line in self._lines
+        )
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
@@ -290,6 +293,7 @@ class NicDriver:
         ns_per_byte, longest = line.ns_per_byte, packet.max_frame
         measuring, due = self._measuring, line.free_at if line.backlog else self._cause_at
         free_at = max(line.free_at, now - self._burst_ns) if line.backlog else float(now)
+        idle = free_at - line.free_at if line.backlog and line.ns_per_byte else 0.0
         line.backlog = True
         frames = total = 0
         for _ in range(TRANSMIT_BATCH):
@@ -311,7 +315,8 @@ class NicDriver:
             free_at += (length + ETHERNET_OVERHEAD) * ns_per_byte
             if measuring:
                 line.departures.note(int(now - due))
-                due = free_at
+                line.idle += idle
+                due, idle = free_at, 0.0
             if free_at > now:
                 break
         line.free_at = free_at

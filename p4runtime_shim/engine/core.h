@@ -79,6 +79,8 @@ struct sw_port {
     int64_t slack;
     struct sw_span line, ideal; /* ideal: how the line would be if whoever transmits were never late */
     int64_t due;                /* when the frame that left last would have begun to leave the ideal line */
+    int64_t released;           /* when flow control last let frames go on that it had held */
+    uint64_t idled;             /* ns that the line stood idle although a frame waited, while timing was on */
     struct sw_pause pause;
     struct sw_port_stats stats;
 };

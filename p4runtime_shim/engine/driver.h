@@ -60,7 +60,8 @@ int drv_hold_down(struct drv *drv, unsigned index, int down);
 /* Any thread: measure delays from now on, or no more (the start). */
 void drv_measure_delays(struct drv *drv, int on);
 /* Any thread. */
-int drv_delays(struct drv *drv, unsigned index, struct drv_delays *arrivals, struct drv_delays *departures);
+int drv_delays(struct drv *drv, unsigned index, struct drv_delays *arrivals, struct drv_delays *departures,
+               uint64_t *idled /* sw_port_idled() */);
 /* Any thread. */
 int drv_stats(struct drv *drv, unsigned index, struct drv_port_stats *out);
 

@@ -5,7 +5,8 @@
  * port's rate, what flow control holds back, and whatever interfaces and their queueing disciplines do between two sockets.
  * The rest is the machine's, and is noted in two histograms a port: at arrival, from the stamp until the switch has the frame;
  * at departure, from the moment at which an ideal line (switch.h) would have begun with it until it was sent. What slack lets
- * a late line make up for is late all the same. What coalescing costs (driver.h) is in it too: it is ours.
+ * a late line make up for is late all the same; the line time that it does not give back is told beside (sw_port_idled()).
+ * What coalescing costs (driver.h) is in it too: it is ours.
  *
  * Stamps are of CLOCK_REALTIME, so that clock is read beside the monotonic one for each batch. When the two have moved
  * against each other by more than adjusting a clock does, it was set, or this thread was interrupted just there: the batch's
@@ -13,6 +14,7 @@
  * somebody asks for them. */
 #include "driver_parts.h"
 
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -102,11 +104,16 @@ static void copy(struct drv_delays *to, const struct drv_delays *from)
         to->histogram[i] = __atomic_load_n(&from->histogram[i], __ATOMIC_RELAXED);
 }
 
-int drv_delays(struct drv *drv, unsigned index, struct drv_delays *arrivals, struct drv_delays *departures)
+int drv_delays(struct drv *drv, unsigned index, struct drv_delays *arrivals, struct drv_delays *departures,
+               uint64_t *idled)
 {
     if (index >= drv->port_count)
-        return -1;
-    copy(arrivals, &drv->ports[index]->arrivals);
-    copy(departures, &drv->ports[index]->departures);
+        return -EINVAL;
+    struct drv_port *port = drv->ports[index];
+    copy(arrivals, &port->arrivals);
+    copy(departures, &port->departures);
+    sw_lock(port->owner->sw);
+    *idled = sw_port_idled(port->owner->sw, port->number);
+    sw_unlock(port->owner->sw);
     return 0;
 }

@@ -124,14 +124,20 @@ void sw_line_take(struct sw *sw, struct sw_port *port, int64_t since, int64_t no
         port->due = since;
     if (!port->rate)
         return;
-    occupy(&port->line, now - port->line.free_at <= port->slack ? port->line.free_at : now, bytes, port->rate);
+    int64_t free_at = port->line.free_at, start = now - free_at <= port->slack ? free_at : now;
+    occupy(&port->line, start, bytes, port->rate);
     if (sw->timing) {
+        int64_t could = since > free_at ? since : free_at;
+        if (port->released > could)
+            could = port->released;
+        port->idled += start > could ? (uint64_t)(start - could) : 0;
         port->due = since > port->ideal.free_at ? since : port->ideal.free_at;
         occupy(&port->ideal, port->due, bytes, port->rate);
     }
 }
 
 void sw_line_held(struct sw_port *port, int64_t until) {
+    port->released = until;
     if (until > port->ideal.free_at)
         port->ideal = (struct sw_span){until, 0};
 }
@@ -140,6 +146,10 @@ void sw_set_timing(struct sw *sw, int on) {
     for (uint32_t i = 0; on && !sw->timing && i < sw->port_count; i++)
         sw->port_list[i].ideal = sw->port_list[i].line;
     sw->timing = on;
+}
+
+uint64_t sw_port_idled(const struct sw *sw, unsigned port) {
+    return port < SW_MAX_PORTS && sw->port[port] ? sw->port[port]->idled : 0;
 }
 
 int64_t sw_transmit_due(const struct sw *sw, unsigned port) {

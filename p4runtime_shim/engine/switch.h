@@ -83,6 +83,9 @@ void sw_set_timing(struct sw *sw, int on);
  * after it if slack let the frame leave early. 0 while timing is off. [locked] */
 int64_t sw_transmit_due(const struct sw *sw, unsigned port);
 
+/* For how long (ns) the line of the port has stood idle although a frame waited, beyond what slack made up for. [locked] */
+uint64_t sw_port_idled(const struct sw *sw, unsigned port);
+
 /* Priority flow control of a port (pause.c). Bytes are counted as frames without FCS. */
 struct sw_pause_config {
     uint32_t priorities;           /* bit q: queue q of every port; 0 = off */

@@ -160,14 +160,16 @@ class SwitchDelays(_message.Message):
     def __init__(self, device_id: _Optional[int] = ..., name: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[PortDelays, _Mapping]]] = ...) -> None: ...
 
 class PortDelays(_message.Message):
-    __slots__ = ("port", "arrivals", "departures")
+    __slots__ = ("port", "arrivals", "departures", "line_idle_ns")
     PORT_FIELD_NUMBER: _ClassVar[int]
     ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     DEPARTURES_FIELD_NUMBER: _ClassVar[int]
+    LINE_IDLE_NS_FIELD_NUMBER: _ClassVar[int]
     port: int
     arrivals: Delays
     departures: Delays
-    def __init__(self, port: _Optional[int] = ..., arrivals: _Optional[_Union[Delays, _Mapping]] = ..., departures: _Optional[_Union[Delays, _Mapping]] = ...) -> None: ...
+    line_idle_ns: int
+    def __init__(self, port: _Optional[int] = ..., arrivals: _Optional[_Union[Delays, _Mapping]] = ..., departures: _Optional[_Union[Delays, _Mapping]] = ..., line_idle_ns: _Optional[int] = ...) -> None: ...
 
 class Delays(_message.Message):
     __slots__ = ("total_ns", "histogram")

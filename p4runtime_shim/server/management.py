@@ -189,10 +189,9 @@ class Managed:
         if self._driver is None:
             return found
         for port in self._interfaces:
-            arrivals, departures = self._driver.delays(self._switch, port)
-            found.ports.add(
-                port=port, arrivals=pb.Delays(**asdict(arrivals)), departures=pb.Delays(**asdict(departures))
-            )
+            measured = self._driver.delays(self._switch, port)
+            arrivals, departures = (pb.Delays(**asdict(way)) for way in (measured.arrivals, measured.departures))
+            found.ports.add(port=port, arrivals=arrivals, departures=departures, line_idle_ns=measured.line_idle_ns)
         return found
 
     def _packet_in(self) -> pb.PacketIn:

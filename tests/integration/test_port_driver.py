@@ -93,7 +93,8 @@ def test_delays_are_measured_while_somebody_asks(running: tuple[Switch, PortDriv
             assert cables[1].receive() == frame(mark=number)
 
     def counts(port: int) -> list[int]:
-        return [sum(delays.histogram) for delays in driver.delays(switch, port)]
+        found = driver.delays(switch, port)
+        return [sum(found.arrivals.histogram), sum(found.departures.histogram)]
 
     pass_frames(5)
     assert counts(1) == counts(2) == [0, 0]
@@ -102,13 +103,13 @@ def test_delays_are_measured_while_somebody_asks(running: tuple[Switch, PortDriv
     pass_frames(200)
     passed = time.monotonic_ns() - before
     until(lambda: counts(2)[1] == 200, "the last frame to be noted")
-    arrivals, departures = driver.delays(switch, 1)[0], driver.delays(switch, 2)[1]
+    arrivals, departures = driver.delays(switch, 1).arrivals, driver.delays(switch, 2).departures
     assert (counts(1)[1], counts(2)[0]) == (0, 0)
     assert 150 < sum(arrivals.histogram) <= 200  # but those at which the clocks could not be compared
     assert 0 < arrivals.total_ns + departures.total_ns < passed  # one frame after the other: no time is counted twice
     driver.measure_delays(False)
     pass_frames(5)
-    assert sum(driver.delays(switch, 2)[1].histogram) == 200
+    assert sum(driver.delays(switch, 2).departures.histogram) == 200
 
 
 def test_what_the_driver_is_kept_from_is_delay(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
@@ -125,12 +126,12 @@ def test_what_the_driver_is_kept_from_is_delay(running: tuple[Switch, PortDriver
     finally:
         library.sw_unlock(handle)
     assert cables[1].receive() == frame(mark=2)
-    until(lambda: sum(driver.delays(switch, 2)[1].histogram) == 2, "the frame to be noted")
+    until(lambda: sum(driver.delays(switch, 2).departures.histogram) == 2, "the frame to be noted")
     assert _delayed(driver, switch) - before >= 50_000_000  # at arrival, at departure, or partly at both
 
 
 def _delayed(driver: PortDriver, switch: Switch) -> int:
-    return driver.delays(switch, 1)[0].total_ns + driver.delays(switch, 2)[1].total_ns
+    return driver.delays(switch, 1).arrivals.total_ns + driver.delays(switch, 2).departures.total_ns
 
 
 def test_carrier_is_followed(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:

@@ -47,6 +47,11 @@ def late(switch: Switch, now: int) -> int | None:
     return now - due
 
 
+def idled(switch: Switch) -> int:
+    found: int = load_engine().library.sw_port_idled(switch.handle, 2)
+    return found
+
+
 def test_what_waits_for_the_line_is_not_late(switch: Switch) -> None:
     for _ in range(3):
         put(switch, 100_000)
@@ -56,6 +61,7 @@ def test_what_waits_for_the_line_is_not_late(switch: Switch) -> None:
 def test_what_waits_although_the_line_is_free_is_late(switch: Switch) -> None:
     put(switch, 100_000)
     assert late(switch, 100_700) == 700
+    assert idled(switch) == 700
     put(switch, 100_800)
     assert late(switch, 101_900) == 900  # the ideal line was free at 101,000
 
@@ -65,6 +71,7 @@ def test_slack_makes_up_for_rate_not_for_the_delay(switch: Switch) -> None:
         put(switch, 100_000)
     assert late(switch, 100_000) == 0
     assert [late(switch, 104_000) for _ in range(3)] == [3_000, 2_000, 1_000]
+    assert idled(switch) == 0
 
 
 def test_line_time_that_slack_does_not_give_back_delays_all_that_wait(switch: Switch) -> None:
@@ -72,8 +79,10 @@ def test_line_time_that_slack_does_not_give_back_delays_all_that_wait(switch: Sw
         put(switch, 100_000)
     assert late(switch, 100_000) == 0
     assert [late(switch, 200_000 + SIZE * i) for i in range(3)] == [99_000, 99_000, 99_000]
+    assert idled(switch) == 99_000
     put(switch, 300_000)
     assert late(switch, 300_000) == 0  # it has come when nothing waited any more
+    assert idled(switch) == 99_000
 
 
 def test_slack_may_send_a_frame_before_its_time(switch: Switch) -> None:
@@ -103,6 +112,7 @@ def test_a_pause_explains_waiting(switch: Switch) -> None:
     switch.receive(2, pause_frame.build(bytes(6), {3: 1000}), 300_000)
     switch.receive(2, pause_frame.build(bytes(6), {3: 0}), 310_000)
     assert late(switch, 310_020) == 20
+    assert idled(switch) == 50 + 20
 
 
 def test_nothing_is_told_while_nobody_asks(switch: Switch) -> None:
@@ -125,7 +135,7 @@ def test_a_transmitter_that_is_never_late_is_never_said_to_be(switch: Switch) ->
         wake = switch.wakeup()
         if waiting and wake is not None and max(wake, now) < arrival:
             now = max(wake, now)
-            assert late(switch, now) == 0
+            assert (late(switch, now), idled(switch)) == (0, 0)
             waiting -= 1
         else:
             now = arrival

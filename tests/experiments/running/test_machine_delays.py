@@ -55,6 +55,11 @@ def test_counts_that_began_anew_count_whole() -> None:
     assert anew.since(delayed((100, 3))) == anew
 
 
+def test_each_line_is_a_difference_of_its_own() -> None:
+    before, after = Hop(line_idle_ns=(5, 0, 9)), Hop(line_idle_ns=(7, 3, 2, 4))
+    assert after.since(before).line_idle_ns == (2, 3, 2, 4)  # the third began anew, the fourth is new
+
+
 def test_only_those_that_measured_something_are_told() -> None:
     hop, idle = Hop(delayed((100, 3)), Delays()), Hop()
     assert differences({"h1": hop, "h2": idle, "h3": hop}, {"h3": hop}) == {"h1": hop}
@@ -83,7 +88,9 @@ class Service(pb_grpc.SwitchManagementServicer):
     async def GetDelays(self, request: pb.GetDelaysRequest, context: object) -> pb.GetDelaysResponse:  # noqa: N802
         self.measure.append(request.measure)
         delays = pb.Delays(total_ns=3, histogram=[1, 0, 1])
-        port = pb.PortDelays(port=1, arrivals=delays, departures=pb.Delays(total_ns=1, histogram=[0, 1]))
+        port = pb.PortDelays(
+            port=1, arrivals=delays, departures=pb.Delays(total_ns=1, histogram=[0, 1]), line_idle_ns=9
+        )
         return pb.GetDelaysResponse(switches=[pb.SwitchDelays(device_id=1, ports=[port, port])])
 
 
@@ -111,7 +118,7 @@ def test_switches_and_agents_are_asked_and_the_dead_are_left_out(tmp_path: Path,
     asked: list[bool] = []
     server = agents.servers[0]
     server.measure_delays = asked.append
-    server.delays = lambda: (PortDelays(0, NicDelays(7, (0, 0, 0, 1)), NicDelays(0, (2,))),) * 2
+    server.delays = lambda: (PortDelays(0, NicDelays(7, (0, 0, 0, 1)), NicDelays(0, (2,)), 5),) * 2
     fabric = multi_plane_clos(planes=1, t0=1, t1=0, hosts=2)
     service = Service()
     sockets = {"h1": str(agents.paths[0]), "h2": str(tmp_path / "nobody.sock")}
@@ -121,8 +128,8 @@ def test_switches_and_agents_are_asked_and_the_dead_are_left_out(tmp_path: Path,
             for measure in (True, False):
                 hops = await asyncio.to_thread(read, fabric, address, sockets, measure=measure)
                 assert hops == {
-                    fabric.switches[0].name: Hop(Delays(6, (2, 0, 2)), Delays(2, (0, 2))),
-                    "h1": Hop(Delays(14, (0, 0, 0, 2)), Delays(0, (4,))),
+                    fabric.switches[0].name: Hop(Delays(6, (2, 0, 2)), Delays(2, (0, 2)), (9, 9)),
+                    "h1": Hop(Delays(14, (0, 0, 0, 2)), Delays(0, (4,)), (5, 5)),
                 }
         assert service.measure == asked == [True, False]
         async with serving(None) as address:  # BMv2 has no such service

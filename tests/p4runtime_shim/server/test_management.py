@@ -15,7 +15,7 @@ import grpc.aio
 import pytest
 from scapy.utils import rdpcap
 
-from p4runtime_shim.driver import Delays
+from p4runtime_shim.driver import Delays, PortDelays
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from p4runtime_shim.server.device import Device
@@ -115,8 +115,8 @@ class Measured:
     def measure_delays(self, on: bool) -> None:
         self.asked.append(on)
 
-    def delays(self, switch: Switch, port: int) -> tuple[Delays, Delays]:
-        return Delays(10 * port, (port, 2)), Delays(0, ())
+    def delays(self, switch: Switch, port: int) -> PortDelays:
+        return PortDelays(Delays(10 * port, (port, 2)), Delays(0, ()), 7 * port)
 
 
 def test_delays_are_told_and_measured_when_asked_for() -> None:
@@ -127,6 +127,7 @@ def test_delays_are_told_and_measured_when_asked_for() -> None:
         assert driver.asked == []
         assert (found.device_id, found.name, [port.port for port in found.ports]) == (5, "t0-0@p0", [1, 2])
         assert (found.ports[1].arrivals.total_ns, list(found.ports[1].arrivals.histogram)) == (20, [2, 2])
+        assert [port.line_idle_ns for port in found.ports] == [7, 14]
         assert (found.ports[1].departures.total_ns, list(found.ports[1].departures.histogram)) == (0, [])
         for on in (True, False):
             await world.stub.GetDelays(pb.GetDelaysRequest(device_ids=[5], measure=on))
