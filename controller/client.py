@@ -5,21 +5,24 @@
         busiest = max(controller.links("t0-*:t1-*@p*"), key=lambda link: link.upward.packets)
         controller.link_up("t0-0:t1-1@p0")
 
-Every failure is a :class:`ControllerError` with one sentence. A process that forks must not do so while it has a
-client open, since gRPC has threads: open it after Mininet's nodes are up.
+Every failure is a :class:`ControllerError` with one sentence. Ctrl-C may come at any time (see ``calls``). A process
+that forks must not do so while it has a client open, since gRPC has threads: open it after Mininet's nodes are up.
 """
 
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from controller import messages
+from controller.calls import StreamApart, apart
 from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
@@ -67,12 +70,17 @@ class ControllerClient:
             ("grpc.max_receive_message_length", _LARGEST_REPLY),
         ]
         if tls_ca is None:
-            self._channel = grpc.insecure_channel(self._target, options=options)
+            channel = apart(lambda: grpc.insecure_channel(self._target, options=options))
         else:
             credentials = grpc.ssl_channel_credentials(_read(tls_ca))
-            self._channel = grpc.secure_channel(self._target, credentials, options=options)
-        stub: Any = pb_grpc.ControllerStub  # generated without types
-        self._stub = stub(self._channel)
+            channel = apart(lambda: grpc.secure_channel(self._target, credentials, options=options))
+        self._held = [channel]  # what is destroyed with the channel, where nothing interrupts
+        self._stub = self._hold(pb_grpc.ControllerStub)
+
+    def _hold(self, stub: Any) -> Any:
+        """A service's stub, as long as the connection is open."""
+        self._held.append(stub(self._held[0]))
+        return weakref.proxy(self._held[-1])
 
     def __enter__(self) -> ControllerClient:
         return self
@@ -84,14 +92,24 @@ class ControllerClient:
 
     def close(self) -> None:
         """Close the connection."""
-        self._channel.close()
+        held = self._held
+
+        def end() -> None:
+            if held:
+                held[0].close()
+                held.clear()
+
+        apart(end)
 
     def wait_listening(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """Wait until the controller takes requests; ControllerError if it does not in time."""
+        health = self._hold(health_pb2_grpc.HealthStub)
+        request = health_pb2.HealthCheckRequest()
         try:
-            grpc.channel_ready_future(self._channel).result(timeout=timeout_s)
-        except grpc.FutureTimeoutError:
-            raise ControllerError(self._silent()) from None
+            apart(lambda: health.Check(request, timeout=timeout_s, metadata=self._metadata, wait_for_ready=True))
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise ControllerError(self._silent()) from None
 
     # ---- looking --------------------------------------------------------------------------------------------------
 
@@ -192,13 +210,11 @@ class ControllerClient:
     @contextlib.contextmanager
     def lease(self, owner: str) -> Iterator[None]:
         """For as long as the body runs, and this process: the faults of `owner` are cleared when it ends."""
-        stream = self._stub.HoldLease(pb.HoldLeaseRequest(owner=owner), metadata=self._metadata)
-        try:
+        request = pb.HoldLeaseRequest(owner=owner)
+        with contextlib.closing(StreamApart(lambda: self._stub.HoldLease(request, metadata=self._metadata))) as stream:
             with self._sentences():
-                next(iter(stream))
+                next(stream)
             yield
-        finally:
-            stream.cancel()
 
     # ---- denylists and events -------------------------------------------------------------------------------------
 
@@ -221,7 +237,10 @@ class ControllerClient:
 
         With `timeout_s` it ends by itself after that time.
         """
-        stream = self._stub.WatchEvents(pb.WatchEventsRequest(), metadata=self._metadata, timeout=timeout_s)
+        request = pb.WatchEventsRequest()
+
+        def begin() -> Any:
+            return self._stub.WatchEvents(request, metadata=self._metadata, timeout=timeout_s)
 
         def read() -> Iterator[Event]:
             with self._sentences():
@@ -232,10 +251,8 @@ class ControllerClient:
                     if timeout_s is None or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                         raise
 
-        try:
+        with contextlib.closing(StreamApart(begin)) as stream:
             yield read()
-        finally:
-            stream.cancel()
 
     def _set_denied(self, host: str, peer: str, evs: Iterable[int], *, denied: bool) -> list[DeniedPath]:
         try:
@@ -250,7 +267,7 @@ class ControllerClient:
 
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
         with self._sentences():
-            return method(request, timeout=self._timeout_s, metadata=self._metadata)
+            return apart(lambda: method(request, timeout=self._timeout_s, metadata=self._metadata))
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ import grpc
 from finsy.p4schema import P4MatchType
 from finsy.proto import p4r, p4r_grpc
 
+from controller.calls import apart
 from controller.errors import ControllerError
 from p4src import P4INFO
 
@@ -69,14 +70,18 @@ class SwitchReader:
         self._device_id = device_id
         self._schema = _schema()
         options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", _LARGEST_REPLY)]
-        self._channel = grpc.insecure_channel(address, options=options)
-        self._stub = p4r_grpc.P4RuntimeStub(self._channel)
+        self._held = [apart(lambda: grpc.insecure_channel(address, options=options))]
+        self._held.append(p4r_grpc.P4RuntimeStub(self._held[0]))
 
     def __enter__(self) -> SwitchReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._channel.close()
+        apart(self._end)
+
+    def _end(self) -> None:
+        self._held[0].close()
+        self._held.clear()
 
     def table(self, name: str) -> TableReading:
         """A table with all its entries, the default last."""
@@ -127,7 +132,7 @@ class SwitchReader:
         entities = [entity.encode(self._schema) for entity in wanted]
         request = p4r.ReadRequest(device_id=self._device_id, entities=entities)
         try:
-            for reply in self._stub.Read(request, timeout=_TIMEOUT_S):
+            for reply in apart(lambda: [*self._held[1].Read(request, timeout=_TIMEOUT_S)]):
                 for entity in reply.entities:
                     yield _KINDS[entity.WhichOneof("entity")].decode(entity, self._schema)
         except grpc.RpcError as error:

@@ -23,8 +23,7 @@ class PathMapClient(ControllerClient):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        stub: Any = pb_grpc.PathMapStub  # generated without types
-        self._map = stub(self._channel)
+        self._map = self._hold(pb_grpc.PathMapStub)
 
     def __enter__(self) -> PathMapClient:
         return self

@@ -19,7 +19,6 @@ from experiments.cli import fault_words
 from experiments.cli.fault_completion import next_words
 from experiments.cli.options import complete_names
 from experiments.errors import ExperimentError
-from topologies.emulation.interrupts import deferred
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PATH = click.Path(path_type=Path)
@@ -95,13 +94,10 @@ def add(words: Sequence[str], hold: bool, **where: Any) -> None:
         with _controller(**where) as controller:
             click.echo(fault_words.describe(fault_words.add(controller, order)))
         return
-    with contextlib.ExitStack() as held:
-        with deferred():  # gRPC may never close a channel whose call was interrupted at the wrong moment
-            controller = held.enter_context(_controller(**where))
-            owner = order.owner or f"mrc-fault-{os.getpid()}"
-            held.enter_context(controller.lease(owner))
-            click.echo(fault_words.describe(fault_words.add(controller, fault_words.of_owner(order, owner))))
-            click.echo("held; Ctrl-C clears it", err=True)
+    owner = order.owner or f"mrc-fault-{os.getpid()}"
+    with _controller(**where) as controller, controller.lease(owner):
+        click.echo(fault_words.describe(fault_words.add(controller, fault_words.of_owner(order, owner))))
+        click.echo("held; Ctrl-C clears it", err=True)
         while True:
             time.sleep(3600)
 

@@ -22,8 +22,10 @@ MISSING = 3
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--set", "settings", multiple=True, metavar="KEY=V1,V2", help="A key and its values; may be repeated.")
 @click.option("--seeds", type=NATURAL, default="1", show_default=True, help="Seeds, as in 1-20 or 1,5,9.")
-@click.option("--jobs", "-j", type=click.IntRange(1), help="Runs at the same time. [default: processors]")
-@click.option("--ray", "address", metavar="ADDRESS", help="Run on a Ray cluster, as in 10.0.0.1:6379.")
+@click.option(
+    "--jobs", "-j", type=click.IntRange(1), help="Runs at the same time. [default: processors, here or of the cluster]"
+)
+@click.option("--ray", "address", metavar="ADDRESS", help="Run on a Ray cluster, as in 10.0.0.1:6379 (or local).")
 @click.option(
     "--output", type=click.Path(path_type=Path), help="Folder of the sweep. [default: results/sweep/NAME of the first]"
 )
@@ -43,15 +45,12 @@ def sweep(
     worker was killed, and values or seeds that are new. The exit status is 0 when every run held what it expects, 1
     when one did not, 3 when runs are missing.
     """
-    import os
-
     from experiments.sweeps.grid import make_grid
 
     grid = make_grid(files, settings, seeds)
     if check:
         click.echo(f"{len(grid.runs)} runs, all in order")
         return 0
-    jobs = jobs or len(os.sched_getaffinity(0))
     tally = _carry_out(grid, output or Path("results", "sweep", files[0].stem), _spread(jobs, address))
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.verdicts.items()))
     before = f", {tally.before} of them before" if tally.before else ""
@@ -65,14 +64,17 @@ def sweep(
     return 0 if set(tally.verdicts) <= {"pass"} else 1
 
 
-def _spread(jobs: int, address: str | None) -> Spread:
+def _spread(jobs: int | None, address: str | None) -> Spread:
     if address is not None:
         from experiments.sweeps.cluster import over_ray
 
-        return over_ray(address)
+        return over_ray(address, jobs=jobs)
+    import os
+
     from experiments.sweeps.processes import over_processes
 
-    return lambda runs: over_processes(runs, jobs)
+    at_once = jobs or len(os.sched_getaffinity(0))
+    return lambda runs: over_processes(runs, at_once)
 
 
 def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 from rich.table import Table
 
+from controller.calls import apart
 from controller.errors import ControllerError
 from controller.inspection import DROP_REASONS
 from controller.readings import SwitchReader, table_names
@@ -65,6 +66,10 @@ def signals(reader: SwitchReader) -> Signals:
 
 def managed(switch: Switch, address: str, *, reset_peaks: bool) -> pb.Switch | None:
     """What the switch's own service tells of it; None when it has none, as BMv2. ControllerError when it is silent."""
+    return apart(lambda: _managed(switch, address, reset_peaks))
+
+
+def _managed(switch: Switch, address: str, reset_peaks: bool) -> pb.Switch | None:
     with grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
         stub: Any = pb_grpc.SwitchManagementStub(channel)  # type: ignore[no-untyped-call] # generated without types
         request = pb.GetSwitchesRequest(device_ids=[switch.device_id], reset_peaks=reset_peaks)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import grpc
 
+from controller.calls import apart
 from controller.inspection import DROP_REASONS
 from controller.values import Count, SwitchCounters
 from experiments.running.lines import in_words, line_from, line_to
@@ -36,6 +37,10 @@ _IN_WORDS = {
 
 def read(fabric: Fabric, address: str) -> list[pb.Switch]:
     """Figures of all embedded switches at `address` (``{name}`` in it is the switch's); none where there are none."""
+    return apart(lambda: _read(fabric, address))
+
+
+def _read(fabric: Fabric, address: str) -> list[pb.Switch]:
     found: list[pb.Switch] = []
     for target in dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches):
         with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:

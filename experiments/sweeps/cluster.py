@@ -1,57 +1,68 @@
 """Runs over a Ray cluster: Ray schedules them, repeats those whose worker or node dies, and stores what they return.
 
-Every node needs this project installed, in the same version. Ray is an optional extra: ``pip install .[ray]``.
+Nothing of this project goes over the wire but one function (see ``node``), which says on every node whether what is
+installed there is what is installed here. Ray is an optional extra: ``pip install '.[ray]'``.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from experiments.errors import ExperimentError
+from experiments.sweeps import node
+from experiments.sweeps.connection import connect, first_line, load_ray, reach
 from experiments.sweeps.execute import Outcome, execute
 from experiments.sweeps.grid import Run
+from experiments.sweeps.version import digest
+
+_MOST_AHEAD = 1000  # runs that Ray has at a time: enough for it to see that more nodes are wanted
+_LOOK_S = 5.0
 
 
-def over_ray(address: str, execute: Callable[[Run], Outcome] = execute) -> Callable[[Sequence[Run]], Iterator[Outcome]]:
+def over_ray(
+    address: str, execute: Callable[[Run], Outcome] = execute, jobs: int | None = None
+) -> Callable[[Sequence[Run]], Iterator[Outcome]]:
     """What spreads runs over the cluster at `address` (``local`` starts one on this machine), outcomes as they come.
 
-    Raises ExperimentError when Ray is not installed; the function returned, when no cluster answers.
+    At most `jobs` runs are done at a time; None leaves that to Ray, which gives each run one processor. `execute` must
+    be a module's function. Raises ExperimentError when Ray is not installed; the function returned, when no cluster
+    answers or a node has not this version of the project.
     """
-    ray = _ray()
+    ray = load_ray(address)
 
     def spread(runs: Sequence[Run]) -> Iterator[Outcome]:
-        _connect(ray, address)
+        connect(ray, address)
         try:
-            remote = ray.remote(num_cpus=1)(execute)
-            waiting = {remote.remote(run): run for run in runs}
-            while waiting:
-                (ready,), _ = ray.wait(list(waiting), num_returns=1)
-                run = waiting.pop(ready)
-                try:
-                    yield ray.get(ready)
-                except ray.exceptions.RayError as error:
-                    yield Outcome(run, None, str(error).strip().partition("\n")[0])
+            ray.cloudpickle.register_pickle_by_value(node)
+            remote = ray.remote(num_cpus=1)(node.work)
+            here = digest()
+            ahead = jobs or max(_MOST_AHEAD, 2 * int(ray.cluster_resources().get("CPU", 0)))
+            coming = iter(runs)
+            waiting: dict[Any, Run] = {}
+            while True:
+                while len(waiting) < ahead and (run := next(coming, None)) is not None:
+                    waiting[remote.remote(pickle.dumps((execute, run)), here)] = run
+                if not waiting:
+                    return
+                ready, _ = ray.wait(list(waiting), num_returns=1, timeout=_LOOK_S)
+                if not ready:
+                    reach(address)  # Ray ends this process when the head has been dead for a minute
+                for one in ready:
+                    yield _outcome(ray, one, waiting.pop(one))
         finally:
             ray.shutdown()
 
     return spread
 
 
-def _connect(ray: Any, address: str) -> None:
+def _outcome(ray: Any, ready: Any, run: Run) -> Outcome:
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        said = str(error).strip().partition("\n")[0]
-        raise ExperimentError(
-            f"no Ray cluster answers at {address}: {said}", "Is 'ray start --head' running there?"
-        ) from None
-
-
-def _ray() -> Any:
-    try:
-        import ray
-        import ray.exceptions
-    except ImportError:
-        raise ExperimentError("Ray is not installed", "Install the extra: pip install 'mrc-testbed[ray]'.") from None
-    return ray
+        found = ray.get(ready)
+    except ray.exceptions.RayError as error:
+        return Outcome(run, None, first_line(error))
+    if isinstance(found, str):
+        raise ExperimentError(found, "Install there what is installed here (docs/experiments.md, Many runs).")
+    outcome: Outcome = pickle.loads(found)
+    return outcome

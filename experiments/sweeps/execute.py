@@ -6,6 +6,7 @@ lost to something outside of it, and can be had by doing it again.
 
 from __future__ import annotations
 
+import platform
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -31,7 +32,7 @@ class Outcome:
 
 
 def execute(run: Run) -> Outcome:
-    """Do a run. Everything in its record but `wall_s`, `finished` and `commit` depends on file and seed alone."""
+    """Do a run. All of its record but `wall_s`, `finished`, `commit` and `node` depends on file and seed alone."""
     began = time.monotonic()
     said: dict[str, Any]
     try:
@@ -49,6 +50,7 @@ def execute(run: Run) -> Outcome:
         "wall_s": round(time.monotonic() - began, 3),
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),
+        "node": platform.node(),
     }
     return Outcome(run, record)
 

@@ -2,7 +2,8 @@
 
 Columns: ``experiment``, ``set.<key>`` for every parameter, ``seed``, ``case``, ``verdict`` and ``error`` of the run;
 the case's figures from its summary under dotted names (``packets.lost``, ``flows.h1>h3.median_bps``; of a list its
-length); ``expect.<title>.ours`` and ``.verdict`` for every expectation; ``wall_s``, ``finished``, ``commit``, ``run``.
+length); ``expect.<title>.ours`` and ``.verdict`` for every expectation; ``wall_s``, ``finished``, ``commit``, ``node``
+(where it was done), ``run``.
 Rows are in the order of experiment, parameters, seed and case, so that the table does not depend on which run was done
 first.
 """
@@ -18,7 +19,7 @@ import pyarrow.parquet
 import yaml
 
 Row = dict[str, Any]
-_LAST = ("wall_s", "finished", "commit", "run")
+_LAST = ("wall_s", "finished", "commit", "node", "run")
 
 
 def write_table(place: Path, records: Iterable[Mapping[str, Any]]) -> int:
@@ -51,7 +52,7 @@ def rows_of(record: Mapping[str, Any]) -> Iterator[Row]:
             "error": record.get("error"),
             **dict(_flat("", figures)),
             **expected,
-            **{name: record[name] for name in _LAST},
+            **{name: record.get(name) for name in _LAST},
         }
 
 

@@ -32,6 +32,16 @@ ELSEWHERE = {
     "mrc sweep trial.yaml --set workload.message=64K,1M --set fabric.planes=1,2,4 --seeds 1-20": (
         "tests/experiments/sweeps/test_conduct.py"
     ),
+    **dict.fromkeys(
+        (
+            "ray get-auth-token --generate                 # once; then copy ~/.ray/auth_token everywhere",
+            "export RAY_AUTH_MODE=token                    # everywhere",
+            "ray start --head --node-ip-address 10.0.0.1 --port 6379 --disable-usage-stats",
+            "ray start --address 10.0.0.1:6379 --disable-usage-stats        # on every other machine",
+            "mrc sweep trial.yaml --seeds 1-1000 --ray 10.0.0.1:6379",
+        ),
+        "it takes several machines; tests/experiments/sweeps/test_cluster.py has a cluster of one",
+    ),
     "sudo mrc up --name lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
     "sudo mrc up --name lab --restart": "tests/integration/test_deaths.py",
     'sudo mrc shell lab -c "write h1 h5 16M"': "tests/integration/test_standing.py",
