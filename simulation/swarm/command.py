@@ -85,7 +85,8 @@ def describe(scenario: Scenario) -> None:
     print(
         f"seed {scenario.seed}: {fabric.planes} planes, {fabric.t0_count} T0, {fabric.t1_count} T1, {len(fabric.nics)}"
         f" NICs, {fabric.links[0].rate_bps / 1e9:g} Gb/s, {scenario.delay} ns a link,"
-        f" queues of {scenario.queues.max_packets} packets, round trip {scenario.fit.round_trip} ns"
+        f" queues of {scenario.queues.max_packets} packets{', flow control' if fabric.queues.pfc else ''},"
+        f" round trip {scenario.fit.round_trip} ns"
     )
     for number, pair in enumerate(scenario.pairs):
         print(f"  pair {number}: {pair.kind.name} {pair.first}-{pair.second} {pair.attributes}")

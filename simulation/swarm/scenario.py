@@ -15,7 +15,7 @@ from p4runtime_shim.values import QueueConfig
 from simulation.seeds import generator
 from simulation.swarm.denials import Denied, Route, addresses
 from simulation.timing import Timing, retry_budget, timing
-from simulation.world import default_queues
+from simulation.world import default_queues, with_headroom
 from topologies.addressing import entropy_value
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Endpoint, Fabric
@@ -112,6 +112,9 @@ def generate(seed: int) -> Scenario:
     queues = default_queues(fabric)
     if rng.random() < 0.3:
         queues = replace(queues, max_packets=rng.choice((8, 32, 128)))
+    if generator(seed, "pfc").random() < 0.1:
+        fabric = replace(fabric, queues=replace(fabric.queues, pfc=True))
+        queues = default_queues(with_headroom(fabric, delay))
     fit = timing(fabric, delay, queues.max_packets)
     pairs = tuple(_pair(rng, fabric, fit) for _ in range(rng.choice((1, 2, 3, 5, 12))))
     busy = rng.choice((5, 30, 30, 120))

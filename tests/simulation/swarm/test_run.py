@@ -129,3 +129,9 @@ def test_a_failure_without_a_reason_is_found(monkeypatch):
     monkeypatch.setattr(swarm_run, "longest_separation", lambda fabric, faults, a, b, gap: 0)
     broken = replace(busy_seed(), faults=(PlannedFault(LinkDown("h*", towards="t0-*"), 0, 3_600_000_000_000),))
     assert any("failed" in text for text in run(broken).violations)
+
+
+def test_some_plans_have_flow_control():
+    paused = [seed for seed in range(1, 60) if generate(seed).fabric.queues.pfc]
+    assert 3 <= len(paused) <= 20
+    assert run(generate(paused[0])).violations == ()
