@@ -21,7 +21,7 @@ DROP_REASONS = (  # p4src/headers.p4, DropReason; the place is the index in the 
 )  # fmt: skip
 _REASONS = range(1, len(DROP_REASONS))
 _REASON_BITS = 4  # p4src/drops.p4: a cell of port_drops is port << 4 | reason
-_PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_damaged", "departure_damaged")
+PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_damaged", "departure_damaged")
 
 
 async def tables(fabric: Fabric, fleet: Fleet, pattern: str, *, entries: bool) -> list[SwitchTables]:
@@ -94,8 +94,8 @@ def _where(entry: reconcile.Neutral) -> str:
 
 
 async def _counters(fabric: Fabric, managed: ManagedSwitch, switch: Switch) -> SwitchCounters:
-    wanted = {(name, port): (name, port) for name in _PORT_COUNTERS for port in switch.ports}
-    wanted |= {(DROP_REASONS[r], port): ("port_drops", _port_drop(port, r)) for r in _REASONS for port in switch.ports}
+    wanted = {(name, port): (name, port) for name in PORT_COUNTERS for port in switch.ports}
+    wanted |= {(DROP_REASONS[r], port): ("port_drops", port_drop(port, r)) for r in _REASONS for port in switch.ports}
     try:
         drops = await managed.read([finsy.P4CounterEntry("drop_reasons")])
         cells = await managed.read([finsy.P4CounterEntry(name, index=index) for name, index in wanted.values()])
@@ -111,7 +111,8 @@ async def _counters(fabric: Fabric, managed: ManagedSwitch, switch: Switch) -> S
     return SwitchCounters(switch.name, reasons, tuple(ports))
 
 
-def _port_drop(port: int, reason: int) -> int:
+def port_drop(port: int, reason: int) -> int:
+    """Where `port_drops` counts a reason (its place in DROP_REASONS) at a port."""
     return port << _REASON_BITS | reason
 
 

@@ -157,7 +157,7 @@ def a_time(low: int = 0, high: int = _MOST_TIME) -> Quantity:
 
 def a_share(high: float = 1.0) -> Quantity:
     """A share of a whole."""
-    return Quantity(quantities.parse_share, "20%", 0.0, high, units=quantities.SHARE_UNITS)
+    return Quantity(quantities.parse_share, "20%", 0.0, high, quantities.show_share, units=quantities.SHARE_UNITS)
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,11 @@ def show_time(ns: float) -> str:
     return _show(ns, ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns")))
 
 
+def show_share(share: float) -> str:
+    """As ``20 %``."""
+    return f"{100 * share:.6g} %"
+
+
 def _show(value: float, units: tuple[tuple[float, str], ...]) -> str:
     factor, unit = next(((f, u) for f, u in units if abs(value) >= f), units[-1])
     return f"{value / factor:.4g} {unit}" if abs(value / factor) < 1000 else f"{value / factor:.0f} {unit}"

@@ -103,7 +103,8 @@ def _head(experiment: Experiment, summary: Mapping[str, Any]) -> str:
     verdict = summary["verdict"]
     world = "the simulated world" if summary["world"] == "sim" else "emulation"
     parts = [f"<h1>{escape(experiment.title)}</h1>"]
-    parts.append(f'<p class="sub">{escape(experiment.figure)} · {world}, seed {summary["seed"]} · ')
+    figure = f"{escape(experiment.figure)} · " if experiment.figure else ""
+    parts.append(f'<p class="sub">{figure}{world}, seed {summary["seed"]} · ')
     parts.append(f'<span class="{verdict}">{verdict}</span></p>')
     parts += [f"<p>{escape(text)}</p>" for text in experiment.about.split("\n\n") if text.strip()]
     if experiment.scaled:

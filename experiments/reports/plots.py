@@ -128,14 +128,19 @@ def activity(recording: Recording) -> str:
         if line.endswith(">") and (":" in line) == paths and rates[:, n].max(initial=0) > 0
     ]
     busy = np.percentile(rates[:, chosen].max(axis=0), 90) / 50 if chosen else 0  # not those that carry only ACKs
-    chosen = [n for n in chosen if rates[:, n].max() >= busy][:_MOST_LINES]
+    used = [n for n in chosen if rates[:, n].max() >= busy]
+    chosen = sorted(used, key=lambda n: -steps[:, n].sum())[:_MOST_LINES]
     chosen.sort(key=lambda n: (recording.lines[n].split("@")[1], recording.lines[n]))
     figure = _figure(min(9.0, 1.6 + 0.12 * max(len(chosen), 4)))
     axes = figure.add_subplot()
     if chosen:
         edges = recording.times / 1000
-        mesh = axes.pcolormesh(edges, np.arange(len(chosen) + 1), rates[:, chosen].T, cmap="viridis", rasterized=True)
-        figure.colorbar(mesh, ax=axes, label="Gb/s", pad=0.01)
+        unit, name = (1.0, "Gb/s") if rates[:, chosen].max() >= 1 else (1e3, "Mb/s")
+        shades = unit * rates[:, chosen].T
+        mesh = axes.pcolormesh(edges, np.arange(len(chosen) + 1), shades, cmap="viridis", rasterized=True)
+        figure.colorbar(mesh, ax=axes, label=name, pad=0.01)
+        if len(chosen) < len(used):
+            axes.set_title(f"the {len(chosen)} busiest of {len(used)} paths", fontsize=8, loc="left")
         every = max(1, len(chosen) // 24)
         shown = range(0, len(chosen), every)
         axes.set_yticks([n + 0.5 for n in shown], [recording.lines[chosen[n]][:-1] for n in shown], fontsize=7)
@@ -180,9 +185,15 @@ def losses(recording: Recording) -> str:
     ]
     rows += [(f"trimmed for {in_words(line)}", count) for line, count in recording.trimmed.items()]
     rows += [(f"dropped: {reason}", count) for reason, count in recording.drops.items()]
-    rows = sorted(rows, key=lambda row: -row[1])[:_MOST_BARS]
+    every = sorted(rows, key=lambda row: -row[1])
+    rows = every[:_MOST_BARS]
     figure = _figure(1.0 + 0.2 * max(len(rows), 1))
     axes = figure.add_subplot()
+    if len(rows) < len(every):
+        left = sum(count for _, count in every[_MOST_BARS:])
+        axes.set_title(
+            f"the largest; {len(every) - len(rows)} more have {left} frames together", fontsize=8, loc="left"
+        )
     if rows:
         axes.barh([name for name, _ in rows][::-1], [count for _, count in rows][::-1], color=_BLUE)
         axes.set_xlabel("frames")
@@ -211,7 +222,11 @@ def completions(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) 
         axes.legend(loc="lower right", frameon=False, fontsize=8)
         if axes.get_xlim()[0] > 0 and axes.get_xlim()[1] > 20 * axes.get_xlim()[0]:
             axes.set_xscale("log")
-    axes.set_xlabel("completion time, us")
+    in_words = FuncFormatter(lambda value, _: show_time(value * 1000) if value > 0 else "0")
+    axes.xaxis.set_major_formatter(in_words)
+    if axes.get_xscale() == "log":
+        axes.xaxis.set_minor_formatter(in_words)
+    axes.set_xlabel("completion time")
     axes.set_ylabel("share of completions")
     axes.set_ylim(0, 1)
     return _svg(figure)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+import dataclasses
+from collections.abc import Coroutine, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
+from experiments.files import quantities
 from experiments.files.faults import KINDS, PlannedFault
+from experiments.files.kinds import Quantity
 from experiments.files.model import Case
 from experiments.files.workloads import Collective, Training
 from experiments.running.collective_load import CollectiveLoad, collective_load
@@ -200,12 +203,27 @@ def span(fault: PlannedFault, fabric: Fabric, scale: float = 1.0) -> FaultSpan:
         link = fabric.link_at(end)
         if link is not None:
             named.append(link.name)
-    hidden = ("at", "until", "line")
-    parts = [(name, getattr(fault, name)) for name in type(fault).__slots__ if name not in hidden]  # type: ignore[attr-defined]
-    shown = [str(value) if name in ("link", "switch", "node") else f"{name} {value}" for name, value in parts if value]
     until = None if fault.until is None else round(fault.until * scale)
-    label = " ".join([kind.replace("_", " "), *shown])
+    label = " ".join([kind.replace("_", " "), *_in_words(fault, scale)])
     return FaultSpan(kind, label, round(fault.at * scale), until, tuple(dict.fromkeys(named)))
+
+
+def _in_words(fault: PlannedFault, scale: float) -> Iterator[str]:
+    """What a fault names and its figures, but for what the file leaves out; times are `scale` times as long."""
+    scales = {quantities.show_time: scale, quantities.show_rate: 1 / scale}
+    for field in dataclasses.fields(fault):  # type: ignore[arg-type]
+        value = getattr(fault, field.name)
+        if field.name in ("at", "until", "line") or (value == field.default and field.name != "plane"):
+            continue
+        kind = field.metadata["kind"]
+        shown = (
+            kind.show(value * scales.get(kind.show, 1))
+            if isinstance(kind, Quantity)
+            else "yes"
+            if value is True
+            else str(value)
+        )
+        yield shown if field.name in ("link", "switch", "node") else f"{field.name} {shown}"
 
 
 def _bad_paths(pair: QueuePair) -> int:

@@ -13,11 +13,11 @@ from experiments.files.checks import build_fabric
 from experiments.files.faults import PlannedFault
 from experiments.files.model import Case
 from experiments.files.transport import fitted_settings
-from experiments.running.lines import line_from
+from experiments.running import simulated_switches, switch_figures
 from experiments.running.recording import Fidelity, Samples
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
-from simulation.world import SimulatedWorld, switch_drops
+from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
 
 T = TypeVar("T")
@@ -68,22 +68,12 @@ class SimulatedStage:
 
     def trimmed(self) -> Mapping[str, int]:
         """Packets trimmed, by line; only lines for which any were."""
-        found: dict[str, int] = {}
-        for description in self.fabric.switches:
-            switch = self._world.switch(description.name)
-            assert switch.pipeline is not None
-            for counter in switch.pipeline.program.counters:
-                if counter.name.endswith("trimmed_packets"):
-                    cells = switch.counter_read_all(counter.name)
-                    for port in description.ports:
-                        line = line_from(self.fabric, description.name, port)
-                        if line is not None and cells[port].packets:
-                            found[line] = cells[port].packets
-        return found
+        return switch_figures.trimmed(self.fabric, simulated_switches.counted(self._world))
 
     def drops(self) -> Mapping[str, int]:
-        """Frames dropped, by reason; only reasons that occurred."""
-        return {reason: count for reason, count in switch_drops(self._world).items() if count}
+        """Frames dropped, by reason and line; only what occurred."""
+        counters, figures = simulated_switches.counted(self._world), simulated_switches.told(self._world)
+        return switch_figures.drops(self.fabric, counters, figures)
 
     def fidelity(self) -> Fidelity:
         """Virtual time is exact."""

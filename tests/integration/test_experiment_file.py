@@ -51,7 +51,7 @@ def test_the_same_file_runs_in_emulation(tmp_path, capsys):
     assert set(figures) == {"idle_p10", "lag_p99_s", "cores_used", "machine_line_idle", *delays}
     assert all(0 < figures[name] < 10 for name in delays)
     assert case["fidelity"]["notes"] == []
-    assert [fault["label"] for fault in case["faults"]] == ["link down h1@p0", "loss t0-0:t1-0@p1 probability 0.2"]
+    assert [fault["label"] for fault in case["faults"]] == ["link down h1@p0", "loss t0-0:t1-0@p1 probability 20 %"]
     events = (tmp_path / "trial" / "latest" / "only" / "events.csv").read_text()
     assert "h1,,,,0,up,down" in events
     with (tmp_path / "trial" / "latest" / "only" / "links.csv").open() as table:

@@ -52,3 +52,5 @@ def test_a_figure_in_words_reads_back():
         assert quantities.parse_time(quantities.show_time(value)) == pytest.approx(value, rel=1e-3)
     assert quantities.show_size(65536) == "64 KiB"
     assert quantities.show_time(0) == "0 ns"
+    for share in (0.2, 0.005, 1.0, 1e-9):
+        assert quantities.parse_share(quantities.show_share(share)) == pytest.approx(share)

@@ -1,5 +1,7 @@
+from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from experiments.reports import plots
@@ -40,6 +42,18 @@ def test_plots_of_a_run_in_which_nothing_happened():
         plots.completions({"only": made}, {"only": case}),
     ):
         ElementTree.fromstring(svg)
+
+
+def test_what_has_no_room_in_a_plot_is_named():
+    lines = tuple(f"t0-0:t1-{n}@p0>" for n in range(200))
+    made = recording(drops={f"reason {n}": n + 1 for n in range(50)})
+    links = np.zeros((len(made.times), 200, 3), np.int64)
+    links[:, :, 1] = 1000 * np.arange(len(made.times))[:, None] * np.arange(100, 300)[None, :]
+    svg = plots.activity(replace(made, lines=lines, link_samples=links))
+    assert "the 160 busiest of 200 paths" in svg
+    svg = plots.losses(made)
+    assert "reason 49" in svg
+    assert "the largest; 28 more have 370 frames together" in svg
 
 
 @pytest.mark.parametrize(("planes", "t0", "t1", "hosts"), [(1, 1, 0, 1), (2, 2, 4, 4), (8, 2, 16, 64)])

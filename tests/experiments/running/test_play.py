@@ -5,6 +5,7 @@ import pytest
 
 from experiments.errors import ExperimentError
 from experiments.files import load_text
+from experiments.files.checks import build_fabric
 from experiments.running.conduct import conduct
 from experiments.running.play import span
 from tests.experiments.running.cases import case_of, run
@@ -135,8 +136,35 @@ def test_what_the_world_refuses_is_a_sentence(monkeypatch):
 
 def test_a_fault_in_words():
     case = case_of(WRITE, faults="[{kind: switch_dead, at: 1us, switch: t1-1@p0}]")
-    from experiments.files.checks import build_fabric
-
     found = span(case.faults[0], build_fabric(case.fabric), 2.0)
     assert (found.label, found.at, found.until) == ("switch dead t1-1@p0", 2000, None)
     assert found.links == ("t0-0:t1-1@p0", "t0-1:t1-1@p0")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("{kind: path_loss, at: 1us, plane: 0, uplink: 0, probability: 0.5%, source: h1}",
+         "path loss plane 0 uplink 0 probability 0.5 % source h1"),
+        ("{kind: port_down, at: 1us, node: h1, port: 0}", "port down h1 port 0"),
+        ("{kind: flap, at: 1us, link: h1@p0, down: 2us, up: 5us, random: yes}",
+         "flap h1@p0 down 2 us up 5 us random yes"),
+        ("{kind: rate, at: 1us, link: h1@p0, rate: 40G, towards: h1}", "rate h1@p0 rate 40 Gb/s towards h1"),
+        ("{kind: delay, at: 1us, link: h1@p0, extra: 1.5us}", "delay h1@p0 extra 1.5 us"),
+    ],
+)  # fmt: skip
+def test_a_faults_figures_have_units_and_zeros_are_told(fault, words):
+    case = case_of(WRITE, faults=f"[{fault}]")
+    assert span(case.faults[0], build_fabric(case.fabric)).label == words
+
+
+def test_figures_of_a_fault_are_scaled_as_its_times_are():
+    case = case_of(WRITE, faults="[{kind: rate, at: 1us, link: h1@p0, rate: 40G}]")
+    assert span(case.faults[0], build_fabric(case.fabric), 1000.0).label == "rate h1@p0 rate 40 Mb/s"
+
+
+def test_what_switches_drop_is_told_by_line():
+    faults = "[{kind: link_down, at: 20us, until: 60us, link: 't0-1:t1-*@p0'}]"
+    dropped = run(case_of(WRITE, transport="{type: rc, qps: 4}", faults=faults)).drops
+    assert dropped
+    assert all(reason.startswith("port down, t0-1:t1-") for reason in dropped), dropped
