@@ -146,7 +146,7 @@ _FIDELITY = {  # figures of a Fidelity in words, and what to multiply them by
     "machine_line_idle": ("one line idle for {:.1f} % of the run although frames waited", 1e2),
     "idle_p10": ("{:.0f} % of the processors idle", 1e2),
     "lag_p99_s": ("wake-ups up to {:.3g} ms late", 1e3),
-    "cores_used": ("{:.2g} processors used", 1),
+    "processors_used": ("{:.0f} % of the processors used", 100),
 }
 
 

@@ -11,14 +11,17 @@ is measured where it happens, in every switch and NIC (`machine_delays`). Three 
 - No switch or NIC may delay more than one frame in a hundred by more than the time in which the slowest line sends what
   may wait before switches mark: beyond that the machine alone makes bursts that a switch takes for congestion.
 
-Besides, twenty times a second a coroutine asks to be woken and notes how late it was; once a second the share of idle
-processor time is read. A run in which any of these was bad for long is marked: its bytes are right all the same, but
-its rates and times say more about the machine than about the fabric.
+Besides, twenty times a second a coroutine asks to be woken and notes how late it was, and the fabric and this process
+have to leave a tenth of the processors unused. What others use does not count, since a fabric's processes go before
+them (`experiments.emulation.prefer`), unless the switches cannot measure (BMv2): then nothing else would tell, and a
+tenth has to be idle. A run in which any of these was bad for long is marked: its bytes are right all the same, but its
+rates and times say more about the machine than about the fabric.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from time import monotonic
 
@@ -30,7 +33,7 @@ from experiments.running.recording import Fidelity
 from topologies.emulation.timing import PROCESSES_NS
 from topologies.fabric import Fabric
 
-LEAST_IDLE = 0.10  # of all processors, in all but a tenth of the seconds
+LEAST_ROOM = 0.10  # of all processors; of what is idle, in all but a tenth of the seconds
 MOST_LAG_S = 0.050  # of this process's wake-ups, in all but a hundredth
 LATE_SHARE = 0.01  # of the frames at a hop that may be delayed for longer than `late_frame_ns`
 MOST_LINE_IDLE = 0.05  # of the run, any line, although frames waited
@@ -72,24 +75,29 @@ class Watch:
         cores = (self._cpu_seconds() - self._cpu_began) / seconds if seconds > 0 else 0.0
         now = self._delays(False)
         hops = {} if self._before is None else differences(now, self._before)
-        return judge(self._idle, self._lags, cores, self._fabric, hops, seconds)
+        used = cores / len(os.sched_getaffinity(0))
+        return judge(self._idle, self._lags, used, self._fabric, hops, seconds)
 
 
 def judge(
-    idle: list[float], lags: list[float], cores: float, fabric: Fabric, hops: Mapping[str, Hop], seconds: float
+    idle: list[float], lags: list[float], used: float, fabric: Fabric, hops: Mapping[str, Hop], seconds: float
 ) -> Fidelity:
     """The verdict on shares of idle time (0..1), late wake-ups (s) and delays by the machine in a run of `seconds`.
 
-    `cores` is for information. `hops` may lack some switches and NICs, or all.
+    `used` is the share of the processors (0..1) that the fabric and this process took. `hops` may lack some switches
+    and NICs, or all.
     """
     low_idle = float(np.percentile(idle, 10)) if idle else 1.0
     high_lag = float(np.percentile(lags, 99)) if lags else 0.0
     reasons = []
-    if low_idle < LEAST_IDLE:
-        reasons.append(f"only {100 * low_idle:.0f} % of the processors were idle; {100 * LEAST_IDLE:.0f} % are needed")
+    if not any(switch.name in hops for switch in fabric.switches):
+        if low_idle < LEAST_ROOM:
+            reasons.append(f"only {_percent(low_idle)} of the processors were idle; {_percent(LEAST_ROOM)} are needed")
+    elif 1 - used < LEAST_ROOM:
+        reasons.append(f"the fabric took {_percent(used)} of the processors; {_percent(1 - LEAST_ROOM)} are allowed")
     if high_lag > MOST_LAG_S:
         reasons.append(f"wake-ups were {1000 * high_lag:.0f} ms late; {1000 * MOST_LAG_S:.0f} ms are allowed")
-    figures = {"idle_p10": low_idle, "lag_p99_s": high_lag, "cores_used": cores}
+    figures = {"idle_p10": low_idle, "lag_p99_s": high_lag, "processors_used": used}
     late, delays = _judge_delays(fabric, hops, seconds)
     notes = _unmeasured(fabric, hops)
     rounded = {name: round(value, 6) for name, value in {**figures, **delays}.items()}
@@ -132,6 +140,10 @@ def _judge_delays(fabric: Fabric, hops: Mapping[str, Hop], seconds: float) -> tu
 def _worst(hops: Mapping[str, Hop], figure: Callable[[Hop], float]) -> tuple[float, str]:
     """The largest figure, and the switch or NIC that has it."""
     return max((figure(hop), name) for name, hop in hops.items())
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _ms(ns: float) -> str:

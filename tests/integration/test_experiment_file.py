@@ -48,7 +48,7 @@ def test_the_same_file_runs_in_emulation(tmp_path, capsys):
     assert case["packets"]["received"] > 1000
     figures = case["fidelity"]["figures"]
     delays = {"machine_round_trip_s", "machine_delay_p99_s"}
-    assert set(figures) == {"idle_p10", "lag_p99_s", "cores_used", "machine_line_idle", *delays}
+    assert set(figures) == {"idle_p10", "lag_p99_s", "processors_used", "machine_line_idle", *delays}
     assert all(0 < figures[name] < 10 for name in delays)
     assert case["fidelity"]["notes"] == []
     assert [fault["label"] for fault in case["faults"]] == ["link down h1@p0", "loss t0-0:t1-0@p1 probability 20 %"]

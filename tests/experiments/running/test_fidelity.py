@@ -37,17 +37,24 @@ def test_a_machine_with_room_is_trusted():
     assert {name: found.figures[name] for name in found.figures if name not in delays} == {
         "idle_p10": 0.5,
         "lag_p99_s": 0.001,
-        "cores_used": 0.7,
+        "processors_used": 0.7,
     }
     # four times a T0, twice a T1, twice both NICs' share: 8 hops of 109 us
     assert found.figures["machine_round_trip_s"] == pytest.approx(8 * 0.000109)
     assert 0.00006 < found.figures["machine_delay_p99_s"] <= 0.00014
 
 
-def test_a_busy_machine_is_not():
-    found = judge([0.02] * 20, [0.001] * 100, 2.0, FABRIC, QUIET, 10.0)
-    assert not found.trusted
-    assert "only 2 % of the processors were idle" in found.reasons[0]
+def test_a_fabric_that_takes_the_whole_machine_is_not():
+    (reason,) = judge([0.5] * 20, [0.001] * 100, 0.97, FABRIC, QUIET, 10.0).reasons
+    assert reason == "the fabric took 97 % of the processors; 90 % are allowed"
+
+
+def test_what_others_take_counts_only_where_switches_cannot_measure_what_it_does_to_frames():
+    assert judge([0.0] * 20, [0.001] * 100, 0.3, FABRIC, QUIET, 10.0).trusted
+    bmv2 = {nic.name: QUIET[nic.name] for nic in FABRIC.nics}
+    for hops in (bmv2, {}):
+        (reason,) = judge([0.02] * 20, [0.001] * 100, 0.3, FABRIC, hops, 10.0).reasons
+        assert reason == "only 2 % of the processors were idle; 10 % are needed"
 
 
 def test_late_wake_ups_are_not():
