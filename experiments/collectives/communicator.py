@@ -1,8 +1,8 @@
 """One rank's membership in a group that does collective operations, in the manner of an NCCL communicator.
 
-Joining creates, on the rank's NIC, one region of registered memory, one completion queue and, for each stream, a queue
-pair; the ranks tell each other their addresses over an :class:`Exchange` and connect. From then on operations need only
-the fabric. A coroutine in the background takes completions from the queue and hands each to its stream.
+Joining creates, on the rank's NIC, one region of registered memory, one completion queue and the queue pairs of each
+stream; the ranks tell each other their addresses over an :class:`Exchange` and connect. From then on operations need
+only the fabric. A coroutine in the background takes completions from the queue and hands each to its stream.
 
 Operations are collective: every rank calls the same ones, in the same order, with arguments that fit. Arrays are
 one-dimensional, contiguous and of any type whose elements have at most 16 bytes; they need not be registered. An
@@ -60,7 +60,7 @@ class Communicator:
         self._senders = senders
         self._receivers = receivers
         self._ends: dict[int, StreamEnd] = {
-            end.pair.address.qpn: end for end in (*senders.values(), *receivers.values())
+            pair.address.qpn: end for end in (*senders.values(), *receivers.values()) for pair in end.pairs
         }
         self._busy = False
         self._dispatcher = asyncio.ensure_future(self._dispatch())

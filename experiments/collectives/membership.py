@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,8 +56,8 @@ class Card:
 
     memory: RemoteMemory
     nic: bytes
-    outgoing: Mapping[int, int]  # peer -> QPN
-    incoming: Mapping[int, int]
+    outgoing: Mapping[int, Sequence[int]]  # peer -> QPNs
+    incoming: Mapping[int, Sequence[int]]
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON value."""
@@ -78,8 +78,8 @@ class Resources:
     rank: int
     region: MemoryRegion
     queue: CompletionQueue
-    outgoing: Mapping[int, QueuePair]
-    incoming: Mapping[int, QueuePair]
+    outgoing: Mapping[int, Sequence[QueuePair]]
+    incoming: Mapping[int, Sequence[QueuePair]]
     nic: bytes
 
     @classmethod
@@ -89,35 +89,48 @@ class Resources:
         region = domain.alloc_mr(plan.region_bytes(), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
         outgoing, incoming = plan.outgoing(rank), plan.incoming(rank)
         queue = device.create_cq(_capacity(settings, len(outgoing) + len(incoming)))
-        pairs: tuple[dict[int, QueuePair], dict[int, QueuePair]] = ({}, {})
+
+        def make() -> list[QueuePair]:
+            every = range(settings.queue_pairs)
+            return [domain.create_qp(queue, queue, settings.qp_type, settings.attributes) for _ in every]
+
+        pairs: tuple[dict[int, list[QueuePair]], dict[int, list[QueuePair]]] = ({}, {})
         for to, source in zip(outgoing, incoming, strict=True):
-            pairs[0][to] = domain.create_qp(queue, queue, settings.qp_type, settings.attributes)
-            pairs[1][source] = domain.create_qp(queue, queue, settings.qp_type, settings.attributes)
-        nic = next((pair.address.address for pair in pairs[0].values()), bytes(16))
+            pairs[0][to] = make()
+            pairs[1][source] = make()
+        nic = next((some[0].address.address for some in pairs[0].values()), bytes(16))
         return cls(rank, region, queue, *pairs, nic)
 
     @property
     def card(self) -> Card:
         """What to tell the others."""
         info = self.region.info
-        numbers = ({peer: pair.address.qpn for peer, pair in pairs.items()} for pairs in (self.outgoing, self.incoming))
+        numbers = (
+            {peer: [pair.address.qpn for pair in some] for peer, some in pairs.items()}
+            for pairs in (self.outgoing, self.incoming)
+        )
         return Card(RemoteMemory(info.address, info.length, info.rkey), self.nic, *numbers)
 
     def sender(self, plan: Plan, peer: int, card: Card) -> Sender:
         """The stream to `peer`, connected."""
-        pair, rank = self.outgoing[peer], self.rank
-        pair.connect(QpAddress(card.nic, card.incoming[rank]))
+        pairs, rank = self.outgoing[peer], self.rank
+        _connect(pairs, card.nic, card.incoming[rank])
         windows = plan.send_window(rank, peer), plan.receive_window(peer, rank)
         name = f"rank {rank} to rank {peer}"
-        return Sender(name, plan.settings, pair, self.region, windows[0], card.memory, windows[1])
+        return Sender(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1])
 
     def receiver(self, plan: Plan, peer: int, card: Card) -> Receiver:
         """The stream from `peer`, connected."""
-        pair, rank = self.incoming[peer], self.rank
-        pair.connect(QpAddress(card.nic, card.outgoing[rank]))
+        pairs, rank = self.incoming[peer], self.rank
+        _connect(pairs, card.nic, card.outgoing[rank])
         windows = plan.receive_window(rank, peer), plan.send_window(peer, rank)
         name = f"rank {rank} from rank {peer}"
-        return Receiver(name, plan.settings, pair, self.region, windows[0], card.memory, windows[1])
+        return Receiver(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1])
+
+
+def _connect(pairs: Sequence[QueuePair], nic: bytes, numbers: Sequence[int]) -> None:
+    for pair, number in zip(pairs, numbers, strict=True):
+        pair.connect(QpAddress(nic, number))
 
 
 def _capacity(settings: StreamSettings, pairs: int) -> int:

@@ -67,7 +67,7 @@ class Ring:
     def pairs(self) -> tuple[QueuePair, QueuePair]:
         """The queue pairs to the next and to the previous rank; there are none in a world of one."""
         (sender,), (receiver,) = self._communicator.senders.values(), self._communicator.receivers.values()
-        return sender.pair, receiver.pair
+        return sender.pairs[0], receiver.pairs[0]
 
     @property
     def transfer(self) -> TransferCounters:

@@ -24,20 +24,22 @@ class StreamSettings:
 
     `chunk_bytes` is the unit of pipelining, `slots` the number of chunks that a sender may be ahead of its receiver,
     `tail_bytes` the part of a chunk that goes as WRITE_WITH_IMM (one path MTU costs no extra packet). Half of all slots
-    should hold what a rank sends in a round-trip time, or the fabric idles while slots are given back.
+    should hold what a rank sends in a round-trip time, or the fabric idles while slots are given back. Chunks take the
+    `queue_pairs` of a stream in turn.
     """
 
     chunk_bytes: int = 32768
     slots: int = 32
     tail_bytes: int = 4096
+    queue_pairs: int = 1
     qp_type: QpType = QpType.MRC
     attributes: QpAttributes = field(default_factory=QpAttributes)
 
     def __post_init__(self) -> None:
         if self.chunk_bytes < WIDEST_ITEM:
             raise ValueError(f"a chunk has at least {WIDEST_ITEM} bytes, not {self.chunk_bytes}")
-        if self.slots < 1 or self.tail_bytes < 1:
-            raise ValueError("slots and tail_bytes must be at least 1")
+        if min(self.slots, self.tail_bytes, self.queue_pairs) < 1:
+            raise ValueError("slots, tail_bytes and queue_pairs must be at least 1")
 
     @property
     def window(self) -> int:

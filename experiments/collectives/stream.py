@@ -1,11 +1,12 @@
 """One-way streams of chunks between two ranks, made of WRITE and WRITE_WITH_IMM.
 
-A stream has a queue pair of its own. Both ends keep a window of slots in registered memory, and chunk n lives in slot
-n modulo the window at either end. To send a chunk, the sender copies it into its slot and posts a WRITE of all but its
-tail and a WRITE_WITH_IMM of the tail; the receiver is told of the second one only, and only when everything before it
-is in memory. The immediate value is the CRC-32 of the chunk, started with its running number and computed before
-posting; the receiver computes it again from its own memory when it uses the chunk. A difference is counted as that
-chunk's bytes being wrong.
+A stream has queue pairs of its own, one or several; chunk n takes the n-th, modulo their number, and the receiver uses
+chunks in order. Both ends keep a window of slots in registered memory, and chunk n lives in slot n modulo the window at
+either end. To send a chunk, the sender copies it into its slot and posts a WRITE of all but its tail and a
+WRITE_WITH_IMM of the tail; the receiver is told of the second one only, and only when everything before it is in
+memory. The immediate value is the CRC-32 of the chunk, started with its running number and computed before posting; the
+receiver computes it again from its own memory when it uses the chunk. A difference is counted as that chunk's bytes
+being wrong.
 
 A slot is free again when two things are known: that the receiver has used the chunk, and that the write is
 acknowledged (before that a retransmission might read the slot once more). The receiver tells the first one with a
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,14 +47,15 @@ class StreamEnd:
         self,
         name: str,
         settings: StreamSettings,
-        pair: QueuePair,
+        pairs: Sequence[QueuePair],
         region: MemoryRegion,
         here: int,
         remote: RemoteMemory,
         there: int,
     ) -> None:
         self.name = name
-        self.pair = pair
+        self.pairs = tuple(pairs)
+        self._index = {pair.address.qpn: index for index, pair in enumerate(self.pairs)}
         self._settings = settings
         self._region = region
         self._memory = np.frombuffer(region.buffer, dtype=np.uint8)
@@ -69,9 +71,9 @@ class StreamEnd:
             why = f" ({completion.reason})" if completion.reason else ""
             raise TransferError(f"{self.name}: a write failed: {completion.status.value}{why}")
         if completion.opcode is CompletionOpcode.RECV_WRITE_WITH_IMM:
-            self._told(completion.imm or 0)
+            self._told(self._index[completion.qpn], completion.imm or 0)
         else:
-            self._acknowledged()
+            self._acknowledged(self._index[completion.qpn])
         self._wake()
 
     def fail(self, failure: Exception) -> None:
@@ -79,11 +81,15 @@ class StreamEnd:
         self._failure = self._failure or failure
         self._wake()
 
-    def _told(self, imm: int) -> None:
+    def _told(self, index: int, imm: int) -> None:
         raise NotImplementedError
 
-    def _acknowledged(self) -> None:
+    def _acknowledged(self, index: int) -> None:
         raise NotImplementedError
+
+    def _pair(self, number: int) -> int:
+        """Index of the queue pair that chunk `number` takes."""
+        return number % len(self.pairs)
 
     async def _until(self, ready: Callable[[], bool]) -> None:
         """Wait until `ready`; one coroutine at a time. A failure comes first."""
@@ -122,7 +128,20 @@ class StreamEnd:
 class Sender(StreamEnd):
     """The end that sends."""
 
-    _sent = _arrived = _released = 0  # chunks; running numbers
+    _sent = _arrived = _released = 0  # chunks; running numbers; all before `_arrived` are acknowledged
+
+    def __init__(
+        self,
+        name: str,
+        settings: StreamSettings,
+        pairs: Sequence[QueuePair],
+        region: MemoryRegion,
+        here: int,
+        remote: RemoteMemory,
+        there: int,
+    ) -> None:
+        super().__init__(name, settings, pairs, region, here, remote, there)
+        self._next = list(range(len(self.pairs)))  # of each queue pair, the first chunk that is not acknowledged
 
     async def send(self, chunk: Bytes) -> None:
         """Send 1 to `chunk_bytes` bytes; returns once they are copied, waiting for a free slot first.
@@ -140,17 +159,18 @@ class Sender(StreamEnd):
         requests = [self._write(offset, bulk, there, None)] if bulk else []
         requests.append(self._write(offset + bulk, tail, there + bulk, imm))
         self._sent += 1
-        self.pair.post_send(requests)
+        self.pairs[self._pair(number)].post_send(requests)
 
     async def drain(self) -> None:
         """Wait until every write is acknowledged."""
-        await self._until(lambda: self._arrived == self._sent)
+        await self._until(lambda: self._arrived >= self._sent)
 
-    def _told(self, imm: int) -> None:
+    def _told(self, index: int, imm: int) -> None:
         self._released += (imm - self._released) & 0xFFFFFFFF
 
-    def _acknowledged(self) -> None:
-        self._arrived += 1
+    def _acknowledged(self, index: int) -> None:
+        self._next[index] += len(self.pairs)
+        self._arrived = min(self._next)  # may be beyond `_sent`, by the queue pairs that wait for their turn
 
 
 class Receiver(StreamEnd):
@@ -163,14 +183,14 @@ class Receiver(StreamEnd):
         self,
         name: str,
         settings: StreamSettings,
-        pair: QueuePair,
+        pairs: Sequence[QueuePair],
         region: MemoryRegion,
         here: int,
         remote: RemoteMemory,
         there: int,
     ) -> None:
-        super().__init__(name, settings, pair, region, here, remote, there)
-        self._immediates: deque[int] = deque()  # of chunks not used yet, in order
+        super().__init__(name, settings, pairs, region, here, remote, there)
+        self._immediates: list[deque[int]] = [deque() for _ in self.pairs]  # of chunks not used yet, in order
         self._credit_limit = max(1, min(_OPEN_CREDITS, settings.immediates))
 
     async def receive(self, length: int) -> Bytes:
@@ -178,8 +198,9 @@ class Receiver(StreamEnd):
 
         Raises `TransferError` when an earlier write of the communicator failed; the stream is then unusable.
         """
-        await self._until(lambda: bool(self._immediates))
-        expected = self._immediates.popleft()
+        arrived = self._immediates[self._pair(self.chunks)]
+        await self._until(lambda: bool(arrived))
+        expected = arrived.popleft()
         offset = self._slot(self._here, self.chunks)
         if check(self.chunks, self._region.buffer[offset : offset + length]) != expected:
             self.wrong_chunks += 1
@@ -203,11 +224,11 @@ class Receiver(StreamEnd):
         if enough and self._open_credits < self._credit_limit:
             self._granted = self._released
             self._open_credits += 1
-            self.pair.post_send([self._write(0, _CREDIT_BYTES, 0, self._granted & 0xFFFFFFFF)])
+            self.pairs[0].post_send([self._write(0, _CREDIT_BYTES, 0, self._granted & 0xFFFFFFFF)])
 
-    def _told(self, imm: int) -> None:
-        self._immediates.append(imm)
+    def _told(self, index: int, imm: int) -> None:
+        self._immediates[index].append(imm)
 
-    def _acknowledged(self) -> None:
+    def _acknowledged(self, index: int) -> None:
         self._open_credits -= 1
         self._grant()

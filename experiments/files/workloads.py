@@ -17,6 +17,8 @@ _MESSAGE = "bytes of one write"
 _OUTSTANDING = "writes under way on each queue pair"
 _TOTAL = "bytes of each flow; without it flows last as long as the run"
 _PAIR = "a flow, as in h1>h3"
+_SPREAD = "several queue pairs: each does an equal part of the operation, or takes every n-th chunk of a stream"
+SPREADS = ("parts", "chunks")
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive", "broadcast")
 
 
@@ -75,6 +77,7 @@ class Collective:
     chunk: int = key(a_size(16, MOST_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
     slots: int = key(Whole(1, 1024), "chunks under way on a stream", default=8)
     interleave: bool = key(Flag(), "put ranks that follow one another below different T0s", default=False)
+    spread: str = key(Text(SPREADS), _SPREAD, default="parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class Training:
     chunk: int = key(a_size(16, MOST_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
     slots: int = key(Whole(1, 1024), "chunks under way on a stream", default=8)
     interleave: bool = key(Flag(), "put ranks that follow one another below different T0s", default=False)
+    spread: str = key(Text(SPREADS), _SPREAD, default="parts")
 
 
 Workload = WriteBw | Permutation | Incast | Collective | Training

@@ -1,7 +1,8 @@
 """A collective operation as a load: one rank a host, all in this process, every result compared with the right one.
 
-`transport.qps` is the number of channels: communicators that each do an equal part of the operation at the same time,
-as collective libraries do with several connections.
+With several queue pairs (`transport.qps`) there are either as many channels: communicators that each do an equal part
+of the operation at the same time; or one, whose streams give their chunks to the queue pairs in turn. Collective
+libraries have both (docs/collectives.md).
 
 A training job is the same with several operations a step, one a bucket of gradients, and time to compute between.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,9 +75,13 @@ class CollectiveLoad:
         self._contexts = [open_context(host) for host in self._hosts]
         attributes = queue_pair_attributes(case, stage)
         self._settings = StreamSettings(
-            chunk_bytes=load.chunk, slots=load.slots, qp_type=QpType(case.transport.type), attributes=attributes
+            chunk_bytes=load.chunk,
+            slots=load.slots,
+            qp_type=QpType(case.transport.type),
+            attributes=attributes,
+            queue_pairs=case.transport.qps if load.spread == "chunks" else 1,
         )
-        self._channels = case.transport.qps
+        self._channels = 1 if load.spread == "chunks" else case.transport.qps
         self._seed = seed
         self._members: list[Communicator] = []
         self._buckets: list[list[_Rank]] = [[] for _ in self._sizes]  # of each operation, all ranks and channels
@@ -102,12 +106,13 @@ class CollectiveLoad:
             self._members += joined
             for ranks, size in zip(self._buckets, self._sizes, strict=True):
                 elements = max(world, size // _ITEM // self._channels // world * world)
-                ranks += [_Rank(m, *arrays(load.operation, m.rank, world, elements, self._seed)) for m in joined]
+                parts = arrays(load.operation, world, elements, self._seed)
+                ranks += [_Rank(member, *parts[member.rank]) for member in joined]
             for member in joined:
                 for peer, sender in member.senders.items():
                     ends = (self._hosts[member.rank], self._hosts[peer])
                     far = joined[peer].receivers[member.rank]
-                    self._flows.setdefault(ends, []).append((sender.pair, far.pair))
+                    self._flows.setdefault(ends, []).extend(zip(sender.pairs, far.pairs, strict=True))
 
     def infos(self) -> list[FlowInfo]:
         """A flow for each pair of ranks with a stream."""
@@ -226,31 +231,38 @@ def ordered_hosts(load: Collective | Training, fabric: Fabric) -> list[str]:
     return hosts
 
 
-def arrays(operation: str, rank: int, world: int, elements: int, seed: int) -> tuple[Array, Array, Array]:
-    """What `rank` sends, where it receives, and what shall be there at the end.
+def arrays(operation: str, world: int, elements: int, seed: int) -> list[tuple[Array, Array, Array]]:
+    """By rank: what it sends, where it receives, and what shall be there at the end (not to be written to).
 
     `elements` is the size of the operation as nccl-tests count it, a multiple of `world`. Values are small whole
-    numbers, so that their sums are exact in any order.
+    numbers, so that their sums are exact in any order. Ranks share memory where they expect the same.
     """
-    everyone = [_values(seed, other, elements) for other in range(world)] if operation != "send_receive" else []
+    everyone = [_values(seed, rank, elements) for rank in range(world)]
     part = elements // world
-    own = slice(rank * part, (rank + 1) * part)
-    send: Any
-    expected: Any
+    pieces = [slice(rank * part, (rank + 1) * part) for rank in range(world)]
+    sends = everyone
     if operation == "all_reduce":
-        send, expected = everyone[rank], sum(everyone[1:], everyone[0].copy())
+        expected = [_sum(everyone)] * world
     elif operation == "reduce_scatter":
-        send, expected = everyone[rank], sum(values[own] for values in everyone)
+        total = _sum(everyone)
+        expected = [total[piece] for piece in pieces]
     elif operation == "all_gather":
-        send, expected = everyone[rank][:part], np.concatenate([values[:part] for values in everyone])
+        sends = [values[:part].copy() for values in everyone]
+        expected = [np.concatenate(sends)] * world
     elif operation == "all_to_all":
-        send, expected = everyone[rank], np.concatenate([values[own] for values in everyone])
+        expected = [np.concatenate([values[piece] for values in everyone]) for piece in pieces]
     elif operation == "broadcast":
-        send, expected = everyone[rank], everyone[0]
+        expected = [everyone[0].copy()] * world
     else:
-        send, expected = _values(seed, rank, elements), _values(seed, (rank - 1) % world, elements)
-    expected = np.ascontiguousarray(expected, dtype=np.float32)
-    return np.ascontiguousarray(send), np.zeros_like(expected), expected
+        expected = [everyone[rank - 1].copy() for rank in range(world)]
+    return [(sends[rank], np.zeros_like(expected[rank]), expected[rank]) for rank in range(world)]
+
+
+def _sum(arrays: list[Array]) -> Array:
+    total = arrays[0].copy()
+    for array in arrays[1:]:
+        total += array
+    return total
 
 
 def _values(seed: int, rank: int, elements: int) -> Array:

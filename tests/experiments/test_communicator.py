@@ -113,10 +113,17 @@ def jobs(draw, most=8, largest=2000):
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(job=jobs(), seed=st.integers(0, 1 << 32), slots=st.integers(1, 9), chunk=st.integers(16, 600))
-def test_every_operation_gives_every_rank_the_expected_bits(job, seed, slots, chunk):
+@given(
+    job=jobs(),
+    seed=st.integers(0, 1 << 32),
+    slots=st.integers(1, 9),
+    chunk=st.integers(16, 600),
+    pairs=st.integers(1, 4),
+)
+def test_every_operation_gives_every_rank_the_expected_bits(job, seed, slots, chunk, pairs):
+    stream = StreamSettings(chunk_bytes=chunk, slots=slots, tail_bytes=64, queue_pairs=pairs)
     with np.errstate(all="ignore"):
-        run(on_fakes(job.world, job, seed, StreamSettings(chunk_bytes=chunk, slots=slots, tail_bytes=64)))
+        run(on_fakes(job.world, job, seed, stream))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -298,3 +305,5 @@ def test_settings_that_cannot_work_are_refused():
         StreamSettings(chunk_bytes=15)
     with pytest.raises(ValueError, match="at least 1"):
         StreamSettings(slots=0)
+    with pytest.raises(ValueError, match="at least 1"):
+        StreamSettings(queue_pairs=0)
