@@ -9,7 +9,6 @@ from pathlib import Path
 from experiments.sweeps import folder as folders
 from experiments.sweeps.execute import Outcome
 from experiments.sweeps.grid import Grid, Run
-from experiments.sweeps.table import write_table
 
 Spread = Callable[[Sequence[Run]], Iterable[Outcome]]
 
@@ -62,6 +61,6 @@ def sweep(grid: Grid, path: Path, spread: Spread, tell: Callable[[Tally, Outcome
                 tell(tally, outcome)
         finally:
             if folder.records:
-                write_table(folder.table, folder.records.values())
+                folder.write_table()
                 tally.table = folder.table
     return tally

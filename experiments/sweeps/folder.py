@@ -13,13 +13,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from experiments.errors import ExperimentError
 from experiments.reports.folder import write_json
 from experiments.sweeps.grid import Grid
+from experiments.sweeps.table import write_table
 
 FORMAT = 1
 
@@ -37,12 +39,26 @@ class SweepFolder:
         return self.path / "table.parquet"
 
     def keep(self, record: dict[str, Any]) -> None:
-        """Store a record; a run is either wholly done or not at all."""
+        """Store a record; a run is either wholly done or not at all. ExperimentError when the disk is full."""
+        self._write(self.path / "runs" / f"{record['run']}.json", lambda fresh: write_json(fresh, record))
         self.records[record["run"]] = record
-        place = self.path / "runs" / f"{record['run']}.json"
+
+    def write_table(self) -> None:
+        """Write the table of all records, or leave the one that is there; ExperimentError when the disk is full."""
+        self._write(self.table, lambda fresh: write_table(fresh, self.records.values()))
+
+    def _write(self, place: Path, write: Callable[[Path], object]) -> None:
         fresh = place.with_suffix(".new")
-        write_json(fresh, record)
-        fresh.replace(place)
+        try:
+            write(fresh)
+            fresh.replace(place)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                fresh.unlink(missing_ok=True)
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise ExperimentError(
+                f"{place} cannot be written: {why}", "Mend that; the same command again runs only what is missing."
+            ) from None
 
 
 @contextlib.contextmanager

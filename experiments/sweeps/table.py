@@ -29,9 +29,7 @@ def write_table(place: Path, records: Iterable[Mapping[str, Any]]) -> int:
     names = list(dict.fromkeys(name for row in rows for name in row))
     names = [name for name in names if name not in _LAST] + [name for name in _LAST if name in names]
     columns = {name: _column([row.get(name) for row in rows]) for name in names}
-    fresh = place.with_suffix(".new")
-    pyarrow.parquet.write_table(pa.table(columns), fresh)
-    fresh.replace(place)
+    pyarrow.parquet.write_table(pa.table(columns), place)
     return len(rows)
 
 

@@ -117,6 +117,27 @@ def test_another_sweep_does_not_get_into_the_folder(tmp_path: Path):
         carry_out(grid_of(tmp_path, seeds=(1,), text=SMALL.replace("120us", "110us")), folder)
 
 
+@pytest.mark.parametrize("full", ["write_json", "write_table"])
+def test_a_full_disk_is_a_sentence_and_what_was_there_stays(full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "sweep"
+    carry_out(grid_of(tmp_path, seeds=(1,)), folder)
+    before = (folder / "table.parquet").read_bytes()
+
+    def fail(place: Path, *_arguments: object) -> None:
+        place.write_text("{")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, full, fail)
+        with pytest.raises(ExperimentError, match="cannot be written: No space left on device"):
+            carry_out(grid_of(tmp_path, seeds=(1, 2)), folder)
+    assert not [*folder.rglob("*.new")]
+    assert full == "write_json" or (folder / "table.parquet").read_bytes() == before
+    tally, rows = carry_out(grid_of(tmp_path, seeds=(1, 2)), folder)
+    assert [row["seed"] for row in rows] == [1, 2]
+    assert tally.before == (1 if full == "write_json" else 2)
+
+
 def test_two_at_once_do_not_fill_one_folder(tmp_path: Path):
     grid = grid_of(tmp_path)
     with (
