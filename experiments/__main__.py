@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from mrc_host import compiled
+import sys
 
 
 def main() -> None:
     """Entry point of ``mrc``."""
-    compiled.use()  # before anything imports the transport
+    try:
+        from mrc_host import compiled
 
-    from experiments.cli.main import main
+        compiled.use()  # before anything imports the transport
 
-    main()
+        from experiments.cli.main import main
+
+        main()
+    except KeyboardInterrupt:  # while it imports, or at the very end
+        sys.exit(130)
 
 
 if __name__ == "__main__":

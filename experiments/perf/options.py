@@ -103,7 +103,8 @@ def _parser(case: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"{case}_perf",
         description=f"Measure and verify {case} over MRC between the hosts of an emulated fabric. {CASES[case].about}",
-        epilog="Start a fabric first, with 'make run' or 'mrc shell'.",
+        epilog="Start a fabric first, with 'make run' or 'mrc shell'. "
+        f"Example, at its prompt or as root beside it: {case}_perf -b 64K -e 1M -f 4 -n 5",
         allow_abbrev=False,
     )
     _nccl_flags(parser.add_argument_group("as in nccl-tests"))

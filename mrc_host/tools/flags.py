@@ -58,7 +58,8 @@ _REFUSED: dict[Sequence[str], tuple[int | str, str, str | None]] = {
 
 def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> argparse.ArgumentParser:
     """The flags that bandwidth and latency have in common."""
-    arguments = argparse.ArgumentParser(prog=prog, description=about, allow_abbrev=False)
+    example = f"Example, at a fabric's prompt: {prog} h1 h3 -n 100; or 'h3 {prog} &' and then 'h1 {prog} h3 -n 100'"
+    arguments = argparse.ArgumentParser(prog=prog, description=about, epilog=example, allow_abbrev=False)
     add = arguments.add_argument
     add("peer", nargs="?", help="server's host name, address or unix:PATH; without it this is the server")
     add("-d", "--ib-dev", required=True, metavar="SOCKET", help="socket of this host's agent")

@@ -35,7 +35,8 @@ def parser(prog: str = "python -m mrc_host.tools.mrc_ping") -> argparse.Argument
     arguments = argparse.ArgumentParser(
         prog=prog,
         description="Ping every path to a host's NIC.",
-        epilog="Exit status: 0 every path answered, 1 one never did, 2 it could not be tried.",
+        epilog="Exit status: 0 every path answered, 1 one never did, 2 it could not be tried. "
+        "Example, at a fabric's prompt or as root beside it: mrc_ping -c 3 -i 0.1 h1 h3",
     )
     add = arguments.add_argument
     add("hosts", nargs="+", metavar="HOST", help="the host to ping, by name or address; before it perhaps where from")
