@@ -139,9 +139,9 @@ def _completion_time(view: View) -> float | None:
 
 
 def _interruption(view: View) -> float | None:
-    """The longest time in which less than half of the window's median rate was delivered."""
+    """The longest time in which less than half of the window's median rate was delivered, or nothing at all."""
     total = view.rates().sum(axis=1)
-    low = total < np.median(total) / 2
+    low = (total < np.median(total) / 2) | (total == 0)
     widths = np.diff(view.recording.times)[view.first : view.last]
     longest = current = 0
     for is_low, width in zip(low, widths, strict=True):

@@ -53,6 +53,8 @@ def test_interruption_is_the_longest_stretch_below_half():
     assert figure("interruption", recording(rates)) == 30_000
     assert figure("interruption") == 0
     assert figure("interruption", recording(rates), end=60_000) == 20_000
+    assert figure("interruption", recording([(10, 10)] * 3 + [(0, 0)] * 7)) == 70_000, "most of the time nothing"
+    assert figure("interruption", recording([(0, 0)] * 10)) == 90_000
 
 
 def test_paths():
