@@ -188,7 +188,7 @@ class NicDriver:
         return tuple(self._status(line) for line in self._lines)
 
     def measure_delays(self, on: bool) -> None:
-        """Measure delays from now on, or no more (the start). It costs a few microseconds a batch of frames."""
+        """Measure delays from now on, or no more (the start). It costs a microsecond or two a batch of frames."""
         self._measuring = on
 
     def delays(self) -> tuple[PortDelays, ...]:
