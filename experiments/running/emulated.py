@@ -43,6 +43,7 @@ from topologies.fault_kinds import Fault
 T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
 _DEATH_TOLD_S = 0.5  # after what it broke
+_TIME_TO_ORDER_NS = 300_000_000  # a fault, very generous
 _TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
 
 
@@ -60,6 +61,7 @@ class EmulatedStage:
         faults = [scaled_fault(planned.build(), rate_scale) for planned in case.faults]
         self._losing = losing_switches(world.fabric, faults)
         self._lost: dict[str, int] = {}
+        self._ordered: dict[str, int] = {}  # faults, with the time of each
         self.rate_scale = rate_scale
         self.time_scale = 1 / rate_scale
         self.lines = tuple(f"{link.name}{mark}" for link in world.fabric.links for mark in "><")
@@ -81,29 +83,32 @@ class EmulatedStage:
         """Scaled, with an ACK timeout that outlasts full queues: at the rates here they hold a packet for long."""
         return scaled_attributes(given, self.fabric, self._stretch)
 
-    async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
-        """Give all to the controller at once, which makes and clears each at its time; returns when all are made.
+    async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
+        """Give all to the controller, which makes and clears each at its time; the run begins when it has them.
 
-        ExperimentError if one could not be made.
+        Those that are there from the beginning it makes at once. ExperimentError when all that takes too long.
         """
-        made: set[str] = set()
-        last = begin
+        begin = self.now() + len(faults) * _TIME_TO_ORDER_NS
         for planned in faults:
             fault = scaled_fault(planned.build(), self.rate_scale)
-            at = begin + round(planned.at * self.time_scale)
-            until = planned.until
-            duration = 0 if until is None else round((until - planned.at) * self.time_scale)
-            record = await asyncio.to_thread(self._controller.inject, fault, at_ns=at, duration_ns=duration)
-            made.add(record.id)
-            last = max(last, at)
-        if made:
-            await self._sleep_until(last + _TIME_TO_MAKE_NS)
-            for record in await asyncio.to_thread(self._controller.faults, cleared=True):
-                if record.id in made and record.problem:
-                    raise ExperimentError(f"fault {record.id} could not be made as planned: {record.problem}")
+            at = begin + round(planned.at * self.time_scale) if planned.at else self.now()
+            until = 0 if planned.until is None else begin + round(planned.until * self.time_scale)
+            duration = until - at if until else 0
+            start = at if planned.at else 0
+            record = await asyncio.to_thread(self._controller.inject, fault, at_ns=start, duration_ns=duration)
+            self._ordered[record.id] = at
+        if self.now() > begin and faults:
+            raise ExperimentError("the controller was too slow to take the faults", "Is the machine busy? Try again.")
+        return begin
 
-    async def _sleep_until(self, when: int) -> None:
-        await asyncio.sleep(max(0, when - self.now()) / 1e9)
+    async def faults_made(self) -> None:
+        """Wait until all are made; ExperimentError if one could not be."""
+        if not self._ordered:
+            return
+        await asyncio.sleep(max(0, max(self._ordered.values()) + _TIME_TO_MAKE_NS - self.now()) / 1e9)
+        for record in await asyncio.to_thread(self._controller.faults, cleared=True):
+            if record.id in self._ordered and record.problem:
+                raise ExperimentError(f"fault {record.id} could not be made as planned: {record.problem}")
 
     async def sample_lines(self) -> Samples:
         """Packets and bytes by the interfaces' counters, what faults lost by the P4 program's.

@@ -97,12 +97,12 @@ class _Play:
         self._owner = {(host, pair.qpn): flow for flow, host, pair in pairs}
         scale = stage.time_scale
         duration = round(case.duration * scale)
-        self._begin = stage.now()
+        self._begin = await stage.order_faults(case.faults)
         helpers = [asyncio.ensure_future(self._listen(name, context)) for name, context in self._contexts.items()]
-        helpers.append(asyncio.ensure_future(stage.play_faults(case.faults, self._begin)))
+        helpers.append(asyncio.ensure_future(stage.faults_made()))
         for helper in helpers:
             helper.add_done_callback(_retrieve)  # if this job is ended, nobody else does
-        await asyncio.sleep(0)
+        await asyncio.sleep(max(0, self._begin - stage.now()) / _SECOND)
         await self._record(load, duration, round(case.measure.bin * scale))
         await load.end(duration / _SECOND)
         for helper in helpers:
@@ -141,7 +141,7 @@ class _Play:
     async def _listen(self, host: str, context: Context) -> None:
         while True:
             event = await context.next_event()
-            time = event.time - self._begin
+            time = max(0, event.time - self._begin)  # of faults that were there before
             if isinstance(event, PathEvent):
                 flow = self._owner.get((host, event.qpn))
                 if flow is not None:

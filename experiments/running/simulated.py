@@ -56,11 +56,16 @@ class SimulatedStage:
         """With the ACK timeout fitted, unless given."""
         return replace(self._world.attributes(), **given)
 
-    async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
-        """Hand them to the world, which makes them happen by itself."""
+    async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
+        """Hand them to the world, which makes them happen by itself; the run begins now."""
+        begin = self.now()
         for fault in faults:
             until = None if fault.until is None else begin + fault.until
             self._world.faults.add(fault.build(), at=begin + fault.at, until=until)
+        return begin
+
+    async def faults_made(self) -> None:
+        """They cannot fail."""
 
     async def sample_lines(self) -> Samples:
         """Frames, bytes and losses of every line so far."""

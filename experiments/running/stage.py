@@ -38,8 +38,11 @@ class Stage(Protocol):
     def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
         """Queue pair attributes as a file gives them, the others with timers that fit this world."""
 
-    async def play_faults(self, faults: Sequence[PlannedFault], begin: int) -> None:
-        """Let the faults happen, their times counted from `begin`."""
+    async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
+        """Have the faults happen in their time; returns when the run begins, with those of its beginning made."""
+
+    async def faults_made(self) -> None:
+        """Wait until all are made; ExperimentError if one could not be."""
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -32,26 +32,55 @@ class Controller:
         return [FaultRecord(f"f{number}", fault, problem=self.problem) for number, (fault, _) in made]
 
 
+def stage_with(controller):
+    stage = object.__new__(emulated.EmulatedStage)
+    stage._controller, stage._ordered, stage.time_scale, stage.rate_scale = controller, {}, 10.0, 0.1
+    return stage
+
+
 def test_the_controller_is_told_all_faults_with_their_times():
     controller = Controller()
-    stage = object.__new__(emulated.EmulatedStage)
-    stage._controller, stage.time_scale, stage.rate_scale = controller, 10.0, 0.1
-    begin = stage.now() - 1_000_000_000  # so that nothing has to be waited for
-    faults = (load("loss", EXAMPLES["loss"]), replace(load("switch_dead", EXAMPLES["switch_dead"]), until=None))
-    asyncio.run(stage.play_faults(faults, begin))
-    assert controller.calls == [
+    stage = stage_with(controller)
+    loss = load("loss", EXAMPLES["loss"])
+    faults = (loss, replace(load("switch_dead", EXAMPLES["switch_dead"]), until=None), replace(loss, at=0))
+    called = stage.now()
+    begin = asyncio.run(stage.order_faults(faults))
+    assert called < begin
+    *later, (fault, options) = controller.calls
+    assert later == [
         (Loss("t0-0:t1-*@p0", 0.01), {"at_ns": begin + 10_000, "duration_ns": 10_000}),
         (SwitchDead("t1-0@p0"), {"at_ns": begin + 10_000, "duration_ns": 0}),
     ]
+    assert (fault, options["at_ns"]) == (Loss("t0-0:t1-*@p0", 0.01), 0), (
+        "what is there from the beginning is made at once"
+    )
+    assert begin + 20_000 - stage.now() < options["duration_ns"] < begin + 20_000 - called
+
+
+def test_a_run_without_faults_begins_at_once():
+    stage = stage_with(Controller())
+    called = stage.now()
+    assert called <= asyncio.run(stage.order_faults(())) <= stage.now()
+    asyncio.run(stage.faults_made())
+
+
+def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
+    monkeypatch.setattr(emulated, "_TIME_TO_ORDER_NS", 1)
+    with pytest.raises(ExperimentError, match="too slow to take the faults"):
+        asyncio.run(stage_with(Controller()).order_faults((load("loss", EXAMPLES["loss"]),)))
 
 
 def test_a_fault_that_could_not_be_made_fails_the_run():
     controller = Controller()
     controller.problem = "Switch t1-0@p1 is not reachable."
-    stage = object.__new__(emulated.EmulatedStage)
-    stage._controller, stage.time_scale, stage.rate_scale = controller, 1.0, 1.0
+    stage = stage_with(controller)
+
+    async def play():
+        await stage.order_faults((load("loss", EXAMPLES["loss"]),))
+        await stage.faults_made()
+
     with pytest.raises(ExperimentError, match="could not be made as planned: Switch t1-0@p1 is not reachable"):
-        asyncio.run(stage.play_faults((load("loss", EXAMPLES["loss"]),), stage.now() - 1_000_000_000))
+        asyncio.run(play())
 
 
 def test_a_delay_is_refused_where_the_kernel_has_no_netem(monkeypatch):
