@@ -116,21 +116,22 @@ static void occupy(struct sw_span *line, int64_t start, uint32_t bytes, uint64_t
     line->remainder = (uint64_t)(units % rate);
 }
 
-/* A frame handed over now starts on the line at once, or, with slack, when the line became free a little ago. On the ideal
- * line it starts when it was there and the line was free, whenever it is handed over. A frame that overtook others may make
- * the ideal line later than it would have been, never earlier. */
+/* A frame starts on the line when it was there and the line was free and not held, but no longer ago than `slack`: a caller
+ * that is later than that loses line time, and a line that had nothing to send gains none. On the ideal line it starts
+ * whenever it is handed over. A frame that overtook others may make the ideal line later than it would have been, never
+ * earlier. */
 void sw_line_take(struct sw *sw, struct sw_port *port, int64_t since, int64_t now, uint32_t bytes) {
     if (sw->timing)
         port->due = since;
     if (!port->rate)
         return;
-    int64_t free_at = port->line.free_at, start = now - free_at <= port->slack ? free_at : now;
+    int64_t could = since > port->line.free_at ? since : port->line.free_at;
+    if (port->released > could)
+        could = port->released;
+    int64_t start = could > now - port->slack ? could : now - port->slack;
     occupy(&port->line, start, bytes, port->rate);
     if (sw->timing) {
-        int64_t could = since > free_at ? since : free_at;
-        if (port->released > could)
-            could = port->released;
-        port->idled += start > could ? (uint64_t)(start - could) : 0;
+        port->idled += (uint64_t)(start - could);
         port->due = since > port->ideal.free_at ? since : port->ideal.free_at;
         occupy(&port->ideal, port->due, bytes, port->rate);
     }

@@ -71,7 +71,8 @@ size_t sw_take_ready(struct sw *sw, uint16_t *ports, size_t cap);
 int sw_has_backlog(const struct sw *sw, unsigned port);
 
 /* Line of a port: 0 = no limit. With a rate, frame n+1 starts when frame n has left, bit-exact without drift. `slack` ns lets
- * a late caller make up for lost line time (0 = never, for virtual time; a few 100 us for a real-time driver). */
+ * a late caller make up for line time that was lost while a frame waited, at most so much at a time (0 = never, for virtual
+ * time; some ms for a real-time driver, whose thread does not always run when it wants to). */
 int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int64_t slack);
 /* Time from which the line of the port is free (a value not after now means it is free already). */
 int64_t sw_port_free_at(const struct sw *sw, unsigned port);
@@ -79,8 +80,8 @@ int64_t sw_port_free_at(const struct sw *sw, unsigned port);
 /* For a caller that wants to know how late it is: with timing on, the switch keeps beside each line an ideal one, which begins
  * with each frame when the frame was queued and the line was free, and stands still only while flow control holds it. [locked] */
 void sw_set_timing(struct sw *sw, int on);
-/* When the frame that sw_transmit() gave last would have begun to leave the ideal line: at the time of that call or before it, or
- * after it if slack let the frame leave early. 0 while timing is off. [locked] */
+/* When the frame that sw_transmit() gave last would have begun to leave the ideal line, at the time of that call or before it.
+ * 0 while timing is off. [locked] */
 int64_t sw_transmit_due(const struct sw *sw, unsigned port);
 
 /* For how long (ns) the line of the port has stood idle although a frame waited, beyond what slack made up for. [locked] */
