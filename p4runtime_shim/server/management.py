@@ -23,9 +23,7 @@ from p4runtime_shim.server.tracing import LineQueue, Lines
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.values import PortStats
 
-LINE_SLACK_NS = (
-    2_000_000  # how much line time a late driver may make up for: half of what the scheduler lets others run
-)
+LINE_SLACK_NS = 2_000_000  # a late driver makes up for so much line time: half of what the scheduler lets others run
 MAX_TRACES = 16  # callers that trace a switch at once
 
 

@@ -149,9 +149,9 @@ def test_a_switch_without_interfaces_has_no_delays() -> None:
 
 def test_settings_that_are_not_given_stay() -> None:
     async def work(world: World) -> None:
-        port = await world.stub.SetPort(pb.SetPortRequest(device_id=5, port=2, rate_bps=1_000_000))
-        assert port.rate_bps == 1_000_000
-        assert (await world.stub.SetPort(pb.SetPortRequest(device_id=5, port=2))).rate_bps == 1_000_000
+        port = await world.stub.SetPort(pb.SetPortRequest(device_id=5, port=2, rate_bps=100_000))
+        assert port.rate_bps == 100_000
+        assert (await world.stub.SetPort(pb.SetPortRequest(device_id=5, port=2))).rate_bps == 100_000
         world.put()
         world.put()
         assert world.switch.transmit(2, 10**9) is not None
