@@ -211,10 +211,11 @@ def _path_figures(
         if first_bad is None:
             continue
         peer = record.peer_of(rank, qpn)
-        if peer is None or not crosses(fabric, link, record.hosts[rank], peer, ev):
+        since = fault.cut_ns if first_bad.first_loss_time is None else first_bad.first_loss_time
+        too_late = fault.mended_ns is not None and since >= fault.mended_ns
+        if too_late or peer is None or not crosses(fabric, link, record.hosts[rank], peer, ev):
             collateral += 1
             continue
-        since = fault.cut_ns if first_bad.first_loss_time is None else first_bad.first_loss_time
         bypass.append((first_bad.time - since) / 1e9)
         returned = _returned_at(history, fault.mended_ns)
         if returned is None:

@@ -143,6 +143,20 @@ def test_paths_that_do_not_come_back_are_counted():
     assert (figures.back, figures.never_back) == (None, 1)
 
 
+def test_a_path_that_lost_nothing_before_the_mending_was_not_hit_by_the_cut():
+    run = record(spans=even_steps(60))
+    run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
+    run.path_events += [
+        path_event(4010, BAD, loss_ms=3999),  # sent while the link was cut
+        path_event(4100, GOOD),
+        path_event(5000, BAD, rank=3, loss_ms=4990),
+        path_event(5010, GOOD, rank=3),
+    ]
+    (figures,) = run_figures(run, FABRIC).faults
+    assert (figures.bypass.count, figures.back.count, figures.collateral_paths) == (1, 1, 1)
+    assert figures.back.largest == pytest.approx(0.1)
+
+
 def test_a_path_that_does_not_cross_the_link_is_collateral():
     run = record(spans=even_steps(60))
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
