@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.collectives.settings import Peers, StreamSettings
-from experiments.collectives.stream import CREDIT_AREA, Receiver, Sender
+from experiments.collectives.stream import CREDIT_AREA, Place, Receiver, Sender
 from mrc_host.values import Access, QpAddress
 from mrc_host.verbs import CompletionQueue, Context, MemoryRegion, QueuePair, RemoteMemory
 
@@ -117,7 +117,7 @@ class Resources:
         _connect(pairs, card.nic, card.incoming[rank])
         windows = plan.send_window(rank, peer), plan.receive_window(peer, rank)
         name = f"rank {rank} to rank {peer}"
-        return Sender(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1])
+        return Sender(Place(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1]))
 
     def receiver(self, plan: Plan, peer: int, card: Card) -> Receiver:
         """The stream from `peer`, connected."""
@@ -125,7 +125,7 @@ class Resources:
         _connect(pairs, card.nic, card.outgoing[rank])
         windows = plan.receive_window(rank, peer), plan.send_window(peer, rank)
         name = f"rank {rank} from rank {peer}"
-        return Receiver(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1])
+        return Receiver(Place(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1]))
 
 
 def _connect(pairs: Sequence[QueuePair], nic: bytes, numbers: Sequence[int]) -> None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,28 +41,32 @@ _CREDIT_BYTES = 4  # what a credit writes, always zeros; only its immediate valu
 _OPEN_CREDITS = 4  # unacknowledged ones at most
 
 
-class StreamEnd:
-    """What both ends share. `name` is for messages; slots begin at `here` of `region` and at `there` of `remote`."""
+@dataclass(frozen=True)
+class Place:
+    """Where one end is. `name` is for messages; slots begin at `here` of `region` and at `there` of `remote`."""
 
-    def __init__(
-        self,
-        name: str,
-        settings: StreamSettings,
-        pairs: Sequence[QueuePair],
-        region: MemoryRegion,
-        here: int,
-        remote: RemoteMemory,
-        there: int,
-    ) -> None:
-        self.name = name
-        self.pairs = tuple(pairs)
+    name: str
+    settings: StreamSettings
+    pairs: Sequence[QueuePair]
+    region: MemoryRegion
+    here: int
+    remote: RemoteMemory
+    there: int
+
+
+class StreamEnd:
+    """What both ends share."""
+
+    def __init__(self, place: Place) -> None:
+        self.name = place.name
+        self.pairs = tuple(place.pairs)
         self._index = {pair.address.qpn: index for index, pair in enumerate(self.pairs)}
-        self._settings = settings
-        self._region = region
-        self._memory = np.frombuffer(region.buffer, dtype=np.uint8)
-        self._here = here
-        self._remote = remote
-        self._there = there
+        self._settings = place.settings
+        self._region = place.region
+        self._memory = np.frombuffer(place.region.buffer, dtype=np.uint8)
+        self._here = place.here
+        self._remote = place.remote
+        self._there = place.there
         self._waiting: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
 
@@ -130,17 +135,8 @@ class Sender(StreamEnd):
 
     _sent = _arrived = _released = 0  # chunks; running numbers; all before `_arrived` are acknowledged
 
-    def __init__(
-        self,
-        name: str,
-        settings: StreamSettings,
-        pairs: Sequence[QueuePair],
-        region: MemoryRegion,
-        here: int,
-        remote: RemoteMemory,
-        there: int,
-    ) -> None:
-        super().__init__(name, settings, pairs, region, here, remote, there)
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
         self._next = list(range(len(self.pairs)))  # of each queue pair, the first chunk that is not acknowledged
 
     async def send(self, chunk: Bytes) -> None:
@@ -179,19 +175,10 @@ class Receiver(StreamEnd):
     chunks = bytes = wrong_chunks = wrong_bytes = 0
     _released = _granted = _open_credits = 0
 
-    def __init__(
-        self,
-        name: str,
-        settings: StreamSettings,
-        pairs: Sequence[QueuePair],
-        region: MemoryRegion,
-        here: int,
-        remote: RemoteMemory,
-        there: int,
-    ) -> None:
-        super().__init__(name, settings, pairs, region, here, remote, there)
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
         self._immediates: list[deque[int]] = [deque() for _ in self.pairs]  # of chunks not used yet, in order
-        self._credit_limit = max(1, min(_OPEN_CREDITS, settings.immediates))
+        self._credit_limit = max(1, min(_OPEN_CREDITS, place.settings.immediates))
 
     async def receive(self, length: int) -> Bytes:
         """Wait for the next chunk, which has `length` bytes. They are valid until :meth:`release`.

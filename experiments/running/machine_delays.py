@@ -15,15 +15,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-import grpc
-
+from experiments.running.management import TIMEOUT_S, ask
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError
 from p4runtime_shim.proto import switch_v1_pb2 as pb
-from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from topologies.fabric import Fabric, Tier
-
-_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +97,14 @@ def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: b
     """
     found: dict[str, Hop] = {}
     names = {switch.device_id: switch.name for switch in fabric.switches}
-    for target in dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches):
-        for switch in _ask_switches(target, measure):
-            if switch.ports:
-                found[names[switch.device_id]] = Hop(
-                    total(_switch_delays(port.arrivals) for port in switch.ports),
-                    total(_switch_delays(port.departures) for port in switch.ports),
-                    tuple(port.line_idle_ns for port in switch.ports),
-                )
+    request = pb.GetDelaysRequest(measure=measure)
+    for switch in ask(fabric, address, lambda stub: stub.GetDelays(request, timeout=TIMEOUT_S).switches):
+        if switch.ports:
+            found[names[switch.device_id]] = Hop(
+                total(_switch_delays(port.arrivals) for port in switch.ports),
+                total(_switch_delays(port.departures) for port in switch.ports),
+                tuple(port.line_idle_ns for port in switch.ports),
+            )
     for nic, socket in sockets.items():
         ports = _ask_agent(socket, measure)
         if ports:
@@ -123,15 +119,6 @@ def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: b
 def total(parts: Iterable[Delays]) -> Delays:
     """The delays of all frames together."""
     return sum(parts, Delays())
-
-
-def _ask_switches(target: str, measure: bool) -> list[pb.SwitchDelays]:
-    with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
-        stub = pb_grpc.SwitchManagementStub(channel)  # type: ignore[no-untyped-call]
-        try:
-            return list(stub.GetDelays(pb.GetDelaysRequest(measure=measure), timeout=_TIMEOUT_S).switches)
-        except grpc.RpcError:
-            return []  # BMv2, or a switch that has died
 
 
 def _ask_agent(socket: str, measure: bool) -> list[Any]:

@@ -10,17 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-import grpc
-
-from controller.calls import apart
 from controller.inspection import DROP_REASONS
 from controller.values import Count, SwitchCounters
 from experiments.running.lines import in_words, line_from, line_to
+from experiments.running.management import TIMEOUT_S, ask
 from p4runtime_shim.proto import switch_v1_pb2 as pb
-from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from topologies.fabric import Fabric
 
-_TIMEOUT_S = 10.0
 _BY_QUEUES = {"queue_full": "queue full", "port_down": "port down", "no_headroom": "no headroom left"}
 _ARRIVING = ("no_headroom", "rx_dropped")  # belong to the line that ends at the port, not to the one that begins there
 _BY_KERNEL = {"rx_dropped": "kernel's receive buffer full", "tx_errors": "refused by the kernel",
@@ -37,19 +33,7 @@ _IN_WORDS = {
 
 def read(fabric: Fabric, address: str) -> list[pb.Switch]:
     """Figures of all embedded switches at `address` (``{name}`` in it is the switch's); none where there are none."""
-    return apart(lambda: _read(fabric, address))
-
-
-def _read(fabric: Fabric, address: str) -> list[pb.Switch]:
-    found: list[pb.Switch] = []
-    for target in dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches):
-        with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
-            stub = pb_grpc.SwitchManagementStub(channel)  # type: ignore[no-untyped-call]
-            try:
-                found += stub.GetSwitches(pb.GetSwitchesRequest(), timeout=_TIMEOUT_S).switches
-            except grpc.RpcError:
-                continue  # BMv2, or a switch that a fault killed
-    return found
+    return ask(fabric, address, lambda stub: stub.GetSwitches(pb.GetSwitchesRequest(), timeout=TIMEOUT_S).switches)
 
 
 def trimmed(fabric: Fabric, counters: Iterable[SwitchCounters]) -> dict[str, int]:
