@@ -35,6 +35,7 @@ _FIRST_RING: Final = 16
 _MAX_REPEATS: Final = 512  # packets sent more than once that are remembered
 _DISORDER: Final = 1_000_000_000  # how long order on a path is not believed after it was found wrong
 _NEVER: Final = 1 << 62
+_DEAD_AFTER: Final = 3  # losses in a row on a path, with nothing that comes through in between
 
 
 class Flight:
@@ -66,6 +67,7 @@ class Flight:
         "_since_count",
         "_stamp_wrap",
         "_stats",
+        "_strikes",
         "_suspects",
         "_una",
         "cc",
@@ -115,6 +117,7 @@ class Flight:
         self._since_count = 0  # proved one by one since that count
         self._first_arrived = _NEVER  # sending time of the first packet known to have arrived
         self._suspects = Suspects()
+        self._strikes: dict[int, tuple[int, int]] = {}  # by path: losses in a row, and what had arrived at the last one
         self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet that told
         # Paths with timeouts since anything was acknowledged -> how many times, when last, when that packet was sent
         self._silent: dict[int, tuple[int, int, int]] = {}
@@ -275,7 +278,7 @@ class Flight:
         """Retire paths to blame for a timeout; what was sent before the peer was first heard tells nothing of them."""
         for index, sent, _ in convicted:
             if sent >= self._first_arrived:
-                self.paths.retire(index, PathReason.TIMEOUT, sent, now)
+                self.paths.retire(index, PathReason.TIMEOUT, sent, now, self._carries(index, _NEVER))
 
     def _judge(self, touched: int, hole: int, base: int, now: int) -> None:
         """Look for losses in the lanes of mask `touched`.
@@ -340,7 +343,23 @@ class Flight:
         self._mark_lost(record, "sack")
         record.by_order = by_order
         self.cc.on_loss(record.size, now)
-        return record.sent >= self._first_arrived and self.paths.retire(record.index, PathReason.LOSS, record.sent, now)
+        if record.sent < self._first_arrived:
+            return False
+        alive = self._carries(record.index, record.serial)
+        return self.paths.retire(record.index, PathReason.LOSS, record.sent, now, alive)
+
+    def _carries(self, index: int, serial: int) -> bool:
+        """Whether a path that lost transmission `serial` carries others.
+
+        It does when a later one came through, and is taken to until too many in a row are lost.
+        """
+        arrived = self._path_serial[index]
+        if arrived > serial:
+            return True
+        losses, before = self._strikes.get(index, (0, -1))
+        losses = losses + 1 if arrived == before else 1
+        self._strikes[index] = (losses, arrived)
+        return losses < _DEAD_AFTER
 
     def _mark_lost(self, record: Sent, why: str) -> None:
         record.state = LOST

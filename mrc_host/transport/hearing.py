@@ -162,7 +162,7 @@ class Hearing(Flight):
         elif mark == control.MARK_SKIP_ONCE:
             self.paths.skip(index)
         elif mark == control.MARK_ALWAYS_SKIP:
-            self.paths.retire(index, PathReason.PEER_SKIP, None, now)
+            self.paths.retire(index, PathReason.PEER_SKIP, None, now, True)
 
     def _probe_answer(self, probe_id: int, mark: int, now: int) -> int:
         """A reliability probe came back: everything sent before it on its plane should have arrived."""

@@ -348,6 +348,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         """The controller forbids a path or allows it again."""
         if self.requester is not None:
             self.requester.paths.deny(index, denied, now)
+            self.requester.starving(now)
             self.offer_data()
         self.offer_control()  # an answer may have to leave elsewhere, or be able to leave at last
 

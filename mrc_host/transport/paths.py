@@ -7,9 +7,10 @@ cursor, and a list of *backups*; all planes start with equally many active paths
   one per packet, so a skipped path rests for about one rotation. When all of a ring rest and a backup is GOOD, the
   backup takes the place of one (as published Fig 14 has it), which rests on as a backup.
 * Loss or ALWAYS_SKIP: -> ASSUMED_BAD at once. A backup of the *same plane* takes the place, so planes stay equal.
-  Without a backup the path just leaves, except that the last ones (`ev_min_active`, at least one a plane) stay in the
-  ring although bad. A plane with nothing but bad paths is not in ``good_planes`` and carries data only when every
-  plane is like that.
+  Without a backup the path just leaves, until the plane is down to its floor (its share of `ev_min_active`, at least
+  one): those paths stay in use as long as anything comes through on them. A dead one is bad all the same, though it
+  keeps its place in the ring. A plane with nothing but bad paths is not in ``good_planes`` and carries data only when
+  every plane is like that; then its bad paths take turns.
 * Probes that come back, or the controller: -> GOOD. The path takes the place of a bad one in the ring, or fills a
   gap, or becomes a backup.
 * Controller: any -> DENIED, DENIED -> GOOD. A denied path is never used.
@@ -63,6 +64,7 @@ class PathSet:
 
     __slots__ = (
         "_active",
+        "_allowed",
         "_backups",
         "_cursor",
         "_floor",
@@ -70,12 +72,14 @@ class PathSet:
         "_listener",
         "_oblivious",
         "_plane_of",
+        "_resort",
         "_rng",
         "_state",
         "_target",
         "good_planes",
         "lost",
         "marked",
+        "open_planes",
         "planes",
         "restored_at",
         "round_trip",
@@ -114,16 +118,19 @@ class PathSet:
         self._rng = rng
         self._listener = listener
         self._target = target
-        self._floor = max(1, -(-ev_min_active // len(present)))
+        self._floor = min(max(1, -(-ev_min_active // len(present))), target)
         self._state = bytearray([GOOD if universe is None else _OUTSIDE]) * len(plane_of)
         for index in universe or ():
             self._state[index] = GOOD
         self._active = [m[:target] for m in members]
         self._backups = [m[target:] for m in members]
         self._cursor = [0] * count
+        self._resort = [0] * count  # turns taken over the paths of a plane without a usable one
         self._good = [len(a) for a in self._active]  # usable paths in each ring
         self.planes = sum(1 << p for p, m in enumerate(members) if m)
         self.good_planes = self.planes
+        self._allowed = [len(m) for m in members]  # paths of each plane that no controller denies
+        self.open_planes = self.planes  # planes that have such a path
         self.restored_at: dict[int, int] = {}
         self._oblivious = oblivious
         # counters by path, for PathCounters
@@ -161,7 +168,7 @@ class PathSet:
                     self._listener.path_rested(index, SKIP, GOOD, PathReason.ROTATION)
                 spare = index
         self._cursor[plane] = at
-        spare = self._relieve(plane, spare, avoid) if spare >= 0 else self._last_resort(ring, avoid)
+        spare = self._relieve(plane, spare, avoid) if spare >= 0 else self._last_resort(plane, avoid)
         if spare >= 0:
             self.sent[spare] += 1
         return spare
@@ -180,17 +187,24 @@ class PathSet:
                 return backup
         return index
 
-    def _last_resort(self, ring: list[int], avoid: int) -> int:
-        """A ring without a usable path (but perhaps `avoid`): prefer anything else, never a denied one."""
+    def _last_resort(self, plane: int, avoid: int) -> int:
+        """A plane without a usable path but perhaps `avoid`: that, or its bad paths in turn, or -1 if all are denied.
+
+        None of the bad ones is known to work better than the others, so those outside of the ring have their turn too.
+        """
         state = self._state
-        choice = -1
-        for index in ring:
-            if state[index] != DENIED:
-                if index != avoid and state[index] != BAD:
-                    return index
-                if choice < 0 or choice == avoid:
-                    choice = index
-        return choice
+        if avoid >= 0 and state[avoid] < BAD and self._plane_of[avoid] == plane:
+            return avoid
+        bad = [index for index in (*self._active[plane], *self._backups[plane]) if state[index] == BAD]
+        if not bad:
+            return -1
+        turn = self._resort[plane]
+        self._resort[plane] = turn + 1
+        index = bad[turn % len(bad)]
+        if index == avoid:
+            self._resort[plane] = turn + 2
+            index = bad[(turn + 1) % len(bad)]
+        return index
 
     def _stir(self, ring: list[int]) -> None:
         count = len(ring)
@@ -217,13 +231,14 @@ class PathSet:
         self.lost[index] += 1
         self._listener.packet_lost(index, psn, sent, why)
 
-    def retire(self, index: int, reason: PathReason, first_loss: int | None, now: int) -> bool:
+    def retire(self, index: int, reason: PathReason, first_loss: int | None, now: int, alive: bool = False) -> bool:
         """Take a path out of use as bad; False when it was already, or is denied.
 
-        A packet sent before the path was last restored says nothing about it now.
+        A packet sent before the path was last restored says nothing about it now. A path that is `alive`, which means
+        that other packets come through on it, stays in use when its plane is down to the floor.
         """
         old = self._state[index]
-        if old >= BAD or self._oblivious:
+        if old >= BAD or self._oblivious or (alive and self._at_floor(index)):
             return False
         if first_loss is not None and self.restored_at and first_loss < self.restored_at.get(index, 0):
             return False
@@ -231,6 +246,13 @@ class PathSet:
         self._leave(index)
         self._listener.path_changed(index, old, BAD, reason, first_loss, now)
         return True
+
+    def _at_floor(self, index: int) -> bool:
+        """Whether the plane of this path would have fewer usable active paths than it must without it."""
+        plane = self._plane_of[index]
+        if self._good[plane] > self._floor or index not in self._active[plane]:
+            return False
+        return not any(self._state[backup] < BAD for backup in self._backups[plane])
 
     def exchange(self, index: int, reason: PathReason, first_loss: int | None, now: int) -> int:
         """Retire an active path just chosen and get the backup in its place, for the same packet; -1 without one."""
@@ -258,6 +280,10 @@ class PathSet:
         old = self._state[index] if index < len(self._state) else _OUTSIDE
         if old == _OUTSIDE or denied == (old == DENIED):
             return False
+        plane = self._plane_of[index]
+        self._allowed[plane] += -1 if denied else 1
+        bit = 1 << plane
+        self.open_planes = self.open_planes | bit if self._allowed[plane] else self.open_planes & ~bit
         if denied:
             self._state[index] = DENIED
             if old != BAD:

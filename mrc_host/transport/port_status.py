@@ -9,6 +9,7 @@ limit, when each plane has had its turn; they end with the answer, or with the l
 from __future__ import annotations
 
 from mrc_host.transport.host import Host
+from mrc_host.transport.rotation import next_plane
 from mrc_host.wire import control
 from mrc_host.wire.control import OP_PORT_STATUS_UPDATE, EndpointRequest
 from mrc_host.wire.headers import timestamp
@@ -69,9 +70,7 @@ class PortStatus:
     def turn(self, planes: int) -> int:
         """Port of the repetition that waits, one of those in mask `planes`; it stays the same while it is there."""
         if not self.port & planes:
-            left = planes & ~self._tried or planes
-            left = left & -(self._last << 1) or left  # the next higher one, if any
-            self.port = left & -left
+            self.port = next_plane(planes & ~self._tried or planes, self._last)
             self._count(self.port)
         return self.port
 

@@ -29,6 +29,7 @@ from mrc_host.transport.hearing import Hearing
 from mrc_host.transport.loss import LOST, OUT, Sent
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import DATA, NO_TRIM, RETRANSMISSION, Peer
+from mrc_host.transport.rotation import next_plane
 from mrc_host.transport.window import SharedWindow
 from mrc_host.transport.work import Wqe
 from mrc_host.values import CompletionStatus, PathReason
@@ -66,6 +67,7 @@ class Requester(Hearing):
 
     __slots__ = (
         "_active",
+        "_asked_plane",
         "_burst",
         "_credit",
         "_credit_mask",
@@ -108,6 +110,7 @@ class Requester(Hearing):
         self._credit_mask = peer.planes
         # reliability probes
         self._probe_id = 0
+        self._asked_plane = 0  # the last one asked on while nothing was on the way, as a mask
         self.probe_mask = 0
 
     # ---- sending ------------------------------------------------------------------------------------------------
@@ -129,7 +132,7 @@ class Requester(Hearing):
 
     def _planes(self) -> int:
         usable = self._peer.usable
-        return usable & self.paths.good_planes or usable
+        return usable & self.paths.good_planes or usable & self.paths.open_planes
 
     def _may_start(self) -> bool:
         waiting = self._sends.waiting
@@ -156,8 +159,7 @@ class Requester(Hearing):
             return None
         if self.silence.retries and self.flying >= _RTO_WINDOW * self._mtu:
             return None
-        usable = self._peer.usable
-        planes = usable & self.paths.good_planes or usable
+        planes = self._planes()
         bit = 1 << plane
         if not planes & bit:
             return None
@@ -357,7 +359,7 @@ class Requester(Hearing):
     # ---- silence ------------------------------------------------------------------------------------------------
 
     def starving(self, now: int) -> None:
-        """There is work and no plane to send it on: see to it that this does not last for ever."""
+        """There is work, but every plane is down or denied: see to it that this does not last for ever."""
         if not self._qp.timer_at and self._starved():
             self.silence.last_heard = max(self.silence.last_heard, now)
             self._host.scheduler.arm(self._qp, now + self.silence.retry_time())
@@ -389,7 +391,7 @@ class Requester(Hearing):
         retry = silence.retry_time()
         since = oldest or max(silence.last_heard, silence.last_timeout)
         if now >= since + retry:
-            self._time_out(now, retry, mask)
+            self._time_out(now, retry)
             return now + min(silence.retry_time(), silence.quiet_time())
         quiet = max(silence.last_heard, oldest, silence.asked, silence.last_sent) + silence.quiet_time()
         if now >= quiet:
@@ -408,28 +410,30 @@ class Requester(Hearing):
         return not self.silence.retries and self._qp.data_mask & self.ports() != 0
 
     def _ask(self, mask: int, now: int) -> None:
-        """Send reliability probes on the planes in `mask`, or on any when nothing is on the way but a transport ACK."""
+        """Send reliability probes on the planes in `mask`; on one plane after the other when nothing is on the way."""
         self.silence.asked = now
         usable = self._planes()
         mask &= usable
-        self.probe_mask |= mask or usable & -usable
+        if not mask:
+            mask = self._asked_plane = next_plane(usable, self._asked_plane)
+        self.probe_mask |= mask
         self._qp.offer_control()
 
-    def _time_out(self, now: int, retry: int, mask: int) -> None:
+    def _time_out(self, now: int, retry: int) -> None:
         silence = self.silence
         self._stats.timeouts += 1
         if not silence.may_go_on(now, retry):
             heard = (now - silence.last_heard) // 1_000_000
+            why = f"the peer was last heard {heard} ms ago" if self._planes() else "its paths are all down or denied"
             self._qp.enter_error(
                 CompletionStatus.RETRY_EXCEEDED,
-                f"Nothing was acknowledged after {silence.retries - 1} retries; "
-                f"the peer was last heard {heard} ms ago.",
+                f"Nothing was acknowledged after {silence.retries - 1} retries; {why}.",
                 now,
             )
             return
         self.cc.on_timeout(now, self.expire(now - retry, now))
         if not self._lost:
-            self._ask(mask, now)
+            self._ask(self._planes(), now)  # on all: which of them are dead nobody knows
         self._qp.offer_data()
 
     def probe(self, plane: int, now: int) -> bytes | None:

@@ -3,6 +3,7 @@
 import pytest
 
 from mrc_host.transport.denylist import Denylist
+from mrc_host.values import CompletionStatus, PathReason, QpAttributes, QpEvent, QpState
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest
 from tests.mrc_host.transport.far_end import FIRST_IN, FIRST_OUT, FarEnd, Packet
@@ -165,3 +166,54 @@ def test_a_receiver_whose_paths_back_are_denied_but_for_one_costs_no_timeout(pla
         assert world.run(1000 * MS, until=lambda: bool(a.poll()))
     assert a.nic.qp_counters(a.qpn).timeouts == 0
     assert a.nic.qp_counters(a.qpn).retransmitted == 0
+
+
+@pytest.mark.parametrize("posted", ["before", "after"])
+def test_a_request_fails_when_all_paths_are_denied_and_stay_so(posted: str) -> None:
+    """With nothing on the way there is still a timer: a retry budget later the application is told."""
+    world = World(planes=2, uplinks=2)
+    a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=7, congestion_window=4096))
+    world.run(5 * MS)
+    a.nic.async_events()
+    evs = (0, 1, 1 << 10, 1 << 10 | 1)
+    if posted == "before":
+        a.write(b, 512, imm=1)
+        world.run(5 * MS, until=lambda: a.nic.qp_counters(a.qpn).acks_received > 0)
+        a.poll()
+    for ev in evs:
+        a.nic.set_path_denied(address(1), ev, True, world.now)
+    a.write(b, 512)
+    assert world.run(1000 * MS, until=lambda: a.nic.qp_state(a.qpn) is QpState.ERROR)
+    (failed,) = [done for done in a.poll() if done.status is not CompletionStatus.SUCCESS]
+    assert failed.status is CompletionStatus.RETRY_EXCEEDED
+    assert "denied" in failed.reason
+    assert any(isinstance(event, QpEvent) for event in a.nic.async_events())
+
+
+def test_a_request_goes_out_when_a_path_is_allowed_in_time() -> None:
+    world = World(planes=2, uplinks=2)
+    a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=7))
+    evs = (0, 1, 1 << 10, 1 << 10 | 1)
+    for ev in evs:
+        a.nic.set_path_denied(address(1), ev, True, world.now)
+    a.write(b, 1 << 16)
+    world.run(10 * MS)
+    assert not a.poll()
+    a.nic.set_path_denied(address(1), evs[2], False, world.now)
+    assert world.run(100 * MS, until=lambda: bool(a.poll()))
+    assert a.done[0].status is CompletionStatus.SUCCESS
+    assert bytes(b.buffer) == bytes(a.buffer)
+
+
+def test_a_plane_with_none_but_denied_paths_takes_no_turn_when_all_others_are_bad() -> None:
+    """Every path of plane 0 is denied and every other one bad: data tries the bad ones and waits for no denied one."""
+    world = World(planes=2, uplinks=2)
+    a, b = connect(world, size=1 << 16)
+    for ev in (0, 1):
+        a.nic.set_path_denied(address(1), ev, True, world.now)
+    paths = a.nic._qps[a.qpn].requester.paths
+    for index in (2, 3):
+        paths.retire(index, PathReason.LOSS, None, world.now)
+    a.write(b, 1 << 16)
+    assert world.run(20 * MS, until=lambda: bool(a.poll()))
+    assert a.done[0].status is CompletionStatus.SUCCESS

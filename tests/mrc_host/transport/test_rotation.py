@@ -1,0 +1,69 @@
+"""No plane is asked again and again while others are not asked at all."""
+
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc_host.transport.rotation import next_plane
+from mrc_host.values import CompletionStatus, QpAttributes, QpState
+from mrc_host.wire import opcodes
+from mrc_host.wire.encap import SRV6_PREFIX
+from tests.mrc_host.wires import MS, US, World, connect
+
+
+@given(st.integers(0, 255), st.integers(0, 7))
+def test_every_plane_of_a_mask_has_its_turn(planes: int, start: int) -> None:
+    last = 1 << start
+    turns = []
+    for _ in range(planes.bit_count()):
+        last = next_plane(planes, last)
+        turns.append(last)
+    assert sum(turns) == planes, "each once"
+    assert next_plane(planes, last) == (turns[0] if turns else 0), "and then the first again"
+
+
+@pytest.mark.parametrize("dead", [{0}, {1}, {0, 1, 2}, {1, 2, 3}, {0, 2, 3}])
+def test_a_missing_transport_ack_is_asked_for_on_every_plane(dead: set[int]) -> None:
+    """All packets are SACKed, the transport ACK waits for room in the peer's CQ, and planes die silently meanwhile."""
+    world = World(planes=4)
+    a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=7), far_capacity=1)
+    for imm in range(2):
+        a.write(b, 512, imm=imm)
+    assert world.run(20 * MS, until=lambda: bool(a.poll()))
+    world.faults.dead_planes = dead
+    probes = dict.fromkeys(range(4), 0)
+
+    def count(nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes:
+        probes[port] += nic == 0 and frame[SRV6_PREFIX] == opcodes.PROBE
+        return frame
+
+    world.tap = count
+    world.run(400 * MS)
+    assert a.nic.qp_state(a.qpn) is QpState.RTS
+    assert min(probes.values()) > 0, probes
+    assert b.poll()
+    assert world.run(400 * MS, until=lambda: bool(a.poll()))
+    assert [done.status for done in a.done] == [CompletionStatus.SUCCESS] * 2
+
+
+def test_probes_for_a_transport_ack_take_the_planes_in_turn() -> None:
+    world = World(planes=3)
+    a, b = connect(world, size=1 << 16, far_capacity=1)
+    for imm in range(2):
+        a.write(b, 512, imm=imm)
+    world.run(20 * MS, until=lambda: bool(a.poll()))
+    seen: list[int] = []
+
+    def note(nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes:
+        if nic == 0 and frame[SRV6_PREFIX] == opcodes.PROBE:
+            seen.append(port)
+        return frame
+
+    world.tap = note
+    world.run(20 * MS, until=lambda: len(seen) > 6)
+    for port, after in zip(seen, islice(seen, 1, None), strict=False):
+        assert after == (port + 1) % 3
+    assert a.nic.qp_counters(a.qpn).timeouts == 0
+    world.run(10 * US)
