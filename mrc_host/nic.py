@@ -18,7 +18,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mrc_host.config import EvFormat, NicConfig
-from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError, StateError, UnknownDestinationError
+from mrc_host.errors import (
+    InvalidArgumentError,
+    MrcError,
+    NotFoundError,
+    ResourceExhaustedError,
+    StateError,
+    UnknownDestinationError,
+)
 from mrc_host.transport import algorithms, states
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.completion import CompletionQueue
@@ -192,8 +199,9 @@ class Nic:
     def poll_cq(self, cq: int, max_entries: int = 16) -> list[Completion]:
         """Take up to `max_entries` completions, oldest first.
 
-        A full queue never loses an entry: signaled requests reserve theirs when posted (ResourceExhaustedError there),
-        and a peer's WRITE_WITH_IMM stays unacknowledged until there is room for its completion.
+        A full queue never loses an entry. It holds `capacity` completions of signaled requests, which reserve theirs
+        when posted (ResourceExhaustedError there), and besides as many of a peer's WRITE_WITH_IMM, which stay
+        unacknowledged until there is room (``transport.completion``).
         """
         return self._cq(cq).poll(max_entries)
 
@@ -219,12 +227,15 @@ class Nic:
         """New queue pair in RESET; returns its QPN (24 bit, not guessable from others).
 
         `attributes` are what ``modify_qp`` starts from. InvalidArgumentError names the attribute that is out of range;
-        or a congestion control that does not exist; NotFoundError an unknown completion queue or EV profile.
+        or a congestion control that does not exist; NotFoundError an unknown completion queue or EV profile;
+        ResourceExhaustedError says that nobody polls the failures in `send_cq`.
         """
         if pd < 0:
             raise InvalidArgumentError(f"Protection domain {pd} is negative.")
         self._check_attributes(attributes, qp_type)
         sends, receives = self._cq(send_cq), self._cq(recv_cq)
+        if sends.failures and sum(sends.failures.values()) >= _MAX_CQ:
+            raise ResourceExhaustedError(f"Completion queue {send_cq} is full of failures: poll it first.")
         qpn = self._rng.randrange(_FIRST_QPN, 1 << 24)
         while qpn in self._qps:
             qpn = self._rng.randrange(_FIRST_QPN, 1 << 24)

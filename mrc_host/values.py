@@ -167,7 +167,8 @@ class WorkRequest:
 class Completion:
     """One completion queue entry. `imm` is set only for RECV_WRITE_WITH_IMM; `reason` is empty on success.
 
-    `solicited` says that the peer's WRITE_WITH_IMM came with SE.
+    `solicited` says that the peer's WRITE_WITH_IMM came with SE. `signaled` is False only for the failure of an
+    unsignaled request, which is told although its success would not have been.
     """
 
     wr_id: int
@@ -178,6 +179,7 @@ class Completion:
     imm: int | None = None
     reason: str = ""
     solicited: bool = False
+    signaled: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,17 @@
-"""Completion queues that never lose an entry.
+"""Completion queues that never lose an entry, and two ends of which never wait for each other.
 
-A signaled request reserves its place when it is posted, so its completion always fits. A receiver asks ``room``
-before it completes a peer's WRITE_WITH_IMM; without room it leaves the message unacknowledged, notes itself in
-``blocked`` and is called back when the application has polled. Only failures of unsignaled requests may go beyond the
-capacity, and those are bounded by the depth of the send queues.
+A queue of capacity N has three accounts, and an entry belongs to one of them until it is polled:
+
+- *requests*: N. A signaled request takes a place when it is posted and keeps it until its completion is polled, so its
+  completion always fits.
+- *arrivals*: N. A receiver asks ``room`` before it completes a peer's WRITE_WITH_IMM; without room it leaves the
+  message unacknowledged and is called back when the application has polled.
+- *failures* of unsignaled requests, which are told although nobody asked. They keep their place in the send queue until
+  they are polled (``failures``), so there are no more of them than send queues are deep.
+
+Arrivals have places of their own because requests may hold theirs for as long as the peer likes: if both drew on one
+account, two ends that post until their queues are full would each wait for the acknowledgement of a message that the
+other has no room to complete.
 
 A queue announces entries in two ways: `ready` gets its number with every entry, `notified` when it was armed for one
 like it (``notify``).
@@ -14,6 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from mypy_extensions import trait
 
@@ -32,16 +41,27 @@ class Receiver(ABC):
         """The queue was polled; try again."""
 
 
+_REQUEST: Final = 0
+_ARRIVAL: Final = 1
+_FAILURE: Final = 2
+
+
 class CompletionQueue:
-    """One completion queue; `ready` and `notified` are the sets in which it announces that it got entries."""
+    """One completion queue; `ready` and `notified` are the sets in which it announces that it got entries.
+
+    `failures`: how many entries of unsignaled requests that failed are not polled yet, by QPN.
+    """
 
     __slots__ = (
+        "_accounts",
+        "_arrivals",
         "_blocked",
         "_capacity",
         "_entries",
         "_notified",
         "_ready",
-        "_reserved",
+        "_requests",
+        "failures",
         "notification",
         "number",
         "trace",
@@ -52,36 +72,48 @@ class CompletionQueue:
         self.number = number
         self.users = 0
         self.trace: Callable[[Completion], None] | None = None  # told of every new entry
+        self.failures: dict[int, int] = {}
         self._capacity = capacity
         self._entries: deque[Completion] = deque()
-        self._reserved = 0
+        self._accounts: deque[int] = deque()  # of the entries, in the same order
+        self._requests = 0  # signaled requests whose completion was not polled, arrived or not
+        self._arrivals = 0  # entries of arrivals
         self._blocked: dict[Receiver, None] = {}
         self._ready = ready
         self._notified = notified
         self.notification = Notification()
 
     def reserve(self) -> bool:
-        """Keep a place for one entry; False when there is none."""
-        if len(self._entries) + self._reserved >= self._capacity:
+        """Keep a place for the completion of a request; False when there is none."""
+        if self._requests >= self._capacity:
             return False
-        self._reserved += 1
+        self._requests += 1
         return True
 
     def push_reserved(self, entry: Completion) -> None:
-        """Add an entry whose place was reserved."""
-        self._reserved -= 1
-        self.push(entry)
+        """Add the completion of a request whose place was reserved."""
+        self._add(entry, _REQUEST)
 
     def room(self, receiver: Receiver) -> bool:
-        """Whether an entry fits now; if not, `receiver` is called after the next poll."""
-        if len(self._entries) + self._reserved < self._capacity:
+        """Whether an arrival fits now; if not, `receiver` is called once the application has polled."""
+        if self._arrivals < self._capacity:
             return True
         self._blocked[receiver] = None
         return False
 
     def push(self, entry: Completion) -> None:
-        """Add an entry."""
+        """Add an arrival, for which there is room."""
+        self._arrivals += 1
+        self._add(entry, _ARRIVAL)
+
+    def push_failure(self, entry: Completion) -> None:
+        """Add the failure of an unsignaled request."""
+        self.failures[entry.qpn] = self.failures.get(entry.qpn, 0) + 1
+        self._add(entry, _FAILURE)
+
+    def _add(self, entry: Completion, account: int) -> None:
         self._entries.append(entry)
+        self._accounts.append(account)
         self._ready.add(self.number)
         if self.notification.armed and self.notification.due(entry):
             self._notified.add(self.number)
@@ -94,10 +126,35 @@ class CompletionQueue:
 
     def poll(self, limit: int) -> list[Completion]:
         """Take up to `limit` entries, oldest first."""
-        entries = self._entries
-        taken = [entries.popleft() for _ in range(min(limit, len(entries)))]
+        entries, accounts = self._entries, self._accounts
+        taken: list[Completion] = []
+        while entries and len(taken) < limit:
+            entry = entries.popleft()
+            account = accounts.popleft()
+            if account == _REQUEST:
+                self._requests -= 1
+            elif account == _ARRIVAL:
+                self._arrivals -= 1
+            else:
+                self._failure_taken(entry.qpn)
+            taken.append(entry)
         if taken and self._blocked:
-            waiting, self._blocked = self._blocked, {}
-            for receiver in waiting:
-                receiver.room_again()
+            self._wake_blocked()
         return taken
+
+    def _failure_taken(self, qpn: int) -> None:
+        left = self.failures[qpn] - 1
+        if left:
+            self.failures[qpn] = left
+        else:
+            del self.failures[qpn]
+
+    def _wake_blocked(self) -> None:
+        """Give the new room to those who wait, in turn: who fills it goes behind those who have waited longer."""
+        blocked = self._blocked
+        for _ in range(len(blocked)):
+            if self._arrivals >= self._capacity or not blocked:
+                return
+            receiver = next(iter(blocked))
+            del blocked[receiver]
+            receiver.room_again()

@@ -78,7 +78,10 @@ class SendQueue:
             raise InvalidArgumentError(f"Immediate data has 32 bits; {request.imm} does not fit.")
         if not 0 <= request.remote_address < 1 << 64 or not 0 <= request.rkey <= 0xFFFFFFFF:
             raise InvalidArgumentError("A remote address has 64 bits and an rkey 32; the request's do not fit.")
-        if len(self.waiting) + len(self.outstanding) >= self._depth:
+        taken = len(self.waiting) + len(self.outstanding)
+        if self._cq.failures:
+            taken += self._cq.failures.get(self._qpn, 0)
+        if taken >= self._depth:
             raise ResourceExhaustedError(f"The send queue holds {self._depth} requests already; wait for completions.")
         if request.signaled and not self._cq.reserve():
             raise ResourceExhaustedError("The completion queue has no room for this request; poll it or enlarge it.")
@@ -111,7 +114,7 @@ class SendQueue:
                 if wqe.signaled:
                     self._cq.push_reserved(entry)
                 else:
-                    self._cq.push(entry)
+                    self._cq.push_failure(entry)
                 status, reason = CompletionStatus.FLUSHED, "An earlier request failed or the queue pair was destroyed."
 
     def broken_head(self) -> bool:
@@ -120,4 +123,6 @@ class SendQueue:
 
     def _entry(self, wqe: Wqe, status: CompletionStatus, reason: str) -> Completion:
         length = wqe.length if status is CompletionStatus.SUCCESS else 0
-        return Completion(wqe.wr_id, self._qpn, CompletionOpcode.WRITE, status, length, None, reason)
+        return Completion(
+            wqe.wr_id, self._qpn, CompletionOpcode.WRITE, status, length, None, reason, signaled=wqe.signaled
+        )

@@ -358,8 +358,19 @@ class FakeNic:
         self.events.append(QpEvent(7, pair.qpn, status.value))
 
     def _complete(self, cq: int, pair: _Pair, request: WorkRequest, status: CompletionStatus, reason: str = "") -> None:
-        entry = Completion(request.wr_id, pair.qpn, CompletionOpcode.WRITE, status, request.length, None, reason)
-        self._push(cq, entry)
+        self._push(
+            cq,
+            Completion(
+                request.wr_id,
+                pair.qpn,
+                CompletionOpcode.WRITE,
+                status,
+                request.length,
+                None,
+                reason,
+                signaled=request.signaled,
+            ),
+        )
 
     def _pair(self, qpn: int) -> _Pair:
         if qpn not in self.pairs:
@@ -386,6 +397,9 @@ class FakeNic:
     ) -> None:
         pair = self._pair(qpn)
         self.modified.append((qpn, state, dict(changes or {}), remote))
+        if state in (QpState.RESET, QpState.ERROR):
+            while pair.queue:
+                self._complete(pair.send_cq, pair, pair.queue.popleft(), CompletionStatus.FLUSHED)
         if state is QpState.RESET:
             pair.remote = None
         if remote is not None:

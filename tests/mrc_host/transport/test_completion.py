@@ -19,19 +19,59 @@ class Waiting(Receiver):
             self.got += 1
 
 
-def test_reserved_places_are_kept_for_their_owners() -> None:
-    queue = CompletionQueue(1, 3, set(), set())
-    assert queue.reserve()
-    assert queue.reserve()
+def test_requests_and_arrivals_have_places_of_their_own() -> None:
+    queue = CompletionQueue(1, 2, set(), set())
     waiting = Waiting(queue)
-    assert queue.room(waiting)
-    queue.push(entry(1))
-    assert not queue.room(waiting)
+    assert queue.reserve()
+    assert queue.reserve()
     assert not queue.reserve()
-    queue.push_reserved(entry(2))
+    for number in (1, 2):
+        assert queue.room(waiting), "a reserved place is none of an arrival's"
+        queue.push(entry(number))
+    assert not queue.room(waiting)
     queue.push_reserved(entry(3))
-    assert [c.wr_id for c in queue.poll(10)] == [1, 2, 3]
+    queue.push_reserved(entry(4))
+    assert not queue.reserve(), "a completion keeps its place until it is polled"
+    assert [c.wr_id for c in queue.poll(1)] == [1]
     assert waiting.got == 1
+    assert not queue.reserve(), "an arrival's place is none of a request's"
+    assert [c.wr_id for c in queue.poll(10)] == [2, 3, 4, 100]
+    assert queue.reserve()
+    assert queue.reserve()
+    assert not queue.reserve()
+
+
+def test_failures_of_unsignaled_requests_take_no_place_and_are_counted_until_polled() -> None:
+    queue = CompletionQueue(1, 1, set(), set())
+    waiting = Waiting(queue)
+    for number in range(3):
+        queue.push_failure(entry(number))
+    assert queue.failures == {1: 3}
+    assert queue.reserve()
+    assert queue.room(waiting)
+    queue.push(entry(3))
+    assert [c.wr_id for c in queue.poll(2)] == [0, 1]
+    assert queue.failures == {1: 1}
+    assert [c.wr_id for c in queue.poll(2)] == [2, 3]
+    assert queue.failures == {}
+
+
+def test_receivers_that_wait_for_room_get_it_in_turn() -> None:
+    queue = CompletionQueue(1, 2, set(), set())
+
+    class Greedy(Waiting):
+        def room_again(self) -> None:
+            while self.queue.room(self):
+                self.queue.push(entry(100))
+                self.got += 1
+
+    receivers = [Greedy(queue) for _ in range(3)]
+    for receiver in receivers:
+        receiver.room_again()
+    receivers[0].got = 0
+    for _ in range(30):
+        assert len(queue.poll(1)) == 1
+    assert [receiver.got for receiver in receivers] == [10, 10, 10]
 
 
 def test_poll_takes_oldest_first_and_no_more_than_asked() -> None:
