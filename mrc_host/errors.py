@@ -8,7 +8,13 @@ from __future__ import annotations
 
 
 class MrcError(Exception):
-    """Base of every error raised by ``mrc_host``."""
+    """Base of every error raised by ``mrc_host``.
+
+    `posted`: of the requests of a ``post_send`` of several that raised this, how many, the first ones, were posted all
+    the same (the others were not; verbs give the first of those as ``bad_wr``).
+    """
+
+    posted: int = 0
 
 
 class InvalidArgumentError(MrcError, ValueError):

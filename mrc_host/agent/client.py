@@ -54,6 +54,7 @@ class AgentProvider:
         self._address = parse_bytes(str(connection.greeting.get("address")))
         self._queues: dict[int, _Queue] = {}
         self._pairs: dict[int, _Pair] = {}
+        self._unsettled = 0  # posts of all queue pairs that may be waiting in the agent
         self._sinks: dict[EventSink, bool] = {}  # whether it wants events of everybody's queue pairs
         self._attributes: dict[QpAttributes, Any] = {}
         self.now = monotonic_ns
@@ -128,6 +129,9 @@ class AgentProvider:
             if not entries:
                 return []
         taken = [entries.popleft() for _ in range(min(max_entries, len(entries)))]
+        for entry in taken:
+            if entry.opcode is CompletionOpcode.WRITE and entry.signaled and queue.promised:
+                queue.promised -= 1
         queue.taken += len(taken)
         if queue.taken >= queue.credit_step:
             # What is already here can still be taken when the agent is gone, so a lost connection is not told now.
@@ -160,33 +164,81 @@ class AgentProvider:
         """One step in a queue pair's life."""
         step = {"state": state.value, "changes": dict(changes), "remote": to_json(remote)}
         self._connection.request("modify_qp", qpn=qpn, **step)
-        self._pairs[qpn].connected = state in (QpState.RTS, QpState.ERROR)
+        pair = self._pairs[qpn]
+        pair.connected = state in (QpState.RTS, QpState.ERROR)
+        if state is QpState.RESET:
+            self._settle(pair, 0)
 
     def destroy_qp(self, qpn: int) -> None:
         """End a queue pair."""
         self._connection.request("destroy_qp", qpn=qpn)
-        self._pairs.pop(qpn, None)
+        pair = self._pairs.pop(qpn, None)
+        if pair is not None:
+            self._settle(pair, 0)
 
     def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
         """Send work requests to the agent.
 
         What can be known here is refused here, as the NIC itself would: a queue pair that is not connected
-        (StateError) and more signaled requests than the completion queue has room for (ResourceExhaustedError).
+        (StateError), and from the first request on for which there is no room, in the completion queue or behind the
+        send queue (ResourceExhaustedError). `posted` of an error says how many were sent before.
         """
         pair = self._pairs.get(qpn)
         if pair is None:
             raise NotFoundError(f"There is no queue pair {qpn}.")
         if not pair.connected:
             raise StateError(f"QP {qpn} is not connected: connect it before posting.")
+        posted = 0
+        try:
+            while posted < len(requests):
+                posted += self._post_some(qpn, pair, requests, posted)
+        except MrcError as error:
+            error.posted = posted
+            raise
+
+    def _post_some(self, qpn: int, pair: _Pair, requests: Sequence[WorkRequest], start: int) -> int:
+        """Send one message of those requests from `start` on for which there is room; how many."""
         queue = pair.send_queue
-        signaled = sum(request.signaled for request in requests)
-        if queue.promised + len(queue.entries) + signaled > queue.capacity:
+        end = start + min(protocol.MAX_POSTS, len(requests) - start, self._backlog_room(qpn, pair))
+        if end == start:
+            raise ResourceExhaustedError(
+                f"The send queue of QP {qpn} is full, and so is the agent's queue behind it: take completions, "
+                "then post again."
+            )
+        places = queue.capacity - queue.promised
+        signaled = 0
+        for i in range(start, end):
+            if requests[i].signaled:
+                if signaled == places:
+                    end = i
+                    break
+                signaled += 1
+        if end == start:
             raise ResourceExhaustedError(
                 f"The completion queue has room for {queue.capacity} entries: take completions, then post again."
             )
-        for i in range(0, len(requests), protocol.MAX_POSTS):
-            self._connection.send(protocol.pack_posts(qpn, requests[i : i + protocol.MAX_POSTS]))
+        self._connection.send(protocol.pack_posts(qpn, requests[start:end]))
         queue.promised += signaled
+        pair.unsettled += end - start
+        self._unsettled += end - start
+        return end - start
+
+    def _backlog_room(self, qpn: int, pair: _Pair) -> int:
+        """How many posts the agent will let wait, if it has to; asks it when by our own count there are none left."""
+        room = min(protocol.PENDING_LIMIT - pair.unsettled, protocol.CLIENT_PENDING_LIMIT - self._unsettled)
+        if room <= 0:
+            # One queue pair's count is a short answer; all of them are needed when it is their sum that is too large.
+            asked = {"qpn": qpn} if pair.unsettled >= protocol.PENDING_LIMIT else {}
+            waiting = dict(self._connection.request("posts_waiting", **asked))
+            for number in (qpn,) if asked else self._pairs:
+                self._settle(self._pairs[number], int(waiting.get(number, 0)))
+            room = min(protocol.PENDING_LIMIT - pair.unsettled, protocol.CLIENT_PENDING_LIMIT - self._unsettled)
+        return room
+
+    def _settle(self, pair: _Pair, waiting: int) -> None:
+        """No more than so many posts of a queue pair can still be waiting in the agent."""
+        self._unsettled -= pair.unsettled - waiting
+        pair.unsettled = waiting
 
     def qp_state(self, qpn: int) -> QpState:
         """State of a queue pair."""
@@ -274,8 +326,6 @@ class AgentProvider:
         queue = self._queues.get(cq)
         if queue is None:  # destroyed meanwhile
             return
-        if entry.opcode is CompletionOpcode.WRITE and queue.promised:
-            queue.promised -= 1
         queue.entries.append(entry)
         queue.on_ready()
         if queue.notification.due(entry):
@@ -306,7 +356,7 @@ class _Queue:
         self.on_notify = on_notify
         self.notification = Notification()
         self.entries: deque[Completion] = deque()
-        self.promised = 0  # signaled requests posted whose completion has not arrived
+        self.promised = 0  # signaled requests posted whose completion the application has not taken
         self.taken = 0  # entries taken for which the agent has no credit back yet
         self.credit_step = max(1, capacity // 4)
 
@@ -314,11 +364,12 @@ class _Queue:
 class _Pair:
     """A queue pair on the client's side."""
 
-    __slots__ = ("connected", "send_queue")
+    __slots__ = ("connected", "send_queue", "unsettled")
 
     def __init__(self, send_queue: _Queue) -> None:
         self.send_queue = send_queue
         self.connected = False
+        self.unsettled = 0  # posts that may be waiting in the agent, as far as we know
 
 
 def _decode_tuple(kind: type, data: Any) -> tuple[Any, ...]:

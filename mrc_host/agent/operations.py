@@ -161,6 +161,8 @@ def modify_qp(server: AgentServer, session: Session, arguments: Arguments, fds: 
     if not isinstance(changes, dict):
         raise InvalidArgumentError("changes are an object of attributes by name.")
     decoded = from_json(QpAttributes, changes, "changes")
+    if state is QpState.RESET:
+        session.flush_posts(qpn)
     server.nic.modify_qp(qpn, state, server.clock(), {name: getattr(decoded, name) for name in changes}, remote=remote)
     pair = session.holdings.pairs[qpn]
     if remote is not None:
@@ -172,9 +174,18 @@ def modify_qp(server: AgentServer, session: Session, arguments: Arguments, fds: 
 def destroy_qp(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """End a queue pair."""
     qpn = _own(arguments, "qpn", session.holdings.pairs, "queue pair")
-    session.forget_posts(qpn)
+    session.flush_posts(qpn)
     server.nic.destroy_qp(qpn, server.clock())
     del session.holdings.pairs[qpn]
+
+
+def posts_waiting(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> list[Any]:
+    """(QPN, how many of its posts wait here until the NIC has room), of `qpn` or of all that have such."""
+    waiting = session.posts_waiting()
+    if "qpn" not in arguments:
+        return list(waiting.items())
+    qpn = _own(arguments, "qpn", session.holdings.pairs, "queue pair")
+    return [(qpn, waiting.get(qpn, 0))]
 
 
 # -- looking -------------------------------------------------------------------------------------------------------
@@ -360,6 +371,7 @@ OPERATIONS: dict[str, Operation] = {
         connect_qp,
         modify_qp,
         destroy_qp,
+        posts_waiting,
         qp_state,
         qp_counters,
         qp_paths,

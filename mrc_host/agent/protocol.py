@@ -19,8 +19,12 @@ with MORE set on all but the last part.
                                       <-      EVENT {type, ...}, if subscribed
 
 The agent sends at most `capacity` completions of a queue that the client has not taken yet; the rest waits in the NIC,
-whose rules for a full queue then hold. A memory region is a memfd made by the client, sealed against resizing (so that
-neither side can make the other fault) and passed with the REQUEST that registers it.
+whose rules for a full queue then hold. In turn posts for which the NIC has no room yet wait in the agent, those of each
+queue pair by themselves. A client has at most PENDING_LIMIT posts a queue pair, and CLIENT_PENDING_LIMIT together, of
+which it does not know that they have left there; the operation `posts_waiting` tells it.
+
+A memory region is a memfd made by the client, sealed against resizing (so that neither side can make the other fault)
+and passed with the REQUEST that registers it.
 
 A client that does not keep to this is cut off: its socket is closed and all it had on the NIC is given back.
 """
@@ -46,6 +50,8 @@ MORE = 1
 _POST = struct.Struct("=QIBBxxIQIIQI")
 POST_SIZE = _POST.size
 MAX_POSTS = (MAX_MESSAGE - HEADER.size) // POST_SIZE
+PENDING_LIMIT = 4096  # posts that may wait in the agent for one queue pair ...
+CLIENT_PENDING_LIMIT = 65536  # ... and for all of a client
 _COMPLETION = struct.Struct("=IQIBBxxII")
 MAX_COMPLETIONS = (MAX_MESSAGE - HEADER.size) // _COMPLETION.size
 _CREDIT = struct.Struct("=II")

@@ -188,12 +188,12 @@ class AgentServer:
         events = self.nic.async_events()
         if events:
             self._tell(events)
-        progress = False
+        due = None if self._trace is None else self._trace.turn(now)
         for session in tuple(self._waiting):
-            progress |= session.retry()
-        if progress:
-            return now
-        return None if self._trace is None else self._trace.turn(now)
+            again = session.retry(now)
+            if again is not None and (due is None or again < due):
+                due = again
+        return due
 
     def _tell(self, events: list[AsyncEvent]) -> None:
         for event in events:

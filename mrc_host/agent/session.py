@@ -4,7 +4,10 @@ Messages in: posts go straight to the NIC; requests go to :mod:`mrc_host.agent.o
 socket cannot take waits in an outbox, and while it is not empty no more completions are fetched for this client and no
 more of its messages are read, so a client that does not read costs a bounded amount of memory and nobody else anything.
 
-A post that the NIC cannot take yet (queue full) waits here with all posts behind it and is tried again every turn.
+A post that the NIC cannot take yet (send queue full) waits here with the posts of the same queue pair behind it, and is
+tried again every turn; other queue pairs do not wait for it. What waits never vanishes: when its queue pair is reset or
+destroyed it completes as FLUSHED, behind what the NIC had. How much may wait the client keeps count of
+(:mod:`mrc_host.agent.protocol`), so that reading never has to stop for one queue pair's sake.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from mrc_host.agent import protocol
@@ -25,12 +29,13 @@ from mrc_host.agent.codec import to_json
 from mrc_host.agent.protocol import Kind
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
-from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, WorkRequest
+from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, WorkRequest
 from mrc_host.verbs.errors import ProtocolError
 from mrc_host.verbs.local import NicCommands
 
 MESSAGES_PER_TURN = 16
-PENDING_LIMIT = 4 * protocol.MAX_POSTS
+RETRIES_PER_TURN = 64  # queue pairs of one client whose waiting posts are tried again in one turn
+RETRY_NS = 1_000_000  # until the next turn, while there are more
 EVENT_BACKLOG = 64  # outbox length beyond which events are dropped, and counted
 _FETCH = 256
 _MAX_FDS = 4
@@ -119,7 +124,8 @@ class Session:
         self._greeted = False
         self._outbox: deque[bytes] = deque()
         self._stalled: set[int] = set()  # queues with entries left in the NIC
-        self._pending: deque[tuple[int, WorkRequest]] = deque()
+        self._pending: dict[int, deque[WorkRequest]] = {}  # posts that wait for room in the NIC, by QPN
+        self._pending_count = 0
         self._buffer = bytearray(protocol.MAX_MESSAGE)
         self._mask = READABLE
         self.closed = False
@@ -145,7 +151,7 @@ class Session:
 
     def _read(self) -> None:
         for _ in range(MESSAGES_PER_TURN):
-            if self.closed or self._outbox or len(self._pending) > PENDING_LIMIT:
+            if self.closed or self._outbox:
                 return
             try:
                 length, ancillary, flags, _ = self._socket.recvmsg_into(
@@ -187,8 +193,6 @@ class Session:
         if self.closed:
             return
         mask = WRITABLE if self._outbox else READABLE
-        if len(self._pending) > PENDING_LIMIT:
-            mask &= ~READABLE
         if mask != self._mask:
             self._mask = mask
             self._loop.modify(self._socket.fileno(), mask)
@@ -257,17 +261,12 @@ class Session:
         for qpn, _ in posts:
             if qpn not in pairs:
                 raise ProtocolError(f"QP {qpn} is not the client's own.")
-        if self._pending:
-            self._pending.extend(posts)
-        else:
-            now = self.clock()
-            for i, (qpn, request) in enumerate(posts):
-                if not self._post(qpn, request, now):
-                    self._pending.extend(posts[i:])
-                    break
+        now = self.clock()
+        for qpn, request in posts:
+            if qpn in self._pending or not self._post(qpn, request, now):
+                self._keep(qpn, request)
         if self._pending:
             self._waiting.add(self)
-            self._watch()
 
     def _post(self, qpn: int, request: WorkRequest, now: int) -> bool:
         """Post one request; False if the NIC has no room for it now."""
@@ -279,25 +278,62 @@ class Session:
             self._refuse(qpn, request, str(error))
         return True
 
-    def retry(self) -> bool:
-        """Try again the posts that the NIC had no room for; True if it took some."""
-        pending, now = self._pending, self.clock()
-        before = len(pending)
-        while pending and self._post(*pending[0], now):
-            pending.popleft()
-        if before > PENDING_LIMIT >= len(pending):
-            self._watch()
+    def _keep(self, qpn: int, request: WorkRequest) -> None:
+        """Let a post wait until the NIC has room."""
+        waiting = self._pending.setdefault(qpn, deque())
+        if len(waiting) >= protocol.PENDING_LIMIT or self._pending_count >= protocol.CLIENT_PENDING_LIMIT:
+            raise ProtocolError(f"More posts wait for QP {qpn} than may: ask posts_waiting before posting more.")
+        waiting.append(request)
+        self._pending_count += 1
+
+    def retry(self, now: int) -> int | None:
+        """Try again posts that the NIC had no room for; when to be called again (None: after the next input)."""
+        pending = self._pending
+        progress = False
+        for qpn in list(islice(pending, RETRIES_PER_TURN)):
+            waiting = pending.pop(qpn)
+            before = len(waiting)
+            while waiting and self._post(qpn, waiting[0], now):
+                waiting.popleft()
+            self._pending_count -= before - len(waiting)
+            progress |= len(waiting) < before
+            if waiting:
+                pending[qpn] = waiting  # behind the others
         if not pending:
             self._waiting.discard(self)
-        return len(pending) < before
+        if progress:
+            return now  # the NIC has something to send
+        return now + RETRY_NS if len(pending) > RETRIES_PER_TURN else None
 
-    def forget_posts(self, qpn: int) -> None:
-        """Drop waiting posts of a queue pair that is being destroyed."""
-        self._pending = deque(post for post in self._pending if post[0] != qpn)
+    def posts_waiting(self) -> dict[int, int]:
+        """How many posts wait here, by the QPN of each queue pair that has such."""
+        return {qpn: len(waiting) for qpn, waiting in self._pending.items()}
+
+    def flush_posts(self, qpn: int) -> None:
+        """Have the waiting posts of a queue pair that is about to be reset or destroyed complete as FLUSHED.
+
+        The NIC does it, as for those that it has: so they complete in order, and in places that are theirs.
+        """
+        waiting = self._pending.pop(qpn, None)
+        if waiting is None:
+            return
+        self._pending_count -= len(waiting)
+        now = self.clock()
+        self.nic.modify_qp(qpn, QpState.ERROR, now)
+        for request in waiting:
+            # What is refused even so is unsignaled (nobody waits for it), or the client overran its completion queue.
+            self._post(qpn, request, now)
 
     def _refuse(self, qpn: int, request: WorkRequest, reason: str) -> None:
         entry = Completion(
-            request.wr_id, qpn, CompletionOpcode.WRITE, CompletionStatus.FLUSHED, request.length, None, reason
+            request.wr_id,
+            qpn,
+            CompletionOpcode.WRITE,
+            CompletionStatus.FLUSHED,
+            request.length,
+            None,
+            reason,
+            signaled=request.signaled,
         )
         self._send_failure(self.holdings.pairs[qpn].send_cq, entry)
 

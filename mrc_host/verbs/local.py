@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from mrc_host.config import NicConfig
+from mrc_host.errors import MrcError
 from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.values import (
     Access,
@@ -267,9 +268,16 @@ class LocalProvider:
     def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
         """Post work requests."""
         now = self._clock()
-        for request in requests:
-            self._nic.post_send(qpn, request, now)
-        self._poke()
+        posted = 0
+        try:
+            for request in requests:
+                self._nic.post_send(qpn, request, now)
+                posted += 1
+        except MrcError as error:
+            error.posted = posted
+            raise
+        finally:
+            self._poke()  # also for those posted before one that was refused
 
     def qp_state(self, qpn: int) -> QpState:
         """State of a queue pair."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from mrc_host.agent import protocol
-from mrc_host.agent.session import PENDING_LIMIT
-from mrc_host.errors import ResourceExhaustedError
-from mrc_host.values import QpState, WorkRequest, WrOpcode
+from mrc_host.agent.session import RETRIES_PER_TURN
+from mrc_host.errors import MrcError, ResourceExhaustedError
+from mrc_host.values import CompletionStatus, QpState, WorkRequest, WrOpcode
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 
@@ -81,5 +83,156 @@ def test_a_client_that_floods_is_held_back_and_nobody_else(agents: Agents) -> No
     with pytest.raises(ResourceExhaustedError):
         flood()
     assert other.qp.state is QpState.RESET
-    session = agents.call(lambda: next(s for s in agents.servers[0].sessions if a.qp.qpn in s.holdings.pairs))
-    assert len(session._pending) < PENDING_LIMIT + 2 * protocol.MAX_POSTS
+    assert waiting(agents) == {a.qp.qpn: protocol.PENDING_LIMIT}
+
+
+def waiting(agents: Agents) -> dict[int, int]:
+    """Posts that wait in the first agent, by QPN."""
+    agents.turn()
+    return agents.call(lambda: dict(item for s in agents.servers[0].sessions for item in s.posts_waiting().items()))
+
+
+def unsignaled(a: End, b: End) -> WorkRequest:
+    """A write that tells only of its failure."""
+    return WorkRequest(1, WrOpcode.WRITE, a.mr.address, a.mr.info.lkey, 8, b.mr.address, b.mr.rkey, signaled=False)
+
+
+def test_a_full_send_queue_holds_up_no_other_queue_pair(agents: Agents) -> None:
+    a, b = connected(agents, capacity=1000)
+    agents.wire.auto = False
+    agents.nics[0].send_depth = 2
+    other, far = a.pd.create_qp(a.cq), b.pd.create_qp(b.cq)
+    other.connect(far.address)
+    far.connect(other.address)
+    for i in range(5):
+        a.qp.write(a.mr, b.mr.remote, length=8, wr_id=i)
+    other.write(a.mr, b.mr.remote, length=8, wr_id=100)
+    assert waiting(agents) == {a.qp.qpn: 3}
+    assert agents.call(lambda: len(agents.nics[0].pairs[other.qpn].queue)) == 1
+    agents.wire.auto = True
+    other.write(a.mr, b.mr.remote, length=8, wr_id=101)  # sets the wire going
+    assert sorted(a.cq.wait(10).wr_id for _ in range(7)) == [0, 1, 2, 3, 4, 100, 101]
+
+
+@pytest.mark.parametrize("end", ["destroy", "reset", "error"])
+def test_posts_that_wait_are_flushed_in_order_when_their_queue_pair_ends(agents: Agents, end: str) -> None:
+    a, b = connected(agents, capacity=16)
+    agents.wire.auto = False
+    agents.nics[0].send_depth = 4
+    for _ in range(3):  # places in the completion queue come back every time
+        for i in range(16):
+            a.qp.write(a.mr, b.mr.remote, length=8, wr_id=i)
+        if end == "destroy":
+            a.qp.close()
+        else:
+            a.qp.modify(QpState.RESET if end == "reset" else QpState.ERROR)
+        got = [a.cq.wait(10) for _ in range(16)]
+        assert [entry.wr_id for entry in got] == list(range(16))
+        assert {entry.status for entry in got} == {CompletionStatus.FLUSHED}
+        assert a.cq.poll() == []
+        assert waiting(agents) == {}
+        a.qp = a.pd.create_qp(a.cq)
+        a.qp.connect(b.qp.address)
+
+
+def test_the_failure_of_an_unsignaled_write_gives_no_place_of_a_signaled_one_away(agents: Agents) -> None:
+    a, b = connected(agents, capacity=4)
+    agents.wire.auto = False
+    bad, other = a.pd.create_qp(a.cq), a.pd.create_qp(a.cq)
+    for qp in (bad, other):
+        qp.connect(b.qp.address)
+    for i in range(4):
+        other.write(a.mr, b.mr.remote, length=8, wr_id=i)
+    for _ in range(3):
+        bad.write(a.mr, b.mr.remote, length=8, wr_id=9, signaled=False)
+    bad.close()
+    failures = [a.cq.wait(10) for _ in range(3)]
+    assert [(entry.wr_id, entry.status, entry.signaled) for entry in failures] == [
+        (9, CompletionStatus.FLUSHED, False)
+    ] * 3
+    with pytest.raises(ResourceExhaustedError):
+        other.write(a.mr, b.mr.remote, length=8)
+    agents.call(agents.wire.run)
+    assert [a.cq.wait(10).wr_id for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_what_arrives_takes_no_place_of_what_is_posted(agents: Agents) -> None:
+    a, b = connected(agents, capacity=4)
+    for i in range(4):
+        b.qp.write(b.mr, a.mr.remote, length=8, imm=i, signaled=False)
+    agents.turn()
+    a.context._provider.refresh()  # they are here
+    for i in range(4):
+        a.qp.write(a.mr, b.mr.remote, length=8, wr_id=i)
+    assert [a.cq.wait(10).imm for _ in range(4)] == [0, 1, 2, 3]
+    assert [a.cq.wait(10).wr_id for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_an_error_says_how_many_of_several_requests_were_posted(agents: Agents) -> None:
+    a, b = connected(agents, capacity=2000)
+    post = WorkRequest(1, WrOpcode.WRITE, a.mr.address, a.mr.info.lkey, 8, b.mr.address, b.mr.rkey)
+    with pytest.raises(ResourceExhaustedError) as refused:
+        a.qp.post_send([post] * 3000)
+    assert refused.value.posted == 2000
+    for _ in range(2000):
+        a.cq.wait(10)
+    assert a.cq.poll() == []
+    agents.wire.auto = False
+    agents.nics[0].send_depth = 10
+    with pytest.raises(ResourceExhaustedError) as refused:
+        a.qp.post_send([unsignaled(a, b)] * 10_000)
+    assert protocol.PENDING_LIMIT <= refused.value.posted <= protocol.PENDING_LIMIT + 10
+    assert agents.call(lambda: len(agents.nics[0].pairs[a.qp.qpn].queue)) == 10
+    agents.call(agents.wire.run)
+    a.qp.write(a.mr, b.mr.remote, length=8, wr_id=5)
+    while waiting(agents):
+        agents.call(agents.wire.run)
+    agents.call(agents.wire.run)
+    assert a.cq.wait(10).wr_id == 5
+    assert agents.call(lambda: agents.nics[0].pairs[a.qp.qpn].sent) == 2000 + refused.value.posted + 1
+
+
+def test_all_queue_pairs_that_wait_get_their_turn(agents: Agents) -> None:
+    a, b = connected(agents, capacity=1000)
+    agents.wire.auto = False
+    agents.nics[0].send_depth = 1
+    pairs = [a.pd.create_qp(a.cq) for _ in range(RETRIES_PER_TURN * 2 + 5)]
+    for qp in pairs:
+        qp.connect(b.qp.address)
+        for _ in range(2):
+            qp.write(a.mr, b.mr.remote, length=8, wr_id=qp.qpn)
+    assert len(waiting(agents)) == len(pairs)
+    last = pairs[-1].qpn
+    agents.call(lambda: agents.nics[0].carry_out(agents.nics[0].pairs[last]))  # only the last has room now
+    assert a.cq.wait(10).wr_id == last
+    deadline = time.monotonic() + 10
+    while last in waiting(agents):
+        assert time.monotonic() < deadline
+
+
+def test_a_client_that_posts_more_than_may_wait_is_cut_off(agents: Agents) -> None:
+    a, b = connected(agents)
+    agents.wire.auto = False
+    agents.nics[0].send_depth = 1
+    body = protocol.pack_posts(a.qp.qpn, [unsignaled(a, b)] * protocol.MAX_POSTS)
+    connection = a.context._provider._connection
+    for _ in range(protocol.PENDING_LIMIT // protocol.MAX_POSTS):
+        connection.send(body)
+        connection.request("info")
+    connection.send(body)
+    with pytest.raises(MrcError, match="ask posts_waiting before posting more"):
+        connection.request("info")
+    assert b.qp.state is QpState.RTS
+
+
+def test_a_client_that_dies_with_posts_waiting_leaves_nothing(agents: Agents) -> None:
+    a, b = connected(agents, capacity=1000)
+    agents.wire.auto = False
+    agents.nics[0].send_depth = 1
+    for _ in range(100):
+        a.qp.write(a.mr, b.mr.remote, length=8)
+    assert waiting(agents) == {a.qp.qpn: 99}
+    a.context._provider._connection._socket.close()
+    agents.turn()
+    assert waiting(agents) == {}
+    assert agents.call(lambda: not agents.nics[0].pairs and not agents.nics[0].queues)

@@ -203,5 +203,5 @@ def test_the_clients_own_mistake_is_a_protocol_error(agents: Agents) -> None:
 def test_access_rights_are_honoured(agents: Agents) -> None:
     a, b = connected(agents)
     private = b.pd.alloc_mr(64, Access.LOCAL_WRITE)
-    a.qp.write(a.mr, private.remote)
+    a.qp.write(a.mr, private.remote, length=64)
     assert a.cq.wait(10).status is CompletionStatus.REMOTE_ACCESS_ERROR
