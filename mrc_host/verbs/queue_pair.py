@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from mrc_host.errors import MrcError
+from mrc_host.errors import InvalidArgumentError, MrcError
 from mrc_host.values import PathInfo, QpAddress, QpCounters, QpState, QpType, WorkRequest, WrOpcode
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.errors import ClosedError
@@ -149,19 +149,26 @@ class QueuePair:
         signaled: bool = True,
         solicited: bool = False,
     ) -> None:
-        """Post a write from `mr` to `remote`, by default as much as both hold from their offsets on.
+        """Post a write of `length` bytes from `mr` to `remote`, by default all that `mr` holds from `offset` on.
 
-        The rest is as in :meth:`post_write`.
+        Raises InvalidArgumentError when the bytes do not lie inside both regions: none are left out silently. The rest
+        is as in :meth:`post_write`.
         """
         if length is None:
-            length = min(len(mr) - offset, remote.length - remote_offset)
+            length = len(mr) - offset
+        _check_range("the local region", offset, length, len(mr))
+        _check_range("the remote region", remote_offset, length, remote.length)
         there = remote.address + remote_offset
         self.post_write(
             mr, offset, length, there, remote.rkey, wr_id=wr_id, imm=imm, signaled=signaled, solicited=solicited
         )
 
     def post_send(self, requests: Sequence[WorkRequest]) -> None:
-        """Post many work requests at once, in order; cheaper than one by one. Raises as :meth:`post_write` does."""
+        """Post many work requests at once, in order; cheaper than one by one.
+
+        Raises as :meth:`post_write` does. A value that is out of range refuses them all; when there is no room for all
+        of them the first ones are posted, and the error's `posted` says how many (verbs: `bad_wr` is the next).
+        """
         self._check_open()
         for request in requests:
             check_request(request)
@@ -203,6 +210,13 @@ class QueuePair:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"QP {self.qpn} is closed.")
+
+
+def _check_range(what: str, offset: int, length: int, size: int) -> None:
+    if offset < 0 or offset + length > size:
+        raise InvalidArgumentError(
+            f"A write of {length} bytes at {offset} does not fit {what}, which has {size} bytes."
+        )
 
 
 def check_request(request: WorkRequest) -> None:

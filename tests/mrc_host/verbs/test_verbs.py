@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from mrc_host import verbs
-from mrc_host.errors import InvalidArgumentError, NotFoundError, StateError
+from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.values import (
     Access,
     CompletionOpcode,
@@ -104,14 +105,49 @@ def test_immediate_data_completes_at_the_receiver(ends: tuple[End, End]) -> None
     assert done.qpn == b.qp.qpn
 
 
-def test_write_takes_what_both_regions_hold(ends: tuple[End, End]) -> None:
+def test_write_takes_what_the_region_holds(ends: tuple[End, End]) -> None:
     a, b = ends
     a.qp.write(a.mr, b.mr.remote, offset=8000, remote_offset=100)
     assert a.cq.wait().byte_len == 192
-    a.qp.write(a.mr, b.mr.remote, remote_offset=8191)
+    a.qp.write(a.mr, b.mr.remote, offset=8191, remote_offset=8191)
     assert a.cq.wait().byte_len == 1
     with pytest.raises(MrcError, match="1 to"):
-        a.qp.write(a.mr, b.mr.remote, remote_offset=8192)
+        a.qp.write(a.mr, b.mr.remote, offset=8192)
+
+
+def test_a_write_that_does_not_fit_both_regions_is_refused_whole(ends: tuple[End, End], world: World) -> None:
+    a, b = ends
+    large = a.pd.alloc_mr(16384)
+    for region, options, what in (
+        (large, {}, "A write of 16384 bytes at 0 does not fit the remote region, which has 8192 bytes."),
+        (a.mr, {"remote_offset": 8191}, "the remote region"),
+        (a.mr, {"remote_offset": -1, "length": 1}, "the remote region"),
+        (large, {"length": 8193}, "the remote region"),
+        (a.mr, {"offset": 8000, "length": 193}, "the local region"),
+        (a.mr, {"offset": -1, "length": 1}, "the local region"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=what):
+            a.qp.write(region, b.mr.remote, **options)
+    a.qp.write(large, b.mr.remote, length=8192)
+    assert a.cq.wait().byte_len == 8192
+    assert a.cq.poll() == []
+
+
+def test_an_error_says_how_many_of_several_requests_were_posted(ends: tuple[End, End], world: World) -> None:
+    a, b = ends
+    world.nics[0].send_depth = 3
+    request = WorkRequest(0, WrOpcode.WRITE, a.mr.address, a.mr.info.lkey, 8, b.mr.address, b.mr.rkey)
+    before = world.pokes
+    with pytest.raises(ResourceExhaustedError) as refused:
+        a.qp.post_send([request] * 5)
+    assert refused.value.posted == 3
+    assert world.pokes == before + 1, "what was posted goes on its way"
+    assert [a.cq.wait().wr_id for _ in range(3)] == [0, 0, 0]
+    assert a.cq.poll() == []
+    with pytest.raises(MrcError, match="1 to") as refused:
+        a.qp.post_send([request, replace(request, length=0)])
+    assert refused.value.posted == 0
+    assert a.cq.poll() == []
 
 
 def test_unsignaled_requests_are_silent(ends: tuple[End, End], world: World) -> None:
