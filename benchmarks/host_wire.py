@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.report import Figure
+from mrc_common import children
 from mrc_host import verbs
 from mrc_host.values import QpAttributes
 from tests.integration.back_to_back import Agent, BackToBack
@@ -162,8 +162,8 @@ def _latency(ends: list[End]) -> float:
 def _bare_loop(hosts: BackToBack) -> tuple[float, float]:
     """Packets a second, and microseconds of CPU a packet, of the bare loop."""
     interface = hosts.configs[0].ports[0].interface
-    command = ("ip", "netns", "exec", hosts.namespaces[0], sys.executable, "-c", BARE_LOOP)
-    done = subprocess.run((*command, interface, str(FRAME), str(SECONDS)), capture_output=True, text=True, check=True)
+    command = ("ip", "netns", "exec", hosts.namespaces[0], *children.python_code(BARE_LOOP))
+    done = children.run((*command, interface, str(FRAME), str(SECONDS)), capture_output=True, text=True, check=True)
     rate, cpu = done.stdout.split()
     return float(rate), float(cpu)
 

@@ -10,7 +10,6 @@ import logging
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import finsy
+
+from mrc_common import children
 
 FABRIC = Path(__file__).parents[1] / "p4src" / "build" / "fabric.json"
 BLOCK = 0xFC000000
@@ -71,17 +72,17 @@ def links(count: int, where: str | None = None) -> Iterator[list[Link]]:
 
 def _ip(commands: list[str], where: str | None = None) -> None:
     if where is None and commands[0].startswith(("netns", "-n")):
-        subprocess.run(["ip", *commands[0].split()], check=True)
+        children.run(["ip", *commands[0].split()], check=True)
         return
     options = [] if where is None else ["-n", where]
-    subprocess.run(["ip", *options, "-batch", "-"], input="\n".join(commands), text=True, check=True)
+    children.run(["ip", *options, "-batch", "-"], input="\n".join(commands), text=True, check=True)
 
 
 @contextmanager
 def switch_process(*arguments: str, where: str | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A ready `python -m p4runtime_shim` and its gRPC address."""
-    command = [*inside(where), sys.executable, "-m", "p4runtime_shim", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=FABRIC.parents[2])
+    command = [*inside(where), *children.python("p4runtime_shim", *arguments)]
+    process = children.popen(command, stdout=subprocess.PIPE, text=True, cwd=FABRIC.parents[2])
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -103,7 +104,7 @@ def bmv2_process(interfaces: list[str], where: str, folder: Path) -> Iterator[tu
         command += ["-i", f"{number}@{name}"]
     command += ["--thrift-port", "9090", "--notifications-addr", f"ipc://{folder}/notify.ipc", "--"]
     command += ["--grpc-server-addr", f"unix:{path}", "--priority-queues", "8", "--cpu-port", "510"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = children.popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 20
         while not _listens(path):

@@ -14,7 +14,6 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -26,7 +25,6 @@ import grpc
 
 from benchmarks.links import (
     BLOCK,
-    FABRIC,
     Link,
     bmv2_process,
     client,
@@ -38,6 +36,7 @@ from benchmarks.links import (
     usid_entries,
 )
 from benchmarks.report import Figure
+from mrc_common import children
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 
@@ -88,7 +87,7 @@ def measure() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as name, namespace() as where, links(3, where) as wires:
         folder = Path(name)
         tool = folder / "packets"
-        subprocess.run(["cc", "-O2", "-o", tool, Path(__file__).with_name("packets.c")], check=True)
+        children.run(["cc", "-O2", "-o", tool, Path(__file__).with_name("packets.c")], check=True)
         forwarders: dict[str, Forwarder] = {
             "bare": lambda: _bare(tool, wires, where),
             "ours": lambda: _embedded(wires, where, folder),
@@ -146,7 +145,7 @@ def _flooded(item: Result) -> float:
 @contextmanager
 def _bare(tool: Path, wires: list[Link], where: str) -> Iterator[int]:
     command = [*inside(where), str(tool), "forward", wires[_FROM].inside, wires[_TO].inside, "3600"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = children.popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()
     try:
@@ -173,20 +172,9 @@ def _embedded(wires: list[Link], where: str, folder: Path, *, measure_delays: bo
 def _bmv2(wires: list[Link], where: str, folder: Path) -> Iterator[int]:
     with bmv2_process([wire.inside for wire in wires], where, folder) as (process, address):
         asyncio.run(_program(address))
-        ports = ", ".join(str(number) for number in range(1, len(wires) + 1))
-        subprocess.run(
-            [*inside(where), sys.executable, "-c", _DEEP_QUEUES.format(ports=ports)], check=True, cwd=FABRIC.parents[2]
-        )
+        ports = range(1, len(wires) + 1)
+        children.run([*inside(where), *children.python("benchmarks.bmv2_queues", *map(str, ports))], check=True)
         yield process.pid
-
-
-# In the namespace, as BMv2's Thrift server is there; simple_switch_CLI needs a Python package that not every build has.
-_DEEP_QUEUES = """
-from topologies.emulation.bmv2 import ThriftClient
-with ThriftClient(9090) as client:
-    for port in ({ports},):
-        client.set_queue_depth(port, 4096)
-"""
 
 
 async def _program(address: str) -> None:
@@ -216,7 +204,7 @@ def _flood(tool: Path, wires: list[Link], pid: int, size: int, *, with_control: 
     command = [tool, "send", wires[_CONTROL].outside, str(size), str(CONTROL_RATE), str(FLOOD_S), frame]
     with _counting(tool, wires, FLOOD_S) as counter:
         before = _cpu(pid)
-        other = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+        other = children.popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
         sent = _send(tool, wires, size, FLOOD_RATE, FLOOD_S)
         control_sent = int(other.communicate()[0])
         received, control = map(int, counter.communicate()[0].split())
@@ -237,7 +225,7 @@ def _trial(tool: Path, wires: list[Link], pid: int, size: int, rate: float, seco
 @contextmanager
 def _counting(tool: Path, wires: list[Link], seconds: float) -> Iterator[subprocess.Popen[str]]:
     command = [str(tool), "count", wires[_TO].outside, str(seconds + SETTLE_S), _DATA_BYTE]
-    counter = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    counter = children.popen(command, stdout=subprocess.PIPE, text=True)
     assert counter.stdout is not None
     counter.stdout.readline()
     try:
@@ -249,7 +237,7 @@ def _counting(tool: Path, wires: list[Link], seconds: float) -> Iterator[subproc
 
 def _send(tool: Path, wires: list[Link], size: int, rate: float, seconds: float) -> int:
     command = [str(tool), "send", wires[_FROM].outside, str(size), str(rate), str(seconds), usid_packet(size).hex()]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return int(children.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def usid_packet(size: int, dscp: int = 0) -> bytes:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 
 from benchmarks.report import Figure, read
+from mrc_common import children
 from mrc_host import compiled
 
 COMPILED, PLAIN = "compiled", "plain"
@@ -25,8 +26,8 @@ def measure_each(module: str) -> Iterator[Figure]:
         if kind == COMPILED and not compiled.available():
             print("The transport is not compiled (scripts/compile_transport.py): plain figures only.", file=sys.stderr)
             continue
-        command = (sys.executable, "-m", module, kind)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        command = children.python(module, kind)
+        with children.popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             yield from map(read, process.stdout)
         if process.returncode:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from mrc_common import children
 from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.rundir import RunDirectory
 
@@ -18,8 +18,8 @@ def arguments(
 ) -> tuple[str, ...]:
     """Command line of a controller that reports on a descriptor when every switch is verified."""
     more = [*(("--agents", agents) if agents else ()), *(("--fault-file", str(fault_file)) if fault_file else ())]
-    return (
-        *(sys.executable, "-m", "controller"),
+    return children.python(
+        "controller",
         *("--fabric", str(fabric_file)),
         *("--switches", switches),
         *("--socket", str(socket)),

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 
+from mrc_common.run_module import forget_current_folder
+
 
 def main() -> None:
     """Entry point of ``mrc``."""
     try:
+        from mrc_common import children
+
+        children.secure_search_path()
+
         from mrc_host import compiled
 
         compiled.use()  # before anything imports the transport
@@ -20,4 +26,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    forget_current_folder()
     main()

@@ -22,6 +22,7 @@ from shutil import which
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from mrc_common import children
 from p4runtime_shim.build import default_cache
 from topologies.emulation import cleanup, limits, namespaces, requirements, rundir, watch
 from topologies.emulation.errors import EmulationError, RequirementError
@@ -76,7 +77,7 @@ def mend(remedy: Remedy) -> str:
         return "; ".join(f"{r.name}: {r.processes} processes, {r.interfaces} interfaces" for r in reports) or "nothing"
     command = [str(_INSTALLER), "runtime"] if remedy is Remedy.INSTALL else ["modprobe", "-a", *_MODULES]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = children.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     except OSError as error:
         raise EmulationError(f"{command[0]} cannot be run: {error.strerror}.") from None
     said = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip().splitlines()
@@ -255,7 +256,7 @@ def _installation() -> Remedy | None:
 def _version(command: str) -> str:
     """The command's path and the first number in what it says of its version."""
     try:
-        said = subprocess.run(
+        said = children.run(
             [command, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=False
         )
     except (OSError, subprocess.SubprocessError):

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from controller.command import companion
 from controller.path_map.client import PathMapClient
+from mrc_common import children
 from topologies.emulation import traffic
 from topologies.emulation.build import Emulation, emulated
 from topologies.emulation.processes import Child
@@ -50,8 +50,8 @@ class EmulatedWorld:
 
     def launch_worker(self, host: str, rank: int, job: Path, rendezvous: Path, log: Path) -> WorkerChild:
         """Start a training worker on `host`; to be called from the thread that brought the fabric up."""
-        argv = (
-            sys.executable, "-m", "experiments.training.worker", "--job", str(job), "--rank", str(rank),
+        argv = children.python(
+            "experiments.training.worker", "--job", str(job), "--rank", str(rank),
             "--agent", self.emulation.socket(host), "--rendezvous", str(rendezvous), "--log", str(log),
         )  # fmt: skip
         return WorkerChild(self.emulation.spawn_in(host, f"worker-{host}", argv))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.deaths import Restarts
 from experiments.errors import ExperimentError
+from mrc_common import children
 from topologies import loader
 from topologies.emulation import cleanup
 from topologies.emulation.errors import EmulationError
@@ -44,8 +45,8 @@ def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = (), *, res
 
     Raises ExperimentError with one sentence when it does not come up; then nothing is left of it.
     """
-    with subprocess.Popen(
-        [sys.executable, "-m", _MODULE, switch, "restart" if restart else "", *controller],
+    with children.popen(
+        children.python(_MODULE, switch, "restart" if restart else "", *controller),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

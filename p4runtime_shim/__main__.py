@@ -2,6 +2,11 @@
 
 import sys
 
-from p4runtime_shim.cli import main
+from mrc_common.run_module import forget_current_folder
 
-sys.exit(main())
+if __name__ == "__main__":
+    forget_current_folder()
+
+    from p4runtime_shim.cli import main
+
+    sys.exit(main())

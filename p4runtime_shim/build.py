@@ -18,6 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from mrc_common import children
 from p4runtime_shim.codegen import generate
 from p4runtime_shim.errors import BuildError
 from p4runtime_shim.program import Program, load_program
@@ -89,18 +90,18 @@ def build_engine(*, cache: Path | None = None, options: BuildOptions | None = No
 def compiler_version(compiler: str) -> str:
     """First line of `cc --version`; BuildError when there is no compiler."""
     try:
-        done = subprocess.run([*shlex.split(compiler), "--version"], capture_output=True, text=True, check=True)
+        done = children.run([*shlex.split(compiler), "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         raise BuildError(
             f"the embedded switch needs a C compiler and {compiler!r} does not run; try: apt install gcc"
         ) from None
-    return done.stdout.partition("\n")[0]
+    return str(done.stdout).partition("\n")[0]
 
 
 def _compile(options: BuildOptions, args: list[str], target: Path, scratch: Path) -> None:
     made = scratch / "out.so"
     command = [*shlex.split(options.compiler), *options.flags, *_LANGUAGE, "-o", str(made), *args]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = children.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:300])
         raise BuildError(f"the C compiler refused {target.name}: {first.strip()}")

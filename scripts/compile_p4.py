@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mrc_common import children
+
 P4_DIRECTORY = Path(__file__).resolve().parent.parent / "p4src"
 MAIN = "fabric.p4"
 
@@ -35,9 +37,9 @@ def compile_p4(source: Path, output: Path) -> str:
     program = output / f"{source.stem}.json"
     command = [compiler, "--std", "p4-16", "--arch", "v1model", "-o", str(program)]
     command += ["--p4runtime-files", str(output / f"{source.stem}.p4info.txtpb"), source.name]
-    subprocess.run(command, check=True, cwd=source.parent)
+    children.run(command, check=True, cwd=source.parent)
     drop_local_paths(program)
-    shown = subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True)
+    shown = children.run([compiler, "--version"], check=True, capture_output=True, text=True)
     found = re.search(r"Version\s+([\d.]+)", shown.stdout + shown.stderr)
     return found.group(1) if found else "unknown"
 

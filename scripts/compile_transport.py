@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from mrc_common import children
 from mrc_host import compiled
 
 ROOT = Path(compiled.__file__).resolve().parents[1]
@@ -39,9 +39,9 @@ def compile_transport(place: Path) -> None:
             copy = scratch / file.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
-        command = [sys.executable, "-c", BUILD, "made", *map(str, compiled.sources())]
+        command = children.python_code(BUILD, "made", *map(str, compiled.sources()))
         environment = {**os.environ, "CFLAGS": "-g0"}  # debug information takes long
-        done = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
+        done = children.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
         log = done.stdout + done.stderr
         if done.returncode:
             kept = place.parent / "failed.log"

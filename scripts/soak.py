@@ -22,6 +22,8 @@ from pathlib import Path
 
 import click
 
+from mrc_common import children
+
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("swarm", "properties")
 USAGE_ERROR = 2
@@ -30,14 +32,14 @@ INTERRUPTED = 130
 
 def swarm(options: Iterable[str], jobs: int) -> list[str]:
     """The command that runs the swarm."""
-    return [sys.executable, "-m", "simulation.swarm", "--jobs", str(jobs), *options]
+    return [*children.python("simulation.swarm", "--jobs", str(jobs), *options)]
 
 
 def properties(jobs: int) -> list[str]:
     """The command that runs the property tests."""
     spread = ["--numprocesses", str(jobs)] if jobs > 1 else []
     chosen = ["-m", "hypothesis", "--hypothesis-profile=soak", "-p", "no:cacheprovider", "-q", "--durations=10"]
-    return [sys.executable, "-m", "pytest", "tests/mrc_host", *chosen, *spread]
+    return [*children.python("pytest", "tests/mrc_host", *chosen, *spread)]
 
 
 def soak(commands: dict[str, list[str]]) -> int:
@@ -49,7 +51,7 @@ def soak(commands: dict[str, list[str]]) -> int:
         print(f"== {name}: {subprocess.list2cmdline(command[1:])}", flush=True)
         start = time.monotonic()
         try:
-            status = subprocess.run(command, cwd=ROOT, check=False).returncode
+            status = children.run(command, cwd=ROOT, check=False).returncode
         except KeyboardInterrupt:
             status = INTERRUPTED
         took = time.monotonic() - start

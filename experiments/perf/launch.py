@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from experiments.perf.hosts import AgentSocket, find_agents, find_fabric
 from experiments.perf.measure import Report, Row
 from experiments.perf.options import Options
 from experiments.perf.plan import Plan
+from mrc_common import children
 
 _GRACE_S = 5.0  # for workers to end by themselves before they are killed
 Say = Callable[[str], None]
@@ -68,11 +68,11 @@ class Launch:
         return report
 
     async def _start(self, rank: int, meeting: Path) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "experiments.perf.worker", "--plan", self._plan.to_json(), "--rank", str(rank),
+        command = children.python(
+            "experiments.perf.worker", "--plan", self._plan.to_json(), "--rank", str(rank),
             "--world", str(len(self._agents)), "--agent", str(self._agents[rank].path), "--rendezvous", str(meeting),
-            stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
+        return await children.start(command, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
 
     def _on_report(self, rank: int, report: Mapping[str, Any]) -> None:
         if report["kind"] == "joined":

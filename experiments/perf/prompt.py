@@ -18,6 +18,7 @@ from typing import Any
 from experiments.emulation import EmulatedWorld
 from experiments.errors import ExperimentError
 from experiments.perf.perftest import listening, meeting_point
+from mrc_common import children
 
 _PATIENCE_S = 20.0  # for a server to wait for its client
 
@@ -70,18 +71,18 @@ class PerfCommands:
         """Mrc_ping SOURCE DESTINATION [FLAGS]: ping every path between two hosts; flags as in ping (-h)."""
         with self._one_sentence():
             fabric = self._world.fabric.name
-            self._run_tool([sys.executable, "-m", "experiments.perf.ping", "--fabric", fabric, *shlex.split(line)])
+            self._run_tool(children.python("experiments.perf.ping", "--fabric", fabric, *shlex.split(line)))
 
     def _among_all(self, test: str, line: str) -> None:
         with self._one_sentence():
             words = shlex.split(line)
             fabric = self._world.fabric.name
-            self._run_tool([sys.executable, "-m", "experiments.perf", test, "--fabric", fabric, *words])
+            self._run_tool(children.python("experiments.perf", test, "--fabric", fabric, *words))
 
     def _between_two(self, tool: str, line: str) -> None:
         with self._one_sentence():
             words = shlex.split(line)
-            command = [sys.executable, "-m", f"mrc_host.tools.{tool}"]
+            command = children.python(f"mrc_host.tools.{tool}")
             if "-h" in words or "--help" in words:
                 self._run_tool([*command, "-h"])
                 return
@@ -90,7 +91,7 @@ class PerfCommands:
             source, destination = (self._world.fabric.nic(word).name for word in words[:2])
             run = self._world.emulation.run
             meeting = meeting_point(tool, run, destination)
-            server = subprocess.Popen([*command, "-d", str(run.host_socket(destination)), "-p", meeting])
+            server = children.popen([*command, "-d", str(run.host_socket(destination)), "-p", meeting])
             try:
                 _wait_for(server, meeting.removeprefix("unix:"))
                 self._run_tool([*command, "-d", str(run.host_socket(source)), *words[2:], meeting])
@@ -100,7 +101,7 @@ class PerfCommands:
 
     def _run_tool(self, command: Sequence[str]) -> None:
         """Run a process and print its lines as they come."""
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        with children.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             assert process.stdout is not None
             try:
                 for line in process.stdout:

@@ -7,11 +7,11 @@ import json
 import os
 import pwd
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.errors import ExperimentError
+from mrc_common import children
 from topologies import addressing
 from topologies.emulation.build import Emulation
 from topologies.emulation.link_capture import End, Job
@@ -50,8 +50,8 @@ class Captures:
         comment = f"link {link.name} of fabric {self._emulation.fabric.name}"
         job = Job(str(file), tuple(self._end(end) for end in (link.lower, link.upper)), comment)
         existed = file.exists()
-        process = subprocess.Popen(
-            pdeathsig([sys.executable, "-m", "topologies.emulation.link_capture", job.to_json()]),
+        process = children.popen(
+            pdeathsig(children.python("topologies.emulation.link_capture", job.to_json())),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None

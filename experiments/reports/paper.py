@@ -9,11 +9,10 @@ emulation has no room for on this machine is left out, with the reason, and has 
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from experiments.reports.produce import produce
 from experiments.reports.shown import block
 from experiments.reports.verdicts import show
 from experiments.running.conduct import check
-from mrc_host import compiled
+from experiments.sweeps.processes import each
 from mrc_host.errors import MrcError
 from topologies.errors import FabricError
 
@@ -236,11 +235,8 @@ def _run_all(files: Sequence[Path], folder: Path, world: str, seed: int, jobs: i
         for file in files:
             yield _run_one(file, folder, world, seed)
         return
-    context = multiprocessing.get_context("spawn")
-    prepare = compiled.use if compiled.in_use() else None  # each process, as this one
-    with ProcessPoolExecutor(min(jobs, len(files)), mp_context=context, initializer=prepare) as pool:
-        for future in as_completed([pool.submit(_run_one, file, folder, world, seed) for file in files]):
-            yield future.result()
+    for done in each(files, jobs, partial(_run_one, folder=folder, world=world, seed=seed)):
+        yield Outcome(str(done.item), 0.0, None, "", done.lost) if done.lost else done.result
 
 
 def _run_one(file: Path, folder: Path, world: str, seed: int) -> Outcome:

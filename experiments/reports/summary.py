@@ -22,6 +22,7 @@ from experiments.reports.metrics import compute, statistic
 from experiments.reports.shown import shown
 from experiments.reports.verdicts import Judged, overall
 from experiments.running.recording import Recording
+from mrc_common import children
 
 FORMAT = 1
 _PACKAGES = ("mrc-testbed", "numpy", "matplotlib", "PyYAML")
@@ -137,7 +138,7 @@ def commit() -> str:
     """The checkout's commit, marked where it was changed; empty outside of one."""
     root = Path(__file__).resolve().parent
     try:
-        ran = subprocess.run(
+        ran = children.run(
             ("git", "describe", "--always", "--dirty", "--abbrev=12"),
             cwd=root,
             capture_output=True,
@@ -146,7 +147,7 @@ def commit() -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return ran.stdout.strip()
+    return str(ran.stdout).strip()
 
 
 def _rounded(value: Any) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import ExperimentError
+from mrc_common import children
 from topologies.emulation.processes import pdeathsig
 
 _PATIENCE_S = 120.0
@@ -54,9 +55,9 @@ class Owner:
     @classmethod
     async def start(cls, file: Path, switch: str) -> Owner:
         """Bring the fabric of `file` up; raises ExperimentError when it does not come up."""
-        command = pdeathsig([sys.executable, "-m", "experiments.soak.owner", str(file), switch], "TERM")
+        command = pdeathsig(children.python("experiments.soak.owner", str(file), switch), "TERM")
         pipe = asyncio.subprocess.PIPE
-        owner = cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, start_new_session=True))
+        owner = cls(await children.start(command, stdin=pipe, stdout=pipe, start_new_session=True))
         try:
             owner.up_s = float((await owner._answer())["up"])
         except BaseException:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from typing import Any
 
 from experiments.errors import ExperimentError
+from mrc_common import children
 
 LOCAL = "local"
 _HINT = "Is 'ray start' running there, and is that the head's address, as in 10.0.0.1:6379?"
@@ -21,13 +21,6 @@ _TOKEN_HINT = (
     "Put its token into ~/.ray/auth_token, or into a file that RAY_AUTH_TOKEN_PATH names; export RAY_AUTH_MODE=token."
 )
 _STORE = 100 << 20  # bytes; results are small, and by default Ray takes a third of the memory
-_TRIAL = """\
-import ray, sys
-try:
-    ray.init(address=sys.argv[1], log_to_driver=False, logging_level="critical")
-except Exception as error:
-    sys.exit("refused: " + str(error).strip().partition("\\n")[0])
-"""
 
 
 def connect(ray: Any, address: str) -> None:
@@ -80,9 +73,8 @@ def reach(address: str) -> None:
 
 
 def _try(address: str) -> None:
-    tried = subprocess.run(
-        (sys.executable, "-c", _TRIAL, address), stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+    command = children.python("experiments.sweeps.ray_trial", address)
+    tried = children.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if tried.returncode == 0:
         return
     if "token" in tried.stderr.lower():

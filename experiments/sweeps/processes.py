@@ -1,92 +1,111 @@
-"""Runs over processes of this machine: as many workers as jobs, each with one run at a time.
+"""Work over processes of this machine: as many workers as jobs, each with one item at a time.
 
-A worker is a process of its own behind a pipe (multiprocessing, spawn), not part of a pool: when it is killed, by
-whomever, its pipe ends, its run is lost, and a new worker takes its place, while the others go on. A worker ends as
-soon as this process does, however that ends, and leaves Ctrl-C to it.
+A worker is a process of its own behind a pipe, not part of a pool: when it is killed, by whomever, its pipe ends, its
+item is lost, and a new worker takes its place, while the others go on. A worker ends as soon as this process does,
+however that ends, and leaves Ctrl-C to it. It is started as every child is (``mrc_common.children``), which a pool of
+``multiprocessing`` would not be.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
+import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing import connection
+from typing import Any, Generic, TypeVar
 
 from experiments.sweeps.execute import Outcome, execute
 from experiments.sweeps.grid import Run
-from experiments.sweeps.worker import serve
+from mrc_common import children
 from mrc_host import compiled
 
 Execute = Callable[[Run], Outcome]
-_SPAWN = multiprocessing.get_context("spawn")
+Item = TypeVar("Item")
+_MODULE = "experiments.sweeps.worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Item]):
+    """What came of an item: what the function returned, or how its worker was lost."""
+
+    item: Item
+    result: Any
+    lost: str = ""
 
 
 def over_processes(runs: Sequence[Run], jobs: int, execute: Execute = execute) -> Iterator[Outcome]:
     """The outcome of every run as it comes, from `jobs` workers. `execute` must be a module's function."""
-    waiting = deque(runs)
-    workers: list[_Worker] = []
+    for done in each(runs, jobs, execute):
+        yield Outcome(done.item, None, done.lost) if done.lost else done.result
+
+
+def each(items: Sequence[Item], jobs: int, function: Callable[[Item], Any]) -> Iterator[Done[Item]]:
+    """What `function`, a module's function, makes of every item, as it comes, from `jobs` workers."""
+    waiting = deque(items)
+    workers: list[_Worker[Item]] = []
     try:
         while waiting or workers:
             while waiting and len(workers) < jobs:
-                workers.append(_Worker(execute))
+                workers.append(_Worker(function))
                 workers[-1].give(waiting.popleft())
             ready = connection.wait([worker.pipe for worker in workers])
             for worker in [worker for worker in workers if worker.pipe in ready]:
-                outcome = worker.take()
-                if outcome.lost or not waiting:
+                done = worker.take()
+                if done.lost or not waiting:
                     workers.remove(worker)
                     worker.end()
                 else:
                     worker.give(waiting.popleft())
-                yield outcome
+                yield done
     finally:
         for worker in workers:
             worker.end()
 
 
-class _Worker:
-    """A process, and the run it has."""
+class _Worker(Generic[Item]):
+    """A process, and the item it has."""
 
-    def __init__(self, execute: Execute) -> None:
-        self.pipe, far = _SPAWN.Pipe()
-        self._run: Run | None = None
-        self._process = _SPAWN.Process(target=serve, args=(far, compiled.in_use()), daemon=True)
-        with _interrupts_ignored():
-            self._process.start()
-        far.close()  # so that the pipe ends with the process
-        self._tell(execute)
+    def __init__(self, function: Callable[[Item], Any]) -> None:
+        self.pipe, far = connection.Pipe()
+        self._item: Item | None = None
+        command = children.python(_MODULE, str(far.fileno()), "compiled" if compiled.in_use() else "plain")
+        with far, _interrupts_ignored():  # our copy is closed, so that the pipe ends with the process
+            self._process = children.popen(command, pass_fds=(far.fileno(),), stdin=subprocess.PIPE)
+        self._tell([path for path in sys.path if path])  # functions are found where this process finds them
+        self._tell(function)
 
-    def give(self, run: Run) -> None:
-        """Have it do a run; a worker that is gone is noticed when the outcome is taken."""
-        self._run = run
-        self._tell(run)
+    def give(self, item: Item) -> None:
+        """Have it work on an item; a worker that is gone is noticed when the result is taken."""
+        self._item = item
+        self._tell(item)
 
-    def _tell(self, what: Execute | Run) -> None:
+    def _tell(self, what: object) -> None:
         try:
             self.pipe.send(what)
         except OSError:
             return
 
-    def take(self) -> Outcome:
-        """The outcome of its run, once there is something in the pipe or the pipe has ended."""
-        assert self._run is not None
+    def take(self) -> Done[Item]:
+        """The result of its item, once there is something in the pipe or the pipe has ended."""
+        assert self._item is not None
         try:
-            outcome: Outcome = self.pipe.recv()
+            return Done(self._item, self.pipe.recv())
         except (EOFError, OSError):
-            self._process.join()
-            status = self._process.exitcode or 0
+            status = self._process.wait()
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            return Outcome(self._run, None, f"its worker {how}")
-        return outcome
+            return Done(self._item, None, f"its worker {how}")
 
     def end(self) -> None:
         """Kill the process, if it lives, and wait for it."""
         self.pipe.close()
         self._process.kill()
-        self._process.join()
-        self._process.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
 class _interrupts_ignored:  # noqa: N801 - used as a function

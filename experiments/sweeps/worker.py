@@ -1,33 +1,45 @@
-"""What a worker process of a sweep does (see ``processes``).
+"""What a worker process does (see ``processes``): ``python -m experiments.sweeps.worker DESCRIPTOR compiled|plain``.
 
 Nothing here imports the transport, which would be too early for the compiled one: what to do comes through the pipe.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import sys
 import threading
 from multiprocessing.connection import Connection
 
 from mrc_host import compiled
 
 
-def serve(pipe: Connection, use_compiled: bool) -> None:
-    """Receive a function, then answer each thing received with what the function makes of it, until the pipe ends."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    if use_compiled:
-        compiled.use()
+def serve(pipe: Connection) -> None:
+    """Receive where to look modules up and a function; then answer each thing received with what it makes of it.
+
+    Returns when the pipe ends.
+    """
     try:
-        execute = pipe.recv()
+        sys.path[:] = pipe.recv()
+        function = pipe.recv()
         while True:
-            pipe.send(execute(pipe.recv()))
+            pipe.send(function(pipe.recv()))
     except EOFError:
         return
 
 
 def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
+    """Standard input is a pipe to which nobody writes: it ends with the parent, also in the middle of a run."""
+    os.read(0, 1)
     os._exit(1)
+
+
+def main(descriptor: str, transport: str) -> None:
+    """Serve the pipe with this descriptor, on the compiled transport or the plain one."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if transport == "compiled":
+        compiled.use()
+    serve(Connection(int(descriptor)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
-from mrc_host import compiled
+from mrc_common.run_module import forget_current_folder
 
 if __name__ == "__main__":
+    forget_current_folder()
+
+    from mrc_host import compiled
+
     compiled.use()  # before anything imports the transport
 
     from simulation.swarm.command import main

@@ -9,6 +9,7 @@ Ends with status 0 when all is well, 1 when a run failed, 2 when the command lin
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import time
 import traceback
@@ -120,7 +121,7 @@ def _results(first: int, deadline: float, runs: int | None, jobs: int) -> Iterat
     under_way: dict[Future[Outcome], int] = {}
     more = True
     while more or under_way:
-        with ProcessPoolExecutor(jobs) as pool:
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
             broken = False
             while (more or under_way) and not broken:
                 while more and len(under_way) < 2 * jobs:

@@ -199,3 +199,29 @@ def test_an_interrupt_while_it_comes_up_takes_it_down(fabric: Standing):
             statuses.append(command.wait(60))
     assert statuses[-1] == 130
     assert fabric.traces.left() == []
+
+
+def test_the_current_folder_does_not_matter(fabric: Standing, tmp_path: Path):
+    """Whatever modules and commands it holds, none is run by any process of the fabric, nor by the prompt's tools."""
+    witness = tmp_path / "executed"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("yaml", "queue", "json", "grpc", "runpy", "numpy", "click", "mininet", "experiments", "sitecustomize"):
+        (folder / f"{name}.py").write_text(f"open({str(witness)!r}, 'a').write(__name__ + ' ')\n")
+    for name in ("setpriv", "mnexec", "cc", "ip"):
+        (folder / name).write_text(f"#!/bin/sh\necho {name} >> {witness}\nexit 1\n")
+        (folder / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f".:{os.environ['PATH']}", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment["PYTHONSTARTUP"] = str(folder / "yaml.py")
+
+    def mrc(*words: str) -> str:
+        return subprocess.run(
+            [MRC, *words], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=120, check=True,
+        ).stdout  # fmt: skip
+
+    mrc("up", "--name", fabric.name, *SIZES)
+    said = mrc("shell", fabric.name, "-c", "write h1 h2 64K", "-c", "write_bw h1 h2 -n 5", "-c", "mrc_ping h1 h2 -c 1")
+    mrc("down", fabric.name)
+    assert "BW average" in said, said
+    assert not witness.exists(), witness.read_text()

@@ -15,7 +15,6 @@ the thread that called :func:`emulated`, namespaces go with their shells, and th
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyroute2 import IPRoute
 
+from mrc_common import children
 from mrc_host.agent.config_file import dump_config
 from topologies import addressing, loader, paths
 from topologies.emulation import (
@@ -327,8 +327,5 @@ class _Builder:
         config = self.run.config_file(nic.name)
         config.write_text(dump_config(paths.nic_config(timing.fitted(self.fabric), nic)))
         socket = str(self.run.host_socket(nic.name))
-        argv = (
-            sys.executable, "-m", "mrc_host.agent",
-            "--config", str(config), "--socket", socket, "--ready-fd", READY_FD,
-        )  # fmt: skip
+        argv = children.python("mrc_host.agent", "--config", str(config), "--socket", socket, "--ready-fd", READY_FD)
         return Command(nic.name, argv, namespace_pid=self.emulation.host(nic.name).pid)

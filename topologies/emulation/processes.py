@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from mrc_common import children
 from topologies.emulation.errors import ProcessError
 from topologies.emulation.rundir import RunDirectory
 
@@ -86,7 +87,7 @@ def start(run: RunDirectory, command: Command) -> Child:
     wrapped = argv if command.namespace_pid is None else ["mnexec", "-a", str(command.namespace_pid), *argv]
     try:
         with log.open("ab") as output:
-            process = subprocess.Popen(
+            process = children.popen(
                 pdeathsig(wrapped),
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -18,6 +18,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from mrc_common import children
 from topologies.emulation import namespaces
 from topologies.emulation.errors import RequirementError
 
@@ -114,7 +115,7 @@ def _try_veth() -> None:
 
 def _check_mnexec() -> None:
     """Mininet would wait for ever for the shell of a host whose mnexec has failed."""
-    tried = subprocess.run(["mnexec", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    tried = children.run(["mnexec", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if tried.returncode != 0:
         said = tried.stderr.decode(errors="replace").strip().replace("\n", ", ") or f"status {tried.returncode}"
         raise RequirementError(

@@ -11,11 +11,11 @@ from __future__ import annotations
 import enum
 import json
 import socket
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from mrc_common import children
 from topologies import addressing
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.processes import READY_FD, Command
@@ -66,8 +66,7 @@ def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Comman
 def _shim(fabric: Fabric, config: Path, name: str, grpc: str, switches: Iterable[Switch]) -> Command:
     ports = [_shim_switch(fabric, switch) for switch in switches]
     config.write_text(json.dumps({"grpc": grpc, "qdisc": True, "switches": ports}))
-    argv = (sys.executable, "-m", "p4runtime_shim", "--config", str(config), "--ready-fd", READY_FD)
-    return Command(name, argv)
+    return Command(name, children.python("p4runtime_shim", "--config", str(config), "--ready-fd", READY_FD))
 
 
 def _shim_switch(fabric: Fabric, switch: Switch) -> dict[str, Any]:

@@ -1,0 +1,153 @@
+"""A child takes code neither from the current folder, nor from variables, nor from beside our packages."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mrc_common
+from experiments.reports import paper
+from experiments.sweeps.processes import over_processes
+from mrc_common import children
+from tests.experiments.sweeps.workers import record, runs
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSTILE = ("yaml", "queue", "json", "grpc", "runpy", "pickle", "signal", "random", "sitecustomize", "usercustomize")
+OURS = ("experiments", "mrc_host", "mrc_common", "topologies")
+
+
+@pytest.fixture
+def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose modules write that they were run; it is the current one, and in the variables."""
+    folder, witness = tmp_path / "trap", tmp_path / "executed"
+    folder.mkdir()
+    code = f"open({str(witness)!r}, 'a').write(__name__ + chr(10))\nraise ImportError('hostile')\n"
+    for name in HOSTILE:
+        (folder / f"{name}.py").write_text(code)
+    for name in OURS:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(code)
+    monkeypatch.chdir(folder)
+    for name in ("PYTHONPATH", "PYTHONUSERBASE"):
+        monkeypatch.setenv(name, str(folder))
+    monkeypatch.setenv("PYTHONSTARTUP", str(folder / "yaml.py"))
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    return witness
+
+
+def test_a_module_of_ours_runs_with_its_arguments(trap: Path):
+    done = children.run(children.python("mrc_host.tools.trace", "--help"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: ")
+    assert not trap.exists(), trap.read_text()
+
+
+@pytest.mark.parametrize(
+    "module", ["controller", "p4runtime_shim", "mrc_host.agent", "experiments", "simulation.swarm"]
+)
+def test_programs_start_in_a_hostile_folder(trap: Path, module: str):
+    done = children.run(children.python(module, "--help"), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not trap.exists(), trap.read_text()
+
+
+def test_a_piece_of_python_does_too(trap: Path):
+    code = "import json, queue, yaml, mrc_host, sys; print(sys.argv[1:])"
+    done = children.run(children.python_code(code, "a", "b"), capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("['a', 'b']\n", 0), done.stderr
+    assert not trap.exists(), trap.read_text()
+
+
+def test_asynchronous_children_too(trap: Path):
+    async def status() -> int:
+        process = await children.start(children.python("mrc_host.agent", "--help"), stdout=subprocess.DEVNULL)
+        return await process.wait()
+
+    assert asyncio.run(status()) == 0
+    assert not trap.exists(), trap.read_text()
+
+
+def test_workers_of_sweeps_and_of_the_paper_too(trap: Path, tmp_path: Path):
+    """A worker looks a function up where its parent does, which is not in the current folder."""
+    assert [outcome.lost for outcome in over_processes(runs(1, 2), 2, record)] == ["", ""]
+    outcomes = list(paper._run_all([Path("no.yaml"), Path("none.yaml")], tmp_path, "sim", 1, 2))
+    assert all("no.yaml" in one.problem or "none.yaml" in one.problem for one in outcomes), outcomes
+    assert not trap.exists(), trap.read_text()
+
+
+@pytest.mark.parametrize("module", ["experiments", "p4runtime_shim", "mrc_host.agent", "simulation.swarm"])
+def test_what_a_user_starts_by_name_forgets_the_current_folder(tmp_path: Path, module: str):
+    """But for modules that Python has to import to get there, and for a folder with our packages' names."""
+    witness = tmp_path / "executed"
+    for name in ("yaml", "queue", "json", "grpc", "click", "numpy", "pathlib", "random", "subprocess"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(witness)!r}, 'a').write(__name__)\n")
+    done = subprocess.run([sys.executable, "-m", module, "--help"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not witness.exists(), witness.read_text()
+
+
+def test_a_child_runs_its_parents_code_and_nothing_else_beside_it(tmp_path: Path):
+    """As in a checkout that is not installed, with somebody's files in it."""
+    for file in Path(mrc_common.__file__).parent.glob("*.py"):
+        (tmp_path / "mrc_common").mkdir(exist_ok=True)
+        (tmp_path / "mrc_common" / file.name).write_text(file.read_text())
+    (tmp_path / "mrc_host").mkdir()
+    (tmp_path / "mrc_host" / "__init__.py").write_text("")
+    (tmp_path / "mrc_host" / "here.py").write_text(
+        "import importlib.util, sys, mrc_host\n"
+        "print(mrc_host.__file__, importlib.util.find_spec('stray'), __name__, sys.argv[1:])\n"
+    )
+    (tmp_path / "stray.py").write_text("")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom mrc_common import children\n"
+        "children.run(children.python('mrc_host.here', 'x'), check=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
+    assert done.stdout == f"{tmp_path}/mrc_host/__init__.py None __main__ ['x']\n"
+
+
+def test_a_module_that_is_not_there_is_said():
+    done = children.run(children.python("mrc_host.nothing"), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "No module named mrc_host.nothing" in done.stderr
+
+
+def test_the_status_and_signals_are_the_modules_own(tmp_path: Path):
+    assert children.run(children.python("mrc_host.agent", "--nonsense"), capture_output=True).returncode == 2
+    with children.popen(children.python("experiments.standing", "shim", ""), stdin=subprocess.PIPE) as process:
+        process.terminate()
+        assert process.wait(10) == -15
+
+
+def test_what_is_left_out_of_the_environment_and_what_is_not():
+    given = {
+        "PYTHONPATH": "/x",
+        "LD_PRELOAD": "/x.so",
+        "LD_LIBRARY_PATH": "",
+        "GCC_EXEC_PREFIX": "/x",
+        "C_INCLUDE_PATH": ".",
+        "PATH": ".::bin:/usr/bin:/bin",
+        "HOME": "/root",
+        "SUDO_UID": "1000",
+        "XDG_CACHE_HOME": "/c",
+        "CC": "clang",
+    }
+    kept = {"PATH": "/usr/bin:/bin", "HOME": "/root", "SUDO_UID": "1000", "XDG_CACHE_HOME": "/c", "CC": "clang"}
+    assert children.environment(given) == kept
+    assert children.environment({}) == {}
+
+
+def test_commands_are_not_looked_up_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "setpriv").write_text(f"#!/bin/sh\necho ours > {tmp_path}/executed\n")
+    (tmp_path / "setpriv").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f".::{Path('/usr/bin')}:/bin")
+    children.run(["setpriv", "--version"], stdout=subprocess.DEVNULL, check=True)
+    assert not (tmp_path / "executed").exists()
+    children.secure_search_path()
+    subprocess.run(["setpriv", "--version"], stdout=subprocess.DEVNULL, check=True)
+    assert not (tmp_path / "executed").exists()
