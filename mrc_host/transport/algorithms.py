@@ -26,7 +26,8 @@ class Algorithm:
     """A congestion control: how to make a controller for a line, and who may use it.
 
     With `shared` one controller serves all MRC queue pairs towards a destination. `mrc` and `rc` say for which queue
-    pairs it is. With `cnp` the receiving end of an RC queue pair answers ECN marks with CNPs.
+    pairs it is. With `cnp` the receiving end of an RC queue pair answers ECN marks with CNPs. With `receiver_limit` a
+    slow receiver's penalty bounds the queue pair that it names.
     """
 
     make: Callable[[Line], CongestionControl]
@@ -34,6 +35,7 @@ class Algorithm:
     mrc: bool = True
     rc: bool = True
     cnp: bool = False
+    receiver_limit: bool = False
 
 
 def _nscc(line: Line) -> CongestionControl:
@@ -52,7 +54,7 @@ def _dcqcn(line: Line) -> CongestionControl:
 
 ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
     {
-        "nscc": Algorithm(_nscc, shared=True, rc=False),
+        "nscc": Algorithm(_nscc, shared=True, rc=False, receiver_limit=True),
         "dcqcn": Algorithm(_dcqcn, mrc=False, cnp=True),
         "fixed": Algorithm(lambda line: CongestionControl(line.window)),
         "none": Algorithm(lambda line: CongestionControl(_UNLIMITED)),

@@ -67,7 +67,7 @@ class CongestionControl:
 
         `received` is how many bytes the responder reports newly arrived, `rtt` in ns (0 when this SACK gives none),
         `marked` that the packet it answers was ECN-marked. `penalty` (0..127) and `restore` are the SACK's
-        rcv_cwnd_pen and restore_cwnd.
+        rcv_cwnd_pen and restore_cwnd, which the queue pair obeys by itself (``receiver_limit``).
         """
 
     def on_trim(self, size: int, now: int, rtt: int = 0) -> None:

@@ -5,8 +5,9 @@ touched. A loss retires the path at once. A NACK marks one packet lost without b
 long it costs retries. A transport ACK completes requests. The answer to a reliability probe shows the holes in what was
 sent before it on its plane.
 
-A SACK that was overtaken by a newer one still acknowledges, but says nothing about what is missing, and the congestion
-controller does not hear of it. PSNs and message numbers are plain growing integers here (see ``wire.psn``).
+A SACK that was overtaken by a newer one still acknowledges, and tells the congestion controller the round trip and the
+mark of the packet that it answers, but nothing of what is missing, what arrived, or how slow the receiver is. PSNs and
+message numbers are plain growing integers here (see ``wire.psn``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mrc_host.transport.flight import Flight
 from mrc_host.transport.loss import FREE, OUT
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import Peer
+from mrc_host.transport.receiver_limit import UNLIMITED, ReceiverLimit
 from mrc_host.transport.silence import Silence
 from mrc_host.values import CompletionStatus, PathReason
 from mrc_host.wire import control
@@ -40,17 +42,21 @@ class Hearing(Flight):
     __slots__ = (
         "_host",
         "_mpr_cap",
+        "_obedient",
         "_probes",
         "_qp",
         "_rcvd_units",
         "_sends",
         "_wimm_done",
         "_window",
+        "allowed",
         "completed_msn",
         "silence",
     )
 
-    def __init__(self, qp: MrcQueuePair, peer: Peer, paths: PathSet, cc: CongestionControl, first_psn: int) -> None:
+    def __init__(
+        self, qp: MrcQueuePair, peer: Peer, paths: PathSet, cc: CongestionControl, obedient: bool, first_psn: int
+    ) -> None:
         attributes, settings = qp.attributes, qp.host.transport
         super().__init__(peer, paths, cc, qp.stats, qp.host.settings, first_psn)
         self._qp = qp
@@ -58,6 +64,8 @@ class Hearing(Flight):
         self._sends = qp.sends
         self._window = attributes.mpr_dest * 128 - 1
         self._mpr_cap = attributes.dynamic_mpr
+        self.allowed = ReceiverLimit(attributes.path_mtu)
+        self._obedient = obedient  # the congestion control lets a slow receiver ask for less
         self._rcvd_units = 0  # by the newest SACK
         self._probes: dict[int, tuple[int, int, int]] = {}  # on the way: id -> plane, path, time sent
         self.completed_msn = 0
@@ -88,9 +96,11 @@ class Hearing(Flight):
             psn = cack + sack.ack_offset
             if psn in self._repeats:
                 self._answered(psn, sack.timestamp, newest, now)
-            if una <= psn < self._next:
+            if psn < self._next:
+                # A SACK made with others often answers what the first of them has freed: its record is still there.
                 record = ring[psn & ring_mask]
-                if record.state == OUT and record.stamp == sack.timestamp:
+                if record.psn == psn and record.stamp == sack.timestamp and record.attempts and not record.timed:
+                    record.timed = True
                     asked = record.sent
                     rtt = now - asked
                     self.paths.round_trip[record.index] = rtt
@@ -145,11 +155,16 @@ class Hearing(Flight):
         if sack.probe:
             touched |= self._probe_answer(sack.ack_offset & 0xFFFF, sack.mark, now)
         self._alive(now, acked > 0 or sack.probe)
+        marked = sack.mark != control.MARK_NONE  # of either kind: congestion control knows no paths
         if newest:
             self._judge(touched, cack + 1, cack + sack.bitmap_offset, now)
-            marked = sack.mark == control.MARK_SKIP_ONCE
             got = received * control.RCVD_UNIT
+            allowed = self.allowed
+            if self._obedient and (sack.cwnd_penalty or allowed.limit != UNLIMITED):
+                allowed.on_sack(sack.cwnd_penalty, sack.restore_cwnd, got, self.flying + acked, self.cc.cwnd)
             self.cc.on_ack(acked, got, rtt, marked, now, sack.cwnd_penalty, sack.restore_cwnd)
+        elif rtt:
+            self.cc.on_ack(acked, 0, rtt, marked, now)
         return True
 
     def _path_word(self, entropy: int, mark: int, now: int) -> None:

@@ -47,6 +47,7 @@ class Sent:
         "size",
         "stamp",
         "state",
+        "timed",
         "wqe",
     )
 
@@ -64,6 +65,7 @@ class Sent:
         self.sent = 0  # time of the latest transmission
         self.stamp = 0  # its 16-bit timestamp
         self.attempts = 0
+        self.timed = False  # a SACK has told the round-trip time of the latest transmission
         self.by_order = False  # judged lost by the order on its path
 
 

@@ -10,8 +10,9 @@ delay (round-trip time less the shortest one seen) and an ECN mark. Mark and del
 * mark, delay below target: leave the window alone, for the load balancer is about to move away.
 
 Growth is gathered and applied every few packets. Trims and losses take their bytes off the window. Once a period (base
-RTT plus target delay), if there were trims or the delay is extreme, and little arrived, *quick adaptation* sets the
-window to what did arrive, and marks from before that are ignored. A slow receiver can ask for less (penalty).
+RTT plus target delay), if there were trims or losses or the delay is extreme, and little arrived, *quick adaptation*
+sets the window to what did arrive, and marks from before that are ignored. A SACK of a receiver that asks for less
+brings no growth; how much less its queue pair gets is in ``receiver_limit``.
 
 Every constant is derived from line rate, base RTT and MTU by ``NsccParameters.for_line``; an ``NsccProfile`` replaces
 single ones. Time comes in as an argument, and nothing here is random.
@@ -40,7 +41,7 @@ class NsccParameters:
     `alpha` per ns below target in the proportional one. `fi_scale` is the fast increase in bytes per byte received.
     `gamma` weighs the excess delay in a decrease, and `max_md_jump` is the smallest factor one decrease applies.
     `eta` is added each `adjust_period_threshold`. Quick adaptation needs fewer than max_cwnd >> `qa_gate` bytes
-    achieved, and a trim or a delay above `qa_threshold`. Raises InvalidArgumentError for a value out of range.
+    achieved, and a trim, a loss or a delay above `qa_threshold`. Raises InvalidArgumentError for a value out of range.
     """
 
     mtu: int
@@ -141,6 +142,7 @@ class Nscc(CongestionControl):
         "_average_at",
         "_average_delay",
         "_clear",
+        "_congested",
         "_decreased_at",
         "_fast",
         "_gathered",
@@ -149,9 +151,7 @@ class Nscc(CongestionControl):
         "_p",
         "_period",
         "_period_start",
-        "_saved_cwnd",
         "_to_ignore",
-        "_trimmed",
         "base_rtt",
         "max_window",
     )
@@ -175,10 +175,9 @@ class Nscc(CongestionControl):
         self._period = parameters.base_rtt + parameters.target_delay
         self._period_start = -_NEVER
         self._achieved = 0  # bytes received in this period
-        self._trimmed = False  # in this period
+        self._congested = False  # something was trimmed or lost in this period
         self._to_ignore = 0  # bytes on the way when the window was last adapted
         self._ignored = 0  # of them, bytes heard of since
-        self._saved_cwnd = 0  # from before the receiver's penalty
 
     @property
     def average_delay(self) -> float:
@@ -199,13 +198,12 @@ class Nscc(CongestionControl):
     ) -> None:
         """A SACK, already taken off `inflight`.
 
-        `penalty` (0..127) and `restore` are the SACK's rcv_cwnd_pen and restore_cwnd.
+        `penalty` (0..127) and `restore` are the SACK's rcv_cwnd_pen and restore_cwnd; a SACK with a penalty brings
+        no growth.
         """
         self._achieved += received
         self._ignored += received
         self._gathered += received
-        if penalty or self._saved_cwnd:
-            self._obey_receiver(acked, received, penalty, restore)
         if not rtt:
             return
         delay = rtt - self.base_rtt
@@ -240,7 +238,7 @@ class Nscc(CongestionControl):
         self._average(self._p.base_rtt, size, now)  # stands for the delay of the queue that was full
         self._leave_fast()
         self._ignored += size
-        self._trimmed = True
+        self._congested = True
         if not self._quick_adapt(True, False, now):
             self._shrink(size)
 
@@ -248,12 +246,14 @@ class Nscc(CongestionControl):
         """A packet of `size` bytes was inferred lost."""
         self._leave_fast()
         self._ignored += size
+        self._congested = True
         self._shrink(size)
 
     def on_timeout(self, now: int, size: int | None = None) -> None:
         """Nothing was acknowledged for an ACK timeout, and `size` bytes are given up; None when not known."""
         self._leave_fast()
         self._increase = 0.0
+        self._congested = True
         if size is None:
             self._shrink(self.cwnd - int(self.cwnd * self._p.max_md_jump))
         else:
@@ -261,18 +261,6 @@ class Nscc(CongestionControl):
             self._shrink(size)
 
     # ---- what they do -------------------------------------------------------------------------------------------
-
-    def _obey_receiver(self, acked: int, received: int, penalty: int, restore: bool) -> None:
-        if not penalty:
-            if restore:
-                self.cwnd = min(max(self.cwnd, self._saved_cwnd), self.max_window)
-            self._saved_cwnd = 0
-            return
-        if not self._saved_cwnd:
-            self._saved_cwnd = self.cwnd
-        # A window not in use is not worth keeping; what was on the way before this SACK, to a packet, is in use.
-        self.cwnd = min(self.cwnd, max(self.inflight, 0) + acked + self._p.mtu)
-        self._shrink(penalty * received >> 7)
 
     def _lower_base_rtt(self, rtt: int) -> None:
         p = self._p
@@ -304,7 +292,9 @@ class Nscc(CongestionControl):
                 return False
             # After a pause the bytes achieved say nothing: measure afresh.
             adapt = (
-                (late or self._trimmed) and elapsed < 2 * self._period and self._achieved < self.max_window >> p.qa_gate
+                (late or self._congested)
+                and elapsed < 2 * self._period
+                and self._achieved < self.max_window >> p.qa_gate
             )
             if adapt:
                 self.cwnd = max(self._achieved, p.mtu)
@@ -312,7 +302,7 @@ class Nscc(CongestionControl):
                 self._ignored = 0
             self._period_start = now
             self._achieved = 0
-            self._trimmed = False
+            self._congested = False
             if not adapt:
                 return False
         self._increase = 0.0

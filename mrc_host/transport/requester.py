@@ -50,16 +50,16 @@ _pack_imm = headers.data_ts_imm.pack
 _pack_trailer = icrc.pack_trailer
 
 
-def _controller(qp: MrcQueuePair, peer: Peer) -> tuple[CongestionControl, SharedWindow | None]:
-    """The controller of a queue pair, and the window it belongs to if others share it."""
+def _controller(qp: MrcQueuePair, peer: Peer) -> tuple[CongestionControl, SharedWindow | None, bool]:
+    """The controller of a queue pair, the window it shares with others if any, and whether it obeys the receiver."""
     attributes, host = qp.attributes, qp.host
     name = algorithms.choose(attributes, host.transport, True)
     algorithm = algorithms.find(host.algorithms, name, True)
     line = peer.line(attributes)
     if not algorithm.shared:
-        return algorithm.make(line), None
+        return algorithm.make(line), None, algorithm.receiver_limit
     shared = peer.window(qp, name, algorithm, line)
-    return shared.cc, shared
+    return shared.cc, shared, algorithm.receiver_limit
 
 
 class Requester(Hearing):
@@ -89,10 +89,10 @@ class Requester(Hearing):
 
     def __init__(self, qp: MrcQueuePair, peer: Peer, paths: PathSet, first_psn: int) -> None:
         attributes = qp.attributes
-        cc, self._shared = _controller(qp, peer)
+        cc, self._shared, obedient = _controller(qp, peer)
         self._active = False  # counted among those that have bytes on the way
         self._unasked = 0  # bytes sent since an acknowledgement was last asked for
-        super().__init__(qp, peer, paths, cc, first_psn)
+        super().__init__(qp, peer, paths, cc, obedient, first_psn)
         self._remote_qpn = qp.remote_qpn
         self._mtu = attributes.path_mtu
         self._max_wimm = attributes.max_wimm_dest
@@ -121,6 +121,8 @@ class Requester(Hearing):
         if cc.inflight >= cc.cwnd:
             self._wait()
             return 0
+        if self.flying >= self.allowed.limit:
+            return 0  # an acknowledgement of our own opens it
         mask = self._planes()
         if self._lost:
             return mask
@@ -156,6 +158,8 @@ class Requester(Hearing):
         cc = self.cc
         if cc.inflight >= cc.cwnd:
             self._wait()
+            return None
+        if self.flying >= self.allowed.limit:
             return None
         if self.silence.retries and self.flying >= _RTO_WINDOW * self._mtu:
             return None
@@ -293,6 +297,7 @@ class Requester(Hearing):
         record.serial = serial
         record.sent = self.silence.last_sent = now
         record.attempts += 1
+        record.timed = False
         record.stamp = stamp = now // self._tick & 0xFFFF
         self.lanes[lane].queue.append((record, serial))
         if not kind:
@@ -316,6 +321,7 @@ class Requester(Hearing):
                 word |= headers.ACK_REQUEST
         if (
             cc.inflight + self._mtu > cc.cwnd
+            or self.flying + self._mtu > self.allowed.limit
             or (self._current is None and not self._sends.waiting)
             or self._next - self._una >= self._window
             or self.silence.retries

@@ -1,9 +1,15 @@
 """Who sends next on a port that asks, and who wants to be woken when.
 
 Each port has two queues of *sources*: those with control packets and those with data. A source stands in a port's
-queue at most once (its ``control_mask`` and ``data_mask`` say where), is taken from the front, sends one packet and
-goes to the back: round robin, and no work in proportion to the number of queue pairs. A source that turns out to have
-nothing for this port simply leaves the queue and enters again when it is activated.
+queue at most once (its ``control_mask`` and ``data_mask`` say where) and is taken from the front. A source that turns
+out to have nothing for this port simply leaves the queue and enters again when it is activated.
+
+Control packets, which are all small, go round robin. Data is shared by bytes, whatever the path MTUs: deficit round
+robin. The source at the front sends until it has used up its allowance on this port, then gets another quantum and goes
+to the back; one packet may overdraw it. The quantum is the longest frame so far, so each turn is at least one packet
+long, sources of equal frames take turns packet by packet, and the work per packet does not depend on how many sources
+there are. A source keeps its allowance, at most one quantum, when it leaves the queue, so that coming and going gains
+nothing.
 
 Sending on one port can make a source ready on another that has already answered "nothing" (planes are kept in balance).
 Then ``wakeup`` says "at once", so that the driver asks again.
@@ -29,9 +35,10 @@ _SLACK: Final = 64  # outdated timer entries that may always stay
 class Source(ABC):
     """Something that sends packets and has timers: a queue pair, or the endpoint operations towards a peer."""
 
-    __slots__ = ("control_mask", "data_mask", "timer_at")
+    __slots__ = ("allowance", "control_mask", "data_mask", "timer_at")
 
     def __init__(self) -> None:
+        self.allowance: list[int] = []  # by port: bytes of data it may still send in this turn
         self.control_mask = 0
         self.data_mask = 0
         self.timer_at = 0
@@ -63,6 +70,7 @@ class Scheduler:
         self.asked = 0  # ports that answered "nothing" since the last input
         self.kick = False
         self.held_control = self.held_data = 0  # ports that may not send: see pause.py
+        self._quantum = 1  # bytes
         self._heap: list[tuple[int, int, Source]] = []
         self._serial = 0
         self._armed = 0  # sources with a valid entry
@@ -80,6 +88,8 @@ class Scheduler:
         """`source` has data that may leave on any port in `mask`."""
         missing = mask & ~source.data_mask
         if missing:
+            if not source.allowance:
+                source.allowance = [0] * len(self._data)
             source.data_mask |= missing
             self._enter(self._data, source, missing)
 
@@ -113,7 +123,15 @@ class Scheduler:
             source = queue[0]
             frame = source.transmit_data(port, now)
             if frame is not None:
-                queue.rotate(-1)
+                size = len(frame)
+                if size > self._quantum:
+                    self._quantum = size
+                allowance = source.allowance
+                left = allowance[port] - size
+                if left <= 0:
+                    left += self._quantum
+                    queue.rotate(-1)
+                allowance[port] = left
                 if source.data_mask != self._all:
                     self.activate_data(source, source.data_ports())
                 return frame

@@ -140,6 +140,40 @@ def test_what_a_destroyed_or_failed_queue_pair_had_on_the_way_is_given_back_at_o
     assert windows(a.nic) == []
 
 
+def test_a_slow_receiver_holds_up_its_own_queue_pair_alone() -> None:
+    """One application does not poll; another queue pair to the same NIC is as fast as it is alone, all the time."""
+
+    def times(slow: bool) -> list[int]:
+        world = World(transport=TransportSettings(base_rtt=60 * US, assumed_rate=10_000_000_000))
+        a, b = connect(world, far_capacity=1, size=1 << 20)
+        c, d = connect(world, size=1 << 20)
+        if slow:
+            for number in range(8):
+                a.write(b, CHUNK, imm=number)
+        world.run(10 * MS)
+        taken = []
+        for _ in range(20):
+            start = world.now
+            c.write(d, 16 * CHUNK)
+            assert world.run(5 * MS, until=lambda: bool(c.poll()))
+            taken.append(world.now - start)
+            world.run(500 * US)
+        if slow:
+            limit = a.nic._qps[a.qpn].requester.allowed  # type: ignore[attr-defined]
+            (window,) = windows(a.nic)
+            assert limit.limit < window.cc.cwnd, "the neighbour's SACKs did not end the penalty"
+            while not (a.poll() and len(a.done) == 8):
+                b.poll()
+                world.run(100 * US)
+            a.write(b, 1 << 20)
+            assert world.run(50 * MS, until=lambda: bool(a.poll()))
+            assert limit.limit > window.cc.max_window, "and it was lifted when the application polled"  # type: ignore[attr-defined]
+        return taken
+
+    alone, beside = times(False), times(True)
+    assert max(beside) <= max(alone) + 5 * US
+
+
 def test_a_queue_pair_may_have_a_window_of_its_own() -> None:
     world = World(transport=NSCC)
     a, b = connect(world, attributes=QpAttributes(congestion_window=8 * CHUNK))

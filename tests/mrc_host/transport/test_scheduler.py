@@ -1,5 +1,7 @@
 """Ready queues and timers."""
 
+import pytest
+
 from mrc_host.transport.scheduler import Scheduler, Source
 
 
@@ -47,6 +49,60 @@ def test_control_first_then_round_robin() -> None:
         scheduler.activate_data(one, 0b11)
         scheduler.activate_control(one, 0b01)
     assert drain(scheduler) == [b"ca", b"cb", b"cb", b"da", b"db", b"da", b"db", b"da"]
+
+
+class Sender(Talker):
+    """Data frames of one size on every port, for ever; leaves the queue after every `leave` frames."""
+
+    def __init__(self, size: int, leave: int = 0) -> None:
+        super().__init__(b"", data=1 << 40)
+        self.size, self.leave, self.sent = size, leave, [0, 0]
+
+    def transmit_data(self, port: int, now: int) -> bytes | None:
+        if self.leave and self.data % (self.leave + 1) == 0:
+            self.data -= 1
+            return None
+        self.data -= 1
+        self.sent[port] += self.size
+        return bytes(self.size)
+
+
+def shared_by(senders: list[Sender]) -> list[list[int]]:
+    """Bytes of each sender after both ports sent 6000 frames, by port."""
+    scheduler = Scheduler(2)
+    for _ in range(6000):
+        for port in (0, 1):
+            for sender in senders:
+                scheduler.activate_data(sender, 0b11)
+            scheduler.transmit(port, 0)
+    return [[sender.sent[port] for sender in senders] for port in (0, 1)]
+
+
+def test_ports_are_shared_by_bytes_whatever_the_frames_are_long() -> None:
+    for shares in shared_by([Sender(4242), Sender(658), Sender(1170), Sender(80)]):
+        assert max(shares) - min(shares) <= 2 * 4242, shares
+
+
+@pytest.mark.parametrize("size", [80, 658, 3000, 4242])
+def test_who_comes_and_goes_gains_nothing(size: int) -> None:
+    for staying, other, leaving in shared_by([Sender(4242), Sender(658), Sender(size, leave=1)]):
+        assert abs(staying - other) <= 2 * 4242
+        assert leaving <= staying + 2 * 4242
+
+
+def test_no_turn_lasts_longer_than_the_longest_frame_and_what_was_overdrawn() -> None:
+    scheduler = Scheduler(1)
+    small, large = Sender(100), Sender(4000)
+    order = []
+    for sender in (small, large):
+        scheduler.activate_data(sender, 1)
+    for _ in range(500):
+        frame = scheduler.transmit(0, 0)
+        assert frame is not None
+        order.append(len(frame))
+    runs = "".join("s" if size == 100 else "L" for size in order).split("L")
+    assert max(map(len, runs)) <= 41
+    assert all(runs[1:-1]), "the long frames take turns with the short ones"
 
 
 def test_a_source_stands_in_a_line_once() -> None:

@@ -96,24 +96,41 @@ def test_retransmissions_count_against_the_window() -> None:
     assert [p.rtx for p in end.data()] == [True]
 
 
-def test_a_slow_receiver_shrinks_the_shared_window_and_gives_it_back() -> None:
+def test_a_slow_receiver_shrinks_the_queue_pairs_share_of_the_window_and_gives_it_back() -> None:
     end = FarEnd(transport=TransportSettings(base_rtt=60 * US, assumed_rate=10_000_000_000), size=1 << 22)
     end.write(1 << 22)
     (peer,) = end.nic._peers.values()
     (window,) = peer.windows.values()
     whole = window.cc.cwnd
     packets = end.data()
-    assert sum(len(p.body) > 1000 for p in packets) * 4096 >= whole
+    assert window.cc.inflight >= whole
     cack = -1
     for _ in range(8):
         end.pass_time(60 * US)
         cack += 8
         end.sack(cack, of=packets[cack], units=(cack + 1) * 16, penalty=64)
         packets += end.data()
-    shrunk = window.cc.cwnd
-    assert shrunk < 0.85 * whole
-    assert window.cc.inflight < whole - 12 * 4096, "it was not filled again"
+    assert window.cc.cwnd == whole, "the others' window stays"
+    assert window.cc.inflight < 0.85 * whole, "this queue pair did not fill it again"
     end.pass_time(60 * US)
     end.sack(cack + 1, of=packets[cack + 1], units=(cack + 2) * 16, restore=True)
-    assert window.cc.cwnd >= whole - 4096
     assert end.data()
+    assert window.cc.inflight >= whole - 4096
+
+
+def test_the_last_packet_below_a_receivers_limit_asks_for_an_acknowledgement() -> None:
+    end = FarEnd(transport=TransportSettings(base_rtt=60 * US, assumed_rate=10_000_000_000), size=1 << 22)
+    end.write(1 << 22)
+    packets = end.data()
+    cack = -1
+    for _ in range(40):
+        end.pass_time(60 * US)
+        cack += 1
+        end.sack(cack, of=packets[cack], units=(cack + 1) * 16, penalty=127)
+    new = end.data()
+    while not new:
+        end.pass_time(60 * US)
+        cack += 1
+        end.sack(cack, of=packets[cack], units=(cack + 1) * 16, penalty=127)
+        new = end.data()
+    assert new[-1].ack_requested

@@ -1,0 +1,95 @@
+"""What congestion control is told by SACKs: every mark with its round trip, once."""
+
+from typing import Any
+
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.wire import control
+from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, bits
+from tests.mrc_host.wires import US
+
+
+class Recorder(CongestionControl):
+    """Remembers (acked, received, rtt, marked, penalty) of every SACK."""
+
+    __slots__ = ("heard",)
+
+    def __init__(self) -> None:
+        super().__init__(1 << 30)
+        self.heard: list[tuple[int, int, int, bool, int]] = []
+
+    def on_ack(
+        self, acked: int, received: int, rtt: int, marked: bool, now: int, penalty: int = 0, restore: bool = False
+    ) -> None:
+        self.heard.append((acked, received, rtt, marked, penalty))
+
+
+def listening(packets: int) -> tuple[FarEnd, Recorder, list[Any]]:
+    """A NIC that has sent `packets`, 1 us apart, and the controller that hears of them."""
+    end = FarEnd(attributes=WIDE, size=1 << 20)
+    requester: Any = end.nic._qps[end.qpn].requester  # type: ignore[attr-defined]
+    requester.cc = recorder = Recorder()
+    end.write(packets * 4096)
+    sent: list[Any] = []
+    while len(sent) < packets:
+        sent += end.drain(1)
+        end.pass_time(US)
+    return end, recorder, sorted(sent, key=lambda p: p.psn)
+
+
+def test_both_kinds_of_mark_are_marks() -> None:
+    end, recorder, sent = listening(4)
+    for number, mark in enumerate((control.MARK_NONE, control.MARK_SKIP_ONCE, control.MARK_ALWAYS_SKIP)):
+        end.sack(number, of=sent[number], mark=mark)
+    assert [marked for _, _, _, marked, _ in recorder.heard] == [False, True, True]
+
+
+def test_each_sack_of_a_batch_gives_its_round_trip_although_the_first_has_acknowledged_all() -> None:
+    end, recorder, sent = listening(8)
+    end.pass_time(20 * US)
+    for packet in sent:
+        end.sack(7, of=packet, mark=control.MARK_SKIP_ONCE, units=8 * 17)
+    assert [rtt for _, _, rtt, _, _ in recorder.heard] == [end.now - packet.time for packet in sent]
+    assert all(marked for _, _, _, marked, _ in recorder.heard)
+    assert [received > 0 for _, received, _, _, _ in recorder.heard] == [True] + 7 * [False]
+
+
+def test_a_transmission_gives_its_round_trip_once() -> None:
+    """A frame that the network duplicates is answered twice; the second answer says nothing of the round trip."""
+    end, recorder, sent = listening(2)
+    end.sack(0, of=sent[0])
+    end.pass_time(500 * US)
+    end.sack(0, of=sent[0], units=40)
+    assert [rtt > 0 for _, _, rtt, _, _ in recorder.heard] == [True, False]
+
+
+def test_an_overtaken_sack_still_gives_round_trip_and_mark_but_no_bytes_and_no_penalty() -> None:
+    end, recorder, sent = listening(4)
+    end.sack(1, of=sent[1], units=200)
+    end.sack(0, of=sent[0], units=100, mark=control.MARK_SKIP_ONCE, penalty=64)
+    (_, _, _, _, _), (acked, received, rtt, marked, penalty) = recorder.heard
+    assert (acked, received, marked, penalty) == (0, 0, True, 0)
+    assert rtt == end.now - sent[0].time
+
+
+def test_what_was_judged_lost_and_came_gives_its_round_trip() -> None:
+    end, recorder, sent = listening(24)
+    end.pass_time(20 * US)
+    late = next(p for p in sent if sum(q.port == p.port and q.psn > p.psn for q in sent) > 8)
+    others = [p.psn - FIRST_OUT for p in sent if p is not late]
+    end.sack(late.psn - FIRST_OUT - 1, bits(others, late.psn - FIRST_OUT), base=1, of=sent[-1])
+    assert end.nic.qp_counters(end.qpn).lost == 1
+    end.pass_time(5 * US)
+    end.sack(23, of=late, mark=control.MARK_SKIP_ONCE)
+    assert recorder.heard[-1][2:4] == (end.now - late.time, True)
+
+
+def test_another_transmission_of_the_same_packet_gives_none() -> None:
+    end, recorder, sent = listening(2)
+    end.nack(sent[0], control.NACK_TRIMMED)
+    end.pass_time(10 * US)
+    (again,) = end.data()
+    end.pass_time(10 * US)
+    end.sack(0, of=sent[0])
+    assert recorder.heard[-1][2] == 0
+    end.sack(1, of=again)
+    assert recorder.heard[-1][2] == 10 * US
