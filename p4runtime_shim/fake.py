@@ -26,6 +26,8 @@ from p4runtime_shim.values import (
     Replica,
 )
 
+_OF_A_PROGRAM = ("pipeline", "tables", "_members", "_groups", "watched", "_cells", "_multicast", "_sessions")
+
 _Key = tuple[tuple[Match, ...], int]
 
 
@@ -49,6 +51,7 @@ class FakeSwitch:
     def __init__(self, on_pipeline: Callable[[FakeSwitch, Any], None] = lambda switch, pipeline: None) -> None:
         self.pipeline: Any = None
         self.closed = False
+        self.staged: list[FakeSwitch] = []
         self.inbox: list[tuple[int, bytes]] = []
         self.outbox: deque[bytes] = deque()
         self.digests: list[Digest] = []
@@ -67,9 +70,24 @@ class FakeSwitch:
 
     def set_pipeline(self, pipeline: Any) -> None:
         """Start empty with another program."""
-        self.pipeline = pipeline
-        self._clear()
-        self._on_pipeline(self, pipeline)
+        staged = self.stage(pipeline)
+        self.adopt(staged)
+        staged.close()
+
+    def stage(self, pipeline: Any) -> FakeSwitch:
+        """Another fake that holds what the program brings along."""
+        staged = FakeSwitch(self._on_pipeline)
+        staged.pipeline = pipeline
+        self._on_pipeline(staged, pipeline)
+        self.staged.append(staged)
+        return staged
+
+    def adopt(self, staged: FakeSwitch) -> None:
+        """Change places with it, but for packets, digests and events."""
+        for name in _OF_A_PROGRAM:
+            mine = getattr(self, name)
+            setattr(self, name, getattr(staged, name))
+            setattr(staged, name, mine)
 
     def close(self) -> None:
         """Remember that it was closed."""

@@ -15,6 +15,7 @@ from typing import Any
 from p4runtime_shim.build import BuildOptions, build_engine
 
 NEVER = (1 << 63) - 1
+NO_MEMORY = -1  # SW_NO_MEMORY
 DROP_REASONS = (
     "ingress",
     "egress",
@@ -132,6 +133,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_create": (_P, (c.POINTER(SwConfig),)),
     "sw_destroy": (None, (_P,)),
     "sw_load": (c.c_int, (_P, _P)),
+    "sw_adopt": (None, (_P, _P)),
     "sw_dev_port_changed": (None, (_P, _U, c.c_int, _I64)),
     "sw_dev_take_ready": (c.c_size_t, (_P, c.POINTER(c.c_uint16), c.c_size_t)),
     "sw_ctl_insert": (_P, (_P, _U32, _S, _S, _S, _I32, c.POINTER(SwTarget))),

@@ -127,12 +127,9 @@ class SwitchProcess:
             raise StartError(f"{path}: {error}") from None
 
     def _device(self, settings: SwitchSettings, programs: Programs) -> Device:
-        def scratch(pipeline: Any) -> Switch:
-            return self._make_switch(settings, pipeline)
-
         target = self._switches[settings.device_id]
         rate = DEFAULT_PACKET_RATE if settings.packet_in_rate is None else settings.packet_in_rate
-        return Device(settings.device_id, target, programs, scratch, cpu_port=settings.cpu_port, packet_rate=rate)
+        return Device(settings.device_id, target, programs, cpu_port=settings.cpu_port, packet_rate=rate)
 
     async def _manage(self, devices: list[Device]) -> list[Managed]:
         """What the management service needs of each switch, with captures and traces begun."""

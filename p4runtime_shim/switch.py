@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from types import TracebackType
 
-from p4runtime_shim.errors import InvalidArgument, NotFound, SwitchError
+from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
 from p4runtime_shim.native import (
     DROP_REASONS,
     NEVER,
@@ -70,7 +70,9 @@ class Switch(ControlPlane):
         super().__init__(ports)
         self.device_id = device_id
         self.queues = queues
+        self._seed = seed
         self._native = native or (pipeline.native if pipeline else load_engine())
+        self._check_engine(pipeline)
         numbers = (c.c_uint16 * max(1, len(ports)))(*ports)
         config = SwConfig(
             device_id,
@@ -85,7 +87,7 @@ class Switch(ControlPlane):
         )
         handle = self._native.library.sw_create(c.byref(config))
         if not handle:
-            raise SwitchError("out of memory")
+            raise ResourceExhausted("out of memory")
         self._handle: int = handle
         self._buffer = c.create_string_buffer(queues.max_frame)
         self._view = memoryview(self._buffer)
@@ -97,7 +99,11 @@ class Switch(ControlPlane):
         self._rates: dict[int, int] = {}
         self._transmit_lock = threading.Lock()
         if pipeline is not None:
-            self.set_pipeline(pipeline)
+            try:
+                self._forwarding = Forwarding(pipeline, self._native, handle)
+            except BaseException:
+                self.close()
+                raise
 
     # --- life ---
 
@@ -117,13 +123,41 @@ class Switch(ControlPlane):
         return self._forwarding.pipeline if self._forwarding else None
 
     def set_pipeline(self, pipeline: Pipeline | None) -> None:
-        """Replace the program: tables, state and queues start empty; ports, rates, figures and handle stay."""
+        """Replace the program: tables, state and queues start empty; ports, rates, figures and handle stay.
+
+        All or nothing: what the program brings along is made beside what there is, which stays if that fails.
+        """
+        if pipeline is None:
+            with self._lock:
+                self._unload()
+            return
+        with self.stage(pipeline) as staged:
+            self.adopt(staged)
+
+    def stage(self, pipeline: Pipeline) -> Switch:
+        """A switch like this one with another program, for `adopt`; nobody drives it. SwitchError if it cannot be."""
+        self._check_engine(pipeline)
+        return Switch(
+            pipeline,
+            device_id=self.device_id,
+            ports=self.ports,
+            seed=self._seed,
+            queues=self.queues,
+            native=self._native,
+        )
+
+    def adopt(self, staged: Switch) -> None:
+        """Change programs with a staged switch, all entries and cells included. It cannot fail."""
+        with self._lock, staged._lock:
+            self._native.library.sw_adopt(self._handle, staged._handle)
+            self._forwarding, staged._forwarding = staged._forwarding, self._forwarding
+            for switch in (self, staged):
+                if switch._forwarding is not None:
+                    switch._forwarding.attach(switch._handle)
+
+    def _check_engine(self, pipeline: Pipeline | None) -> None:
         if pipeline is not None and pipeline.native is not self._native:
             raise InvalidArgument("the pipeline was compiled for another engine library")
-        with self._lock:
-            self._unload()
-            if pipeline is not None:
-                self._forwarding = Forwarding(pipeline, self._native, self._handle)
 
     def _unload(self) -> None:
         old, self._forwarding = self._forwarding, None

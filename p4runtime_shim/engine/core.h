@@ -252,6 +252,7 @@ void sw_set_now(struct sw *sw, int64_t now);
 
 /* selector.c */
 void sw_groups_port_changed(struct sw *sw);
+void sw_groups_swap(struct sw *sw, struct sw *other); /* what watches ports; the slots of `sw` follow its ports */
 
 /* state.c */
 /* Color of a packet of so many bytes, of which the meter takes `amount` (1 where it counts packets). */

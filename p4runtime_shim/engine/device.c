@@ -41,6 +41,7 @@ struct sw *sw_create(const struct sw_config *config) {
     return sw;
 }
 
+/* Takes every packet off its queue; the pool that they lie in stays. */
 static void forget_packets(struct sw *sw) {
     for (uint32_t i = 0; i < sw->port_count; i++) {
         struct sw_port *port = &sw->port_list[i];
@@ -52,12 +53,12 @@ static void forget_packets(struct sw *sw) {
         port->waiting = 0;
     }
     sw_pause_forget(sw);
-    sw_pool_free(sw);
 }
 
 static void unload(struct sw *sw) {
     const struct sw_program *program = sw->program;
     forget_packets(sw);
+    sw_pool_free(sw);
     sw_clear_digests(sw);
     sw_map_clear(&sw->groups);
     sw_map_clear(&sw->sessions);
@@ -116,6 +117,41 @@ int sw_load(struct sw *sw, const struct sw_program *program) {
         unload(sw);
     sw_unlock(sw);
     return status;
+}
+
+#define SWAP(field)                                                                                                     \
+    do {                                                                                                                \
+        __typeof__(sw->field) mine = sw->field;                                                                         \
+        sw->field = staged->field;                                                                                      \
+        staged->field = mine;                                                                                           \
+    } while (0)
+
+/* All that `allocate` and the control plane made for a program, and no more: ports, rates, events, clock and figures stay. */
+static void swap_programs(struct sw *sw, struct sw *staged) {
+    SWAP(program);
+    SWAP(tables);
+    SWAP(counters);
+    SWAP(meters);
+    SWAP(registers);
+    SWAP(scratch);
+    SWAP(random);
+    SWAP(pool);
+    SWAP(slab);
+    SWAP(slab_bytes);
+    SWAP(in_use);
+    SWAP(headroom);
+    SWAP(room);
+    SWAP(groups);
+    SWAP(sessions);
+    sw_groups_swap(sw, staged);
+}
+
+void sw_adopt(struct sw *sw, struct sw *staged) {
+    sw_lock(sw); /* nobody else knows of `staged` */
+    forget_packets(sw);
+    sw_clear_digests(sw);
+    swap_programs(sw, staged);
+    sw_unlock(sw);
 }
 
 void sw_destroy(struct sw *sw) {

@@ -66,6 +66,17 @@ void sw_groups_port_changed(struct sw *sw) {
         choose_slots(sw, g);
 }
 
+void sw_groups_swap(struct sw *sw, struct sw *other) {
+    struct sw_group *mine = sw->watching;
+    sw->watching = other->watching;
+    other->watching = mine;
+    if (sw->watching)
+        sw->watching->before = &sw->watching;
+    if (mine)
+        mine->before = &other->watching;
+    sw_groups_port_changed(sw);
+}
+
 static void stop_watching(struct sw_group *g) {
     if (!g->before)
         return;

@@ -27,6 +27,10 @@ class Arrays:
         self._schema = schema
         self._target = target
 
+    def attach(self, target: Target) -> None:
+        """All of this is in another switch now (`Target.adopt`)."""
+        self._target = target
+
     # --- counters
 
     def write_counter(self, update: int, message: p4r.CounterEntry, journal: Journal | None) -> None:

@@ -1,8 +1,9 @@
 """One device: its switch, its clients, its pipeline configuration, its packets and digests.
 
-Everything here runs in the event loop's thread and, but for the compilation of a program, without yielding, so requests
-are serialized as the specification asks ("Batching and Ordering of Updates"). Packets move meanwhile in the driver's
-thread.
+Requests are serialized as the specification asks ("Batching and Ordering of Updates"): reads, writes and arbitration
+run in the event loop's thread without yielding. A pipeline config takes longer. Its program is compiled, and a switch
+with it and all that will be in it is made beside the one that forwards (`Target.stage`), in other threads; writes wait
+for the latter, reads and packets do not. The last step, which puts the new in the place of the old, cannot fail.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from finsy.proto import p4r
 
@@ -33,12 +34,21 @@ _PACKET_BATCH = 64  # packets to the controller before other events have their t
 Request = p4r.SetForwardingPipelineConfigRequest
 
 
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """A switch beside the one that forwards, and what it has."""
+
+    config: Config
+    forwarding: Forwarding
+    target: Target
+
+
 class Device:
     """A switch as P4Runtime shows it.
 
-    `scratch(pipeline)` makes a switch without ports, for writes to a saved configuration (VERIFY_AND_SAVE). `cpu_port`
-    turns packet-in and packet-out on; `packet_rate` is how many packets a second go to clients (0 = no limit), so that
-    a flood starves no request: the others wait in the queues of the CPU port, and are dropped and counted there.
+    `cpu_port` turns packet-in and packet-out on; `packet_rate` is how many packets a second go to clients (0 = no
+    limit), so that a flood starves no request: the others wait in the queues of the CPU port, and are dropped and
+    counted there.
     """
 
     def __init__(
@@ -46,7 +56,6 @@ class Device:
         device_id: int,
         target: Target,
         programs: Programs,
-        scratch: Callable[[Any], Target],
         *,
         cpu_port: int | None = None,
         packet_rate: int = DEFAULT_PACKET_RATE,
@@ -59,11 +68,11 @@ class Device:
         self.limit_packets(packet_rate)
         self._target = target
         self._programs = programs
-        self._scratch = scratch
-        self._lock = asyncio.Lock()
+        self._configuring = asyncio.Lock()  # one pipeline config at a time
+        self._writing = asyncio.Lock()  # no write while one is staged and takes its place
         self._committed: Config | None = None
         self._forwarding: Forwarding | None = None
-        self._saved: tuple[Config, Forwarding, Target] | None = None
+        self._saved: _Staged | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._packet_event = -1
         self._packet_timer: asyncio.TimerHandle | None = None
@@ -72,10 +81,11 @@ class Device:
 
     # --- requests
 
-    def write(self, request: p4r.WriteRequest) -> None:
+    async def write(self, request: p4r.WriteRequest) -> None:
         """Write RPC."""
-        self._check_primary(request)
-        self._state().write(request.updates, request.atomicity)
+        async with self._writing:
+            self._check_primary(request)
+            self._state().write(request.updates, request.atomicity)
 
     def read(self, request: p4r.ReadRequest) -> Iterator[p4r.Entity]:
         """Read RPC; every client may read, in any role."""
@@ -84,10 +94,11 @@ class Device:
     async def set_config(self, request: Request) -> None:
         """SetForwardingPipelineConfig RPC."""
         self._check_primary(request)
-        async with self._lock:
+        async with self._configuring:
             if request.action == Request.COMMIT:
                 if request.HasField("config"):
                     raise invalid("COMMIT takes the saved config; leave config unset")
+                self._check_primary(request)
                 self._commit_saved()
                 return
             if request.action not in (
@@ -100,13 +111,15 @@ class Device:
             if not request.HasField("config"):
                 raise invalid("the request has no pipeline config")
             config = await self._programs.realize(request.config)
-            self._check_primary(request)  # it may have changed during compilation
-            if request.action == Request.VERIFY_AND_SAVE:
-                self._save(config)
-            elif request.action == Request.VERIFY_AND_COMMIT:
-                self._commit(config)
-            elif request.action == Request.RECONCILE_AND_COMMIT:
-                self._reconcile(config)
+            async with self._writing:
+                self._check_primary(request)  # it may have changed during compilation
+                staged = await self._stage_apart(config, request.action == Request.RECONCILE_AND_COMMIT)
+                try:
+                    self._check_primary(request)
+                    self._conclude(request.action, staged)
+                finally:
+                    if staged is not self._saved:
+                        staged.target.close()
 
     def get_config(self, response_type: int) -> p4r.ForwardingPipelineConfig | None:
         """GetForwardingPipelineConfig RPC; None when there is no config."""
@@ -132,61 +145,68 @@ class Device:
     def _state(self) -> Forwarding:
         """What reads and writes refer to: the saved configuration while there is one."""
         if self._saved is not None:
-            return self._saved[1]
+            return self._saved.forwarding
         if self._forwarding is None:
             raise precondition(NO_PIPELINE)
         return self._forwarding
 
     # --- pipeline configuration
 
-    def _save(self, config: Config) -> None:
-        self._drop_saved()
-        target = self._scratch(config.pipeline)
-        self._saved = (config, Forwarding(config.schema, target), target)
+    async def _stage_apart(self, config: Config, reconcile: bool) -> _Staged:
+        """`_stage` in another thread; waits for its end even if the client goes away meanwhile."""
+        work = asyncio.ensure_future(asyncio.to_thread(self._stage, config, reconcile))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            (await work).target.close()
+            raise
+
+    def _stage(self, config: Config, reconcile: bool) -> _Staged:
+        """A switch with the config beside the one that forwards, with its state too if asked for."""
+        before, state = self._committed, self._forwarding
+        target = self._target.stage(config.pipeline)
+        try:
+            staged = _Staged(config, Forwarding(config.schema, target), target)
+            if reconcile and before is not None and state is not None and not _same_program(before, config):
+                _carry_over(state, staged.forwarding)
+        except BaseException:
+            target.close()
+            raise
+        return staged
+
+    def _conclude(self, action: int, staged: _Staged) -> None:
+        """What a request asks for once nothing can fail any more."""
+        if action == Request.VERIFY_AND_SAVE:
+            self._drop_saved()
+            self._saved = staged
+        elif action == Request.VERIFY_AND_COMMIT:
+            self._adopt(staged)
+        elif action == Request.RECONCILE_AND_COMMIT:
+            if self._committed is not None and _same_program(self._committed, staged.config):
+                self._drop_saved()
+                self._committed = staged.config  # only the cookie can differ
+            else:
+                self._adopt(staged)
+
+    def _adopt(self, staged: _Staged) -> None:
+        """The staged switch takes the place of what forwards; its `target` has the old afterwards."""
+        self._target.adopt(staged.target)
+        staged.forwarding.attach(self._target)
+        self._committed = staged.config
+        self._forwarding = staged.forwarding
+        if self._saved is not staged:
+            self._drop_saved()
 
     def _drop_saved(self) -> None:
         if self._saved is not None:
-            self._saved[2].close()
+            self._saved.target.close()
             self._saved = None
-
-    def _commit(self, config: Config) -> None:
-        self._drop_saved()
-        self._target.set_pipeline(config.pipeline)
-        self._committed = config
-        self._forwarding = Forwarding(config.schema, self._target)
 
     def _commit_saved(self) -> None:
         if self._saved is None:
             raise not_found("no config is saved; send VERIFY_AND_SAVE first")
-        config, saved, _ = self._saved
-        updates = saved.entities(counts=True)
-        self._commit(config)
-        self._replay(updates)
-
-    def _replay(self, updates: list[p4r.Update]) -> None:
-        assert self._forwarding is not None
-        self._forwarding.clear_initial_entries()
-        self._forwarding.replay(updates)
-
-    def _reconcile(self, config: Config) -> None:
-        """Change the program and keep the forwarding state; all or nothing."""
-        before, state = self._committed, self._forwarding
-        if before is None or state is None:
-            self._commit(config)
-            return
-        if before.pipeline is config.pipeline and before.message.p4info == config.message.p4info:
-            self._drop_saved()
-            self._committed = config  # only the cookie can differ
-            return
-        updates = state.entities(counts=True)
-        self._commit(config)
-        try:
-            self._replay(updates)
-        except (BatchError, SwitchError) as error:
-            self._commit(before)
-            self._replay(updates)
-            message = error.message if isinstance(error, BatchError) else str(error)
-            raise invalid(f"the forwarding state cannot be kept under the new pipeline: {message}") from None
+        self._adopt(self._saved)
+        self._drop_saved()
 
     # --- streams
 
@@ -309,6 +329,21 @@ class Device:
         if self._digest_timer is None and due is not None:
             delay = max(due - time.monotonic_ns(), 0) / 1e9
             self._digest_timer = self._loop.call_later(delay, self._digests_due)
+
+
+def _same_program(before: Config, after: Config) -> bool:
+    return before.pipeline is after.pipeline and before.message.p4info == after.message.p4info
+
+
+def _carry_over(state: Forwarding, new: Forwarding) -> None:
+    """Write all of a forwarding state into a new one; INVALID_ARGUMENT if not all of it fits."""
+    try:
+        updates = state.entities(counts=True)
+        new.clear_initial_entries()
+        new.replay(updates)
+    except (BatchError, SwitchError) as error:
+        message = error.message if isinstance(error, BatchError) else str(error)
+        raise invalid(f"the forwarding state cannot be kept under the new pipeline: {message}") from None
 
 
 def _clear(event: int) -> None:

@@ -40,6 +40,7 @@ class Forwarding:
         replication = Replication(target)
         self._tables = Tables(schema, target, profiles)
         reads = TableReads(schema, target, self._tables)
+        self._parts = (profiles, arrays, replication, self._tables, reads)
         self._writers: dict[str, _Writer] = {
             "table_entry": self._tables.write,
             "direct_counter_entry": self._tables.write_counter,
@@ -143,6 +144,12 @@ class Forwarding:
             yield p4r.Entity(**{kind: message})
 
     # --- moving
+
+    def attach(self, target: Target) -> None:
+        """All of this is in another switch now (`Target.adopt`)."""
+        self._target = target
+        for part in self._parts:
+            part.attach(target)
 
     def entities(self, *, counts: bool) -> list[p4r.Update]:
         """Updates that write this state into an empty switch; with `counts` what packets have changed, too."""

@@ -43,6 +43,10 @@ class Profiles:
         self._target = target
         self._states = {id_: _State() for id_ in schema.profiles}
 
+    def attach(self, target: Target) -> None:
+        """All of this is in another switch now (`Target.adopt`)."""
+        self._target = target
+
     # --- references from table entries
 
     def hold(self, profile: Profile, target: EntryTarget) -> None:

@@ -31,6 +31,10 @@ class Replication:
         self._groups: dict[int, p4r.MulticastGroupEntry] = {}
         self._sessions: dict[int, p4r.CloneSessionEntry] = {}
 
+    def attach(self, target: Target) -> None:
+        """All of this is in another switch now (`Target.adopt`)."""
+        self._target = target
+
     def write(self, update: int, message: p4r.PacketReplicationEngineEntry, journal: Journal | None) -> None:
         """INSERT, MODIFY or DELETE of a group or session."""
         kind = message.WhichOneof("type")

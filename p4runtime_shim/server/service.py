@@ -44,7 +44,11 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
     async def Write(self, request: p4r.WriteRequest, context: Any) -> p4r.WriteResponse:  # noqa: N802, D102
-        await reporting(context, lambda: self._device(request.device_id).write(request))
+        device = await reporting(context, self._device, request.device_id)
+        try:
+            await device.write(request)
+        except Exception as error:
+            await abort(context, error)
         return p4r.WriteResponse()
 
     async def Read(self, request: p4r.ReadRequest, context: Any) -> AsyncIterator[p4r.ReadResponse]:  # noqa: N802, D102

@@ -28,6 +28,10 @@ class TableReads:
         self._target = target
         self._tables = tables
 
+    def attach(self, target: Target) -> None:
+        """All of this is in another switch now (`Target.adopt`)."""
+        self._target = target
+
     def read(self, wanted: p4r.TableEntry) -> Iterator[p4r.TableEntry]:
         """Entries that the filter lets pass."""
         for table in self._selected(wanted):

@@ -50,6 +50,10 @@ class Tables:
             table.id: target.table_default(table.name) for table in schema.tables.values() if not table.profile
         }
 
+    def attach(self, target: Target) -> None:
+        """All of this is in another switch now (`Target.adopt`)."""
+        self._target = target
+
     def extra(self, key: Key) -> Extra:
         """What is remembered of an entry."""
         return self._extras.get(key, _NOTHING)

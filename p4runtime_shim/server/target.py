@@ -27,9 +27,14 @@ LoadProgram = Callable[[str], Any]
 
 
 class Target(Protocol):
-    """A switch as its control plane sees it. Methods may be called while a driver moves packets in another thread."""
+    """A switch as its control plane sees it. Methods may be called while a driver moves packets in another thread.
 
-    def set_pipeline(self, pipeline: Any) -> None: ...
+    `stage` makes a switch like this one with another program, which nobody drives; `adopt` takes over the program,
+    entries and cells of such a switch and cannot fail.
+    """
+
+    def stage(self, pipeline: Any) -> Any: ...
+    def adopt(self, staged: Any) -> None: ...
     def close(self) -> None: ...
 
     def receive(self, port: int, frame: bytes, now: int) -> None: ...

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from p4runtime_shim.errors import NotFound, SwitchError
-from p4runtime_shim.native import Native
+from p4runtime_shim.errors import NotFound, ResourceExhausted, SwitchError
+from p4runtime_shim.native import NO_MEMORY, Native
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.state.cells import Cells
 from p4runtime_shim.state.profiles import Profile
@@ -15,8 +15,11 @@ class Forwarding:
     """Loads a program into a switch and keeps what belongs to it."""
 
     def __init__(self, pipeline: Pipeline, native: Native, handle: int) -> None:
-        if native.library.sw_load(handle, pipeline.address):
-            raise SwitchError("out of memory, or the program was compiled for another engine")
+        status = native.library.sw_load(handle, pipeline.address)
+        if status == NO_MEMORY:
+            raise ResourceExhausted("there is not enough memory for the program's tables and arrays")
+        if status:
+            raise SwitchError("the program was compiled for another engine")
         self.pipeline = pipeline
         program = pipeline.program
         self.profiles = [Profile(pipeline, native, handle, position) for position in range(len(program.profiles))]
@@ -33,6 +36,14 @@ class Forwarding:
     def profile(self, name: str) -> Profile:
         """An action profile by name."""
         return self.profiles[self.pipeline.find("action profile", self.pipeline.profiles, name)]
+
+    def attach(self, handle: int) -> None:
+        """All of this is in another switch now (sw_adopt)."""
+        for table in self.tables:
+            table.handle = handle
+        for profile in self.profiles:
+            profile.handle = handle
+        self.cells.handle = self.replication.handle = handle
 
     def close(self) -> None:
         """Free what the engine does not own; after the program was unloaded."""

@@ -15,9 +15,11 @@ from p4runtime_shim.codegen.control import TableShape
 from p4runtime_shim.errors import (
     AlreadyExists,
     InvalidArgument,
+    InvalidProgram,
     NotFound,
     PermissionDenied,
     ResourceExhausted,
+    SwitchError,
 )
 from p4runtime_shim.native import Native, SwTarget
 from p4runtime_shim.pipeline import Pipeline
@@ -74,11 +76,16 @@ class Table:
         """Default action and const entries of the program."""
         self._set_default(self._program_default())
         base = max((entry.priority for entry in self.info.entries), default=0) + 1
-        for fixed in self.info.entries:
+        for number, fixed in enumerate(self.info.entries, 1):
             action = self.pipeline.program.actions[fixed.call.action].name
             priority = base - fixed.priority if self.shape.prioritized else 0
             match = self._fixed_match(fixed)
-            self._insert(Entry(match, ActionCall(action, fixed.call.args), priority))
+            try:
+                self._insert(Entry(match, ActionCall(action, fixed.call.args), priority))
+            except SwitchError as error:
+                kind = ResourceExhausted if isinstance(error, ResourceExhausted) else InvalidProgram
+                where = f"entry {number} of {len(self.info.entries)} that the program brings along for {self.info.name}"
+                raise kind(f"{where} does not fit: {error}") from None
 
     def _fixed_match(self, fixed: FixedEntry) -> tuple[Match, ...]:
         return tuple(_match(key, part) for key, part in zip(self.info.keys, fixed.match, strict=True))

@@ -51,7 +51,7 @@ async def world(directory: Path | None = None, driver: Any = None) -> AsyncItera
     with Switch(programs.pipeline("state"), ports=range(4), seed=0, device_id=5) as switch:
         for priority in range(8):
             switch.table_insert(P + "classes", Entry((Exact(priority),), ActionCall(P + "send", (2, priority))))
-        device = Device(5, switch, Programs(str), lambda _: switch, cpu_port=CPU_PORT)
+        device = Device(5, switch, Programs(str), cpu_port=CPU_PORT)
         lines = Lines(switch)
         managed = Managed(
             switch,

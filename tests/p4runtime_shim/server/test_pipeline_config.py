@@ -127,7 +127,8 @@ def test_a_saved_config_takes_writes_and_is_committed_with_them() -> None:
         assert fake.table_entries("I.exact_") == [Entry((Exact(2),), ActionCall("I.drop"))]
         assert fake.register_read("I.a_register", 4) == 5
         assert (await client.get_config()).config.cookie.cookie == 2
-        assert [item.closed for item in made.scratches] == [True]
+        assert fake.staged
+        assert all(item.closed for item in fake.staged)
         error = await failing(client.set_config(action=Request.COMMIT))
         assert error.code() == grpc.StatusCode.NOT_FOUND
         error = await failing(client.set_config(sample.p4info(), b"{}", Request.COMMIT))

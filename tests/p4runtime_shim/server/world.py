@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ class World:
     fakes: dict[int, FakeSwitch]
     devices: dict[int, Device]
     loaded: list[str]
-    scratches: list[FakeSwitch] = field(default_factory=list)
 
     def channel(self) -> grpc.aio.Channel:
         return grpc.aio.insecure_channel(self.address)
@@ -45,7 +44,6 @@ class World:
 @asynccontextmanager
 async def world(device_ids: Iterable[int] = (1,), on_pipeline: Any = None) -> AsyncIterator[World]:
     loaded: list[str] = []
-    scratches: list[FakeSwitch] = []
 
     def load(text: str) -> str:
         if "unsupported" in text:
@@ -56,21 +54,16 @@ async def world(device_ids: Iterable[int] = (1,), on_pipeline: Any = None) -> As
     def make() -> FakeSwitch:
         return FakeSwitch(on_pipeline) if on_pipeline else FakeSwitch()
 
-    def scratch(pipeline: Any) -> FakeSwitch:
-        scratches.append(make())
-        scratches[-1].set_pipeline(pipeline)
-        return scratches[-1]
-
     programs = Programs(load)
     fakes = {id_: make() for id_ in device_ids}
-    devices = {id_: Device(id_, fake, programs, scratch, cpu_port=CPU_PORT) for id_, fake in fakes.items()}
+    devices = {id_: Device(id_, fake, programs, cpu_port=CPU_PORT) for id_, fake in fakes.items()}
     for device in devices.values():
         device.start(asyncio.get_running_loop())
     server = make_server(P4RuntimeService(devices.values()))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
-        yield World(f"127.0.0.1:{port}", fakes, devices, loaded, scratches)
+        yield World(f"127.0.0.1:{port}", fakes, devices, loaded)
     finally:
         await server.stop(None)
         for device in devices.values():
