@@ -453,11 +453,26 @@ local udp_table = DissectorTable.get("udp.port")
 local roce, bound, ports = udp_table:get_dissector(4791), nil, {}
 
 local function is_mrc(tvb) return tvb:len() > 0 and rshift(tvb(0, 1):uint(), 5) == 6 end
+
+-- A packet that the capture cut is handed over as if it ended there. Reading past the captured bytes would throw an
+-- exception through Lua that pcall does not see; each one leaves Lua's stack deeper, and some 100 of them stop the script.
+local function dissect_roce(tvb, pinfo, root)
+  if not roce or tvb:len() == 0 then return end
+  local cut = tvb:len() < tvb:reported_len()
+  if cut then tvb = tvb(0, tvb:len()):tvb() end
+  local sound = pcall(roce.call, roce, tvb, pinfo, root)
+  if cut then
+    root:add_proto_expert_info(X.cut)
+  elseif not sound then
+    root:add_proto_expert_info(X.roce)
+  end
+end
+
 function mrc.dissector(tvb, pinfo, root)
   if is_mrc(tvb) then
     dissect(tvb, pinfo, root, lower_layers())
-  elseif roce and not pcall(roce.call, roce, tvb, pinfo, root) then
-    root:add_proto_expert_info(X.roce)
+  else
+    dissect_roce(tvb, pinfo, root)
   end
   return tvb:len()
 end

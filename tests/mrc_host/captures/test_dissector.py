@@ -92,6 +92,20 @@ def test_capture_with_a_short_snapshot_length_is_no_bad_length(tmp_path: Path) -
     assert tshark.run(capture, "-Y", "_ws.malformed") == ""
 
 
+def test_cut_roce_packets_do_not_blind_the_dissector(tmp_path: Path) -> None:
+    roce = golden.plain6(golden.rc("RDMA_WRITE_FIRST", 7) / Raw(bytes(64)), 53)
+    mrc_frame = bytes(golden.srv6(golden.write_only(1), 3))
+    # at 62 bytes the BTH begins; Lua's stack held some 100 exceptions
+    frames = [roce[: 63 + number % (len(roce) - 63)] for number in range(500)] + [mrc_frame] * 50
+    lengths = [len(roce)] * 500 + [len(mrc_frame)] * 50
+    capture = write_capture(tmp_path / "cut.pcap", frames, wire_lengths=lengths)
+    packets = tshark.fields(capture, ["mrc.bth.opcode", "mrc.cut", "infiniband.bth.psn"])
+    assert opcodes(packets[500:]) == [[0xCA]] * 50
+    assert all("mrc.cut" in packet and "mrc.bth.opcode" not in packet for packet in packets[:500])
+    whole_bth = [packet for packet, frame in zip(packets[:500], frames, strict=False) if len(frame) >= 62 + 12]
+    assert all(packet["infiniband.bth.psn"] == ["7"] for packet in whole_bth)
+
+
 def _dissect(frames: list[bytes], *names: str, options: tuple[str, ...] = ()) -> list[dict[str, list[str]]]:
     with tempfile.TemporaryDirectory() as directory:
         return tshark.fields(write_capture(Path(directory, "t.pcap"), frames), names, *options)
@@ -180,6 +194,15 @@ def mutated(frame: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
+ROCE_OPCODES = (
+    "RDMA_WRITE_FIRST",
+    "RDMA_WRITE_ONLY_WITH_IMMEDIATE",
+    "SEND_ONLY",
+    "RDMA_READ_RESPONSE_ONLY",
+    "ACKNOWLEDGE",
+)
+
+
 def with_transport(frame: bytes, transport: bytes) -> bytes:
     """The frame with other bytes after UDP, and lengths in IP and UDP that fit."""
     packet = Ether(frame)
@@ -200,6 +223,7 @@ def test_nothing_makes_the_dissector_fail(tmp_path: Path, wire_length: str) -> N
     print(f"seed {seed}")
     chance = random.Random(seed)
     seeds = [step.frame for name in captures() for step in captures()[name].steps()]
+    seeds += [golden.plain6(golden.rc(name, 7) / Raw(bytes(300)), 53) for name in ROCE_OPCODES] * 10
     frames = [mutated(chance.choice(seeds), chance) for _ in range(1500)]
     lengths = None if wire_length == "as captured" else [len(frame) + chance.randint(0, 300) for frame in frames]
     capture = write_capture(tmp_path / "fuzz.pcap", frames, wire_lengths=lengths)
