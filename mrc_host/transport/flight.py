@@ -27,6 +27,7 @@ from mrc_host.transport.loss import FREE, LOST, OUT, Lane, Repeat, Sent
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import QpStats
+from mrc_host.transport.received_count import ReceivedCount
 from mrc_host.transport.suspects import Suspect, Suspects
 from mrc_host.values import PathReason
 from mrc_host.wire import control
@@ -42,7 +43,7 @@ class Flight:
     """Everything between the oldest unacknowledged PSN and the next one to be sent."""
 
     __slots__ = (
-        "_acked_units",
+        "_count",
         "_dead",
         "_estimated",
         "_excess",
@@ -55,9 +56,7 @@ class Flight:
         "_path_sent",
         "_path_serial",
         "_peer",
-        "_rcvd_total",
         "_reordering",
-        "_repeat_units",
         "_repeats",
         "_ring",
         "_ring_mask",
@@ -89,7 +88,7 @@ class Flight:
         self._peer = peer
         self.paths = paths
         self.cc = cc
-        self.flying = 0  # bytes on the way: our share of what the controller counts
+        self.flying = 0  # nominal bytes on the way: our share of what the controller counts
         self._stats = stats
         self._una = first_psn  # oldest PSN not acknowledged cumulatively
         self._next = first_psn
@@ -108,9 +107,7 @@ class Flight:
         self._fraction = settings.transport.reorder_fraction
         self._stamp_wrap = settings.timestamp_tick.value << 16  # ns after which a timestamp repeats
         self._repeats: dict[int, Repeat] = {}
-        self._repeat_units = 0  # of all retransmissions
-        self._acked_units = 0  # of all packets acknowledged, each once
-        self._rcvd_total = 0  # what the peer says it received, duplicates included
+        self._count = ReceivedCount()
         self._excess = 0  # units known to be duplicates
         self._needless = 0  # retransmissions proved needless one by one
         self._estimated = 0  # the same, by the peer's count
@@ -146,10 +143,10 @@ class Flight:
     def _free(self, record: Sent, now: int) -> None:
         """A packet is acknowledged."""
         sent = record.sent
-        self._acked_units += (record.size + 255) >> 8
+        self._count.acked += record.weight >> 8
         if record.state == OUT:
-            self.cc.inflight -= record.size
-            self.flying -= record.size
+            self.cc.inflight -= record.weight
+            self.flying -= record.weight
             if record.attempts > 1 and not self._after_retransmission(record, now):
                 record.state = FREE
                 record.wqe = None
@@ -188,7 +185,7 @@ class Flight:
                 del self._repeats[next(iter(self._repeats))]
             repeat = self._repeats[record.psn] = Repeat(record.by_order)
         repeat.add(record.stamp, record.sent, record.index, record.lane)
-        self._repeat_units += (record.size + 255) >> 8
+        self._count.repeat(record.weight >> 8)
         return repeat
 
     def _answered(self, psn: int, stamp: int, newest: bool, now: int) -> None:
@@ -233,9 +230,8 @@ class Flight:
 
     def _count_needless(self) -> None:
         stats = self._stats
-        stats.spurious_retransmitted = min(
-            max(self._needless, self._estimated + self._since_count), stats.retransmitted
-        )
+        found = min(max(self._needless, self._estimated + self._since_count), stats.retransmitted)
+        stats.spurious_retransmitted = max(found, stats.spurious_retransmitted)
 
     def _after_retransmission(self, record: Sent, now: int) -> bool:
         """A packet sent more than once is acknowledged; False when that cannot be the latest transmission's doing."""
@@ -260,16 +256,15 @@ class Flight:
 
     def _compare_counts(self, now: int) -> None:
         """A SACK shows all that is on the way: what the peer received beyond that were duplicates."""
-        excess = self._rcvd_total - self._acked_units
-        self._blame(self._suspects.counted(excess), now)
+        believed = self._count.compare()
+        excess = self._count.duplicates
+        self._blame(self._suspects.counted(excess if believed else _NEVER), now)
         if excess <= self._excess:
             return
-        if excess - self._excess > 1 << 20:
-            return  # not a count of this kind
         self._excess = excess
         # In packets, when those that were sent again are of one size, or by their mean.
         self._since_count = 0
-        self._estimated = -(-excess * self._stats.retransmitted // max(self._repeat_units, 1))
+        self._estimated = -(-excess * self._stats.retransmitted // max(self._count.repeated, 1))
         self._count_needless()
 
     # ---- loss ---------------------------------------------------------------------------------------------------
@@ -342,7 +337,7 @@ class Flight:
         by_order = record.by_order
         self._mark_lost(record, "sack")
         record.by_order = by_order
-        self.cc.on_loss(record.size, now)
+        self.cc.on_loss(record.weight, now)
         if record.sent < self._first_arrived:
             return False
         alive = self._carries(record.index, record.serial)
@@ -365,8 +360,8 @@ class Flight:
         record.state = LOST
         record.by_order = False
         self.paths.count_lost(record.index, record.psn, record.sent, why)
-        self.cc.inflight -= record.size
-        self.flying -= record.size
+        self.cc.inflight -= record.weight
+        self.flying -= record.weight
         self._stats.lost += 1
         heapq.heappush(self._lost, record.psn)
 
@@ -385,8 +380,8 @@ class Flight:
             while record is not None:
                 record.state = FREE
                 record.wqe = None
-                self.cc.inflight -= record.size
-                self.flying -= record.size
+                self.cc.inflight -= record.weight
+                self.flying -= record.weight
                 record = lane.head()
 
     def _note_silence(self, index: int, sent: int, now: int) -> None:
@@ -408,7 +403,7 @@ class Flight:
         for lane in self.lanes:
             record = lane.head()
             while record is not None and record.sent <= before:
-                size += record.size
+                size += record.weight
                 self._mark_lost(record, "timeout")
                 self._note_silence(record.index, record.sent, now)
                 self._suspects.accuse(record.psn, record.index, record.sent, self._excess)

@@ -120,7 +120,7 @@ class Hearing(Flight):
             if record.state != FREE:
                 if not acked and record.attempts == 1:
                     self.silence.waited(now - record.sent)
-                acked += record.size
+                acked += record.weight
                 touched |= 1 << record.lane
                 self._free(record, now)
         if cack >= una:
@@ -135,16 +135,16 @@ class Hearing(Flight):
             if record.state != FREE:
                 if not acked and record.attempts == 1:
                     self.silence.waited(now - record.sent)
-                acked += record.size
+                acked += record.weight
                 touched |= 1 << record.lane
                 self._free(record, now)
         if newest:
             self._rcvd_units = sack.rcvd_units
             if sack.mpr and self._mpr_cap:
                 self._window = min(sack.mpr, self._mpr_cap) * 128 - 1
-            self._rcvd_total += received
+            self._count.total += received
             if (
-                self._repeats
+                (self._repeats or not self._count.calibrated)
                 and sack.bitmap_offset <= 1
                 and self._next - cack <= sack.bitmap_offset + control.SACK_BITS
             ):
@@ -221,9 +221,9 @@ class Hearing(Flight):
         if nack.reason == control.NACK_TRIMMED:
             self.paths.skip(record.index, PathReason.TRIMMED)
         if nack.reason <= control.NACK_TRIMMED_LASTHOP:
-            self.cc.on_trim(record.size, now, now - record.sent)
+            self.cc.on_trim(record.weight, now, now - record.sent)
         elif nack.reason != control.NACK_PSN_OOR_WINDOW:
-            self.cc.on_loss(record.size, now)  # the receiver has no room for it
+            self.cc.on_loss(record.weight, now)  # the receiver has no room for it
         return None
 
     def on_ack(self, msn: int, now: int) -> bool:

@@ -48,6 +48,7 @@ class Sent:
         "stamp",
         "state",
         "timed",
+        "weight",
         "wqe",
     )
 
@@ -56,7 +57,8 @@ class Sent:
         self.wqe: Wqe | None = None
         self.psn = 0
         self.offset = 0  # in the message
-        self.size = 0
+        self.size = 0  # payload
+        self.weight = 0  # nominal size, rounded up as the peer counts it
         self.kind = 0  # segment kind
         self.plane = 0
         self.lane = 0

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
 _MASK_PLAIN: Final = icrc.mask_constant(headers.data_ts.size)
 _MASK_IMM: Final = icrc.mask_constant(headers.data_ts_imm.size)
+_DATA_SIZE: Final = headers.data_ts.size
+_IMM_SIZE: Final = headers.data_ts_imm.size
 _MAX_PROBES: Final = 32
 _RTO_WINDOW: Final = 4  # packets in flight while nothing is heard after a timeout
 _pack = headers.data_ts.pack
@@ -72,6 +74,7 @@ class Requester(Hearing):
         "_credit",
         "_credit_mask",
         "_current",
+        "_full_weight",
         "_max_wimm",
         "_msn",
         "_mtu",
@@ -95,6 +98,7 @@ class Requester(Hearing):
         super().__init__(qp, peer, paths, cc, obedient, first_psn)
         self._remote_qpn = qp.remote_qpn
         self._mtu = attributes.path_mtu
+        self._full_weight = control.nominal_size(_DATA_SIZE + self._mtu)  # of a packet that is not the last
         self._max_wimm = attributes.max_wimm_dest
         self._solicited = headers.solicited_bit(qp.host.settings.bth_order)
         self._trimmable = attributes.trim_nack_dest
@@ -197,9 +201,11 @@ class Requester(Hearing):
         mtu = self._mtu
         if size > mtu:
             size = mtu
+            weight = self._full_weight
             record.kind = opcodes.MIDDLE if offset else 0
         else:
             record.kind = opcodes.segment_kind(offset == 0, True, wqe.with_imm)
+            weight = control.nominal_size((_IMM_SIZE if wqe.with_imm else _DATA_SIZE) + (size + 3 & ~3))
             wqe.last_psn = psn
             self._current = None
         wqe.offset = offset + size
@@ -207,6 +213,7 @@ class Requester(Hearing):
         record.psn = psn
         record.offset = offset
         record.size = size
+        record.weight = weight
         record.attempts = 0
         self._next = psn + 1
         self._stats.data_sent += 1
@@ -303,8 +310,9 @@ class Requester(Hearing):
         if not kind:
             self._path_sent[index] = serial
         cc = self.cc
-        cc.inflight += size
-        self.flying += size
+        weight = record.weight
+        cc.inflight += weight
+        self.flying += weight
         word = record.psn & MASK | headers.TS_PRESENT
         if kind:
             word |= headers.RTX
@@ -315,7 +323,7 @@ class Requester(Hearing):
             if not self._active:
                 self._active = True
                 shared.active += 1
-            self._unasked += size
+            self._unasked += weight
             if 4 * self._unasked * shared.active >= cc.cwnd:
                 self._unasked = 0
                 word |= headers.ACK_REQUEST

@@ -83,13 +83,13 @@ class Responder(Acknowledger):
         offset = ((word & MASK) - expected) & MASK
         size = len(payload)
         if offset >= self._reach:
-            self._out_of_window(offset, word, size, stamp, flow)
+            self._out_of_window(offset, word, stamp, flow)
             return
         bitmap = self._bitmap
         psn = expected + offset
         if bitmap >> offset & 1:
             self._stats.duplicates_received += 1
-            self._units += (size + 255) >> 8
+            self._units += flow.units
             if word & headers.RTX:
                 self._peer.distrust_reverse()
             self._sack(psn, flow, stamp, True)
@@ -140,7 +140,7 @@ class Responder(Acknowledger):
                 self._high[plane] = psn
         stats = self._stats
         stats.data_received += 1
-        self._units += (size + 255) >> 8
+        self._units += flow.units
         due = word & _SACK_NOW
         if offset:
             self._bitmap = bitmap | 1 << offset
@@ -255,7 +255,7 @@ class Responder(Acknowledger):
                 return True
             msn, message, first = msn + 1, later, behind
 
-    def _out_of_window(self, offset: int, word: int, size: int, stamp: int, flow: Flow) -> None:
+    def _out_of_window(self, offset: int, word: int, stamp: int, flow: Flow) -> None:
         """Already acknowledged, or beyond what was promised (docs/protocol.md §10: far future NACK, ancient SACK).
 
         What was promised may reach further than the bitmap.
@@ -271,7 +271,7 @@ class Responder(Acknowledger):
             self._nack(control.NACK_PSN_OOR_WINDOW, psn, flow, stamp)
             return
         self._stats.duplicates_received += 1
-        self._units += (size + 255) >> 8
+        self._units += flow.units
         self.ack_due = True
         self._peer.distrust_reverse()
         self._sack(psn - MASK - 1, flow, stamp, True)

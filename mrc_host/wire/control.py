@@ -19,6 +19,7 @@ MARK_ALWAYS_SKIP: Final = 2  # the responder judges the path bad
 
 SACK_BITS: Final = 64
 RCVD_UNIT: Final = 256  # bytes per unit of rcvd_bytes
+_NOMINAL: Final = 40 + 8 + 4  # an IPv6 header, the UDP header and the ICRC
 
 NACK_TRIMMED: Final = 0x01
 NACK_TRIMMED_LASTHOP: Final = 0x02
@@ -119,6 +120,14 @@ class EndpointResponse(NamedTuple):
     op: int
     timestamp: int
     service_time: int = 0
+
+
+def nominal_size(length: int) -> int:
+    """What rcvd_bytes counts a packet as: UDP length + 40, rounded up to whole units (docs/protocol.md §4).
+
+    `length` is that of the packet from the BTH to the byte before the ICRC.
+    """
+    return (length + _NOMINAL + RCVD_UNIT - 1) & -RCVD_UNIT
 
 
 def pack_sack(qpn: int, sack: Sack) -> bytes:

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from mrc_host.config import EvFormat, EvOrder, NicConfig, ProtocolSettings, UsidTemplate
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.wire import icrc, ip
+from mrc_host.wire.control import RCVD_UNIT, nominal_size
 from mrc_host.wire.headers import BTH_LENGTH
 from mrc_host.wire.ip import IPV4_LENGTH, IPV6_LENGTH, NEXT_IPV6, NEXT_ROUTING, NEXT_UDP, SRH_LENGTH
 
@@ -86,7 +87,7 @@ class Prefix(NamedTuple):
 class Flow:
     """All that one received prefix says: made once, shared by every frame that starts with the same bytes."""
 
-    __slots__ = ("ce", "dscp", "end", "ev", "inner", "mask", "seed", "source", "srv6", "start", "trimmed")
+    __slots__ = ("ce", "dscp", "end", "ev", "inner", "mask", "seed", "source", "srv6", "start", "trimmed", "units")
 
     def __init__(
         self, source: bytes, ev: int, dscp: int, ce: bool, trimmed: bool, srv6: bool, inner: int, start: int, end: int,
@@ -102,6 +103,7 @@ class Flow:
         self.start = start  # offset of the BTH
         self.end = end  # offset of the ICRC
         self.seed = seed
+        self.units = nominal_size(end - start) // RCVD_UNIT  # as a data packet counts in rcvd_bytes
         self.mask = 0 if trimmed else icrc.mask_constant(end - start)
 
 

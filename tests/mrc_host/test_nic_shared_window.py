@@ -15,6 +15,7 @@ from tests.mrc_host.wires import MS, US, End, Faults, World, address, connect, m
 
 NSCC = TransportSettings(base_rtt=30 * US, assumed_rate=4_000_000_000)
 CHUNK = 4096
+NOMINAL = 17 * 256  # what a packet of CHUNK bytes counts in a window
 
 
 def windows(nic: Nic) -> list[SharedWindow]:
@@ -30,7 +31,7 @@ def check_shares(world: World) -> None:
                 assert isinstance(user, MrcQueuePair)
                 requester = user.requester
                 assert requester is not None
-                flying = sum(record.size for record in requester._ring if record.state == OUT)
+                flying = sum(record.weight for record in requester._ring if record.state == OUT)
                 assert requester.flying == flying
                 shares.append(flying)
             assert window.cc.inflight == sum(shares)
@@ -65,7 +66,7 @@ def test_the_window_bounds_all_of_them_together_and_all_get_on() -> None:
     def watch() -> None:
         nonlocal most
         most = max(most, window.cc.inflight)
-        assert window.cc.inflight < window.cc.cwnd + CHUNK
+        assert window.cc.inflight < window.cc.cwnd + NOMINAL
         check_shares(world)
         world.at(world.now + 7 * US, watch)
 
@@ -216,7 +217,7 @@ def test_a_congestion_control_of_the_user_is_used_by_its_name() -> None:
     assert world.run(100 * MS, until=lambda: bool(a.done or a.poll()) and bool(c.done or c.poll()))
     (window,) = windows(world.nics[0])
     assert isinstance(window.cc, Counting)
-    assert window.cc.acked == 40 * CHUNK
+    assert window.cc.acked == 40 * NOMINAL
 
 
 # ---- whatever happens ------------------------------------------------------------------------------------------------

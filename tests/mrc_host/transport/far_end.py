@@ -20,6 +20,7 @@ from tests.mrc_host.wires import ALL_RIGHTS, BLOCK, MS, US, address, make_config
 FAR_QPN = 0x4242
 FIRST_OUT = 1000  # first PSN the NIC sends
 FIRST_IN = 5000  # first PSN it expects
+UNITS = 17  # of 256 bytes, that a packet of 4096 bytes counts: 8 + 12 + 4 + 4 + 16 + 4096 + 4 + 40 = 4184
 WIDE = QpAttributes(congestion_window=1 << 30)
 
 
@@ -288,6 +289,6 @@ def warm(end: FarEnd, rtt: int = 20 * US) -> None:
     sent = sorted(end.data(), key=lambda p: p.psn)
     end.pass_time(rtt)
     for p in sent:
-        end.sack(p.psn - FIRST_OUT, of=p)
+        end.sack(p.psn - FIRST_OUT, of=p, units=UNITS * (p.psn - FIRST_OUT + 1))
     end.ack(1)
     assert len(end.poll()) == 1

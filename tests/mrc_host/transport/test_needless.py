@@ -1,10 +1,8 @@
 """Retransmissions that were not needed: how the sender finds out, counts them, and learns."""
 
 from mrc_host.values import PathState, QpAttributes
-from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, flight, warm
+from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, WIDE, FarEnd, Packet, bits, counters, flight, warm
 from tests.mrc_host.wires import MS, US, path_events
-
-UNITS = 16  # of 256 bytes, in a packet
 
 
 def spurious(end: FarEnd) -> int:
@@ -157,6 +155,6 @@ def test_duplicates_in_the_peers_count_are_needless_retransmissions() -> None:
     again = [p for p in end.wait(300 * US) if p.opcode < 0xD0]
     assert [p.rtx for p in again] == [True]
     end.pass_time(30 * US)
-    end.sack(4, of=again[0], units=16 * 6)
+    end.sack(4, of=again[0], units=UNITS * 6)
     assert not path_events(end.nic)
     assert end.nic.qp_counters(end.qpn).spurious_retransmitted == 1

@@ -243,6 +243,6 @@ def test_a_timeout_blames_the_path_once_the_retransmission_arrives_on_another() 
     assert [p.rtx for p in again] == [True]
     assert not path_events(end.nic), "the peer might be gone altogether"
     end.pass_time(30 * US)
-    end.sack(4, of=again[0])
+    end.sack(4, of=again[0], units=5 * UNITS)
     (event,) = path_events(end.nic)
     assert (event.ev, event.reason, event.first_loss_time) == (packet.ev, PathReason.TIMEOUT, packet.time)

@@ -66,7 +66,7 @@ def test_the_window_of_the_peer_is_kept() -> None:
 
 
 def test_the_congestion_window_is_kept_and_the_last_packet_asks() -> None:
-    end = FarEnd(attributes=QpAttributes(congestion_window=5 * 4096))
+    end = FarEnd(attributes=QpAttributes(congestion_window=5 * 17 * 256))  # nominal sizes
     end.write(1 << 17)
     sent = sorted(end.data(), key=lambda p: p.psn)
     assert len(sent) == 5
