@@ -1,1 +1,1 @@
-"""What every room may use and none owns: so far ``children``, the one way to start a process."""
+"""What every room may use and none owns: how processes are started, what they give up, and who may use their sockets."""

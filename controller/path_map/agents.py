@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mrc_host.agent.codec import from_json, to_json
-from mrc_host.agent.connection import AgentConnection
+from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.errors import MrcError
 from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.verbs.errors import AgentLostError
@@ -67,7 +67,7 @@ class ProbingAgent:
             raise
 
     def _connect(self) -> AgentConnection:
-        connection = AgentConnection(self._path, client="path map")
+        connection = AgentConnection(for_controller(self._path), client="path map")
         with self._lock:
             if not self._left:
                 self._connection = connection

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from typing import Any
 
 from experiments.running.management import TIMEOUT_S, ask
-from mrc_host.agent.connection import AgentConnection
+from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.errors import MrcError
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.fabric import Fabric, Tier
@@ -123,7 +123,7 @@ def total(parts: Iterable[Delays]) -> Delays:
 
 def _ask_agent(socket: str, measure: bool) -> list[Any]:
     try:
-        agent = AgentConnection(socket, client="fidelity")
+        agent = AgentConnection(for_controller(socket), client="fidelity")
         try:
             return list(agent.request("delays", measure=measure))
         finally:

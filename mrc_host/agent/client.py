@@ -17,7 +17,7 @@ from typing import Any
 
 from mrc_host.agent import protocol
 from mrc_host.agent.codec import from_json, parse_bytes, to_json
-from mrc_host.agent.connection import AgentConnection
+from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.errors import MrcError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.notify import Notification
 from mrc_host.values import (
@@ -61,7 +61,7 @@ class AgentProvider:
         self.refresh = connection.refresh
         self.wait = connection.wait
         self.attach = connection.attach
-        self.close = connection.close
+        self._control: AgentProvider | None = None
 
     @property
     def name(self) -> str:
@@ -303,8 +303,33 @@ class AgentProvider:
         return _decode_tuple(DestinationInfo, self._connection.request("destinations"))
 
     def trace(self, path: str) -> None:
-        """Have the agent write the event trace to `path`."""
-        self._connection.request("trace", path=path)
+        """Open `path` and have the agent write the event trace there, which needs no right to the file for it."""
+        if not path:
+            self._connection.request("trace", path="")
+            return
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        except (OSError, ValueError) as error:
+            raise MrcError(f"Cannot write the trace to {path}: {getattr(error, 'strerror', error)}.") from None
+        try:
+            self._connection.request("trace", fd=fd, path=path)
+        finally:
+            os.close(fd)
+
+    def for_controller(self) -> AgentProvider:
+        """The provider for what is the controller's, on a connection of its own where that has a socket of its own."""
+        path = for_controller(self._connection.path)
+        if path == self._connection.path:
+            return self
+        if self._control is None:
+            self._control = AgentProvider(path)
+        return self._control
+
+    def close(self) -> None:
+        """Close the connection; the agent gives everything back."""
+        if self._control is not None:
+            self._control.close()
+        self._connection.close()
 
     def events_dropped(self) -> int:
         """Events that the NIC could not keep, or the agent not send to us."""

@@ -34,6 +34,18 @@ EVENT_TYPES: dict[str, type] = {"path": PathEvent, "port": PortEvent, "qp": QpEv
 CompletionSink = Callable[[int, Completion], None]
 
 
+def control_socket(path: str | os.PathLike[str]) -> str:
+    """Where an agent that serves applications at `path` (NAME.sock) serves the controller: NAME.control.sock."""
+    stem, extension = os.path.splitext(os.fspath(path))
+    return f"{stem}.control{extension}"
+
+
+def for_controller(path: str | os.PathLike[str]) -> str:
+    """The controller's socket of the agent that serves applications at `path`; `path` if it has only that one."""
+    control = control_socket(path)
+    return control if os.path.exists(control) else os.fspath(path)
+
+
 class AgentConnection:
     """A greeted connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none."""
 
@@ -240,6 +252,12 @@ def _connect(path: str) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, protocol.SOCKET_BUFFER)
         sock.settimeout(ANSWER_TIMEOUT_S)
         sock.connect(path)
+    except PermissionError:
+        sock.close()
+        raise AgentLostError(
+            f"You may not use {path}: the controller's socket is its owner's (root's), and the applications' also for "
+            "members of its group (docs/privileges.md)."
+        ) from None
     except OSError as error:
         sock.close()
         reason = error.strerror or str(error)

@@ -1,5 +1,8 @@
 """The agent's command line: `python -m mrc_host.agent --config nic.json --socket PATH`.
 
+Started as root, the agent opens its ports, sockets, log and trace, and then gives up what that took: it has no
+capability while it serves, and may open no file for writing (docs/privileges.md).
+
 Exit statuses: 0 after SIGTERM or SIGINT, 1 for anything that can be said in one sentence, 2 for wrong arguments.
 """
 
@@ -15,10 +18,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from mrc_common.privileges import PrivilegeError, drop
+from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, group_id
 from mrc_host.agent.config_file import load_config
+from mrc_host.agent.connection import control_socket
 from mrc_host.agent.server import AgentServer
 from mrc_host.config import NicConfig
 from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
+from mrc_host.driver.packet import PacketSockets
 from mrc_host.errors import MrcError
 from mrc_host.nic import Nic
 
@@ -36,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         run(options)
-    except (MrcError, OSError) as error:
+    except (MrcError, SocketError, PrivilegeError, OSError) as error:
         logging.getLogger("mrc.agent").error("%s", error)
         print(f"mrc agent: {error}", file=sys.stderr)
         return 1
@@ -56,13 +63,24 @@ def run(options: argparse.Namespace) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.stop())
         nic = Nic(config, seed=seed)
-        driver = NicDriver(nic, config, loop, burst_ns=options.burst_us * 1000, coalesce_ns=options.coalesce_us * 1000)
+        sockets = PacketSockets()
+        stack.callback(sockets.close)
+        driver = NicDriver(
+            nic,
+            config,
+            loop,
+            burst_ns=options.burst_us * 1000,
+            coalesce_ns=options.coalesce_us * 1000,
+            open_port=sockets.open,
+        )
         stack.callback(driver.close)
         driver.start()
         server = AgentServer(
             nic,
             loop,
             options.socket,
+            control=control_socket(options.socket),
+            group=group_id(options.group),
             ports=driver.ports,
             delays=driver.delays,
             measure_delays=driver.measure_delays,
@@ -71,6 +89,8 @@ def run(options: argparse.Namespace) -> None:
         server.start()
         if options.trace:
             server.trace_to(options.trace)
+        if not options.keep_privileges:
+            drop(removable=(os.path.dirname(os.path.abspath(options.socket)),))
         # What exists now stays: keep the collector from walking it again and again.
         gc.collect()
         gc.freeze()
@@ -103,7 +123,23 @@ def _announce(line: str, ready_fd: int | None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m mrc_host.agent", description=__doc__, epilog=EXAMPLE)
     parser.add_argument("--config", required=True, metavar="FILE", help="the NIC's configuration, JSON")
-    parser.add_argument("--socket", required=True, metavar="PATH", help="UNIX socket to serve applications at")
+    parser.add_argument(
+        "--socket",
+        required=True,
+        metavar="PATH",
+        help="UNIX socket (NAME.sock) to serve applications at; the controller's is NAME.control.sock",
+    )
+    parser.add_argument(
+        "--group",
+        default=DEFAULT_GROUP,
+        metavar="NAME",
+        help=f"whose members may use the socket, too ('': nobody's; default: {DEFAULT_GROUP}, if it exists)",
+    )
+    parser.add_argument(
+        "--keep-privileges",
+        action="store_true",
+        help="go on with all privileges of whoever started the agent, to debug it",
+    )
     parser.add_argument("--log", metavar="FILE", help="append the log here instead of writing it to stderr")
     parser.add_argument("--trace", metavar="FILE", help="write the NIC's event trace here (docs/trace.md)")
     parser.add_argument("--seed", type=int, help="seed of the NIC's random choices (default: random)")

@@ -4,6 +4,9 @@ Each function is given the server, the client's session, the request's arguments
 and returns a value for the reply. It raises MrcError for anything the client did wrong, which becomes an ERROR reply. A
 client names protection domains, queues, queue pairs and regions by number; only its own are accepted, except where an
 operation just looks (see :data:`OPERATIONS` and the docstrings).
+
+What changes the NIC for others, takes what others wait for, or writes files is the controller's (:data:`CONTROL`), and
+refused to a client that came in by the applications' socket.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ def execute(server: AgentServer, session: Session, arguments: Arguments, fds: li
     operation = OPERATIONS.get(name) if isinstance(name, str) else None
     if operation is None:
         raise RefusedError(f"The agent knows no operation {name!r}.")
+    if name in CONTROL and not session.control:
+        raise _for_controller(server, str(name))
     return operation(server, session, arguments, fds)
 
 
@@ -229,6 +234,8 @@ def delays(server: AgentServer, session: Session, arguments: Arguments, fds: lis
     With `measure` delays are measured from now on (True), or no more (False, the start), whoever asked before.
     """
     if "measure" in arguments:
+        if not session.control:
+            raise _for_controller(server, "delays with measure")
         server.measure_delays(from_json(bool, arguments["measure"], "measure"))
     return server.delays()
 
@@ -260,6 +267,8 @@ def subscribe(server: AgentServer, session: Session, arguments: Arguments, fds: 
     scope = arguments.get("scope")
     if scope not in ("own", "all", ""):
         raise InvalidArgumentError(f"Events are subscribed as 'own', 'all' or '', not {scope!r}.")
+    if scope == "all" and not session.control:
+        raise _for_controller(server, "subscribe to all events")
     session.events = scope
 
 
@@ -351,10 +360,12 @@ def destinations(server: AgentServer, session: Session, arguments: Arguments, fd
 def trace(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> str:
     """Write the event trace to the file `path` from now on; "" ends it. Without `path` nothing changes.
 
-    The reply is where the trace goes then, "" for nowhere.
+    The file is the descriptor that came along, if one did, so that the agent needs no right to it; else the agent opens
+    it. The reply is where the trace goes then, "" for nowhere.
     """
     if "path" in arguments:
-        server.trace_to(from_json(str, arguments["path"], "path"))
+        path = from_json(str, arguments["path"], "path")
+        server.trace_to(path, os.dup(fds[0]) if fds and path else None)
     return server.trace_path
 
 
@@ -401,6 +412,23 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
+CONTROL = frozenset(
+    operation.__name__
+    for operation in (
+        deny_path,
+        create_ev_profile,
+        destroy_ev_profile,
+        create_cc_profile,
+        destroy_cc_profile,
+        probe,
+        start_probing,
+        stop_probing,
+        probe_report,
+        trace,
+    )
+)
+
+
 # -- arguments -----------------------------------------------------------------------------------------------------
 
 
@@ -428,3 +456,10 @@ def _known_qp(server: AgentServer, arguments: Arguments) -> int:
 def _limit(collection: Any, what: str) -> None:
     if len(collection) >= MAX_OBJECTS:
         raise ResourceExhaustedError(f"A client has at most {MAX_OBJECTS} {what}.")
+
+
+def _for_controller(server: AgentServer, what: str) -> RefusedError:
+    return RefusedError(
+        f"{what!r} is for the controller, not for applications: use {server.control_path}, which the agent's own user "
+        "alone may open."
+    )

@@ -1,8 +1,13 @@
 """The agent: lets the applications of a host use its NIC.
 
 It stands in the same loop as the NIC's driver, so NIC, ports and clients share one thread and need no locks. It accepts
-clients on a UNIX socket that only its own user may open, gives each a :class:`~mrc_host.agent.session.Session`, and
-once a turn carries what the NIC has to tell (completions, asynchronous events) to the sessions concerned.
+clients on UNIX sockets, gives each a :class:`~mrc_host.agent.session.Session`, and once a turn carries what the NIC has
+to tell (completions, asynchronous events) to the sessions concerned.
+
+There are two sockets, since those who use the NIC need not be those who look after it: one for applications, which its
+owner and perhaps a group may open, and one for the controller, which its owner alone may. What changes the NIC for
+others is refused on the first (:mod:`~mrc_host.agent.operations`). A server with one socket only, its owner's, serves
+both there.
 """
 
 from __future__ import annotations
@@ -10,15 +15,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import os
 import socket
-import stat
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns
 from typing import Any, Protocol
 
+from mrc_common import unix_sockets
 from mrc_host.agent import protocol
 from mrc_host.agent.codec import format_bytes, to_json
 from mrc_host.agent.denials import Denials
@@ -34,7 +38,6 @@ from mrc_host.values import AsyncEvent, PathEvent, PortEvent, ProbeEvent, QpEven
 from mrc_host.verbs.local import NicCommands
 
 RECENT_EVENTS = 4096
-_MAX_PATH = 107  # bytes in sun_path
 _EVENT_TYPES: dict[type, str] = {PathEvent: "path", PortEvent: "port", QpEvent: "qp", ProbeEvent: "probe"}
 
 log = logging.getLogger("mrc.agent")
@@ -52,9 +55,10 @@ class SocketError(MrcError):
 
 
 class AgentServer:
-    """Serves `nic` to clients at the UNIX socket `path`, in `loop`.
+    """Serves `nic` to applications at the UNIX socket `path`, and to its controller at `control`, in `loop`.
 
-    `ports` tells the driver's view of the ports, `delays` what it measured of them, after `measure_delays`.
+    Without `control`, `path` serves both. Members of the group with number `group` may open `path` as well as its
+    owner. `ports` tells the driver's view of the ports, `delays` what it measured of them, after `measure_delays`.
     """
 
     def __init__(
@@ -63,6 +67,8 @@ class AgentServer:
         loop: Loop,
         path: str | Path,
         *,
+        control: str | Path | None = None,
+        group: int | None = None,
         ports: Callable[[], tuple[PortStatus, ...]] = tuple,
         delays: Callable[[], tuple[PortDelays, ...]] = tuple,
         measure_delays: Callable[[bool], None] = lambda on: None,
@@ -81,7 +87,9 @@ class AgentServer:
         self._waiting: set[Session] = set()  # those with posts that the NIC had no room for
         self._loop = loop
         self._path = Path(path)
-        self._listener: socket.socket | None = None
+        self._group = group
+        self.control_path = self._path if control is None else Path(control)
+        self._listeners: dict[Path, socket.socket] = {}
         self._accepting = True
         self._accepted = 0
         self._pds = 0
@@ -108,41 +116,55 @@ class AgentServer:
         """Where the event trace is being written; empty when it is off."""
         return "" if self._trace is None else str(self._trace.path)
 
-    def trace_to(self, path: str | Path) -> None:
+    def trace_to(self, path: str | Path, fd: int | None = None) -> None:
         """Write the NIC's event trace (docs/trace.md) to `path` from now on; an empty one ends it.
 
-        Raises TraceError, and then goes on as before, when the file cannot be made.
+        With `fd`, a descriptor of that file open for writing, it is not opened here (but closed, at the end). Raises
+        TraceError, and then goes on as before, when the file cannot be made.
         """
-        new = TraceFile(path) if str(path) else None
+        new = TraceFile(path, fd) if str(path) else None
         self.nic.set_trace(new)
         if self._trace is not None:
             self._trace.close()
         self._trace = new
 
     def start(self) -> None:
-        """Listen. Raises SocketError when the path is in use or cannot be made."""
-        self._listener = listen(self._path)
-        self._loop.add(self._listener.fileno(), READABLE, self._on_connect)
+        """Listen. Raises SocketError when a path is in use or cannot be made; then nothing is left of either."""
+        try:
+            self._listen(self._path, self._group)
+            if self.control_path != self._path:
+                self._listen(self.control_path, None)
+        except BaseException:
+            self._stop_listening()
+            raise
         self._loop.add_turn(self._turn)
 
+    def _listen(self, path: Path, group: int | None) -> None:
+        control = path == self.control_path
+        self._listeners[path] = sock = listen(path, group)
+        self._loop.add(sock.fileno(), READABLE, lambda _mask: self._on_connect(sock, control))
+
+    def _stop_listening(self) -> None:
+        for path, sock in self._listeners.items():
+            self._loop.remove(sock.fileno())
+            sock.close()
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+        self._listeners.clear()
+
     def close(self) -> None:
-        """Close all clients, the listening socket, and remove its file. Closing twice does nothing."""
-        if self._listener is None:
+        """Close all clients, the listening sockets, and remove their files. Closing twice does nothing."""
+        if not self._listeners:
             return
         self._loop.remove_turn(self._turn)
         for session in self.sessions:
             session.close("the agent ends")
         self.trace_to("")
-        self._loop.remove(self._listener.fileno())
-        self._listener.close()
-        self._listener = None
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+        self._stop_listening()
 
-    def _on_connect(self, _mask: int) -> None:
-        assert self._listener is not None
+    def _on_connect(self, listener: socket.socket, control: bool) -> None:
         try:
-            sock, _ = self._listener.accept()
+            sock, _ = listener.accept()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
                 log.warning("no more clients for now: %s", error.strerror)
@@ -162,6 +184,7 @@ class AgentServer:
             greeting={"version": protocol.VERSION, "name": config.name, "address": format_bytes(config.address)},
             on_closed=self._on_closed,
             waiting=self._waiting,
+            control=control,
         )
         self._sessions[session] = None
 
@@ -176,9 +199,10 @@ class AgentServer:
         self._accept_more(True)
 
     def _accept_more(self, accepting: bool) -> None:
-        if self._listener is not None and accepting != self._accepting:
+        if accepting != self._accepting:
             self._accepting = accepting
-            self._loop.modify(self._listener.fileno(), READABLE if accepting else 0)
+            for sock in self._listeners.values():
+                self._loop.modify(sock.fileno(), READABLE if accepting else 0)
 
     def _turn(self, now: int) -> int | None:
         for cq in self.nic.cq_ready():
@@ -204,42 +228,9 @@ class AgentServer:
                 session.send_event(event, message)
 
 
-def listen(path: Path) -> socket.socket:
-    """A listening SEQPACKET socket at `path`, mode 0600, in place of one that a dead agent left behind."""
-    if len(os.fsencode(path)) > _MAX_PATH:
-        raise SocketError(f"The socket path {path} is longer than {_MAX_PATH} bytes: choose a shorter run directory.")
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+def listen(path: Path, group: int | None = None) -> socket.socket:
+    """A listening SEQPACKET socket at `path` (``mrc_common.unix_sockets.listen``); raises our SocketError."""
     try:
-        _remove_stale(path)
-        mask = os.umask(0o177)
-        try:
-            sock.bind(str(path))
-        finally:
-            os.umask(mask)
-        sock.listen(64)
-    except OSError as error:
-        sock.close()
-        raise SocketError(f"Cannot listen at {path}: {error.strerror}.") from None
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-def _remove_stale(path: Path) -> None:
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise SocketError(f"{path} exists and is not a socket: remove it or choose another path.")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
-        probe.settimeout(1)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return
-        except OSError:
-            pass  # something lives there, if not an agent
-    raise SocketError(f"Another process listens at {path}: stop it or choose another path.")
+        return unix_sockets.listen(path, socket.SOCK_SEQPACKET, group=group)
+    except unix_sockets.SocketError as error:
+        raise SocketError(str(error)) from None

@@ -107,8 +107,10 @@ class Session:
         greeting: dict[str, Any],
         on_closed: Callable[[Session], None],
         waiting: set[Session],
+        control: bool = True,
     ) -> None:
         self.number = number
+        self.control = control  # it came in by the controller's socket
         self.name = f"client {number}"
         self.holdings = Holdings()
         self.events = ""  # subscription: "own", "all" or none

@@ -25,11 +25,14 @@ class TraceError(MrcError):
 
 
 class TraceFile:
-    """A sink for :meth:`mrc_host.nic.Nic.set_trace` that writes to `path`, replacing what was there."""
+    """A sink for :meth:`mrc_host.nic.Nic.set_trace` that writes to `path`, replacing what was there.
 
-    def __init__(self, path: str | Path) -> None:
+    With `fd` it writes to that descriptor, which is now its own, and `path` is only what it is called.
+    """
+
+    def __init__(self, path: str | Path, fd: int | None = None) -> None:
         try:
-            self._file = open(path, "w", encoding="ascii")  # noqa: SIM115 - closed by close()
+            self._file = open(path if fd is None else fd, "w", encoding="ascii")  # noqa: SIM115 - closed by close()
         except (OSError, ValueError) as error:
             raise TraceError(f"Cannot write the trace to {path}: {getattr(error, 'strerror', error)}.") from None
         self.path = Path(path)

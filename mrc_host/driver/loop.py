@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import ctypes
 import os
 import select
 import threading
@@ -34,6 +35,7 @@ WRITABLE = select.EPOLLOUT
 HUNG_UP = select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 
 _MILLISECOND = 1_000_000
+_PR_SET_TIMERSLACK = 29
 _SELECT_LIMIT = 1024  # FD_SETSIZE: select() cannot wait for a descriptor at or above it
 
 T = TypeVar("T")
@@ -198,5 +200,4 @@ def set_timer_slack(nanoseconds: int = 1) -> None:
 
     Where the kernel does not offer it, sleeps stay a little late and nothing else changes.
     """
-    with contextlib.suppress(OSError), open(f"/proc/{threading.get_native_id()}/timerslack_ns", "w") as file:
-        file.write(str(nanoseconds))
+    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(nanoseconds), 0, 0, 0)

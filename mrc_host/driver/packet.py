@@ -6,16 +6,21 @@ the kernel's own stack (neighbour and multicast messages) does not wake the proc
 to the socket. The line is paced by the driver, not by the kernel: a veth interface has no queueing discipline unless
 somebody gives it one, to make the line slower than the NIC believes it to be. To send past it (PACKET_QDISC_BYPASS)
 would save less than 1 % of a send while there is none, and hide packets from tcpdump.
+
+To make such a socket takes CAP_NET_RAW, and CAP_NET_ADMIN for a receive buffer of its size; to bind it takes nothing.
+A process that gives up its capabilities therefore opens its ports through :class:`PacketSockets`, which keeps the
+socket of a port whose interface vanished until there is one again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import time_ns
 
 from mrc_host.errors import MrcError
@@ -30,6 +35,7 @@ _PACKET_IGNORE_OUTGOING = 23
 _SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
 _SIOCGSTAMPNS = 0x8907
+_NOTHING = ((0x06, 0, 0, 0),)  # a filter that lets no frame through
 _TIMESPEC = struct.Struct("ll")
 
 # errno values that say: the interface is down or gone; netlink tells more
@@ -41,17 +47,55 @@ class DriverError(MrcError):
     """The driver cannot use an interface; the sentence says which and what to do."""
 
 
+class PacketSockets:
+    """Opens ports, and makes a socket anew only for a MAC for which it has none left. :meth:`open` is a PacketPort."""
+
+    def __init__(self) -> None:
+        self._idle: dict[bytes, socket.socket] = {}
+
+    def open(self, interface: str, mac: bytes, max_frame: int) -> PacketPort:
+        """The port at an interface; raises DriverError as :class:`PacketPort` does."""
+        return PacketPort(interface, mac, max_frame, idle=self._idle)
+
+    def close(self) -> None:
+        """Close the sockets of ports that are closed."""
+        for sock in self._idle.values():
+            sock.close()
+        self._idle.clear()
+
+
 class PacketPort:
     """An open AF_PACKET socket on one interface; `max_frame` is the longest frame in bytes without check sequence.
+
+    `idle` has sockets of closed ports by MAC: one is taken from there if possible, and put back by :meth:`close`.
 
     `send(frame)` and `receive_into(buffer)` are the socket's own methods, because every packet of the emulated world
     goes through them. They never block: BlockingIOError says that there is nothing to read or no room to send.
     """
 
-    def __init__(self, interface: str, mac: bytes, max_frame: int, *, receive_buffer: int = 16 << 20) -> None:
+    def __init__(
+        self,
+        interface: str,
+        mac: bytes,
+        max_frame: int,
+        *,
+        receive_buffer: int = 16 << 20,
+        idle: dict[bytes, socket.socket] | None = None,
+    ) -> None:
         self.interface = interface
         self.max_frame = max_frame
-        self._socket = _open_socket(interface, mac, receive_buffer)
+        self._mac = mac
+        self._idle = idle
+        known = None if idle is None else idle.pop(mac, None)
+        if known is None:
+            self._socket = _open_socket(interface, mac, receive_buffer)
+        else:
+            self._socket = known
+            try:
+                _wake_socket(known, interface, mac)
+            except BaseException:
+                self.close()
+                raise
         self.send: Callable[[bytes], int] = self._socket.send
         self.receive_into: Callable[[memoryview], int] = self._socket.recv_into
 
@@ -82,8 +126,13 @@ class PacketPort:
         return int(struct.unpack("II", data)[1])
 
     def close(self) -> None:
-        """Close the socket; closing twice does nothing."""
-        self._socket.close()
+        """Close the socket, or let it rest; closing twice does nothing."""
+        if self._idle is None or self._mac in self._idle:
+            self._socket.close()
+        elif self._socket.fileno() >= 0:
+            _set_filter(self._socket, _NOTHING)
+            self._idle[self._mac] = self._socket.dup()
+            self._socket.close()
 
 
 def is_lost_frame(error: OSError) -> bool:
@@ -108,16 +157,33 @@ def _open_socket(interface: str, mac: bytes, receive_buffer: int) -> socket.sock
         _attach_filter(sock, mac)  # before bind, so that no other frame is ever queued
         sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         _set_receive_buffer(sock, receive_buffer)
+        _bind(sock, interface)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _bind(sock: socket.socket, interface: str) -> None:
+    try:
         sock.bind((interface, ETH_P_ALL))
     except OSError as error:
-        sock.close()
         if error.errno in _LINK_ERRORS:
             raise DriverError(
                 f"Interface {interface!r} does not exist in this network namespace: "
                 "start the agent inside the host's namespace, after its links are made."
             ) from None
         raise
-    return sock
+
+
+def _wake_socket(sock: socket.socket, interface: str, mac: bytes) -> None:
+    """Bind a socket that rested to an interface, and forget what is left of the one before: frames, and its error."""
+    sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    with contextlib.suppress(OSError):
+        while True:
+            sock.recv(1)
+    _bind(sock, interface)
+    _attach_filter(sock, mac)
 
 
 def _set_receive_buffer(sock: socket.socket, size: int) -> None:
@@ -132,9 +198,9 @@ def _attach_filter(sock: socket.socket, mac: bytes) -> None:
     high, low = struct.unpack("!IH", mac)
     pause_high, pause_low = struct.unpack("!IH", PAUSE_DESTINATION)
     load_word, load_half, jump_equal, ret = 0x20, 0x28, 0x15, 0x06
-    program = b"".join(
-        struct.pack("HBBI", code, jump_true, jump_false, k)
-        for code, jump_true, jump_false, k in (
+    _set_filter(
+        sock,
+        (
             (load_word, 0, 0, 0),
             (jump_equal, 0, 2, high),
             (load_half, 0, 0, 4),
@@ -144,7 +210,14 @@ def _attach_filter(sock: socket.socket, mac: bytes) -> None:
             (jump_equal, 0, 1, pause_low),
             (ret, 0, 0, 0xFFFFFFFF),
             (ret, 0, 0, 0),
-        )
+        ),
     )
+
+
+def _set_filter(sock: socket.socket, instructions: Sequence[tuple[int, int, int, int]]) -> None:
+    """Attach a classic BPF program: code, jump if true, jump if false, k of each instruction."""
+    program = b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
     code = ctypes.create_string_buffer(program, len(program))
-    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HxxxxxxP", 9, ctypes.addressof(code)))
+    sock.setsockopt(
+        socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))
+    )

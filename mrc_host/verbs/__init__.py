@@ -66,10 +66,14 @@ def open(path: str | PathLike[str]) -> Context:  # noqa: A001 - the verb's own n
 
 
 def open_controller(path: str | PathLike[str]) -> Controller:
-    """Look after the NIC whose agent listens at `path`. Raises AgentLostError when none does."""
-    from mrc_host.agent.client import AgentProvider
+    """Look after the NIC whose agent listens at `path`, the applications' socket or the controller's own.
 
-    return Controller(AgentProvider(path), owns_provider=True)
+    Raises AgentLostError when none does, or when this user may not (docs/privileges.md).
+    """
+    from mrc_host.agent.client import AgentProvider
+    from mrc_host.agent.connection import for_controller
+
+    return Controller(AgentProvider(for_controller(path)), owns_provider=True)
 
 
 __all__ = [

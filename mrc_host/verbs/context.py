@@ -49,9 +49,12 @@ class Context:
         return self._provider.address
 
     def controller(self) -> Controller:
-        """The controller's side of the same NIC; it lives as long as the context, or until it is closed."""
+        """The controller's side of the same NIC; it lives as long as the context, or until it is closed.
+
+        Raises AgentLostError for a user who may use the NIC but not look after it (docs/privileges.md).
+        """
         self._check_open()
-        return Controller(self._provider)
+        return Controller(self._provider.for_controller())
 
     def alloc_pd(self) -> ProtectionDomain:
         """A protection domain: queue pairs can only use memory of their own domain."""

@@ -342,6 +342,10 @@ class LocalProvider:
         """Known NICs."""
         return self._nic.control.destinations()
 
+    def for_controller(self) -> LocalProvider:
+        """Whoever has the device in its process has all of it."""
+        return self
+
     def trace(self, path: str) -> None:
         """A device in this process writes no files: refused."""
         raise RefusedError("This NIC has no agent to write a trace: give it a sink with Nic.set_trace.")

@@ -135,6 +135,9 @@ class Provider(Protocol):
     def destinations(self) -> tuple[DestinationInfo, ...]:
         """The NICs to which there are paths."""
 
+    def for_controller(self) -> Provider:
+        """The provider for what is the controller's of the same NIC; it lives as long as this one."""
+
     def trace(self, path: str) -> None:
         """Write the NIC's event trace to `path` ("": nowhere); RefusedError where nobody can."""
 

@@ -18,6 +18,10 @@ KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", 
 
 ELSEWHERE = {
     "sudo apt-get install git make": "it changes the machine that runs the tests",
+    **dict.fromkeys(
+        ("sudo groupadd --system mrc", "sudo usermod -aG mrc alice"),
+        "it changes the machine that runs the tests; tests/mrc_host/agent/test_two_sockets.py has a group of its own",
+    ),
     "sudo make demo": "tests/integration/test_demo.py",
     'sudo make demo ARGS="--hosts 8 --planes 4"': "tests/integration/test_demo.py",
     "sudo make run": "tests/integration/test_fabric.py",

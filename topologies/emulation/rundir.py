@@ -1,12 +1,15 @@
 """The run directory of a fabric, ``/run/mrc/<fabric>/``: configuration, sockets, logs, and what has been started.
 
-Mode 0700. Whoever brings the fabric up holds an exclusive lock on the file ``lock`` until all is down again; the
-kernel drops it when that process dies, however it dies, so a directory whose lock is free is a leftover. Each
-process started is recorded in ``processes/<name>.json`` with its start time and command line: a process id alone
-may have been reused since.
+Mode 0700, or 0710 for the group `mrc` where there is one: its members may then reach sockets that are theirs to use
+(docs/privileges.md), and list nothing.
+
+Whoever brings the fabric up holds an exclusive lock on the file ``lock`` until all is down again; the kernel drops it
+when that process dies, however it dies, so a directory whose lock is free is a leftover. Each process started is
+recorded in ``processes/<name>.json`` with its start time and command line: a process id alone may have been reused
+since.
 
 Sockets are named here once, so that everybody finds them: ``switches.sock`` (or ``switch-<name>.sock`` each),
-``controller.sock``, ``<host>.sock``.
+``controller.sock``, ``<host>.sock`` for applications, ``<host>.control.sock`` for the host's controller.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mrc_common.unix_sockets import DEFAULT_GROUP, group_id
 from topologies.emulation.errors import EmulationError, InUseError
 
 DEFAULT_ROOT = Path("/run/mrc")
@@ -119,11 +123,16 @@ class RunDirectory:
         return self.path / "logs" / f"{name}.log"
 
     def create(self) -> None:
-        """Make the directory and its parts, mode 0700."""
+        """Make the directory and its parts."""
         self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
         for directory in (self.path, self.path / "logs", self.path / "processes"):
             directory.mkdir(mode=0o700, exist_ok=True)
             directory.chmod(0o700)
+        group = group_id(DEFAULT_GROUP)
+        if group is not None:
+            with contextlib.suppress(PermissionError):  # not root's: then there are no others to let in
+                os.chown(self.path, -1, group)
+                self.path.chmod(0o710)
 
     def remove(self) -> None:
         """Delete the directory and all that is in it; nothing there is no error."""

@@ -8,21 +8,28 @@ from pathlib import Path
 
 import pytest
 
+from mrc_host.agent.connection import control_socket
 from mrc_host.agent.server import AgentServer
 from mrc_host.driver.loop import Loop
 from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
 
 
 class Agents:
-    """The agents of `h1` and `h2`; their NICs may only be touched through `call`."""
+    """The agents of `h1` and `h2`; their NICs may only be touched through `call`.
 
-    def __init__(self, folder: Path) -> None:
+    With `split` each has a socket for its controller besides.
+    """
+
+    def __init__(self, folder: Path, *, split: bool = False, group: int | None = None) -> None:
         self.loop = Loop()
         self.call = self.loop.call
         self.wire = Wire()
         self.nics = [FakeNic(fake_config(i), self.wire) for i in range(2)]
         self.paths = [folder / f"{nic.config.name}.sock" for nic in self.nics]
-        self.servers = [AgentServer(nic, self.loop, path) for nic, path in zip(self.nics, self.paths, strict=True)]
+        self.servers = [
+            AgentServer(nic, self.loop, path, control=control_socket(path) if split else None, group=group)
+            for nic, path in zip(self.nics, self.paths, strict=True)
+        ]
         for server in self.servers:
             server.start()
         self._thread = threading.Thread(target=self.loop.run, daemon=True)

@@ -1,0 +1,85 @@
+"""UNIX sockets that only those may use who shall: a listening one has its owner and mode before anybody can connect.
+
+The mode of the file decides (unix(7)): connecting needs write permission. So it is bound under a umask that lets nobody
+in, given to its group, opened to it, and only then listens. `listen` is for sockets that we accept on ourselves;
+`allow_group` does the same to a file that a library has bound.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import socket
+import stat
+from pathlib import Path
+
+MAX_PATH = 107  # bytes in sun_path
+DEFAULT_GROUP = "mrc"
+
+
+class SocketError(Exception):
+    """A socket cannot be made; the sentence says why and what to do."""
+
+
+def group_id(name: str) -> int | None:
+    """Number of the group `name`; None for "", and for DEFAULT_GROUP where there is none. SocketError for others."""
+    if not name:
+        return None
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        if name == DEFAULT_GROUP:
+            return None
+        raise SocketError(f"There is no group {name!r}: make it with `groupadd {name}`, or choose another.") from None
+
+
+def listen(path: Path, kind: socket.SocketKind, *, group: int | None = None, backlog: int = 64) -> socket.socket:
+    """A non-blocking listening socket at `path`, in place of one that a dead process left behind.
+
+    Mode 0600, or 0660 for the group with number `group`. Raises SocketError.
+    """
+    if len(os.fsencode(path)) > MAX_PATH:
+        raise SocketError(f"The socket path {path} is longer than {MAX_PATH} bytes: choose a shorter run directory.")
+    sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        _remove_stale(path, kind)
+        mask = os.umask(0o177)
+        try:
+            sock.bind(str(path))
+        finally:
+            os.umask(mask)
+        if group is not None:
+            allow_group(path, group)
+        sock.listen(backlog)
+    except OSError as error:
+        sock.close()
+        raise SocketError(f"Cannot listen at {path}: {error.strerror}.") from None
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def allow_group(path: Path, group: int) -> None:
+    """Let the members of a group use the socket at `path` as well as its owner, and nobody else. Raises OSError."""
+    os.chown(path, -1, group, follow_symlinks=False)
+    path.chmod(0o660)
+
+
+def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise SocketError(f"{path} exists and is not a socket: remove it or choose another path.")
+    with socket.socket(socket.AF_UNIX, kind) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+        except OSError:
+            pass  # something lives there, if not ours
+    raise SocketError(f"Another process listens at {path}: stop it or choose another path.")
