@@ -4,10 +4,11 @@
 SHELL := /bin/bash
 VENV  := .venv
 PY    := $(VENV)/bin/python
+RUN   := $(PY) -I mrc_common/run_module.py
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test unit lint format p4 proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper clean
+.PHONY: help install demo run test unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
@@ -35,11 +36,11 @@ unit: ## Run the tests that need no root
 
 soak: ## Random fabrics and faults in the simulated world, then property tests, 20,000 examples each (ARGS="--seconds 3600 --jobs 2")
 	@scripts/install dev
-	@$(PY) -m scripts.soak $(ARGS)
+	@$(RUN) scripts.soak $(ARGS)
 
 soak-kill: ## * Kill -9 processes of a fabric at random times during five minutes of verified traffic (ARGS="--seed 7")
 	@scripts/install runtime
-	@$(PY) -m experiments.soak $(ARGS)
+	@$(RUN) experiments.soak $(ARGS)
 
 paper: ## Reproduce the published figures in the simulated world; ends with results/paper/latest
 	@scripts/install runtime
@@ -55,7 +56,10 @@ format: ## Rewrite the sources in the project's style
 
 p4: ## Compile p4src/ with p4c (only needed after changing it)
 	@scripts/install dev
-	@$(PY) -m scripts.compile_p4
+	@$(RUN) scripts.compile_p4
+
+lock: ## Renew requirements/, the versions and hashes that are installed (ARGS=--keep for what pyproject.toml changed)
+	@scripts/lock $(ARGS)
 
 proto: ## Generate the gRPC code of controller and switch (only needed after changing a .proto)
 	@scripts/install dev
@@ -65,23 +69,23 @@ bench: bench-host bench-switch bench-sim bench-fabric bench-map ## * Run all ben
 
 bench-host: ## * Measure the MRC NIC
 	@scripts/install runtime
-	@$(PY) -m benchmarks host $(ARGS)
+	@$(RUN) benchmarks host $(ARGS)
 
 bench-switch: ## * Measure the embedded switch
 	@scripts/install runtime
-	@$(PY) -m benchmarks switch $(ARGS)
+	@$(RUN) benchmarks switch $(ARGS)
 
 bench-sim: ## Measure the simulated world
 	@scripts/install runtime
-	@$(PY) -m benchmarks sim $(ARGS)
+	@$(RUN) benchmarks sim $(ARGS)
 
 bench-fabric: ## * Measure the bring-up of a fabric
 	@scripts/install runtime
-	@$(PY) -m benchmarks fabric $(ARGS)
+	@$(RUN) benchmarks fabric $(ARGS)
 
 bench-map: ## * Measure how fast the path map names what is broken
 	@scripts/install runtime
-	@$(PY) -m benchmarks map $(ARGS)
+	@$(RUN) benchmarks map $(ARGS)
 
 clean: ## * Remove whatever a crashed run left: interfaces, namespaces, processes
 	@scripts/install runtime

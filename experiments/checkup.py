@@ -30,7 +30,7 @@ from topologies.emulation.errors import EmulationError, RequirementError
 _ROOT = Path(__file__).resolve().parents[1]
 _INSTALLER = _ROOT / "scripts/install"
 _MODULES = ("veth", "af_packet", "sch_netem")
-_PACKAGES = ("finsy", "grpcio", "protobuf", "pyroute2", "numpy", "scikit-learn", "matplotlib", "rich", "click")
+_PACKAGES = ("finsy", "grpcio", "protobuf", "pyroute2", "numpy", "matplotlib", "rich", "click")
 _LEAST_MEMORY = 2 << 30
 
 

@@ -32,6 +32,7 @@ PACKAGES = frozenset(
         "p4src",
         "scripts",
         "simulation",
+        "tests",
         "topologies",
     }
 )

@@ -41,7 +41,7 @@ def sweep(
 ) -> int:
     """Run experiment FILEs with every combination of settings and seeds, in the simulated world.
 
-    Leaves table.parquet with a row for each run and case. The same command again runs only what is missing: runs whose
+    Leaves table.jsonl with a row for each run and case. The same command again runs only what is missing: runs whose
     worker was killed, and values or seeds that are new. The exit status is 0 when every run held what it expects, 1
     when one did not, 3 when runs are missing.
     """

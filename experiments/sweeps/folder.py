@@ -2,7 +2,7 @@
 
     sweep.json        its files, with digests, and the keys that it sets
     runs/<run>.json   the record of a run
-    table.parquet     all of them
+    table.jsonl       all of them
 
 Values and seeds may be added by a later call; another file or another key makes it another sweep. While somebody fills
 the folder, the lock on ``sweep.json`` keeps others out; the kernel drops it with the process.
@@ -36,7 +36,7 @@ class SweepFolder:
     @property
     def table(self) -> Path:
         """The table's place."""
-        return self.path / "table.parquet"
+        return self.path / "table.jsonl"
 
     def keep(self, record: dict[str, Any]) -> None:
         """Store a record; a run is either wholly done or not at all. ExperimentError when the disk is full."""

@@ -1,4 +1,7 @@
-"""The result table of a sweep: one row for each case of each run, in Parquet.
+"""The result table of a sweep: one row for each case of each run, in JSON Lines.
+
+That is one JSON object a line, which pandas, polars, DuckDB and jq read without being told more: every row has every
+column, null where it has no value, and a column has one type (numbers; true and false; or text).
 
 Columns: ``experiment``, ``set.<key>`` for every parameter, ``seed``, ``case``, ``verdict`` and ``error`` of the run;
 the case's figures from its summary under dotted names (``packets.lost``, ``flows.h1>h3.median_bps``; of a list its
@@ -10,12 +13,12 @@ first.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet
 import yaml
 
 Row = dict[str, Any]
@@ -29,7 +32,10 @@ def write_table(place: Path, records: Iterable[Mapping[str, Any]]) -> int:
     names = list(dict.fromkeys(name for row in rows for name in row))
     names = [name for name in names if name not in _LAST] + [name for name in _LAST if name in names]
     columns = {name: _column([row.get(name) for row in rows]) for name in names}
-    pyarrow.parquet.write_table(pa.table(columns), place)
+    lines = zip(*columns.values(), strict=True)
+    with place.open("w", encoding="utf-8") as stream:
+        for values in lines:
+            stream.write(json.dumps(dict(zip(names, values, strict=True)), allow_nan=False) + "\n")
     return len(rows)
 
 
@@ -75,12 +81,15 @@ def _unused(title: str, row: Row) -> str:
     return next(name for n in range(2, 1000) if f"{(name := f'{title} ({n})')}.verdict" not in row)
 
 
-def _column(values: Sequence[Any]) -> pa.Array:
-    """One type a column: whatever is of several kinds becomes text."""
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if value is None else str(value) for value in values])
+def _column(values: Sequence[Any]) -> list[Any]:
+    """One type a column: integers among fractions become such, and of other mixtures all become text."""
+    values = [None if isinstance(value, float) and not math.isfinite(value) else value for value in values]
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        return [None if value is None else float(value) for value in values]
+    if len(kinds) > 1:
+        return [None if value is None else str(value) for value in values]
+    return values
 
 
 def _order(row: Row) -> tuple[Any, ...]:

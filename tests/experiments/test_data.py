@@ -1,3 +1,5 @@
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,15 @@ def test_digits_come_scaled_and_split():
     assert data.images.min() == 0.0
     assert data.images.max() == 1.0
     assert set(data.labels) == set(data.test_labels) == set(range(10))
+
+
+def test_digits_are_the_published_ones():
+    """Digests of what scikit-learn loads, scaled and split; labels as UCI counts them (optdigits.names)."""
+    data = digits()
+    every = np.concatenate([data.labels, data.test_labels])
+    assert np.bincount(every).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    digests = [hashlib.sha256(part.tobytes()).hexdigest()[:16] for part in (data.images, data.labels)]
+    assert digests == ["c26b25e500e8e652", "c31c6c9a4b0b3e6a"]
 
 
 def test_a_saved_data_set_reads_back_equal(tmp_path):

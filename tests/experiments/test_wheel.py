@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from mrc_common.run_module import PACKAGES
 from tests.experiments.test_experiments import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
-_PARTS = ("controller", "experiments", "mrc_host", "p4runtime_shim", "p4src", "simulation", "topologies")
+_PARTS = tuple(sorted(PACKAGES - {"benchmarks", "scripts", "tests"}))
 
 
 class Installed:
@@ -112,3 +113,11 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_run(installed: In
     assert done.returncode == 3
     assert "results cannot be" in done.stderr
     assert "1 of 1" not in done.stderr, "the run had begun"
+
+
+def test_the_digits_and_where_they_come_from_are_installed(installed: Installed):
+    code = (
+        "from experiments.training.data import digits, _DIGITS\n"
+        "print(len(digits().labels), 'UCI' in (_DIGITS.parent / 'README.md').read_text())"
+    )
+    assert installed.run(installed.python, "-c", code).stdout == "1437 True\n"

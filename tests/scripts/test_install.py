@@ -26,6 +26,9 @@ UNSUPPORTED = {
 }
 
 
+COMPILE = "python -I mrc_common/run_module.py scripts.compile_transport"
+
+
 class Machine:
     """A folder with the installer in it, commands that stand in for the system's, and a log of those that were run."""
 
@@ -38,6 +41,9 @@ class Machine:
         (folder / "scripts").mkdir()
         shutil.copy(ROOT / "scripts/install", folder / "scripts/install")
         (folder / "pyproject.toml").write_text("[project]\n")
+        (folder / "requirements").mkdir()
+        for kind in ("runtime", "dev"):
+            (folder / f"requirements/{kind}.txt").write_text(f"of {kind}\n")
         self.system("bookworm")
         self.has("dpkg-query", "echo 'ii '")
         self.has("id", "echo 0")
@@ -65,10 +71,18 @@ class Machine:
         )  # fmt: skip
 
     def installed(self) -> str:
-        """What pip installed since the last call; nothing but the compilation of the transport came after it."""
-        *_, pip, compilation = self.did()
-        assert compilation == "python -m scripts.compile_transport"
-        return pip
+        """The lock file that pip installed since the last call.
+
+        Nothing came from anywhere else, pip itself stayed as it was, and only the transport was compiled afterwards.
+        """
+        asked, locked, project, bytecode, compilation = self.did()
+        assert asked == "python -I -m pip --version"
+        pip = "python -I -m pip install --disable-pip-version-check"
+        assert locked.startswith(f"{pip} --no-compile --require-hashes -r requirements/")
+        assert project == f"{pip} --no-deps --no-build-isolation --no-index -e ."
+        assert bytecode.startswith("python -I -m compileall -q")
+        assert compilation == COMPILE
+        return locked.rpartition("/")[2]
 
     def did(self) -> list[str]:
         """Lines logged since the last call."""
@@ -99,7 +113,7 @@ def test_where_all_is_there_a_second_run_does_nothing(machine: Machine, system: 
     machine.system(system)
     first = machine.install()
     assert (first.returncode, first.stderr) == (0, "")
-    assert machine.installed().endswith("-e .[compiled]")
+    assert machine.installed() == "runtime.txt"
     second = machine.install()
     assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
     assert machine.did() == []
@@ -107,7 +121,7 @@ def test_where_all_is_there_a_second_run_does_nothing(machine: Machine, system: 
 
 def test_the_development_environment_serves_the_runtime_too(machine: Machine) -> None:
     machine.install("dev")
-    assert machine.installed().endswith("-e .[dev]")
+    assert machine.installed() == "dev.txt"
     machine.install("runtime")
     assert machine.did() == []
 
@@ -117,7 +131,15 @@ def test_a_changed_project_is_installed_again(machine: Machine) -> None:
     machine.did()
     (machine.folder / "pyproject.toml").write_text('[project]\nname = "other"\n')
     machine.install()
-    assert machine.installed().endswith("-e .[compiled]")
+    assert machine.installed() == "runtime.txt"
+
+
+def test_a_renewed_lock_file_is_installed(machine: Machine) -> None:
+    machine.install()
+    machine.did()
+    (machine.folder / "requirements/runtime.txt").write_text("newer\n")
+    machine.install()
+    assert machine.installed() == "runtime.txt"
 
 
 def test_a_changed_transport_is_compiled_again_but_not_for_tests(machine: Machine) -> None:
@@ -128,7 +150,7 @@ def test_a_changed_transport_is_compiled_again_but_not_for_tests(machine: Machin
     machine.install("dev")
     assert machine.did() == []
     assert machine.install("runtime").stdout == "Compiling the transport\n"
-    assert machine.did() == ["python -m scripts.compile_transport"]
+    assert machine.did() == [COMPILE]
     machine.install("runtime")
     assert machine.did() == []
 
@@ -139,7 +161,7 @@ def test_what_was_compiled_for_the_runtime_serves_tests_too(machine: Machine) ->
     compiled.mkdir()
     machine.did()
     machine.install("dev")
-    assert machine.installed().endswith("-e .[dev]")  # and asked whether it has to be compiled
+    assert machine.installed() == "dev.txt"  # and asked whether it has to be compiled
     assert compiled.is_dir()
     assert machine.install("dev").stdout == ""
     assert machine.did() == []
@@ -187,13 +209,13 @@ def test_when_apt_fails_its_words_and_an_advice_are_shown(machine: Machine, syst
 
 
 def test_when_pip_fails_nothing_is_taken_for_installed(machine: Machine) -> None:
-    machine.python('case "$*" in *"-e .["*) echo "no index" >&2; exit 1 ;; esac')
+    machine.python('case "$*" in *-r*) echo "no index" >&2; exit 1 ;; esac')
     result = machine.install()
     assert result.returncode == 1
     assert "check that a package index can be reached" in result.stderr
     machine.python(f'echo python "$@" >>{machine.log}')
     assert machine.install().returncode == 0
-    assert machine.installed().endswith("-e .[compiled]")
+    assert machine.installed() == "runtime.txt"
 
 
 def test_an_environment_of_another_user() -> None:

@@ -44,7 +44,7 @@ def test_the_status_tells_a_wrong_command_line_and_an_interrupt(capfd: pytest.Ca
 def test_options_go_to_the_swarm_and_jobs_to_both(monkeypatch: pytest.MonkeyPatch) -> None:
     result, ran = invoke(monkeypatch, "--seconds", "3600", "--jobs", "2", "--no-shrink")
     assert result.exit_code == 0, result.output
-    assert ran["swarm"][1:] == ["-m", "simulation.swarm", "--jobs", "2", "--seconds", "3600", "--no-shrink"]
+    assert ran["swarm"][3:] == ["simulation.swarm", "--jobs", "2", "--seconds", "3600", "--no-shrink"]
     assert ran["properties"][-2:] == ["--numprocesses", "2"]
     _, ran = invoke(monkeypatch)
     assert list(ran) == ["swarm", "properties"]

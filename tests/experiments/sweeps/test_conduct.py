@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
 import pytest
 
 from experiments.errors import ExperimentError
@@ -16,6 +15,7 @@ from experiments.sweeps.conduct import Tally, sweep
 from experiments.sweeps.execute import Outcome, execute
 from experiments.sweeps.grid import Grid, Run, make_grid
 from experiments.sweeps.processes import over_processes
+from experiments.sweeps.table import write_table
 from tests.experiments.files.texts import SMALL, VARIANTS
 
 Spread = Callable[[Sequence[Run]], Iterator[Outcome]]
@@ -45,7 +45,7 @@ def grid_of(folder: Path, *settings: str, seeds: Sequence[int] = (1, 2), text: s
 def carry_out(grid: Grid, folder: Path, spread: Spread = here) -> tuple[Tally, list[dict[str, Any]]]:
     tally = sweep(grid, folder, spread, lambda tally, outcome: None)
     assert tally.table is not None
-    return tally, pyarrow.parquet.read_table(tally.table).to_pylist()
+    return tally, [json.loads(line) for line in tally.table.read_text("utf-8").splitlines()]
 
 
 def test_the_table_has_parameters_figures_and_verdicts(tmp_path: Path):
@@ -121,7 +121,7 @@ def test_another_sweep_does_not_get_into_the_folder(tmp_path: Path):
 def test_a_full_disk_is_a_sentence_and_what_was_there_stays(full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = tmp_path / "sweep"
     carry_out(grid_of(tmp_path, seeds=(1,)), folder)
-    before = (folder / "table.parquet").read_bytes()
+    before = (folder / "table.jsonl").read_bytes()
 
     def fail(place: Path, *_arguments: object) -> None:
         place.write_text("{")
@@ -132,7 +132,7 @@ def test_a_full_disk_is_a_sentence_and_what_was_there_stays(full: str, tmp_path:
         with pytest.raises(ExperimentError, match="cannot be written: No space left on device"):
             carry_out(grid_of(tmp_path, seeds=(1, 2)), folder)
     assert not [*folder.rglob("*.new")]
-    assert full == "write_json" or (folder / "table.parquet").read_bytes() == before
+    assert full == "write_json" or (folder / "table.jsonl").read_bytes() == before
     tally, rows = carry_out(grid_of(tmp_path, seeds=(1, 2)), folder)
     assert [row["seed"] for row in rows] == [1, 2]
     assert tally.before == (1 if full == "write_json" else 2)
@@ -166,3 +166,32 @@ def test_an_error_from_outside_loses_the_run(tmp_path: Path, monkeypatch: pytest
     outcome = execute(grid_of(tmp_path).runs[0])
     assert outcome.record is None
     assert "No space left" in outcome.lost
+
+
+def test_a_column_of_the_table_has_one_type(tmp_path: Path):
+    """As a reader of tables needs it: every row has all columns, null where there is nothing, and it is strict JSON."""
+    records = [
+        {"experiment": "x", "settings": {"a": text}, "seed": seed, "summary": {"cases": {"only": figures}}}
+        for seed, (text, figures) in enumerate(
+            [
+                ("1", {"whole": 1, "mixed": 1, "flag": True, "odd": float("nan")}),
+                ("many", {"whole": 2.5, "mixed": "one", "flag": False}),
+                ("7", {"more": 3}),
+            ]
+        )
+    ]
+    assert write_table(tmp_path / "table.jsonl", records) == 3
+    lines = (tmp_path / "table.jsonl").read_text().splitlines()
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert len({tuple(row) for row in rows}) == 1
+    rows.sort(key=lambda row: row["seed"])
+    columns = {name: [row[name] for row in rows] for name in ("set.a", "whole", "mixed", "flag", "odd", "more")}
+    assert columns == {
+        "set.a": ["1", "many", "7"],
+        "whole": [1.0, 2.5, None],
+        "mixed": ["1", "one", None],
+        "flag": [True, False, None],
+        "odd": [None, None, None],
+        "more": [None, None, 3],
+    }
+    assert '"whole": 1.0' in lines[0]
