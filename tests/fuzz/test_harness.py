@@ -1,0 +1,73 @@
+"""The harness finds planted crashes, says how to repeat them, and the fuzzers themselves run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+
+import pytest
+
+from tests.fuzz import harness
+from tests.fuzz.__main__ import FUZZERS
+from tests.mrc_host.captures import tshark
+
+
+class Planted:
+    """Crashes on one number in about five."""
+
+    made = closed = 0
+
+    def __init__(self) -> None:
+        type(self).made += 1
+
+    def case(self, chance: random.Random) -> None:
+        if chance.randrange(5) == 0:
+            raise ValueError("planted")
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Planted, "made", 0)
+    monkeypatch.setattr(Planted, "closed", 0)
+
+
+def crashing(seed: int, count: int = 100) -> list[int]:
+    """Numbers of the cases that crash."""
+    return [n for n in range(count) if random.Random(f"{seed}/{n}").randrange(5) == 0]
+
+
+def test_crashes_are_counted_and_repeat_by_their_number(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = crashing(7)
+    result = harness.run("planted", Planted, 7, most=bad[1] + 1)
+    assert (result.cases, result.crashes) == (bad[1] + 1, 2)
+    assert f"again: python -m tests.fuzz planted --seed 7 [--case {bad[1]}]" in capsys.readouterr().err
+    assert harness.run("planted", Planted, 7, first=bad[1], most=1).crashes == 1
+    assert Planted.made == Planted.closed
+
+
+def test_a_run_ends_after_a_few_crashes() -> None:
+    result = harness.run("planted", Planted, 7, most=10_000)
+    assert result.crashes == harness.MAX_CRASHES
+    assert result.cases == crashing(7)[harness.MAX_CRASHES - 1] + 1
+
+
+def test_no_time_is_no_case() -> None:
+    result = harness.run("planted", Planted, 7, seconds=0)
+    assert json.loads(result.json()) == {
+        "name": "planted", "seed": 7, "cases": 0, "crashes": 0, "longest_case_ms": 0.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(FUZZERS))
+def test_every_fuzzer_runs(name: str) -> None:
+    if name == "dissector" and tshark.TSHARK is None:
+        pytest.skip("tshark is not installed")
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    module, kind = FUZZERS[name]
+    result = harness.run(name, getattr(importlib.import_module(module), kind), seed, most=3)
+    assert (result.cases, result.crashes) == (3, 0)

@@ -1,0 +1,78 @@
+"""Experiment files into the loader: the published ones with lines, words, brackets and anchors changed, and noise.
+
+Whatever the text, the loader returns an experiment or raises FileError with one sentence, soon and in little memory.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from pathlib import Path
+
+import experiments.paper
+from experiments.files import FileError, load_text
+
+MAX_SECONDS = 5.0  # for one file, on a busy machine
+WORDS = (
+    "null", "true", "-1", "0", "1e400", "99999999999999999999", "nan", ".inf", "''", "'\\0'", "[]", "{}", "[[[[", "}}",
+    "&a", "*a", "<<: *a", "!!python/object/apply:os.system [id]", "!!binary aGk=", "1s", "1h", "999999G", "h1>h1",
+    "h999", "h*@p*", "../../x", "only", "2026-11-22", "0x10", "? x", "- -", "\t", "|", ">", "%", "@", "`",
+)  # fmt: skip
+
+
+class YamlFuzzer:
+    """Begins from the files of the published experiments."""
+
+    def __init__(self) -> None:
+        self._seeds = [path.read_text("utf-8") for path in sorted(Path(experiments.paper.__path__[0]).glob("*.yaml"))]
+
+    def case(self, chance: random.Random) -> None:
+        text = self._text(chance)
+        start = time.monotonic()
+        message = "accepted"
+        try:
+            load_text(text, source="fuzz")
+        except FileError as error:
+            message = str(error).strip()
+        assert 0 < len(message) < 2000, "no message, or one that nobody reads"
+        took = time.monotonic() - start
+        assert took < MAX_SECONDS, f"loading took {took:.1f} s"
+
+    def close(self) -> None:
+        pass
+
+    def _text(self, chance: random.Random) -> str:
+        kind = chance.randrange(12)
+        if kind == 0:
+            return "".join(
+                chance.choice("{}[]:,-&*!|>'\"\n a1#%@`\t\u2028\ufeff") for _ in range(chance.randrange(400))
+            )
+        if kind == 1:  # aliases that multiply
+            lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+            lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, chance.randint(2, 12))]
+            return "\n".join(lines)
+        if kind == 2:
+            return chance.choice("[{") * chance.choice([10, 1000, 50_000])
+        text = chance.choice(self._seeds)
+        for _ in range(chance.randint(1, 4)):
+            text = self._changed(text, chance)
+        return text
+
+    def _changed(self, text: str, chance: random.Random) -> str:
+        tokens = re.split(r"(\s+|[{}\[\]:,])", text)
+        at = chance.randrange(len(tokens))
+        kind = chance.randrange(5)
+        if kind == 0:
+            tokens[at] = chance.choice(WORDS)
+        elif kind == 1:
+            del tokens[at : at + chance.randint(1, 8)]
+        elif kind == 2:
+            tokens[at:at] = tokens[chance.randrange(len(tokens)) :][: chance.randint(1, 30)]
+        elif kind == 3:
+            other = re.split(r"(\s+|[{}\[\]:,])", chance.choice(self._seeds))
+            tokens[at] = chance.choice(other)
+        else:
+            numbers = [i for i, token in enumerate(tokens) if token[:1].isdigit()] or [at]
+            tokens[chance.choice(numbers)] = chance.choice(WORDS)
+        return "".join(tokens)
