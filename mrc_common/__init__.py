@@ -1,1 +1,1 @@
-"""What every room may use and none owns: how processes are started, what they give up, and who may use their sockets."""
+"""What every room may use and none owns: starting processes, giving up privileges, UNIX sockets."""

@@ -214,7 +214,7 @@ class AgentServer:
             self._tell(events)
         due = None if self._trace is None else self._trace.turn(now)
         for session in tuple(self._waiting):
-            again = session.retry(now)
+            again = session.retry()
             if again is not None and (due is None or again < due):
                 due = again
         return due

@@ -288,9 +288,9 @@ class Session:
         waiting.append(request)
         self._pending_count += 1
 
-    def retry(self, now: int) -> int | None:
+    def retry(self) -> int | None:
         """Try again posts that the NIC had no room for; when to be called again (None: after the next input)."""
-        pending = self._pending
+        pending, now = self._pending, self.clock()  # others had turns since this one's time was taken
         progress = False
         for qpn in list(islice(pending, RETRIES_PER_TURN)):
             waiting = pending.pop(qpn)

@@ -10,6 +10,10 @@ the process wakes up late although frames were waiting, the line makes up for th
 `burst_ns` of it: this bounds what leaves back to back to `burst_ns` * rate + one frame, and lateness up to `burst_ns`
 costs no rate. A line that had nothing to send gains nothing. Rate 0 means unpaced.
 
+**Back-pressure.** Where somebody has put a queue in front of the interface that is slower than the line, the socket
+takes no more frames when it is full. The frame is then held and the line rests until the socket is writable again:
+nothing is lost, so no path is blamed.
+
 **Coalescing.** To wake a sleeping process costs whoever sends it a frame several times what it takes to make and send
 the frame, most of all in a virtual machine. So, as NICs with adaptive interrupt coalescing do, while frames keep coming
 closely the driver lets them gather for `coalesce_ns` at a time instead of waiting for the next one, until that was in
@@ -32,7 +36,7 @@ from typing import Protocol
 from mrc_host.config import NicConfig, PortConfig
 from mrc_host.driver.delays import DelayCounter, PortDelays, StampClock
 from mrc_host.driver.links import LinkMonitor, LinkState
-from mrc_host.driver.loop import READABLE, Loop
+from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.packet import (
     ETHERNET_HEADER,
     ETHERNET_OVERHEAD,
@@ -95,8 +99,9 @@ class _Line:
     """One port's socket and the state of its line."""
 
     __slots__ = (
-        "arrivals", "asked", "backlog", "config", "departures", "free_at", "idle", "index", "ns_per_byte", "packet",
-        "port", "rx_bytes", "rx_dropped", "rx_frames", "tx_bytes", "tx_dropped", "tx_frames", "up",
+        "arrivals", "asked", "backlog", "blocked", "config", "departures", "free_at", "held", "idle", "index",
+        "ns_per_byte", "packet", "port", "rx_bytes", "rx_dropped", "rx_frames", "tx_bytes", "tx_dropped", "tx_frames",
+        "up",
     )  # fmt: skip
 
     def __init__(self, port: int, config: PortConfig) -> None:
@@ -107,6 +112,8 @@ class _Line:
         self.up = True  # as a NIC begins
         self.free_at = 0.0
         self.backlog = False  # when the line became busy there may have been more to send
+        self.held: bytes | None = None  # a frame that the socket had no room for
+        self.blocked = False  # the socket has no room: wait until it is writable
         self.ns_per_byte = _BITS_NS / config.rate_bps if config.rate_bps else 0.0
         self.asked = 0  # when netlink was last asked because a frame could not be sent
         self.tx_frames = self.tx_bytes = self.tx_dropped = 0
@@ -154,6 +161,7 @@ class NicDriver:
         self._stamps = StampClock(real_clock)
         self._taken_at = 0  # when the first frame since the last turn was; 0: none was, or nobody measures
         self._cause_at = 0  # the same, or when the turn began
+        self._now = 0  # the latest time told to the NIC by a turn: it must not see an earlier one after it
         self._lines = [_Line(i, port) for i, port in enumerate(config.ports)]
         self._buffer = memoryview(bytearray(1 << 16))
         self._monitor: LinkMonitor | None = None
@@ -203,6 +211,11 @@ class NicDriver:
         packet = line.packet
         if packet is None:
             return
+        if mask & WRITABLE:
+            self._unblock(line)
+            if mask == WRITABLE:
+                return
+            mask &= ~WRITABLE
         if mask != READABLE and packet.take_error() and self._monitor is not None:
             self._monitor.on_readable()
             return
@@ -245,6 +258,7 @@ class NicDriver:
         if wakeup is not None and wakeup <= now:
             nic.tick(now)
         again, busy = self._serve_lines(now)
+        now = self._now
         wakeup = nic.wakeup()
         if not again and wakeup is not None and wakeup <= now:
             # What left on one port made another ready. It goes now, before other turns tell clients of what arrived:
@@ -253,7 +267,7 @@ class NicDriver:
             again, busy = self._serve_lines(now)
             wakeup = nic.wakeup()
         if again:
-            return now
+            return self._now
         if busy is None:
             return wakeup
         free = ceil(busy)
@@ -276,9 +290,11 @@ class NicDriver:
         """Send on every line that is free; whether to go on at once, and when the first busy line becomes free."""
         again = False
         busy: float | None = None
+        self._now = now
         for line in self._lines:
             if line.up:
-                if line.free_at <= now and self._transmit(line, now):
+                now = self._now  # time has passed while the lines before were served
+                if line.free_at <= now and not line.blocked and self._transmit(line, now):
                     again = True
                 if line.free_at > now and (busy is None or line.free_at < busy):
                     busy = line.free_at
@@ -296,8 +312,9 @@ class NicDriver:
         idle = free_at - line.free_at if line.backlog and line.ns_per_byte else 0.0
         line.backlog = True
         frames = total = 0
+        held, line.held = line.held, None
         for _ in range(TRANSMIT_BATCH):
-            frame = transmit(port, now)
+            frame, held = held or transmit(port, now), None
             if frame is None:
                 line.backlog = False
                 break
@@ -309,6 +326,9 @@ class NicDriver:
                 send(frame)
                 frames += 1
                 total += length
+            except BlockingIOError:
+                self._block(line, frame)
+                break
             except OSError as error:
                 self._send_failed(line, error, now)
             now = clock()
@@ -322,7 +342,20 @@ class NicDriver:
         line.free_at = free_at
         line.tx_frames += frames
         line.tx_bytes += total
-        return line.backlog and free_at <= now
+        self._now = now
+        return line.backlog and free_at <= now and not line.blocked
+
+    def _block(self, line: _Line, frame: bytes) -> None:
+        """Keep a frame that the socket has no room for until it has."""
+        line.held, line.blocked = frame, True
+        if line.packet is not None:
+            self._loop.modify(line.packet.fileno(), READABLE | WRITABLE)
+
+    def _unblock(self, line: _Line) -> None:
+        if line.blocked:
+            line.blocked = False
+            if line.packet is not None:
+                self._loop.modify(line.packet.fileno(), READABLE)
 
     def _send_failed(self, line: _Line, error: OSError, now: int) -> None:
         """Count a frame that was lost on its way to the line; MRC sends it again."""
@@ -363,6 +396,7 @@ class NicDriver:
         if up != line.up:
             line.up = up
             line.free_at, line.backlog = 0.0, False
+            self._drop_held(line)
             self._nic.port_changed(line.port, up, self._clock())
 
     def _open_port(self, line: _Line, link: LinkState) -> None:
@@ -374,7 +408,15 @@ class NicDriver:
         line.packet, line.index = packet, link.index
         self._loop.add(packet.fileno(), READABLE, lambda mask: self._on_readable(line, mask))
 
+    def _drop_held(self, line: _Line) -> None:
+        """What waited for the socket is lost with the link, as what was on it."""
+        self._unblock(line)
+        if line.held is not None:
+            line.held = None
+            line.tx_dropped += 1
+
     def _close_port(self, line: _Line) -> None:
+        self._drop_held(line)
         packet = line.packet
         line.packet, line.index = None, 0
         if packet is not None:

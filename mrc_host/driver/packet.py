@@ -40,7 +40,7 @@ _TIMESPEC = struct.Struct("ll")
 
 # errno values that say: the interface is down or gone; netlink tells more
 _LINK_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.ENETUNREACH})
-_LOSS_ERRORS = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE})
+_LOSS_ERRORS = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE})
 
 
 class DriverError(MrcError):
@@ -138,7 +138,8 @@ class PacketPort:
 def is_lost_frame(error: OSError) -> bool:
     """Whether a failed send only means that the frame is lost, as on a wire; anything else is a mistake of ours.
 
-    The interface may be down or gone, have no carrier (ENOBUFS), a full queue (EAGAIN), or a smaller MTU than it had.
+    The interface may be down or gone, have no carrier or a queue that dropped the frame (ENOBUFS), or a smaller MTU
+    than it had. A socket that is full (EAGAIN) has lost nothing: the frame may be sent later.
     """
     return error.errno in _LINK_ERRORS or error.errno in _LOSS_ERRORS
 

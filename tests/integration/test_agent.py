@@ -151,6 +151,26 @@ def wait_for_port(end: End, port: int, up: bool) -> None:
             return
 
 
+def test_a_queue_slower_than_the_line_loses_no_frame(ends: tuple[End, End], hosts: BackToBack) -> None:
+    """A token bucket holds frames until the socket takes no more: they wait, and no path is blamed for it."""
+    a, b = ends
+    for port in hosts.configs[0].ports:
+        shaper = ("root", "tbf", "rate", "40mbit", "burst", "20000", "limit", "10000000")
+        try:
+            hosts.execute(hosts.namespaces[0], "tc", "qdisc", "add", "dev", port.interface, *shaper)
+        except RuntimeError as error:
+            pytest.skip(f"the kernel has no token bucket filter: {error}")
+    data = noise(3 * MEBI)
+    a.mr.buffer[: len(data)] = data
+    for at in range(0, len(data), MEBI // 4):
+        a.qp.post_write(a.mr, at, MEBI // 4, b.mr.address + at, b.mr.rkey)
+    for _ in range(0, len(data), MEBI // 4):
+        assert a.cq.wait(30).status is CompletionStatus.SUCCESS
+    assert b.mr.buffer[: len(data)] == data
+    ports = AgentConnection(hosts.agents[0].socket).request("ports")
+    assert [port["tx_dropped"] for port in ports] == [0, 0]
+
+
 def test_a_flapping_link_loses_nothing(ends: tuple[End, End], hosts: BackToBack) -> None:
     a, b = ends
     for state in ("down", "up") * 4:

@@ -14,7 +14,7 @@ from controller.path_map.values import MapState, Part
 from experiments.emulation import EmulatedWorld, running
 from experiments.workloads.verified_write import Transfer
 from mrc_host import verbs
-from mrc_host.agent.connection import AgentConnection
+from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.values import PathState
 from tests.integration.names import own
 from topologies.clos import multi_plane_clos
@@ -126,7 +126,7 @@ def test_agents_stop_probing_when_the_map_is_stopped(world: EmulatedWorld, contr
     controller.start_map()
     wait(controller, probed)
     assert not controller.stop_map().running
-    agent = AgentConnection(world.emulation.socket("h1"))
+    agent = AgentConnection(for_controller(world.emulation.socket("h1")))
     until = time.monotonic() + PATIENCE_S
     while agent.request("probe_report")["probing"]:
         assert time.monotonic() < until

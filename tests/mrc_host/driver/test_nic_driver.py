@@ -12,7 +12,7 @@ import pytest
 
 from mrc_host.config import NicConfig, PortConfig
 from mrc_host.driver.links import LinkState
-from mrc_host.driver.loop import READABLE, Loop
+from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.nic_driver import (
     COALESCE_SPACING_NS,
     COALESCE_VAIN,
@@ -117,18 +117,22 @@ class FakeDevice:
         self.received: list[tuple[int, bytes, int]] = []
         self.changes: list[tuple[int, bool]] = []
         self.ticks: list[int] = []
+        self.times: list[int] = []  # of every call
         self.wake: int | None = None
 
     def receive(self, port: int, frame: memoryview, now: int) -> None:
+        self.times.append(now)
         self.received.append((port, bytes(frame), now))
 
     def transmit(self, port: int, now: int) -> bytes | None:
+        self.times.append(now)
         return self.offered[port].popleft() if self.offered[port] else None
 
     def wakeup(self) -> int | None:
         return self.wake
 
     def tick(self, now: int) -> None:
+        self.times.append(now)
         self.ticks.append(now)
         self.wake = None
 
@@ -399,6 +403,71 @@ def test_a_failed_send_asks_netlink_but_not_all_the_time(rigs: Callable[..., Rig
     assert rig.monitor.queries == [2, 2, 2]
     status = rig.driver.ports()[0]
     assert (status.tx_dropped, status.rx_dropped) == (30, 2)
+
+
+def test_a_full_socket_holds_the_frame_until_it_has_room(rigs: Callable[..., Rig]) -> None:
+    rig = rigs(burst_ns=0)
+    port, frames = rig.opened[0], [bytes([i]) * 60 for i in range(5)]
+    watched: list[tuple[int, int]] = []
+    rig.loop.modify = lambda fd, mask: watched.append((fd, mask))  # type: ignore[method-assign]
+    rig.nic.offered[0].extend(frames)
+    port.fail = errno.EAGAIN
+    assert rig.step() is None, "nothing to do until the socket has room: no spinning"
+    assert watched == [(port.fileno(), READABLE | WRITABLE)]
+    for _ in range(3):
+        rig.time += 1_000_000
+        assert rig.step() is None
+    assert len(rig.nic.offered[0]) == 4, "one frame is held, no more are taken"
+    rig.nic.offered[1].append(b"y" * 60)
+    rig.step()
+    assert rig.opened[1].sent == [b"y" * 60], "the other port goes on"
+    port.arrive(b"z" * 60)
+    rig.driver._on_readable(rig.driver._lines[0], READABLE)
+    assert rig.nic.received[-1][1] == b"z" * 60, "and so does reception"
+    port.fail = 0
+    rig.driver._on_readable(rig.driver._lines[0], WRITABLE)
+    assert watched[-1] == (port.fileno(), READABLE)
+    rig.run_until(rig.time + 1_000_000)
+    assert port.sent == frames, "in order, none lost"
+    status = rig.driver.ports()[0]
+    assert (status.tx_frames, status.tx_dropped) == (5, 0)
+    assert rig.monitor.queries == []
+
+
+@pytest.mark.parametrize("index", [0, 2])
+def test_a_held_frame_is_lost_with_its_link(rigs: Callable[..., Rig], index: int) -> None:
+    rig = rigs()
+    rig.opened[0].fail = errno.EAGAIN
+    rig.nic.offered[0].extend([b"x" * 60, b"y" * 60])
+    rig.step()
+    rig.monitor.on_change(LinkState("eth0", index, False, 4500))
+    assert rig.driver.ports()[0].tx_dropped == 1
+    rig.monitor.on_change(LinkState("eth0", 7, True, 4500))
+    rig.step()
+    assert rig.opened[-1].sent == [b"y" * 60]
+    assert rig.driver.ports()[0].tx_dropped == 1
+
+
+def test_time_never_runs_backwards_for_the_nic(rigs: Callable[..., Rig]) -> None:
+    rig = rigs()
+
+    def clock() -> int:
+        rig.time += 1_000  # sending takes time
+        return rig.time
+
+    rig.driver._clock = clock
+    for _ in range(10):
+        rig.nic.wake = rig.time
+        for port in (0, 1):
+            rig.nic.offered[port].extend([bytes(60)] * (TRANSMIT_BATCH + 3))
+            rig.opened[port].arrive(bytes(60))
+            rig.driver._on_readable(rig.driver._lines[port], READABLE)
+        again = rig.step()
+        assert again is None or again >= rig.nic.times[-1] - 1_000
+        rig.nic.wake = rig.time - 500  # something became due while the lines were served
+        rig.step()
+    assert len(rig.nic.times) > 100
+    assert rig.nic.times == sorted(rig.nic.times)
 
 
 @pytest.mark.parametrize(
