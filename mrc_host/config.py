@@ -44,8 +44,8 @@ class EvFormat(enum.Enum):
 class BthOrder(enum.Enum):
     """Which of the flags SE (solicited event) and M (migration) is bit 7 of BTH byte 1; sources disagree."""
 
-    SE_FIRST = "se_first"  # as in InfiniBand
-    M_FIRST = "m_first"
+    M_FIRST = "m_first"  # a test vendor's headers and two implementations
+    SE_FIRST = "se_first"  # as in InfiniBand, and one dissector
 
 
 class OutOfWindow(enum.Enum):
@@ -63,7 +63,10 @@ class ProbeMark(enum.Enum):
 
 
 class TimestampTick(enum.Enum):
-    """Unit of the transmit timestamps in TSETH (docs/protocol.md §1.6); the value is its length in ns."""
+    """Unit of the transmit timestamps in TSETH (docs/protocol.md §1.6); the value is its length in ns.
+
+    Unit bit 1 is the implementation's choice; ours is 1 us.
+    """
 
     US = 1000
     NS128 = 128
@@ -73,8 +76,8 @@ class TimestampTick(enum.Enum):
 class Dscp:
     """DSCP values of the traffic roles, 0..63 each (docs/protocol.md §1.10; the numbers are a deployment's choice)."""
 
-    trimmable: int = 0
-    no_trim: int = 4
+    trimmable: int = 4
+    no_trim: int = 0
     retransmit: int = 8
     trimmed: int = 12
     trimmed_lasthop: int = 16
@@ -197,7 +200,7 @@ class ProtocolSettings:
     endpoint_op_shift: int = 2
     service_time: bool = True
     ev_format: EvFormat = EvFormat.SRV6
-    bth_order: BthOrder = BthOrder.SE_FIRST
+    bth_order: BthOrder = BthOrder.M_FIRST
     out_of_window: OutOfWindow = OutOfWindow.ANSWER
     probe_mark: ProbeMark = ProbeMark.SKIP
     timestamp_tick: TimestampTick = TimestampTick.US

@@ -16,13 +16,13 @@ mrc.prefs.ports = Pref.range("UDP ports", "4791,4971", "UDP destination ports of
 mrc.prefs.verify_icrc = Pref.bool("Verify the ICRC", true, "Compute the invariant CRC of every packet (slow)")
 mrc.prefs.ev_order = Pref.enum("UDP source port carries", 0, "Which half of the entropy value is in the source port",
   {{1, "the low half", 0}, {2, "the high half", 1}}, false)
-mrc.prefs.se_first = Pref.bool("SE is bit 7 of BTH byte 1", true, "Otherwise M is bit 7 and SE is bit 6")
+mrc.prefs.se_first = Pref.bool("SE is bit 7 of BTH byte 1", false, "Otherwise M is bit 7 and SE is bit 6")
 mrc.prefs.eeth_shift = Pref.enum("Operation of endpoint responses", 2, "Bits of the first two bytes of the EETH",
   {{1, "bits 3:2", 2}, {2, "bits 5:4", 4}}, false)
 mrc.prefs.usid_plan = Pref.bool("uSIDs and EVs follow the testbed's plan", true,
   "Show kind, plane and number of a uSID, plane and uplink of an entropy value")
 local ROLES = { -- §1.10
-  {"dscp_trimmable", "trimmable", 0}, {"dscp_no_trim", "not trimmable", 4}, {"dscp_retransmit", "retransmitted", 8},
+  {"dscp_trimmable", "trimmable", 4}, {"dscp_no_trim", "not trimmable", 0}, {"dscp_retransmit", "retransmitted", 8},
   {"dscp_trimmed", "trimmed", 12}, {"dscp_lasthop", "trimmed at the last hop", 16}, {"dscp_control", "control", 46},
 }
 for _, one in ipairs(ROLES) do mrc.prefs[one[1]] = Pref.uint("DSCP: " .. one[2], one[3]) end
@@ -40,7 +40,7 @@ local REASONS = {
 }
 local MARKS = { [0] = "NONE", [1] = "SKIP_ONCE", [2] = "ALWAYS_SKIP" }
 local OPERATIONS = { [0] = "PORT_STATUS_UPDATE", [1] = "EV_PROBE", [2] = "PATH_PROBE" }
-local UNITS = { [0] = "128 ns", [1] = "1 us" }
+local UNITS = { [0] = "128 ns", [1] = "implementation defined (ours: 1 us)" }
 local STATUS = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }
 local KINDS = { [1] = "T0", [2] = "T1", [3] = "NIC" }
 local SYNDROMES = { [0] = "ACK", [1] = "RNR NAK", [3] = "NAK" }
@@ -73,8 +73,8 @@ field("string", "seth.received", "PSNs in the bitmap")
 field("uint32", "icrc", "ICRC", HEX)
 field("uint8", "icrc.status", "ICRC status", DEC, STATUS)
 field("uint32", "icrc.expected", "ICRC by our count", HEX)
-field("uint8", "bth.se@6", "Solicited event", DEC, nil, 0x40)
-field("uint8", "bth.m@7", "M", DEC, nil, 0x80)
+field("uint8", "bth.se@7", "Solicited event", DEC, nil, 0x80)
+field("uint8", "bth.m@6", "M", DEC, nil, 0x40)
 field("uint16", "eeth.operation@4", "Operation", DEC, OPERATIONS, 0x0030)
 
 local SIZES = { uint8 = 1, uint16 = 2, int16 = 2, uint24 = 3, uint32 = 4, uint64 = 8 }
@@ -102,8 +102,8 @@ local UNIT = {"unit", "uint16", 14, "Unit", DEC, UNITS, 0x8000}
 local FTYPE = {"ftype", "uint16", 14, "Type", DEC, nil, 0x000F}
 
 local BTH = header("BTH", "bth.", 12, { -- §1.5
-  {"opcode", "uint8", 0, "Opcode", HEX, OPCODES}, {"se", "uint8", 1, "Solicited event", DEC, nil, 0x80},
-  {"m", "uint8", 1, "M", DEC, nil, 0x40}, {"pad", "uint8", 1, "Pad count", DEC, nil, 0x30},
+  {"opcode", "uint8", 0, "Opcode", HEX, OPCODES}, {"m", "uint8", 1, "M", DEC, nil, 0x80},
+  {"se", "uint8", 1, "Solicited event", DEC, nil, 0x40}, {"pad", "uint8", 1, "Pad count", DEC, nil, 0x30},
   {"tver", "uint8", 1, "Transport version", DEC, nil, 0x0F}, {"pkey", "uint16", 2, "Partition key", HEX},
   {"reserved", "uint8", 4, "Reserved", HEX}, {"dest_qp", "uint24", 5, "Destination QP", HEX},
   {"ack_req", "uint8", 8, "Acknowledge request", DEC, nil, 0x80},
@@ -284,8 +284,8 @@ end
 -- ---- the transport -----------------------------------------------------------------------------------------------
 
 local function resolve(name)
-  if name == "bth.se" and not mrc.prefs.se_first then return F["bth.se@6"] end
-  if name == "bth.m" and not mrc.prefs.se_first then return F["bth.m@7"] end
+  if name == "bth.se" and mrc.prefs.se_first then return F["bth.se@7"] end
+  if name == "bth.m" and mrc.prefs.se_first then return F["bth.m@6"] end
   if name == "eeth.operation" and mrc.prefs.eeth_shift == 4 then return F["eeth.operation@4"] end
   return F[name]
 end

@@ -74,7 +74,7 @@ NACK_REASONS = {
 }
 PATH_MARKS = {0: "NONE", 1: "SKIP_ONCE", 2: "ALWAYS_SKIP"}
 ENDPOINT_OPERATIONS = {0: "PORT_STATUS_UPDATE", 1: "EV_PROBE", 2: "PATH_PROBE"}
-TIMESTAMP_UNITS = {0: "128 ns", 1: "1 us"}
+TIMESTAMP_UNITS = {0: "128 ns", 1: "implementation defined (ours: 1 us)"}
 
 _DATA_OPCODES = frozenset(range(WRITE_FIRST, WRITE_ONLY_IMM + 1))
 _TRIMMED = (Dscp().trimmed, Dscp().trimmed_lasthop)
@@ -173,8 +173,8 @@ class MrcBTH(Packet):
     name = "MRC BTH"
     fields_desc = [  # noqa: RUF012
         ByteEnumField("opcode", WRITE_ONLY, OPCODES),
-        BitField("se", 0, 1),
         BitField("m", 0, 1),
+        BitField("se", 0, 1),
         BitField("pad", 0, 2),
         BitField("tver", 0, 4),
         XShortField("pkey", 0xFFFF),

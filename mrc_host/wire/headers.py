@@ -6,7 +6,8 @@ A data packet is ``BTH 12 | METH 4 | [TSETH 4] | RETH 16 | [ImmDt 4] | payload |
 * BTH: opcode, flags (SE, M, pad[5:4], version), P_Key, destination QP (24 bit), control word: A, R, RTX, TS in bits
   31..28 and the PSN in bits 23..0.
 * METH: RQMSN (count of WRITE_WITH_IMM before this message), MSN. Both 16 bit.
-* TSETH: transmit timestamp (16 bit), then tick (bit 15: 0 = 128 ns, 1 = 1 us) and frame type 1.
+* TSETH: transmit timestamp (16 bit), then unit (bit 15: 0 = 128 ns, 1 = the implementation's choice, here 1 us) and
+  frame type 1.
 * RETH: virtual address of this packet's first byte, rkey, length of the whole message.
 * AETH: syndrome (8 bit), number of completed messages modulo 2**24.
 """

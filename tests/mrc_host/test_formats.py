@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrSegmentRouting
 from scapy.layers.l2 import Ether
 
+from mrc_host.captures import DISSECTOR
 from mrc_host.captures import scapy_layers as mrc
 from mrc_host.config import (
     BthOrder,
     Destination,
+    Dscp,
     EvFormat,
     EvOrder,
     NicConfig,
@@ -353,7 +356,26 @@ def test_order_of_solicited_event_and_migration(order: BthOrder) -> None:
     expected = 0x80 if order is BthOrder.SE_FIRST else 0x40
     assert sorted(flags) == [0] * (len(flags) - 1) + [expected]
     last = wire.packets(0, 0xC9)[0]
-    assert (last[mrc.MrcBTH].se, last[mrc.MrcBTH].m) == (expected >> 7, expected >> 6 & 1)
+    assert (last[mrc.MrcBTH].m, last[mrc.MrcBTH].se) == (expected >> 7, expected >> 6 & 1)
+
+
+def test_migration_is_the_first_bit_unless_told_otherwise() -> None:
+    wire = Wire()
+    wire.connect()
+    wire.write(imm=1, solicited=True)
+    wire.finish()
+    last = wire.packets(0, 0xC9)[0]
+    assert (last[mrc.MrcBTH].m, last[mrc.MrcBTH].se) == (0, 1)
+    assert bytes(last[mrc.MrcBTH])[1] & 0xC0 == 0x40
+
+
+def test_each_role_has_the_code_point_that_another_emulator_gives_it() -> None:
+    roles = {"no_trim": 0, "trimmable": 4, "retransmit": 8, "trimmed": 12, "trimmed_lasthop": 16, "control": 46}
+    assert asdict(Dscp()) == roles
+    default = [
+        int(number) for _, _, number in re.findall(r'\{"(dscp_\w+)", "([\w ]+)", (\d+)\}', DISSECTOR.read_text())
+    ]
+    assert default == [Dscp().trimmable, Dscp().no_trim, *list(roles.values())[2:]], "the dissector's are the same"
 
 
 @pytest.mark.parametrize("answer", OutOfWindow)

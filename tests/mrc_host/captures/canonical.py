@@ -46,7 +46,7 @@ def codec_fields(body: bytes, *, trimmed: bool) -> dict[str, int]:
     """By the struct codec; `body` starts with the BTH and ends before the ICRC."""
     opcode, flags, pkey, qpn, word = headers.bth.unpack_from(body, 0)
     found = {
-        "bth.opcode": opcode, "bth.se": flags >> 7, "bth.m": flags >> 6 & 1, "bth.tver": flags & 0xF,
+        "bth.opcode": opcode, "bth.m": flags >> 7, "bth.se": flags >> 6 & 1, "bth.tver": flags & 0xF,
         "bth.pad": flags >> headers.PAD_SHIFT & 3, "bth.pkey": pkey, "bth.dest_qp": qpn & 0xFFFFFF,
         "bth.reserved": qpn >> 24, "bth.ack_req": int(bool(word & headers.ACK_REQUEST)), "bth.psn": word & 0xFFFFFF,
         "bth.rtx": int(bool(word & headers.RTX)), "bth.ts": int(bool(word & headers.TS_PRESENT)),

@@ -160,7 +160,7 @@ def test_disputed_positions_are_preferences() -> None:
     response = golden.control(golden.response(1, 1), 3)
     (packet,) = _dissect([write], "mrc.bth.se", "mrc.bth.m", "mrc.ev")
     assert packet == {"mrc.bth.se": ["1"], "mrc.bth.m": ["0"], "mrc.ev": ["0x00070401"]}
-    (packet,) = _dissect([write], "mrc.bth.se", "mrc.bth.m", options=("-o", "mrc.se_first:FALSE"))
+    (packet,) = _dissect([write], "mrc.bth.se", "mrc.bth.m", options=("-o", "mrc.se_first:TRUE"))
     assert packet == {"mrc.bth.se": ["0"], "mrc.bth.m": ["1"]}
     (packet,) = _dissect([write], "mrc.ev", options=("-o", "mrc.ev_order:the high half"))
     assert packet == {"mrc.ev": ["0x04010007"]}

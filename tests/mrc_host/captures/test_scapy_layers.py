@@ -31,9 +31,9 @@ from tests.mrc_host.captures import make_golden as golden
 BY_HAND: list[tuple[Packet, str]] = [
     (
         MrcBTH(opcode=0xCB, se=1, m=0, pad=2, tver=0, pkey=0x8001, dest_qp=0x123456, ack_req=1, rtx=1, psn=0xABCDEF),
-        "cb a0 8001 00 123456 a0 abcdef",
+        "cb 60 8001 00 123456 a0 abcdef",
     ),
-    (MrcBTH(opcode=0xC6, se=0, m=1, r=1, ts=1, psn=1), "c6 40 ffff 00 000000 50 000001"),
+    (MrcBTH(opcode=0xC6, se=0, m=1, r=1, ts=1, psn=1), "c6 80 ffff 00 000000 50 000001"),
     (METH(rqmsn=0x0102, msn=0x0304), "0102 0304"),
     (TSETH(timestamp=0xBEEF, unit=1), "beef 8001"),
     (TSETH(timestamp=1, unit=0), "0001 0001"),

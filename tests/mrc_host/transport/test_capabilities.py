@@ -9,7 +9,7 @@ from tests.mrc_host.bottleneck import BASE_RTT, CongestedWorld
 from tests.mrc_host.transport.far_end import FarEnd
 from tests.mrc_host.wires import MS, US, connect
 
-NO_TRIM = 4
+NO_TRIM = 0
 NSCC = TransportSettings(base_rtt=120_000, assumed_rate=10_000_000_000)
 
 

@@ -37,7 +37,7 @@ def test_first_transmissions_and_retransmissions_have_their_classes() -> None:
     end = FarEnd()
     end.write(4096)
     (packet,) = end.data()
-    assert (packet.dscp, packet.rtx) == (0, False)
+    assert (packet.dscp, packet.rtx) == (4, False)
     assert int.from_bytes(packet.frame[14:16], "big") >> 4 & 3 == 2, "ECT(0)"
     end.nack(packet, control.NACK_TRIMMED)
     (again,) = end.data()
