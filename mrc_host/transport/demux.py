@@ -25,6 +25,7 @@ _MRC_OPCODES: Final = frozenset(
     (*range(opcodes.WRITE_FIRST, opcodes.WRITE_ONLY_IMM + 1), opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.NACK,
      opcodes.PROBE)
 )  # fmt: skip
+_PARTITION: Final = headers.PKEY & 0x7FFF  # the other bit says full member, which we are: then both kinds may come
 _bth = headers.bth.unpack_from
 _trailer = icrc.unpack_trailer_from
 _RC_OPCODES: Final = frozenset(
@@ -72,7 +73,7 @@ class Demultiplexer:
             flow = known
         start = flow.start
         view = memoryview(frame)
-        opcode, flags, _pkey, word, _psn = _bth(frame, start)
+        opcode, flags, pkey, word, _psn = _bth(frame, start)
         if not flow.trimmed:
             end = flow.end
             if len(frame) < end + icrc.LENGTH:
@@ -89,6 +90,8 @@ class Demultiplexer:
                 flows[key] = flow
         if flags & 0x0F:
             return Drop.MALFORMED
+        if pkey & _PARTITION != _PARTITION:
+            return Drop.PKEY
         trace = host.trace
         if trace is not None:
             trace.received(port, frame, flow, now)

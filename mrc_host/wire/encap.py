@@ -65,6 +65,7 @@ class Drop(enum.Enum):
     LENGTH = "length"
     ICRC = "icrc"
     OPCODE = "opcode"
+    PKEY = "pkey"  # of a partition that is not ours
     UNKNOWN_QP = "unknown_qp"
     WRONG_SOURCE = "wrong_source"
     WRONG_TRANSPORT = "wrong_transport"

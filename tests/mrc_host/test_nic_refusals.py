@@ -13,6 +13,7 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
+from mrc_host.wire import icrc
 from tests.mrc_host.wires import ALL_RIGHTS, MS, End, World, address, connect
 
 KINDS = [QpType.MRC, QpType.RC]
@@ -201,6 +202,28 @@ def test_drops_are_counted_by_reason() -> None:
     assert b.buffer[:1000] == a.buffer[:1000]
     b.nic.port_changed(port, False, world.now)
     assert count(frame) == "drop_port_down"
+
+
+def test_packets_of_another_partition_are_dropped_and_counted() -> None:
+    """P_Keys match when their low 15 bits do and one of them is a full member's (IBTA, P_Key matching)."""
+    world = World()
+    a, b = connect(world, size=8192)
+    port, frame = data_frame(world, a, b)
+    inner, start = 54, 102
+
+    def with_key(key: int) -> bytes:
+        changed = frame[: start + 2] + key.to_bytes(2, "big") + frame[start + 4 :]
+        return changed[:-4] + icrc.pack_trailer(icrc.compute(changed[inner:start], changed[start:-4]))
+
+    assert with_key(0xFFFF) == frame
+    for number, key in enumerate((0x0000, 0x8000, 0x7FFE, 0xFFFE, 0x1234, 0x8001), 1):
+        b.nic.receive(port, with_key(key), world.now)
+        assert b.nic.nic_counters()["drop_pkey"] == number
+    assert b.buffer == bytes(8192)
+    assert b.nic.qp_counters(b.qpn).data_received == 0
+    b.nic.receive(port, with_key(0x7FFF), world.now)  # a limited member, to a full one
+    assert b.buffer[:1000] == a.buffer[:1000]
+    assert b.nic.nic_counters()["drop_pkey"] == 6
 
 
 def test_a_frame_of_a_known_flow_cut_short_is_dropped() -> None:
