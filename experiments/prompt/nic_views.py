@@ -28,9 +28,7 @@ def queue_pairs(hosts: Iterable[str], ask: Ask) -> Table:
             counters = qp["counters"]
             client = qp["client"].partition("(")[2].rstrip(")") or qp["client"]  # program and process id
             numbers = (counters[key] for key in ("data_sent", "retransmitted", "lost", "data_received"))
-            table.add_row(
-                name, str(qp["qpn"]), qp["type"], qp["remote"] or "-", qp["state"], *map(str, numbers), client
-            )
+            table.add_row(name, _qpn(qp["qpn"]), qp["type"], _remote(qp), qp["state"], *map(str, numbers), client)
     return table
 
 
@@ -41,7 +39,7 @@ def entropy_values(host: str, ask: Ask) -> Table:
         for path in ask(host, "qp_paths", qpn=qp["qpn"]):
             active = "yes" if path["active"] else "no"
             table.add_row(
-                str(qp["qpn"]), qp["remote"] or "-", f"0x{path['ev']:08x}", str(path["plane"]),
+                _qpn(qp["qpn"]), _remote(qp), f"0x{path['ev']:08x}", str(path["plane"]),
                 str(path["ev"] & _UPLINK), path["state"], active, str(path["sent"]), str(path["lost"]),
                 duration(path["rtt"]),
             )  # fmt: skip
@@ -70,6 +68,16 @@ def ways(fabric: Fabric, source: str, destination: str, ask: Ask) -> Table:
         rtt = next((path["rtt"] for path in reversed(found) if path["rtt"]), 0)
         table.add_row(f"0x{ev:08x}", str(plane), over, _state(found, ev in denied), active, *totals, duration(rtt))
     return table
+
+
+def _qpn(number: int) -> str:
+    """A QPN as Wireshark and perftest show it."""
+    return f"{number:#08x}"
+
+
+def _remote(qp: dict[str, Any]) -> str:
+    host, _, qpn = qp["remote"].rpartition(":")
+    return f"{host}:{_qpn(int(qpn))}" if host else "-"
 
 
 def _by_ev(source: str, destination: str, ask: Ask) -> dict[int, list[dict[str, Any]]]:

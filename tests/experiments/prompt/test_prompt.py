@@ -213,6 +213,9 @@ def test_paths_are_there_without_a_queue_pair(at: Session) -> None:
 def test_queue_pairs_and_entropy_values_are_listed(at: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(at.says("qps h1").splitlines()) == 2 + 3
     assert len(at.says("evs h1").splitlines()) == 2 + 12
+    for command in ("qps h1", "evs h1"):  # as Wireshark shows them
+        assert "0x000007" in at.says(command)
+        assert "h3:0x000005" in at.says(command)
     assert at.says("evs h2") == "h2 has no queue pairs: 'write h2 ...' makes one\n"
 
 
