@@ -7,8 +7,10 @@ releases it.
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes as c
 import functools
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +134,7 @@ _P, _U, _U32, _I32, _I64, _U64, _S = (
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_create": (_P, (c.POINTER(SwConfig),)),
     "sw_destroy": (None, (_P,)),
-    "sw_load": (c.c_int, (_P, _P)),
+    "sw_load": (c.c_int, (_P, _P, c.POINTER(_S), _U32)),
     "sw_adopt": (None, (_P, _P)),
     "sw_dev_port_changed": (None, (_P, _U, c.c_int, _I64)),
     "sw_dev_take_ready": (c.c_size_t, (_P, c.POINTER(c.c_uint16), c.c_size_t)),
@@ -202,9 +204,15 @@ class Native:
                 function.restype = result
                 function.argtypes = arguments
 
-    def program(self, path: Path) -> int:
-        """Address of the `sw_program` of a program's shared object, which stays loaded for the life of the process."""
-        return c.addressof(c.c_char.in_dll(c.CDLL(str(path)), "sw_program"))
+
+class ProgramLibrary:
+    """A program's shared object, loaded while this exists: for as long as a switch may run it. OSError."""
+
+    def __init__(self, path: Path) -> None:
+        library = c.CDLL(str(path))
+        self.address = c.addressof(c.c_char.in_dll(library, "sw_program"))  # of the `sw_program`
+        release = weakref.finalize(self, _ctypes.dlclose, library._handle)
+        release.atexit = False  # threads of a driver may still be in it
 
 
 def load_engine(*, cache: Path | None = None, options: BuildOptions | None = None) -> Native:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from p4runtime_shim.build import BuildOptions, build
+from p4runtime_shim.build import BuildOptions, compile_program
+from p4runtime_shim.codegen import generate
 from p4runtime_shim.errors import NotFound
-from p4runtime_shim.native import Native, load_engine
+from p4runtime_shim.native import Native, ProgramLibrary, load_engine
 from p4runtime_shim.program import Program, load_program
 
 
@@ -20,7 +21,8 @@ class Pipeline:
 
     program: Program
     native: Native
-    address: int
+    library: ProgramLibrary
+    texts: tuple[str, ...]  # what the program prints (codegen/layout.py)
     path: Path
     tables: dict[str, int]
     actions: dict[str, tuple[int, ...]]  # several actions may have one name, in different tables
@@ -34,18 +36,20 @@ class Pipeline:
         """Read BMv2 JSON, compile it or take it from the cache, and load it.
 
         Raises InvalidProgram (not BMv2 JSON), Unsupported (a construct this switch lacks; names it with file and
-        line), or BuildError (no compiler).
+        line), BuildError (no compiler), or ResourceExhausted (the compiler needs too much).
         """
         program = load_program(json_text)
         native = load_engine(cache=cache, options=options)
-        path = build(program, cache=cache, options=options)
+        generated = generate(program)
+        path, library = _load(generated.code, cache, options)
         actions: dict[str, tuple[int, ...]] = {}
         for position, action in enumerate(program.actions):
             actions[action.name] = (*actions.get(action.name, ()), position)
         return cls(
             program=program,
             native=native,
-            address=native.program(path),
+            library=library,
+            texts=generated.texts,
             path=path,
             tables={item.name: position for position, item in enumerate(program.tables)},
             actions=actions,
@@ -55,9 +59,24 @@ class Pipeline:
             registers={item.name: position for position, item in enumerate(program.registers)},
         )
 
+    @property
+    def address(self) -> int:
+        """Address of the program's `sw_program`, valid while this pipeline exists."""
+        return self.library.address
+
     def find(self, kind: str, names: dict[str, int], name: str) -> int:
         """Position of a named object; NotFound."""
         position = names.get(name)
         if position is None:
             raise NotFound(f"the program has no {kind} {name!r}")
         return position
+
+
+def _load(code: str, cache: Path | None, options: BuildOptions | None) -> tuple[Path, ProgramLibrary]:
+    """The compiled program; built once more when another process removed it from the cache just now."""
+    path = compile_program(code, cache=cache, options=options)
+    try:
+        return path, ProgramLibrary(path)
+    except OSError:
+        path = compile_program(code, cache=cache, options=options)
+        return path, ProgramLibrary(path)

@@ -161,7 +161,7 @@ class Switch(ControlPlane):
 
     def _unload(self) -> None:
         old, self._forwarding = self._forwarding, None
-        self._native.library.sw_load(self._handle, None)
+        self._native.library.sw_load(self._handle, None, None, 0)
         if old:
             old.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from p4runtime_shim.codegen.expr import Compiler
-from p4runtime_shim.codegen.layout import Layout, quote, storage
+from p4runtime_shim.codegen.layout import Layout, storage
 from p4runtime_shim.codegen.values import U64, convert, modular_kind
 from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.actions import (
@@ -34,7 +34,6 @@ def function(layout: Layout, position: int, w: Writer) -> None:
     """`static void <action>(s, p, h, a)`."""
     action = layout.program.actions[position]
     name = layout.actions[position]
-    w(f"/* {action.name} */")
     head = f"SW_INLINE void {name}(struct sw *s, struct sw_packet *p, struct phv *h, const uint64_t *a)"
     with w.block(head):
         w("(void)s;\n(void)p;\n(void)h;\n(void)a;")
@@ -360,7 +359,7 @@ class Statement:
         source = self.primitive.source
         text = f"{self.primitive.op} failed: {source.fragment} ({source.file}:{source.line})"
         with self.w.block(f"if ({condition})"):
-            self.w(f"sw_failed(s, p, {quote(text)});\nreturn;")
+            self.w(f"sw_failed(s, p, s->texts[{self.layout.text(text)}]);\nreturn;")
 
     do_assume = do_assert
 
@@ -375,4 +374,4 @@ class Statement:
             items.append(f"(i128){kind.prefix}_to128({code})" if kind.wide else f"(i128){code}")
         with self.w.block("if (s->logging)"):
             self.w(f"const i128 v[] = {{{', '.join([*items, '0'])}}};")
-            self.w(f"sw_log_msg(s, {quote(text.text)}, {len(items)}, v);")
+            self.w(f"sw_log_msg(s, s->texts[{self.layout.text(text.text)}], {len(items)}, v);")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from p4runtime_shim.codegen.actions import may_exit
 from p4runtime_shim.codegen.calc import function as calculation
 from p4runtime_shim.codegen.expr import Compiler
-from p4runtime_shim.codegen.layout import Layout, limbs, quote
+from p4runtime_shim.codegen.layout import Layout, limbs
 from p4runtime_shim.codegen.values import literal, modular_kind
 from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.control import NodeRef, Pipeline, Table
@@ -52,7 +52,8 @@ def table_descriptions(layout: Layout, w: Writer) -> None:
     for position, table in enumerate(program.tables):
         shape = TableShape.of(table)
         fields = ", ".join(
-            f"{{{shape.offsets[i]}, {limbs(key.width)}, {key.width}, {int(key.kind == 'range')}, {quote(key.name)}}}"
+            f"{{{shape.offsets[i]}, {limbs(key.width)}, {key.width}, {int(key.kind == 'range')}, "
+            f"{layout.text(key.name)}}}"
             for i, key in enumerate(table.keys)
         )
         w(f"static const struct sw_field_desc fields_{position}[] = {{{fields or '{0}'}}};")
@@ -61,7 +62,7 @@ def table_descriptions(layout: Layout, w: Writer) -> None:
             shape = TableShape.of(table)
             ranges = sum(key.kind == "range" for key in table.keys)
             w(
-                f'{{"{layout.tables[position]}", {shape.kind}, {shape.words}, {len(table.keys)}, '
+                f"{{{shape.kind}, {shape.words}, {len(table.keys)}, "
                 f"{table.size}, {ranges}, {int(table.meter is not None)}, fields_{position}}},"
             )
         w("{0}")
@@ -70,7 +71,7 @@ def table_descriptions(layout: Layout, w: Writer) -> None:
 def parameters(layout: Layout, w: Writer) -> None:
     """Names and widths of the actions' parameters, for the trace."""
     for position, action in enumerate(layout.program.actions):
-        items = ", ".join(f"{{{quote(param.name)}, {param.width}}}" for param in action.params)
+        items = ", ".join(f"{{{layout.text(param.name)}, {param.width}}}" for param in action.params)
         w(f"static const struct sw_param params_{position}[] = {{{items or '{0}'}}};")
 
 
@@ -114,11 +115,10 @@ class Node:
         if kind == "condition":
             node = self.program.conditions[position]
             condition = Compiler(self.layout, source=node.source).boolean(node.expr)
-            self.w(f"/* {node.name} */")
-            text = quote(" ".join((node.source.fragment or node.name).split())[:120])
+            text = self.layout.text(" ".join((node.source.fragment or node.name).split())[:120])
             with self.w.block(f"if ({condition})"):
-                self.w(f'SW_TRACE(s, p, "condition (%s) is true", {text});\ngoto {self.to(node.yes)};')
-            self.w(f'SW_TRACE(s, p, "condition (%s) is false", {text});\ngoto {self.to(node.no)};')
+                self.w(f'SW_TRACE(s, p, "condition (%s) is true", s->texts[{text}]);\ngoto {self.to(node.yes)};')
+            self.w(f'SW_TRACE(s, p, "condition (%s) is false", s->texts[{text}]);\ngoto {self.to(node.no)};')
         elif kind == "call":
             call = self.program.calls[position]
             self.run(call.action, "NULL")
@@ -136,7 +136,7 @@ class Node:
         """Call an action, and leave the pipeline if it says so."""
         params = f"params_{action}, {len(self.program.actions[action].params)}, {args}"
         self.w("if (__builtin_expect(s->tracing, 0))")
-        self.w(f"    sw_trace_action(s, p, {quote(self.program.actions[action].name)}, {params});")
+        self.w(f"    sw_trace_action(s, p, s->texts[{self.layout.action_texts[action]}], {params});")
         self.w(f"{self.layout.actions[action]}(s, p, h, {args});")
         if may_exit(self.program.actions[action]):
             self.w("if (p->exited | p->failed)\n    goto done;")
@@ -144,7 +144,6 @@ class Node:
     def table(self, position: int) -> None:
         """Apply a table."""
         table = self.program.tables[position]
-        self.w(f"/* table {table.name} */")
         if not table.keys and table.default_const and table.default is not None and table.profile is None:
             self.constant_call(table)
             return
@@ -152,7 +151,9 @@ class Node:
             self.w(f"const struct sw_table *t = &s->tables[{position}];\nconst struct sw_call *call;")
             self.lookup(table)
             self.w("if (__builtin_expect(s->tracing, 0))")
-            trace = f"sw_trace_table(s, p, {quote(table.name)}, t, k, e);" if table.keys else self.no_key(table)
+            name = f"s->texts[{self.layout.table_texts[position]}]"
+            no_key = f'sw_trace(s, p, "table %s: no key", {name});'
+            trace = f"sw_trace_table(s, p, {name}, t, k, e);" if table.keys else no_key
             self.w(f"    {trace}")
             if table.keys:
                 with self.w.block("if (e)"):
@@ -163,10 +164,6 @@ class Node:
                 self.miss(table)
             if not table.by_hit:
                 self.dispatch(table, True)
-
-    def no_key(self, table: Table) -> str:
-        """The trace of a table that has only a default action."""
-        return f'sw_trace(s, p, "table %s: no key", {quote(table.name)});'
 
     def constant_call(self, table: Table) -> None:
         """A table without keys whose action can never change is a call."""

@@ -1,5 +1,9 @@
 """How the program's values are kept in C: names, struct layout, and which C type holds how many bits.
 
+Every identifier is a kind and a position (`h_3.f_1`), and every word of the program that the log or the trace prints is
+in `Layout.texts`, which the engine gets as data when the program is loaded (sw_load): whoever wrote the program has
+no say in the text that the C compiler reads.
+
 Fields are the smallest native unsigned integer that holds them (unsigned __int128 up to 128 bits), beyond that a wN_t
 of 64-bit limbs (engine/wide.h). Signed fields are stored as their two's complement bits and sign-extended when read.
 Every header struct ends in `valid`; a stack is an array of structs and a count `n_<stack>`.
@@ -7,16 +11,10 @@ Every header struct ends in `valid`; a stack is an array of structs and a count 
 
 from __future__ import annotations
 
-import re
-
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef, StackItem, StackLast
 from p4runtime_shim.program.model.program import Program
 
-
-def clean(name: str) -> str:
-    """A P4 name as a piece of a C identifier."""
-    text = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
-    return text[:60] or "x"
+MAX_TEXT = 900  # characters of a text that is printed; lines of the log are cut at 1000 bytes (SW_LINE_BYTES)
 
 
 def limbs(bits: int) -> int:
@@ -40,60 +38,42 @@ def storage_bytes(bits: int) -> int:
     return limbs(bits) * 8
 
 
-def quote(text: str) -> str:
-    """A C string literal."""
-    out = []
-    for byte in text.encode():
-        char = chr(byte)
-        if char in '"\\':
-            out.append("\\" + char)
-        elif 32 <= byte < 127 and char != "?":
-            out.append(char)
-        else:
-            out.append(f"\\{byte:03o}")
-    return '"' + "".join(out) + '"'
+def printable(text: str) -> str:
+    """A text of the program for a line of the log: at most MAX_TEXT characters, those not printable escaped."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:MAX_TEXT])
+    return shown[:MAX_TEXT]
 
 
 class Layout:
-    """C names of a program's headers, fields, stacks, actions, tables."""
+    """C names of a program's headers, fields, stacks, actions, tables; and its texts."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.wide: set[int] = set()
-        used: set[str] = set()
-
-        def unique(prefix: str, name: str) -> str:
-            base = prefix + clean(name)
-            text, count = base, 1
-            while text in used:
-                text, count = f"{base}_{count}", count + 1
-            used.add(text)
-            return text
-
-        self.types = [unique("t_", item.name) for item in program.types]
-        self.stacks = [unique("s_", item.name) for item in program.stacks]
+        self.texts: list[str] = []
+        self.types = [f"t_{position}" for position in range(len(program.types))]
+        self.stacks = [f"s_{position}" for position in range(len(program.stacks))]
         self.headers = [
-            f"{self.stacks[item.stack]}[{item.index}]" if item.stack is not None else unique("h_", item.name)
-            for item in program.headers
+            f"{self.stacks[item.stack]}[{item.index}]" if item.stack is not None else f"h_{position}"
+            for position, item in enumerate(program.headers)
         ]
-        self.fields: list[list[str]] = []
+        self.fields = [[f"f_{position}" for position in range(len(kind.fields))] for kind in program.types]
         for kind in program.types:
-            names: list[str] = []
-            for field in kind.fields:
-                text, count = "f_" + clean(field.name), 1
-                while text in names:
-                    text, count = f"f_{clean(field.name)}_{count}", count + 1
-                names.append(text)
-            self.fields.append(names)
             for field in kind.fields:
                 self.note(field.width)
-        self.actions = [unique("a_", item.name) for item in program.actions]
-        self.tables = [unique("l_", item.name) for item in program.tables]
+        self.actions = [f"a_{position}" for position in range(len(program.actions))]
+        self.action_texts = [self.text(item.name) for item in program.actions]
+        self.table_texts = [self.text(item.name) for item in program.tables]
         for register in program.registers:
             self.note(register.width)
         for action in program.actions:
             for param in action.params:
                 self.note(param.width)
+
+    def text(self, value: str) -> int:
+        """Keep a text for the log or the trace; where the engine finds it (`s->texts[...]`)."""
+        self.texts.append(printable(value))
+        return len(self.texts) - 1
 
     def note(self, bits: int) -> None:
         """Remember that a wN_t of this size is needed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from p4runtime_shim.codegen import actions, calc, control, headers, parser
 from p4runtime_shim.codegen.expr import Compiler
 from p4runtime_shim.codegen.layout import Layout, limbs, storage, storage_bytes
@@ -12,7 +14,15 @@ from p4runtime_shim.program.model.externs import Checksum, FieldList
 from p4runtime_shim.program.model.program import Program
 
 
-def generate(program: Program) -> str:
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """`code` is C that holds no text of the program; `texts` are those it prints, for sw_load()."""
+
+    code: str
+    texts: tuple[str, ...]
+
+
+def generate(program: Program) -> Generated:
     """C source of the program; Unsupported if an expression cannot be made finite."""
     layout = Layout(program)
     body = Writer()
@@ -36,7 +46,6 @@ def generate(program: Program) -> str:
     _deparser(layout, body)
     _descriptions(layout, body)
     top = Writer()
-    top(f"/* Generated from {program.name.replace('*/', '') or 'BMv2 JSON'}; do not edit. */")
     top('#include "core.h"')
     top('#pragma GCC diagnostic ignored "-Wunused-function"')
     for count in sorted(layout.wide):
@@ -51,7 +60,7 @@ def generate(program: Program) -> str:
                     f"SW_INLINE w{large}_t {name}(w{small}_t a) "
                     f"{{ return w{large}_limbs(a.w, {small}, w{small}_negative(a)); }}"
                 )
-    return top.text() + body.text()
+    return Generated(top.text() + body.text(), tuple(layout.texts))
 
 
 def _checksums(layout: Layout, w: Writer) -> None:
@@ -243,20 +252,20 @@ def _descriptions(layout: Layout, w: Writer) -> None:
     program = layout.program
     control.table_descriptions(layout, w)
     with w.block("static const struct sw_array_desc counter_desc[] =", "};"):
-        for position, counter in enumerate(program.counters):
-            w(f'{{"counter_{position}", {counter.size}, 0}},')
+        for counter in program.counters:
+            w(f"{{{counter.size}, 0}},")
         w("{0}")
     with w.block("static const struct sw_array_desc meter_desc[] =", "};"):
-        for position, meter in enumerate(program.meters):
-            w(f'{{"meter_{position}", {meter.size}, {int(meter.packets)}}},')
+        for meter in program.meters:
+            w(f"{{{meter.size}, {int(meter.packets)}}},")
         w("{0}")
     with w.block("static const struct sw_register_desc register_desc[] =", "};"):
-        for position, register in enumerate(program.registers):
-            w(f'{{"register_{position}", {register.size}, {storage_bytes(register.width)}}},')
+        for register in program.registers:
+            w(f"{{{register.size}, {storage_bytes(register.width)}}},")
         w("{0}")
     with w.block("static const struct sw_action_desc action_desc[] =", "};"):
         for position in range(len(program.actions)):
-            w(f'{{"{layout.actions[position]}", {layout.param_words(position)[-1]}}},')
+            w(f"{{{layout.param_words(position)[-1]}}},")
         w("{0}")
     with w.block("static const struct sw_digest_desc digest_desc[] =", "};"):
         for item in program.digests:
@@ -265,7 +274,7 @@ def _descriptions(layout: Layout, w: Writer) -> None:
     headroom = sum(program.types[program.headers[header].type].width // 8 for header in program.deparser)
     key_words = max([control.TableShape.of(table).words for table in program.tables], default=0)
     with w.block("const struct sw_program sw_program =", "};"):
-        w(f".abi = SW_ABI, .phv_size = sizeof(struct phv), .headroom = {headroom},")
+        w(f".abi = SW_ABI, .texts = {len(layout.texts)}, .phv_size = sizeof(struct phv), .headroom = {headroom},")
         w(f".tables = {len(program.tables)}, .counters = {len(program.counters)},")
         w(f".registers = {len(program.registers)}, .meters = {len(program.meters)},")
         w(f".actions = {len(program.actions)}, .digests = {len(program.digests)}, .key_words = {key_words},")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from p4runtime_shim.codegen.actions import Statement
 from p4runtime_shim.codegen.expr import Compiler
-from p4runtime_shim.codegen.layout import Layout, clean, quote
+from p4runtime_shim.codegen.layout import Layout
 from p4runtime_shim.codegen.values import Kind, convert, literal, modular_kind
 from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.actions import Primitive, Source
@@ -39,11 +39,12 @@ _BUILT_IN = {
 def function(layout: Layout, w: Writer) -> None:
     """`static void parse(s, p)`: headers out of the packet, parser_error, checksum_error."""
     program = layout.program
-    with w.block("static const char *error_name(uint32_t error)"):
+    with w.block("static const char *error_name(const struct sw *s, uint32_t error)"):
+        w("(void)s;")
         names = {code: name for name, code in program.errors} or {code: name for name, code in _BUILT_IN.items()}
         with w.block("switch (error)"):
             for code, name in names.items():
-                w(f"case {code}:\n    return {quote(name)};")
+                w(f"case {code}:\n    return s->texts[{layout.text(name)}];")
         w('return "unknown";')
     with w.block("static void parse(struct sw *s, struct sw_packet *p)"):
         w("struct phv *h = p->phv;\nconst uint8_t *d = p->data;\nconst uint32_t len = p->len;")
@@ -53,19 +54,17 @@ def function(layout: Layout, w: Writer) -> None:
             w(f"h->n_{stack} = 0;")
         if program.parser.start is not None:
             reachable = _reachable(program.parser.states, program.parser.start)
-            w(f"goto {_label(layout, program.parser.start)};")
+            w(f"goto {_label(program.parser.start)};")
             for position in reachable:
                 State(layout, position, w).write()
             w("done:")
-        w('if (error)\n    SW_TRACE(s, p, "parser error %s", error_name(error));')
+        w('if (error)\n    SW_TRACE(s, p, "parser error %s", error_name(s, error));')
         w("p->data += at;\np->len -= at;\np->parsed = at;\np->parser_error = error;")
         w("p->checksum_error = verify_checksums(s, p, h);")
 
 
-def _label(layout: Layout, state: int | None) -> str:
-    if state is None:
-        return "done"
-    return f"state_{state}_{clean(layout.program.parser.states[state].name)}"
+def _label(state: int | None) -> str:
+    return "done" if state is None else f"state_{state}"
 
 
 def _reachable(states: tuple[ParserState, ...], start: int) -> list[int]:
@@ -108,8 +107,8 @@ class State:
 
     def write(self) -> None:
         """Label, operations, transition."""
-        self.w(f"{_label(self.layout, self.position)}:;")
-        self.w(f'SW_TRACE(s, p, "parser state %s at byte %u", {quote(self.state.name)}, at);')
+        self.w(f"{_label(self.position)}:;")
+        self.w(f'SW_TRACE(s, p, "parser state %s at byte %u", s->texts[{self.layout.text(self.state.name)}], at);')
         if _in_cycle(self.program.parser.states, self.position):
             self.fail_if(f"++visits > {VISIT_LIMIT}", "ParserTimeout")
         for op in self.state.ops:
@@ -228,10 +227,10 @@ class State:
                         )
                     ]
                     condition = " && ".join(test for test in tests if test) or "1"
-                    self.w(f"if ({condition})\n    goto {_label(self.layout, case.next_state)};")
+                    self.w(f"if ({condition})\n    goto {_label(case.next_state)};")
                 for number in range(len(kinds)):
                     self.w(f"(void)k{number};")
-        self.w(f"goto {_label(self.layout, state.default)};")
+        self.w(f"goto {_label(state.default)};")
 
     def width(self, item: object) -> int:
         """Bits of a key component."""

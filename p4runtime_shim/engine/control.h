@@ -9,8 +9,9 @@
 
 enum { SW_OK = 0, SW_NO_MEMORY = -1, SW_FULL = -2, SW_BAD = -3 };
 
-/* Replace the program; all state starts empty, queued packets are dropped. NULL unloads. */
-int sw_load(struct sw *sw, const struct sw_program *program);
+/* Replace the program; all state starts empty, queued packets are dropped. NULL unloads. The texts are copied; SW_BAD when they
+ * are not as many as the program prints. */
+int sw_load(struct sw *sw, const struct sw_program *program, const char *const *texts, uint32_t text_count);
 /* Replace the program by that of `staged`, with all its entries and cells; queued packets are dropped. It cannot fail.
  * `staged` is a switch of the same ports, buffers and frame size that nobody drives; it is left with what was replaced. */
 void sw_adopt(struct sw *sw, struct sw *staged);

@@ -15,7 +15,7 @@
 #include "table.h"
 #include "wide.h"
 
-#define SW_ABI 7
+#define SW_ABI 8
 #define SW_MAX_QUEUES 8
 #define SW_LINE_BYTES 1000 /* longest line of the log or trace; longer ones are cut */
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
@@ -123,6 +123,7 @@ struct sw_register {
 
 struct sw {
     const struct sw_program *program;
+    char **texts; /* the program's own words, for the log and the trace; its C has none of them */
     struct sw_table *tables;
     struct sw_counter **counters;
     struct sw_register *registers;
@@ -167,19 +168,16 @@ struct sw {
 };
 
 struct sw_register_desc {
-    const char *name;
     uint32_t size, cell_bytes;
 };
 struct sw_array_desc { /* counters; meters (packets: unit) */
-    const char *name;
     uint32_t size, packets;
 };
 struct sw_action_desc {
-    const char *name;
     uint32_t arg_words;
 };
 struct sw_param { /* of an action, for the trace */
-    const char *name;
+    uint32_t name; /* among the texts */
     uint32_t bits;
 };
 struct sw_digest_desc {
@@ -189,6 +187,7 @@ struct sw_digest_desc {
 /* What the shared object of a program exports as `sw_program`. */
 struct sw_program {
     uint32_t abi, phv_size, headroom; /* headroom: the most bytes that the deparser can emit */
+    uint32_t texts;                   /* how many it prints */
     uint32_t tables, counters, registers, meters, actions, digests, key_words;
     const struct sw_table_desc *table;
     const struct sw_array_desc *counter, *meter;

@@ -75,6 +75,8 @@ static void unload(struct sw *sw) {
     free(sw->meters);
     free(sw->registers);
     free(sw->scratch);
+    free(sw->texts);
+    sw->texts = NULL;
     sw->tables = NULL;
     sw->counters = NULL;
     sw->meters = NULL;
@@ -83,14 +85,28 @@ static void unload(struct sw *sw) {
     sw->program = NULL;
 }
 
-static int allocate(struct sw *sw, const struct sw_program *program) {
+/* Pointers and texts in one piece of memory. */
+static char **copy_texts(const char *const *texts, uint32_t count) {
+    size_t bytes = (count + 1) * sizeof(char *);
+    for (uint32_t i = 0; i < count; i++)
+        bytes += strlen(texts[i]) + 1;
+    char **copy = malloc(bytes), *at = copy ? (char *)(copy + count + 1) : NULL;
+    for (uint32_t i = 0; copy && i < count; i++) {
+        copy[i] = at;
+        at = stpcpy(at, texts[i]) + 1;
+    }
+    return copy;
+}
+
+static int allocate(struct sw *sw, const struct sw_program *program, const char *const *texts) {
     sw->program = program;
+    sw->texts = copy_texts(texts, program->texts);
     sw->tables = calloc(program->tables + 1, sizeof *sw->tables);
     sw->counters = calloc(program->counters + 1, sizeof *sw->counters);
     sw->meters = calloc(program->meters + 1, sizeof *sw->meters);
     sw->registers = calloc(program->registers + 1, sizeof *sw->registers);
     sw->scratch = calloc(1, (size_t)sw->max_frame + 2 * (size_t)program->headroom + 4096);
-    if (!sw->tables || !sw->counters || !sw->meters || !sw->registers || !sw->scratch)
+    if (!sw->tables || !sw->counters || !sw->meters || !sw->registers || !sw->scratch || !sw->texts)
         return SW_NO_MEMORY;
     for (uint32_t i = 0; i < program->tables; i++)
         sw->tables[i].desc = &program->table[i];
@@ -107,12 +123,12 @@ static int allocate(struct sw *sw, const struct sw_program *program) {
     return sw_pool_make(sw) ? SW_NO_MEMORY : SW_OK;
 }
 
-int sw_load(struct sw *sw, const struct sw_program *program) {
-    if (program && program->abi != SW_ABI)
+int sw_load(struct sw *sw, const struct sw_program *program, const char *const *texts, uint32_t text_count) {
+    if (program && (program->abi != SW_ABI || program->texts != text_count))
         return SW_BAD;
     sw_lock(sw);
     unload(sw);
-    int status = program ? allocate(sw, program) : SW_OK;
+    int status = program ? allocate(sw, program, texts) : SW_OK;
     if (status)
         unload(sw);
     sw_unlock(sw);
@@ -129,6 +145,7 @@ int sw_load(struct sw *sw, const struct sw_program *program) {
 /* All that `allocate` and the control plane made for a program, and no more: ports, rates, events, clock and figures stay. */
 static void swap_programs(struct sw *sw, struct sw *staged) {
     SWAP(program);
+    SWAP(texts);
     SWAP(tables);
     SWAP(counters);
     SWAP(meters);

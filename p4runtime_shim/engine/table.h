@@ -71,11 +71,10 @@ struct sw_field_desc {
     uint16_t word, words; /* place in the key */
     uint16_t bits;        /* width */
     uint8_t range;        /* compared as low <= k <= high */
-    const char *name;
+    uint32_t name;        /* among the texts of the switch */
 };
 
 struct sw_table_desc {
-    const char *name;
     uint32_t kind, words, fields, max_size, ranges; /* ranges: how many of the fields are ranges */
     uint32_t metered;                               /* entries have meters */
     const struct sw_field_desc *field;

@@ -43,22 +43,22 @@ static int is_zero(const uint64_t *mask, const struct sw_field_desc *field) {
     return !any;
 }
 
-static void add_key(struct text *to, const struct sw_table_desc *d, const uint64_t *key) {
+static void add_key(struct text *to, const struct sw *sw, const struct sw_table_desc *d, const uint64_t *key) {
     for (uint32_t f = 0; f < d->fields; f++) {
-        add(to, "%s%s=", f ? " " : "", d->field[f].name);
+        add(to, "%s%s=", f ? " " : "", sw->texts[d->field[f].name]);
         add_number(to, key + d->field[f].word, d->field[f].words);
     }
 }
 
 /* The fields that the entry specifies: value, value&&&mask, or low..high. */
-static void add_entry(struct text *to, const struct sw_table_desc *d, const struct sw_entry *e) {
+static void add_entry(struct text *to, const struct sw *sw, const struct sw_table_desc *d, const struct sw_entry *e) {
     const uint64_t *mask = e->key + d->words, *high = e->key + 2 * d->words;
     for (uint32_t f = 0; f < d->fields; f++) {
         const struct sw_field_desc *field = &d->field[f];
         uint32_t w = field->word;
         if (!field->range && is_zero(mask + w, field))
             continue;
-        add(to, " %s=", field->name);
+        add(to, " %s=", sw->texts[field->name]);
         add_number(to, e->key + w, field->words);
         if (field->range) {
             add(to, "..");
@@ -74,10 +74,10 @@ static void add_entry(struct text *to, const struct sw_table_desc *d, const stru
 void sw_trace_table(struct sw *sw, const struct sw_packet *p, const char *name, const struct sw_table *t,
                     const uint64_t *key, const struct sw_entry *e) {
     struct text text = {.used = 0};
-    add_key(&text, t->desc, key);
+    add_key(&text, sw, t->desc, key);
     if (e && t->desc->kind == SW_TERNARY) {
         add(&text, ", entry");
-        add_entry(&text, t->desc, e);
+        add_entry(&text, sw, t->desc, e);
     }
     sw_trace(sw, p, "table %s: %s, key %s", name, e ? "hit" : "miss", text.at);
 }
@@ -87,7 +87,7 @@ void sw_trace_action(struct sw *sw, const struct sw_packet *p, const char *name,
     struct text text = {.used = 0};
     for (unsigned i = 0; i < count; i++) {
         unsigned words = (params[i].bits + 63) / 64;
-        add(&text, "%s%s=", i ? ", " : "", params[i].name);
+        add(&text, "%s%s=", i ? ", " : "", sw->texts[params[i].name]);
         add_number(&text, args, words);
         args += words;
     }

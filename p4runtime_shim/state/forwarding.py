@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes as c
+
 from p4runtime_shim.errors import NotFound, ResourceExhausted, SwitchError
 from p4runtime_shim.native import NO_MEMORY, Native
 from p4runtime_shim.pipeline import Pipeline
@@ -15,7 +17,8 @@ class Forwarding:
     """Loads a program into a switch and keeps what belongs to it."""
 
     def __init__(self, pipeline: Pipeline, native: Native, handle: int) -> None:
-        status = native.library.sw_load(handle, pipeline.address)
+        texts = (c.c_char_p * len(pipeline.texts))(*(text.encode(errors="replace") for text in pipeline.texts))
+        status = native.library.sw_load(handle, pipeline.address, texts, len(texts))
         if status == NO_MEMORY:
             raise ResourceExhausted("there is not enough memory for the program's tables and arrays")
         if status:

@@ -90,7 +90,7 @@ def test_the_default_cache_follows_the_environment(monkeypatch: pytest.MonkeyPat
 def test_generated_code_is_free_of_warnings(name: str, tmp_path: Path) -> None:
     text = programs.FABRIC.read_text() if name == "fabric" else programs.text(name)
     source = tmp_path / "program.c"
-    source.write_text(generate(load_program(text)))
+    source.write_text(generate(load_program(text)).code)
     command = ["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
     done = subprocess.run(
         [*command, "-I", str(build.ENGINE_SOURCES), str(source)], capture_output=True, text=True, check=False
