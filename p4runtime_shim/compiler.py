@@ -116,7 +116,7 @@ def run(compiler: str, arguments: list[str], folder: Path, what: str, limits: Li
         return
     with log.open("rb") as file:
         text = file.read(_MESSAGES).decode(errors="replace")
-    if status < 0 or _EXHAUSTED.search(text):
+    if not 0 < status < 128 or _EXHAUSTED.search(text):
         raise ResourceExhausted(
             f"compiling {what} needs more than a compilation may take ({limits.cpu_seconds} s of processor time,"
             f" {limits.memory >> 20} MB of memory, a file of {limits.output >> 20} MB) and was stopped"

@@ -40,7 +40,8 @@ def private_folder(cache: Path) -> Path:
     """The folder of objects in a cache directory, made if need be; BuildError when others can write to it."""
     folder = cache / "switch"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for part in (*reversed(folder.parents), folder):
+            part.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise BuildError(f"cannot make the cache directory {folder} ({error.strerror}): set XDG_CACHE_HOME") from None
     place = folder.resolve()

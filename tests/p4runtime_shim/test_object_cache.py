@@ -1,0 +1,158 @@
+"""The cache of compiled objects: nothing in it is loaded that is not whole, or that others could have written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from p4runtime_shim import build, object_cache
+from p4runtime_shim.errors import BuildError
+from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.switch import Switch
+from tests.p4runtime_shim.builder import Builder, send_to
+
+FAST = build.BuildOptions(flags=("-O0",))
+
+
+def program(port: int) -> str:
+    builder = Builder()
+    builder.run(builder.action("a", [send_to(port)]))
+    return builder.text()
+
+
+def forwards(folder: Path, port: int) -> bool:
+    with Switch(Pipeline.load(program(port), cache=folder, options=FAST), ports=range(4), seed=0) as switch:
+        switch.receive(0, bytes(64), 1)
+        return switch.transmit(port, 1) == bytes(64)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def emptied(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def one_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+def without_seal(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 42)
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, one_bit, without_seal])
+def test_a_damaged_object_is_built_again(damage, tmp_path: Path) -> None:
+    path = build.build(program(1), cache=tmp_path, options=FAST)
+    engine = build.build_engine(cache=tmp_path, options=FAST)
+    before = [(item, item.stat().st_ino) for item in (path, engine)]
+    for item in (path, engine):
+        damage(item)
+    assert forwards(tmp_path, 1)
+    assert all(object_cache.is_whole(item) and item.stat().st_ino != number for item, number in before)
+
+
+def test_an_object_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def flushed(fd: int) -> None:
+        done.append("flush " + Path(os.readlink(f"/proc/self/fd/{fd}")).name.partition("-")[0])
+        fsync(fd)
+
+    def named(path: Path, target: Path) -> Path:
+        done.append("name")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "replace", named)
+    build.build_engine(cache=tmp_path, options=FAST)
+    assert done == ["flush out.so", "name", "flush switch"]
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o707])
+@pytest.mark.parametrize("part", ["", "cache", "cache/switch"])
+def test_a_folder_that_others_can_write_to_is_refused(mode: int, part: str, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    (cache / "switch").mkdir(parents=True, mode=0o700)
+    (tmp_path / part).chmod(mode)
+    if part == "" and mode & 0o1000:  # as /tmp is: others may add files there, not replace ours
+        build.build_engine(cache=cache, options=FAST)
+        return
+    with pytest.raises(BuildError, match=r"can be changed by everybody.*set XDG_CACHE_HOME"):
+        build.build_engine(cache=cache, options=FAST)
+    assert not list(cache.rglob("*.so"))
+
+
+def test_a_folder_of_another_group_is_refused(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give a folder away")
+    os.chown(tmp_path, 0, 54321)
+    tmp_path.chmod(0o770)
+    with pytest.raises(BuildError, match="group 54321"):
+        build.build_engine(cache=tmp_path, options=FAST)
+
+
+@pytest.mark.parametrize("part", ["", "cache", "cache/switch"])
+def test_a_folder_of_another_user_is_refused(part: str, tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give a folder away")
+    (tmp_path / "cache" / "switch").mkdir(parents=True)
+    os.chown(tmp_path / part, 54321, -1)
+    with pytest.raises(BuildError, match="user 54321"):
+        build.build_engine(cache=tmp_path / "cache", options=FAST)
+
+
+def test_an_object_that_others_could_have_written_is_built_again(tmp_path: Path) -> None:
+    path = build.build(program(1), cache=tmp_path, options=FAST)
+    path.chmod(0o666)
+    assert build.build(program(1), cache=tmp_path, options=FAST).stat().st_mode & 0o777 == 0o600
+
+
+def test_folders_are_made_for_us_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        path = build.build_engine(cache=tmp_path / "cache", options=FAST)
+    finally:
+        os.umask(before)
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_root_uses_its_own_home_when_home_is_that_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give a folder away")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert object_cache.default_cache() == tmp_path / ".cache" / "mrc-testbed"
+    os.chown(tmp_path, 54321, -1)
+    assert object_cache.default_cache() == Path("/root/.cache/mrc-testbed")
+
+
+def test_the_objects_used_last_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(object_cache.KEPT, "program-*.so", 2)
+    first = build.build(program(1), cache=tmp_path, options=FAST)
+    second = build.build(program(2), cache=tmp_path, options=FAST)
+    assert build.build(program(1), cache=tmp_path, options=FAST) == first
+    third = build.build(program(3), cache=tmp_path, options=FAST)
+    assert set(tmp_path.rglob("program-*.so")) == {first, third}
+    assert build.build(program(2), cache=tmp_path, options=FAST) == second
+
+
+def test_a_program_is_unloaded_when_nobody_uses_it(tmp_path: Path) -> None:
+    def loaded(path: Path) -> bool:
+        return path.name in Path("/proc/self/maps").read_text()
+
+    pipeline = Pipeline.load(program(1), cache=tmp_path, options=FAST)
+    path = pipeline.path
+    with Switch(pipeline, ports=range(4), seed=0) as switch:
+        del pipeline
+        assert loaded(path)
+        switch.receive(0, bytes(64), 1)
+        assert switch.transmit(1, 1) == bytes(64)
+        switch.set_pipeline(None)
+        assert not loaded(path)
