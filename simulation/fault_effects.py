@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import singledispatch
 
+from simulation.class_loss import ClassLoss
 from simulation.errors import FaultError
 from simulation.line import Impairment
 from topologies.fabric import Endpoint, Fabric, Link
@@ -85,6 +86,12 @@ def _(fault: SwitchSilent, fabric: Fabric) -> Effect:
 @_effect.register
 def _(fault: Loss, fabric: Fabric) -> Effect:
     return Effect(_lines(fabric, fault.link, fault.towards, Impairment(loss=fault.probability)))
+
+
+@_effect.register
+def _(fault: ClassLoss, fabric: Fabric) -> Effect:
+    lost = dict.fromkeys(fault.traffic_class.values(fabric.settings.dscp), fault.probability)
+    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(class_loss=lost)))
 
 
 @_effect.register

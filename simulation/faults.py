@@ -93,6 +93,10 @@ class Faults:
         """False while a fault keeps the controller away. Static tables do not need it."""
         return not self._controller
 
+    def has_carrier(self, link: str) -> bool:
+        """Whether no fault takes the carrier of this link now."""
+        return not self._carrier.get(link)
+
     def add(self, fault: Fault, *, at: int | None = None, until: int | None = None) -> int:
         """Add a fault; returns its id. `at` is a time in ns (None: now), `until` when it clears itself (None: never).
 

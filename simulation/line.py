@@ -27,6 +27,7 @@ from topologies.fabric import Endpoint
 
 OVERHEAD: Final = round_trip.OVERHEAD
 _BITS: Final = 8_000_000_000  # bits a byte, times nanoseconds a second
+_CLASS: Final = 14  # traffic class in a frame: four bits of this byte and four of the next
 _DESTINATION: Final = slice(38, 54)  # outer IPv6 destination in a frame
 
 
@@ -47,7 +48,7 @@ class Impairment:
     `cut`: nothing arrives. `reorder`: probability that a frame is held back for up to `hold` ns more, so that later
     ones overtake it. `delay` is added to every frame's. `rate_bps` replaces the line's rate if it is lower.
     `corruption` flips one bit somewhere in the frame, as if the FCS had missed it. `path_loss` is the probability of
-    loss by outer destination address, which on a NIC's own line names one path.
+    loss by outer destination address, which on a NIC's own line names one path; `class_loss` the same by DSCP.
     """
 
     cut: bool = False
@@ -58,6 +59,7 @@ class Impairment:
     delay: int = 0
     rate_bps: int | None = None
     path_loss: Mapping[bytes, float] = field(default_factory=dict)
+    class_loss: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ def combine(parts: Iterable[Impairment]) -> Impairment:
     """The impairment of several faults at once: chances are independent, delays add up, the lowest rate counts."""
     kept = {"loss": 1.0, "corruption": 1.0, "reorder": 1.0}
     paths: dict[bytes, float] = {}
+    classes: dict[int, float] = {}
     rates: list[int] = []
     cut, hold, delay = False, 0, 0
     for part in parts:
@@ -85,10 +88,13 @@ def combine(parts: Iterable[Impairment]) -> Impairment:
             kept[name] *= 1.0 - getattr(part, name)
         for address, chance in part.path_loss.items():
             paths[address] = 1.0 - (1.0 - paths.get(address, 0.0)) * (1.0 - chance)
+        for dscp, chance in part.class_loss.items():
+            classes[dscp] = 1.0 - (1.0 - classes.get(dscp, 0.0)) * (1.0 - chance)
         if part.rate_bps is not None:
             rates.append(part.rate_bps)
     chances = {name: 1.0 - left for name, left in kept.items()}
-    return Impairment(cut=cut, hold=hold, delay=delay, rate_bps=min(rates, default=None), path_loss=paths, **chances)
+    rate = min(rates, default=None)
+    return Impairment(cut=cut, hold=hold, delay=delay, rate_bps=rate, path_loss=paths, class_loss=classes, **chances)
 
 
 class Line:
@@ -188,6 +194,7 @@ class Line:
             wrong.cut
             or (wrong.loss and self._chance("loss").random() < wrong.loss)
             or (wrong.path_loss and self._path_lost(wrong.path_loss.get(frame[_DESTINATION], 0.0)))
+            or (wrong.class_loss and self._class_lost(wrong.class_loss, frame))
         ):
             self.lost += 1
             return
@@ -202,6 +209,10 @@ class Line:
 
     def _path_lost(self, chance: float) -> bool:
         return bool(chance) and self._chance("path").random() < chance
+
+    def _class_lost(self, losses: Mapping[int, float], frame: bytes) -> bool:
+        chance = losses.get((frame[_CLASS] << 8 | frame[_CLASS + 1]) >> 6 & 63, 0.0) if len(frame) > _CLASS + 1 else 0.0
+        return bool(chance) and self._chance("class").random() < chance
 
     def _flip(self, frame: bytes, chance: random.Random) -> bytes:
         self.corrupted += 1
@@ -250,6 +261,7 @@ class Line:
             or impairment.corruption
             or impairment.reorder
             or impairment.path_loss
+            or impairment.class_loss
             or self._not_before > self._clock.now
         )
         self._delay = delay

@@ -128,22 +128,46 @@ def _copies_in_egress(switch: Switch) -> bool:
 class NicNode:
     """A NIC and the lines that leave its ports. `announce` is called when it may have completions or events."""
 
-    __slots__ = ("_clock", "_lines", "_receive", "_tick", "_transmit", "_wake_at", "_wakeup", "announce", "name", "nic")
+    __slots__ = (
+        "_clock",
+        "_lines",
+        "_receive",
+        "_tick",
+        "_transmit",
+        "_wake_at",
+        "_wakeup",
+        "_watchers",
+        "announce",
+        "name",
+        "nic",
+    )
 
     def __init__(self, clock: Clock, name: str, nic: Nic, lines: Sequence[Line]) -> None:
         self.name = name
-        self.nic = nic
         self.announce: Callable[[], object] | None = None
         self._clock = clock
         self._lines = lines
+        self._watchers: list[Callable[[bytes], None]] = []
+        self.replace(nic)
+
+    def replace(self, nic: Nic) -> None:
+        """From now on this is the device. Whoever watched the old one's frames watches those of the new one."""
+        self.nic = nic
+        self.announce = None
         self._receive = nic.receive
         self._transmit = nic.transmit
         self._wakeup = nic.wakeup
         self._tick = nic.tick
         self._wake_at = _NEVER  # of the earliest wake-up in the event queue
+        for left in self._watchers:
+            self._watch(left)
 
     def watch(self, left: Callable[[bytes], None]) -> None:
         """Tell `left` from now on of every frame that leaves."""
+        self._watchers.append(left)
+        self._watch(left)
+
+    def _watch(self, left: Callable[[bytes], None]) -> None:
         transmit = self._transmit
 
         def watched(port: int, now: int) -> bytes | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections import Counter
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,7 @@ class SimulatedWorld:
         self._providers: dict[str, LocalProvider] = {}
         self._lines: dict[Endpoint, Line] = {}  # by the end they leave
         self._nics: dict[str, NicNode] = {}
+        self._restarts: Counter[str] = Counter()
         self._switches: dict[str, SwitchNode] = {}
         self._make_lines(delay)
         self._make_nics()
@@ -198,6 +200,20 @@ class SimulatedWorld:
     def open(self, name: str) -> Context:
         """A verbs context on a host's NIC."""
         return Context(self.provider(name))
+
+    def restart_nic(self, name: str) -> None:
+        """A NIC crashed and is there again, knowing nothing but its configuration and which of its ports have carrier.
+
+        Nobody tells its peers. Contexts opened before are of no use any more and get no word of it: forget them.
+        """
+        node = self.nic_node(name)
+        self._restarts[name] += 1
+        seed = derive(self.seed, "nic", name, self._restarts[name])
+        node.replace(Nic(nic_config(self.fabric, self.fabric.nic(name)), seed=seed))
+        self._providers.pop(name, None)
+        for link in self.fabric.links_of(name):
+            if not self.faults.has_carrier(link.name):
+                node.port_changed(link.lower.port, False)
 
     def poke(self, name: str) -> None:
         """Look at a NIC again after a command given to the device itself."""

@@ -15,13 +15,18 @@ import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from dataclasses import fields
 
 import click
 
+from mrc_host.values import QpAttributes
+from simulation.swarm.denials import Denied
 from simulation.swarm.patience import LONGEST_S, limited
+from simulation.swarm.plan import FOREVER, Scenario
 from simulation.swarm.run import Outcome, run
-from simulation.swarm.scenario import Scenario, generate
+from simulation.swarm.scenario import generate
 from simulation.swarm.shrink import shrink
+from topologies.fault_kinds import Fault
 
 _DIED = "the process died, with this run or another under way; a replay alone tells"
 Result = tuple[int, "Outcome | None", str]  # the seed, its outcome, or what went wrong with running it
@@ -89,12 +94,34 @@ def describe(scenario: Scenario) -> None:
         f" queues of {scenario.queues.max_packets} packets{', flow control' if fabric.queues.pfc else ''},"
         f" round trip {scenario.fit.round_trip} ns"
     )
+    used = {write.pair for write in scenario.writes}
     for number, pair in enumerate(scenario.pairs):
-        print(f"  pair {number}: {pair.kind.name} {pair.first}-{pair.second} {pair.attributes}")
+        if number in used:
+            print(f"  pair {number}: {pair.kind.name} {pair.first}-{pair.second} {_unusual(pair.attributes)}")
     for number, write in enumerate(scenario.writes):
         print(f"  write {number}: {write}")
     for number, fault in enumerate(scenario.faults):
-        print(f"  fault {number}: {fault.start}-{fault.end} ns {fault.fault}")
+        end = "for good" if fault.end >= FOREVER else f"to {fault.end} ns"
+        print(f"  fault {number}: from {fault.start} {end} {_brief(fault.fault)}")
+
+
+def _unusual(attributes: QpAttributes) -> str:
+    """The attributes that are not as they are by default."""
+    usual = QpAttributes()
+    names = (field.name for field in fields(attributes))
+    return " ".join(f"{name}={getattr(attributes, name)}" for name in names if _differs(attributes, usual, name))
+
+
+def _differs(one: QpAttributes, other: QpAttributes, name: str) -> bool:
+    return bool(getattr(one, name) != getattr(other, name))
+
+
+def _brief(fault: Fault) -> str:
+    """A fault on one line, however many paths it denies."""
+    if not isinstance(fault, Denied):
+        return str(fault)
+    ends = sorted({f"{source}-{target}" for source, target, _ in fault.routes})
+    return f"Denied({len(fault.routes)} paths of {', '.join(ends)})"
 
 
 def _soak(first: int, seconds: float, runs: int | None, jobs: int, shrinking: bool) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mrc_host.wire import opcodes
+from simulation.swarm.plan import FOREVER
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
 from topologies.fault_kinds import Fault
@@ -50,17 +51,26 @@ class Denylists:
             for nic in sorted({nic for nic, _, _ in denied.routes}):
                 self._watch(nic)
             self._world.clock.at(start, self._change, denied, 1)
-            self._world.clock.at(end, self._change, denied, -1)
+            if end < FOREVER:
+                self._world.clock.at(end, self._change, denied, -1)
+
+    def repeat(self, nic: str) -> None:
+        """The NIC has restarted: the controller tells it once more what is denied."""
+        for route, count in self._denied.items():
+            if route[0] == nic and count:
+                self._tell(route, True)
 
     def _change(self, denied: Denied, step: int) -> None:
-        world = self._world
         for route in denied.routes:
             self._denied[route] += step
             if self._denied[route] == (step > 0):  # the first that forbids it, or the last
-                nic, peer, ev = route
-                address = path_to(world.fabric, world.fabric.nic(nic), world.fabric.nic(peer)).address
-                world.nic(nic).control.set_path_denied(address, ev, step > 0, world.now)
-                world.poke(nic)
+                self._tell(route, step > 0)
+
+    def _tell(self, route: Route, denied: bool) -> None:
+        world, (nic, peer, ev) = self._world, route
+        address = path_to(world.fabric, world.fabric.nic(nic), world.fabric.nic(peer)).address
+        world.nic(nic).control.set_path_denied(address, ev, denied, world.now)
+        world.poke(nic)
 
     def _watch(self, nic: str) -> None:
         if any(name == nic for name, _ in self._routes):

@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from simulation.fault_effects import effect
 from simulation.line import Impairment
 from simulation.swarm.denials import Denied
-from simulation.swarm.scenario import PlannedFault
+from simulation.swarm.hosts import HOST_FAULTS
+from simulation.swarm.plan import PlannedFault
 from topologies.addressing import entropy_value
 from topologies.fabric import Endpoint, Fabric
+from topologies.fault_kinds import Flap
 
 Span = tuple[int, int]
 
@@ -54,12 +56,12 @@ def touched(fabric: Fabric, faults: Iterable[PlannedFault], nic: str) -> bool:
 
 
 def _lines(fabric: Fabric, planned: PlannedFault) -> tuple[tuple[Endpoint, Impairment], ...]:
-    """What is wrong with lines; nothing, when paths are only denied."""
-    return () if isinstance(planned.fault, Denied) else effect(fabric, planned.fault).lines
+    """What is wrong with lines; nothing, when paths are only denied, or it is hosts that something befalls."""
+    return () if isinstance(planned.fault, (Denied, *HOST_FAULTS)) else effect(fabric, planned.fault).lines
 
 
 def _harms(wrong: Impairment) -> bool:
-    return bool(wrong.cut or wrong.loss or wrong.corruption or wrong.path_loss)
+    return bool(wrong.cut or wrong.loss or wrong.corruption or wrong.path_loss or wrong.class_loss)
 
 
 def merge(spans: Iterable[Span], gap: int = 0) -> list[Span]:
@@ -90,15 +92,56 @@ def _gone(
         if isinstance(planned.fault, Denied) and (source, target, ev) in planned.fault.routes:
             spans.append((planned.start, planned.end))
         for end, wrong in _lines(fabric, planned):
-            if end in ends and (wrong.cut or wrong.loss >= 1.0 or _path_gone(planned, end, source, ev)):
+            if end in ends and (_swallows(wrong) or _path_gone(planned, end, source, ev)):
                 spans.append((planned.start, planned.end))
                 break
     return spans
 
 
+def _swallows(wrong: Impairment) -> bool:
+    """Whether one class of traffic, or all, is lost for good: a connection needs both."""
+    return wrong.cut or wrong.loss >= 1.0 or max(wrong.class_loss.values(), default=0.0) >= 1.0
+
+
 def _path_gone(planned: PlannedFault, end: Endpoint, source: str, ev: int) -> bool:
     fault = planned.fault
     return end.node == source and getattr(fault, "ev", None) == ev and getattr(fault, "probability", 0.0) >= 1.0
+
+
+def dead_spans(
+    fabric: Fabric, faults: Iterable[PlannedFault], source: str, target: str, ev: int, dscp: Iterable[int]
+) -> list[Span]:
+    """When a path carried none of the traffic with these DSCP values. Flapping links and denials do not count."""
+    ends = next(ends for known, ends in paths(fabric, source, target) if known == ev)
+    spans = [
+        (planned.start, planned.end)
+        for planned in faults
+        if not isinstance(planned.fault, Flap)
+        for end, wrong in _lines(fabric, planned)
+        if end in ends
+        and (
+            wrong.cut
+            or wrong.loss >= 1.0
+            or all(wrong.class_loss.get(value, 0.0) >= 1.0 for value in dscp)
+            or _path_gone(planned, end, source, ev)
+        )
+    ]
+    return merge(spans)
+
+
+def untouched_share(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: str) -> float:
+    """The share of paths that no fault ever hit, in the plane and direction where it is smallest."""
+    faults = tuple(faults)
+    hit = {end for planned in faults for end, _ in _lines(fabric, planned)}
+    least = 1.0
+    for source, target in ((a, b), (b, a)):
+        denied = {route for planned in faults if isinstance(planned.fault, Denied) for route in planned.fault.routes}
+        by_plane: dict[int, list[bool]] = {}
+        for ev, ends in paths(fabric, source, target):
+            whole = hit.isdisjoint(ends) and (source, target, ev) not in denied
+            by_plane.setdefault(ends[0].port, []).append(whole)
+        least = min(least, *(sum(whole) / len(whole) for whole in by_plane.values()))
+    return least
 
 
 def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[Endpoint, ...]]]:

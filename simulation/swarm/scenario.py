@@ -1,19 +1,21 @@
 """From a seed to a plan: a fabric, queue pairs, writes with their times, and a schedule of faults.
 
-Everything in a :class:`Scenario` is a plain frozen value, so a plan can be printed, compared and cut down. Nothing is
-drawn later than here: a plan without some of its faults or writes is the same plan otherwise.
+`plain` draws what fails in a network, `generate` adds what applications, hosts and hostile circumstances do to it
+(``troubles``). Nothing is drawn later than here: a plan without some of its faults or writes is the same plan
+otherwise.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mrc_host.values import QpAttributes, QpType
-from p4runtime_shim.values import QueueConfig
 from simulation.seeds import generator
 from simulation.swarm.denials import Denied, Route, addresses
+from simulation.swarm.plan import HORIZON, PlannedFault, PlannedPair, PlannedWrite, Scenario
+from simulation.swarm.troubles import troubled
 from simulation.timing import Timing, retry_budget, timing
 from simulation.world import default_queues, with_headroom
 from topologies.addressing import entropy_value
@@ -36,62 +38,16 @@ from topologies.fault_kinds import (
 )
 from topologies.queues import QueueProfile
 
-HORIZON = 2_000_000  # ns in which writes are posted and faults begin
 _GIGA = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedWrite:
-    """A write on queue pair number `pair`, by its first NIC or (`back`) its second, posted at `time` ns."""
-
-    pair: int
-    back: bool
-    time: int
-    length: int
-    imm: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedFault:
-    """A fault and when it holds, in ns."""
-
-    fault: Fault
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedPair:
-    """Two connected queue pairs, one on each of two NICs."""
-
-    first: str
-    second: str
-    kind: QpType
-    attributes: QpAttributes
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One plan; see the module. `fit` are the times that fit the fabric."""
-
-    seed: int
-    fabric: Fabric
-    delay: int
-    queues: QueueConfig
-    fit: Timing
-    pairs: tuple[PlannedPair, ...]
-    writes: tuple[PlannedWrite, ...]
-    faults: tuple[PlannedFault, ...]
-
-    def only(self, *, faults: tuple[int, ...] | None = None, writes: tuple[int, ...] | None = None) -> Scenario:
-        """The same plan with only those faults and writes, by position."""
-        kept_faults = self.faults if faults is None else tuple(self.faults[i] for i in faults)
-        kept_writes = self.writes if writes is None else tuple(self.writes[i] for i in writes)
-        return replace(self, faults=kept_faults, writes=kept_writes)
 
 
 def generate(seed: int) -> Scenario:
     """The plan of a seed."""
+    return troubled(plain(seed))
+
+
+def plain(seed: int) -> Scenario:
+    """The plan of a seed with faults of the network alone."""
     rng = generator(seed, "scenario")
     t0 = rng.choice((1, 1, 2, 2, 2, 3))
     fabric = multi_plane_clos(

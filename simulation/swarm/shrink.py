@@ -1,18 +1,20 @@
 """Looks for a small part of a failing plan that still fails: first without faults, then without writes, then again.
 
-Greedy, in the manner of delta debugging: halves, then quarters, down to single items, are left out as long as any
-violation remains. Every try is a whole run, so the number of tries is bounded.
+Greedy, in the manner of delta debugging: halves, then quarters, down to single items, are left out as long as a
+violation of the same kind remains (the same sentence but for names and figures), so that one failure is not exchanged
+for another on the way. Every try is a whole run, so the number of tries is bounded.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from simulation.swarm.patience import LONGEST_S, limited
+from simulation.swarm.plan import Scenario
 from simulation.swarm.run import run
-from simulation.swarm.scenario import Scenario
 
 MAX_TRIES = 400
 
@@ -34,6 +36,7 @@ def shrink(scenario: Scenario, fails: Callable[[Scenario], tuple[str, ...]] | No
     judge = fails or violations
     tries = 0
     last: tuple[str, ...] = judge(scenario)
+    kinds = {kind(violation) for violation in last}
     faults: Positions = tuple(range(len(scenario.faults)))
     writes: Positions = tuple(range(len(scenario.writes)))
 
@@ -42,7 +45,8 @@ def shrink(scenario: Scenario, fails: Callable[[Scenario], tuple[str, ...]] | No
         if tries >= MAX_TRIES:
             return False
         tries += 1
-        found = judge(scenario.only(faults=kept_faults, writes=kept_writes))
+        judged = judge(scenario.only(faults=kept_faults, writes=kept_writes))
+        found = tuple(violation for violation in judged if kind(violation) in kinds)
         last = found or last
         return bool(found)
 
@@ -65,6 +69,11 @@ def violations(scenario: Scenario) -> tuple[str, ...]:
             return run(scenario).violations
     except Exception as error:  # whatever it is, it is a finding
         return (f"{type(error).__name__}: {error}",)
+
+
+def kind(violation: str) -> str:
+    """What remains of a violation when its words with figures, names of NICs too, are taken out."""
+    return " ".join(re.sub(r"\S*\d\S*", "", violation).split())
 
 
 def _reduce(items: Positions, fails: Callable[[Positions], bool]) -> Positions:

@@ -2,7 +2,7 @@ import pytest
 
 from simulation.swarm.denials import Denied, addresses
 from simulation.swarm.oracle import longest_damage, longest_separation, merge, paths, touched
-from simulation.swarm.scenario import PlannedFault
+from simulation.swarm.plan import PlannedFault
 from tests.simulation.worlds import small_fabric
 from topologies.fault_kinds import Flap, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
 

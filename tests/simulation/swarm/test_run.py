@@ -7,17 +7,18 @@ import pytest
 from mrc_host.values import CompletionOpcode, QpType
 from mrc_host.verbs.local import LocalProvider
 from simulation.line import Line
-from simulation.swarm import run as swarm_run
+from simulation.swarm import verdicts
 from simulation.swarm.denials import Denied, addresses
+from simulation.swarm.plan import PlannedFault
 from simulation.swarm.run import run
-from simulation.swarm.scenario import PlannedFault, generate
+from simulation.swarm.scenario import generate, plain
 from topologies.fault_kinds import LinkDown
 
 
 @pytest.mark.parametrize("first", range(1, 41, 5))
 def test_a_few_seeds_are_clean(first):
     for seed in range(first, first + 5):
-        assert run(generate(seed)).violations == (), f"replay: python -m simulation.swarm --seed {seed}"
+        assert run(plain(seed)).violations == (), f"replay: python -m simulation.swarm --seed {seed}"
 
 
 def test_a_run_can_be_repeated():
@@ -27,7 +28,7 @@ def test_a_run_can_be_repeated():
 def busy_seed():
     """A plan with MRC pairs only, immediates and no faults."""
     for seed in range(1, 1000):
-        plan = generate(seed)
+        plan = plain(seed)
         imms = sum(write.imm for write in plan.writes)
         if imms > 2 and not plan.faults and all(pair.kind is QpType.MRC for pair in plan.pairs):
             return plan
@@ -81,7 +82,7 @@ def test_wrong_bytes_are_found(monkeypatch):
 def denied_seed():
     """A plan with MRC pairs only, whose controller denies something while it is written."""
     for seed in range(1, 1000):
-        plan = generate(seed)
+        plan = plain(seed)
         denials = [fault for fault in plan.faults if isinstance(fault.fault, Denied)]
         if len(denials) > 1 and len(plan.writes) > 5 and all(pair.kind is QpType.MRC for pair in plan.pairs):
             return plan
@@ -102,36 +103,36 @@ def test_a_denied_path_in_use_is_found(monkeypatch):
     )
     plan = replace(busy_seed(), faults=(PlannedFault(Denied(routes), 0, 3_600_000_000_000),))
     monkeypatch.setattr("mrc_host.transport.control_plane.ControlPlane.set_path_denied", lambda *_: None)
-    monkeypatch.setattr(swarm_run, "longest_separation", lambda fabric, faults, a, b, gap: 0)
+    monkeypatch.setattr(verdicts, "longest_separation", lambda fabric, faults, a, b, gap: 0)
     assert any("though it is denied" in text for text in run(plan).violations)
 
 
 @pytest.mark.parametrize("seed", [140, 174])
 def test_a_second_loss_on_a_plane_whose_paths_are_denied(seed):
     """A queue pair looked for a silent path to blame, and there was none at all."""
-    assert run(generate(seed)).violations == ()
+    assert run(plain(seed)).violations == ()
 
 
 @pytest.mark.parametrize("seed", [5582, 5590, 5826])
 def test_answers_leave_a_plane_whose_paths_are_denied(seed):
     """A receiver kept its answers for a plane on which all its paths were denied."""
-    assert run(generate(seed)).violations == ()
+    assert run(plain(seed)).violations == ()
 
 
 @pytest.mark.parametrize("seed", [32400])
 def test_the_word_that_a_port_is_up_does_not_depend_on_older_words(seed):
     """A port status update went only on planes that an older one left, which were dead or denied."""
-    assert run(generate(seed)).violations == ()
+    assert run(plain(seed)).violations == ()
 
 
 def test_a_failure_without_a_reason_is_found(monkeypatch):
     """Everything is cut, but the oracle is told that nothing was."""
-    monkeypatch.setattr(swarm_run, "longest_separation", lambda fabric, faults, a, b, gap: 0)
+    monkeypatch.setattr(verdicts, "longest_separation", lambda fabric, faults, a, b, gap: 0)
     broken = replace(busy_seed(), faults=(PlannedFault(LinkDown("h*", towards="t0-*"), 0, 3_600_000_000_000),))
     assert any("failed" in text for text in run(broken).violations)
 
 
 def test_some_plans_have_flow_control():
-    paused = [seed for seed in range(1, 60) if generate(seed).fabric.queues.pfc]
+    paused = [seed for seed in range(1, 60) if plain(seed).fabric.queues.pfc]
     assert 3 <= len(paused) <= 20
-    assert run(generate(paused[0])).violations == ()
+    assert run(plain(paused[0])).violations == ()

@@ -26,3 +26,16 @@ def test_only_what_the_failure_needs_is_left():
 def test_a_failure_that_needs_nothing_shrinks_to_nothing():
     small = shrink(plan(), lambda part: ("always",))
     assert (small.faults, small.writes) == ((), ())
+
+
+def test_a_failure_is_not_exchanged_for_another():
+    """Without one fault the plan fails too, but otherwise."""
+    whole = plan()
+    needed = whole.faults[1]
+
+    def fails(part):
+        return ("write 3 from h1 completed twice",) if needed in part.faults else ("NIC h2 had 7 internal errors",)
+
+    small = shrink(whole, fails)
+    assert small.faults == (1,)
+    assert small.violations == ("write 3 from h1 completed twice",)

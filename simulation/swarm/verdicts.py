@@ -1,0 +1,123 @@
+"""Which failures and delays of a run its faults explain.
+
+* A request fails only when its life was over or not matched by one at the peer (``ends.Life``), when memory had been
+  deregistered, when a request before it in the same life had failed, or when the peer was out of reach for longer than
+  the retry budget. A way that works, on any plane, is reason enough not to fail.
+* When nothing but some of the paths failed, and in each plane most were left, no packet waits for the ACK timeout.
+* When every fault is over, what is under way completes within twice the time that trouble lasted, some ACK timeouts and
+  the time that the bytes take: a timer that has grown with the trouble may not outlast it by much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from mrc_host.config import TransportSettings
+from mrc_host.values import QpType
+from simulation.swarm.applications import Applications
+from simulation.swarm.denials import Denied
+from simulation.swarm.ends import End, Posted
+from simulation.swarm.hosts import SharedQueue
+from simulation.swarm.oracle import longest_damage, longest_separation, untouched_share
+from simulation.swarm.plan import FOREVER, PlannedPair, Scenario
+from simulation.timing import retry_budget
+from topologies.fault_kinds import ControllerGone, LinkDown, PortDown, SwitchDead, SwitchSilent
+
+_CUTS: Final = (LinkDown, PortDown, SwitchDead, SwitchSilent, Denied, ControllerGone)
+_MOST: Final = 0.7  # of the paths of each plane
+_TIMEOUTS: Final = 20  # that may pass after all trouble before something completes
+_AT_LEAST: Final = 200_000  # ns that it may take in any case
+
+
+class Verdicts:
+    """Judges a run that is over."""
+
+    def __init__(self, scenario: Scenario, transport: TransportSettings, report: Callable[[str], None]) -> None:
+        self._scenario, self._transport, self._report = scenario, transport, report
+
+    def failures(self, applications: Applications) -> int:
+        """Look for failures that nothing explains; returns how many pairs failed at all."""
+        failed = 0
+        for first, second in applications.pairs:
+            found = [*_first_failures(first), *_first_failures(second)]
+            failed += bool(found)
+            for posted in found:
+                mates = [
+                    posted,
+                    *(other for other in found if posted.life is not None and other.life is posted.life.peer),
+                ]
+                if not any(_life_over(mate) for mate in mates) and not self.excused(first.pair):
+                    completion = posted.completions[0]
+                    self._report(
+                        f"the {first.pair.kind.name} queue pair {first.nic}-{second.nic} failed"
+                        f" ({completion.status.value}, {completion.reason})"
+                    )
+                    break
+        return failed
+
+    def excused(self, pair: PlannedPair) -> bool:
+        """Whether the schedule of faults explains that the pair gave up."""
+        fabric, faults, transport = self._scenario.fabric, self._scenario.faults, self._transport
+        once = 1024 << pair.attributes.timeout
+        if pair.kind is QpType.RC:  # one path, and timeouts that do not grow
+            return longest_damage(fabric, faults, pair.first, pair.second, once) >= once * pair.attributes.retry_count
+        gap = 2 * once << transport.max_backoff
+        budget = retry_budget(pair.attributes, transport)
+        return longest_separation(fabric, faults, pair.first, pair.second, gap) >= budget
+
+    def timeouts(self, applications: Applications) -> None:
+        """Nothing but cuts that leave most paths of each plane whole: no ACK timeout."""
+        scenario = self._scenario
+        if not scenario.fabric.queues.trimming or any(not isinstance(f.fault, _CUTS) for f in scenario.faults):
+            return
+        for end, _ in applications.ends:
+            pair = end.pair
+            if end.rc or untouched_share(scenario.fabric, scenario.faults, pair.first, pair.second) < _MOST:
+                continue
+            count = end.qp.counters().timeouts
+            if count:
+                self._report(f"{count} ACK timeouts passed on {end.nic}, though most paths of each plane always worked")
+
+    def delays(self, applications: Applications) -> None:
+        """After all trouble things go on soon."""
+        scenario = self._scenario
+        over = [fault.end for fault in scenario.faults if not isinstance(fault.fault, SharedQueue)]
+        if any(end >= FOREVER for end in over):
+            return
+        rate = min(link.rate_bps for link in scenario.fabric.links)
+        transfer = 4 * 8_000_000_000 * sum(write.length for write in scenario.writes) // rate + _AT_LEAST
+        begun = min((fault.start for fault in scenario.faults if not isinstance(fault.fault, SharedQueue)), default=0)
+        for end, _ in applications.ends:
+            if end.rc:
+                continue
+            once = 1024 << end.pair.attributes.timeout
+            for posted in end.writes:
+                life = posted.life
+                if life is None or life.broken() is not None or not posted.succeeded:
+                    continue
+                calm = max([*over, posted.posted_at, *(other.posted_at for other in end.writes)])
+                trouble = max(0, calm - max(begun, life.started))
+                late = posted.done_at - (calm + 2 * trouble + _TIMEOUTS * once + transfer)
+                if late > 0:
+                    self._report(
+                        f"write {posted.number} from {end.nic} completed {posted.done_at - calm} ns after all trouble,"
+                        f" {late} ns too late, though trouble in its life lasted {trouble} ns only"
+                    )
+                    break
+
+
+def _life_over(posted: Posted) -> bool:
+    """Whether it may fail because its life was over, or matched none."""
+    broken = posted.life.broken() if posted.life is not None else None
+    return broken is not None and broken <= posted.done_at
+
+
+def _first_failures(end: End) -> Iterator[Posted]:
+    """The first write that failed in each life."""
+    seen: set[int] = set()
+    for posted in end.writes:
+        life = posted.life
+        if life is not None and posted.failed and id(life) not in seen:
+            seen.add(id(life))
+            yield posted

@@ -1,0 +1,287 @@
+"""Each rule of the swarm's oracle finds a defect that is planted for it, and the failing plan shrinks to what it needs.
+
+The defects are planted at the edges of the NIC: in its verbs, in the frames that it is given, in when it is woken.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from mrc_host.nic import Nic
+from mrc_host.transport.control_plane import ControlPlane
+from mrc_host.values import (
+    CompletionOpcode,
+    PathEvent,
+    PathReason,
+    PathState,
+    QpAttributes,
+    QpState,
+)
+from mrc_host.verbs.local import LocalProvider
+from mrc_host.wire import opcodes
+from simulation import world
+from simulation.swarm.denials import Denied, addresses
+from simulation.swarm.hosts import Manner, Reconnect, Revoke, SharedQueue, SlowPoller
+from simulation.swarm.plan import FOREVER
+from simulation.swarm.run import run
+from tests.simulation.swarm.plans import caught, fabric, plan, write
+from topologies.fault_kinds import LinkDown, Loss
+
+MS = 1_000_000
+_OPCODE = 14 + 40 + 40 + 8
+
+
+@pytest.fixture
+def buffers(monkeypatch):
+    """All memory that was registered, in order: of each end, what it sends from and what it is written to."""
+    registered = []
+    honest = LocalProvider.register_memory
+
+    def remember(self, pd, length, access):
+        info, buffer = honest(self, pd, length, access)
+        registered.append(buffer)
+        return info, buffer
+
+    monkeypatch.setattr(LocalProvider, "register_memory", remember)
+    return registered
+
+
+def test_success_without_bytes(monkeypatch, buffers):
+    """A completion comes before its bytes: they are taken away for the time of the poll, and are there in the end."""
+    honest = LocalProvider.poll_cq
+    missing = []
+
+    def poll(self, cq, limit):
+        for buffer, held in missing:
+            buffer[:] = held
+        missing.clear()
+        found = honest(self, cq, limit)
+        if any(entry.opcode is CompletionOpcode.WRITE for entry in found):
+            for target in (buffers[-3], buffers[-1]):
+                missing.append((target, bytes(target)))
+                target[:] = bytes(len(target))
+        return found
+
+    monkeypatch.setattr(LocalProvider, "poll_cq", poll)
+    caught(plan(), "its bytes are not in memory", faults=0, writes=1)
+
+
+@pytest.mark.parametrize("fault", [Reconnect(0, False, Manner.TOGETHER, False, 0), Revoke(0, True)])
+def test_memory_changes_after_its_time(monkeypatch, buffers, fault):
+    """A packet that is late lands where the life, or the region, that it was for is over."""
+    late = set()
+    for name in ("modify_qp", "deregister_memory"):
+        honest = getattr(LocalProvider, name)
+
+        def over(self, *arguments, honest=honest, **named):
+            honest(self, *arguments, **named)
+            late.add(id(buffers[-1]))
+
+        monkeypatch.setattr(LocalProvider, name, over)
+    honest_post = LocalProvider.post_send
+
+    def post(self, qpn, requests):
+        if id(buffers[-1]) in late:
+            buffers[-1][64] ^= 1  # the first byte of the first target of h1's writes
+        honest_post(self, qpn, requests)
+
+    monkeypatch.setattr(LocalProvider, "post_send", post)
+    writes = [write(time=1, length=50_000), write(time=9_000, length=10)]
+    caught(plan((fault, 4_000, 4_001), writes=writes), "was over", faults=1, writes=2)
+
+
+def test_bytes_of_nobody(monkeypatch, buffers):
+    """Something else than its own bytes is in the target of a write that failed."""
+    fault = (LinkDown("h1@*", "*"), 0, FOREVER)
+    honest = LocalProvider.poll_cq
+
+    def poll(self, cq, limit):
+        found = honest(self, cq, limit)
+        if found:
+            buffers[-1][70:80] = b"0123456789"
+        return found
+
+    monkeypatch.setattr(LocalProvider, "poll_cq", poll)
+    caught(plan(fault, writes=[write(), write(time=5)]), "left other bytes than its own", faults=1, writes=1)
+
+
+class Chatty(Nic):
+    """Says its last word again every 5 us for some milliseconds."""
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.word, self.next = None, 0
+
+    def transmit(self, port, now):
+        frame = super().transmit(port, now)
+        if frame is not None:
+            if not opcodes.WRITE_FIRST <= frame[_OPCODE] <= opcodes.WRITE_ONLY_IMM:
+                self.word = frame
+        elif self.word is not None and self.next <= now < 8 * MS:
+            self.next = now + 5_000
+            return self.word
+        return frame
+
+    def wakeup(self):
+        due = super().wakeup()
+        if self.word is None or self.next >= 8 * MS:
+            return due
+        return self.next if due is None else min(due, self.next)
+
+
+def test_a_storm(monkeypatch):
+    """A NIC goes on and on while all wait for an application that sleeps."""
+    monkeypatch.setattr(world, "Nic", Chatty)
+    sleeper = (SlowPoller("h3", 9 * MS), 1_000, 9 * MS)
+    crowd = (SharedQueue("h3", 1), 0, 9 * MS)
+    caught(plan(sleeper, crowd, writes=[write(imm=True) for _ in range(3)]), "in which nothing moved")
+
+
+class Deaf(Nic):
+    """Hears nothing between two times."""
+
+    since, until = 20_000, 3 * MS
+
+    def receive(self, port, frame, now):
+        if not self.since <= now < self.until:
+            super().receive(port, frame, now)
+
+
+def test_a_timeout_without_need(monkeypatch):
+    monkeypatch.setattr(world, "Nic", Deaf)
+    caught(plan(), "ACK timeouts passed", faults=0, writes=1)
+
+
+class Late(Nic):
+    """Comes late to what is due."""
+
+    def wakeup(self):
+        due = super().wakeup()
+        return None if due is None else max(due, 300 * MS)
+
+
+def test_a_delay_that_outlasts_trouble(monkeypatch):
+    monkeypatch.setattr(world, "Nic", Late)
+    cut = (LinkDown("h1@*", "*"), 1_000, 100_000)
+    caught(plan(cut, writes=[write(time=500), write(time=2_000)]), "after all trouble", faults=1, writes=1)
+
+
+def test_a_path_that_stays_out_of_use(monkeypatch):
+    """A NIC that does not listen when paths are allowed again."""
+    honest = ControlPlane.set_path_denied
+
+    def deaf(self, peer, ev, denied, now):
+        if denied:
+            honest(self, peer, ev, denied, now)
+
+    monkeypatch.setattr(ControlPlane, "set_path_denied", deaf)
+    denied = (Denied((("h1", "h3", 0),)), 1_000, 50_000)
+    caught(plan(denied), "paths to h3 out of use", faults=1, writes=0)
+
+
+class Stubborn(Nic):
+    """Takes no port status update after the first 200 us."""
+
+    def receive(self, port, frame, now):
+        if now < 200_000 or frame[_OPCODE] != opcodes.ENDPOINT_REQUEST:
+            super().receive(port, frame, now)
+
+
+def test_a_port_that_is_believed_down(monkeypatch):
+    monkeypatch.setattr(world, "Nic", Stubborn)
+    caught(
+        plan((LinkDown("h1@p0"), 50_000, 300_000)), "still believes that ports [0] of h1 are down", faults=1, writes=0
+    )
+
+
+def test_good_news_of_a_dead_path(monkeypatch):
+    """Whenever a path goes bad, it is said to be good again a while later."""
+    honest = Nic.async_events
+
+    def hasty(self):
+        found = honest(self)
+        bad = [event for event in found if isinstance(event, PathEvent) and event.new is PathState.ASSUMED_BAD]
+        news = [
+            replace(event, time=event.time + 5 * MS, old=event.new, new=PathState.GOOD, reason=PathReason.PROBE)
+            for event in bad
+        ]
+        return [*found, *news]
+
+    monkeypatch.setattr(Nic, "async_events", hasty)
+    cut = (LinkDown("t0-0:t1-0@p0", "*"), 1_000, 40 * MS)
+    caught(plan(cut, writes=[write(length=100_000)]), "though it has carried no data", faults=1, writes=1)
+
+
+def test_unequal_shares():
+    """The windows of a contest are equal in a plan; here one shuts, which the rule cannot know."""
+    made = plan(pairs=2, attributes=QpAttributes(congestion_window=1 << 20))
+    slow = replace(made.pairs[0], second="h4", attributes=replace(made.pairs[0].attributes, congestion_window=4096))
+    writes = tuple(write(time=0, length=100_000, pair=number % 2) for number in range(8))
+    made = replace(made, pairs=(made.pairs[0], slow), writes=writes, contest=(0, 1))
+    caught(made, "unequal shares", faults=0, writes=2)
+
+
+def test_a_floor_that_is_not_kept(monkeypatch):
+    """NICs that know but two of the paths."""
+    transport = replace(fabric().settings.transport, ev_min_active=16)
+    made = replace(fabric(), settings=replace(fabric().settings, transport=transport))
+    honest = world.nic_config
+
+    def blinkered(fabric, nic):
+        config = honest(fabric, nic)
+        return replace(config, destinations=tuple(replace(peer, evs=peer.evs[:1]) for peer in config.destinations))
+
+    monkeypatch.setattr(world, "nic_config", blinkered)
+    attributes = QpAttributes(mpr=64, mpr_dest=64, congestion_window=1 << 18)
+    loss = (Loss("*", 0.0001), 0, 9 * MS)
+    made = plan(loss, on=made, attributes=attributes, writes=[write(length=2_500_000), write(length=100)])
+    caught(made, "should be in use", faults=1, writes=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"bytes_completed": 1}, "bytes completed, but"),
+        ({"duplicates_received": 1 << 20}, "duplicates, but"),
+        ({"data_received": 1 << 20}, "more data packets than"),
+        ({"spurious_retransmitted": 1 << 20}, "more spurious retransmissions"),
+    ],
+)
+def test_counters_that_disagree(monkeypatch, changes, text):
+    honest = LocalProvider.qp_counters
+
+    def wrong(self, qpn):
+        found = honest(self, qpn)
+        return replace(found, **{name: getattr(found, name) + count for name, count in changes.items()})
+
+    monkeypatch.setattr(LocalProvider, "qp_counters", wrong)
+    caught(plan(), text, faults=0, writes=0)
+
+
+def test_a_failure_though_one_plane_worked(monkeypatch):
+    """A NIC that gives up while only one of its planes is silent."""
+    honest = Nic.post_send
+
+    def weary(self, qpn, request, now):
+        if now > 50_000:
+            self.modify_qp(qpn, QpState.ERROR, now)
+        honest(self, qpn, request, now)
+
+    monkeypatch.setattr(Nic, "post_send", weary)
+    caught(plan((LinkDown("*@p0", "*"), 10_000, FOREVER)), "failed (flushed", faults=1, writes=2)
+
+
+def test_a_request_that_is_never_heard_of(monkeypatch):
+    """All paths are denied for good, and the NIC says nothing."""
+    routes = tuple(addresses(fabric(), "h1").values())
+    honest = LocalProvider.poll_cq
+    monkeypatch.setattr(
+        LocalProvider,
+        "poll_cq",
+        lambda self, cq, limit: [entry for entry in honest(self, cq, limit) if not entry.reason],
+    )
+    caught(plan((Denied(routes), 0, FOREVER), writes=[write(), write(time=9)]), "missing", faults=1, writes=1)
+
+
+def test_the_plans_themselves_are_clean():
+    assert run(plan()).violations == ()

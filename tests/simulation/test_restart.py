@@ -1,0 +1,63 @@
+"""A NIC that restarts forgets everything, and a new connection to it works at once."""
+
+import pytest
+
+from mrc_host.values import CompletionStatus
+from simulation.errors import SimulationError
+from tests.simulation.worlds import GIGA, small_world, transfer
+from topologies.errors import FabricError
+
+
+def test_it_forgets_its_queue_pairs():
+    with small_world(rate=100 * GIGA) as world:
+        near, far = world.open("h1"), world.open("h3")
+        pd, far_pd = near.alloc_pd(), far.alloc_pd()
+        source, target = pd.alloc_mr(64), far_pd.alloc_mr(64)
+        cq, far_cq = near.create_cq(), far.create_cq()
+        qp = pd.create_qp(cq, attributes=world.attributes())
+        far_qp = far_pd.create_qp(far_cq, attributes=world.attributes())
+        qp.connect(far_qp.endpoint())
+        far_qp.connect(qp.endpoint())
+        before = world.nic("h3")
+        world.restart_nic("h3")
+        assert world.nic("h3") is not before
+        source.buffer[:] = b"x" * 64
+        qp.write(source, target.remote)
+        assert cq.wait(100).status is not CompletionStatus.SUCCESS
+        assert bytes(target.buffer) == bytes(64)
+
+
+def test_it_works_afterwards_and_the_run_can_be_repeated():
+    def play():
+        with small_world(rate=100 * GIGA) as world:
+            assert world.run(transfer(world)).equal
+            world.restart_nic("h1")
+            world.restart_nic("h3")
+            result = world.run(transfer(world))
+            assert result.equal
+            return world.now, result.counters
+
+    assert play() == play()
+
+
+def test_it_knows_which_ports_have_carrier():
+    with small_world(rate=100 * GIGA) as world:
+        world.faults.link_down("h1@p0")
+        assert not world.faults.has_carrier("h1@p0")
+        world.restart_nic("h1")
+        assert [port.up for port in world.nic("h1").control.port_states()] == [False, True]
+        assert world.run(transfer(world)).equal
+
+
+def test_who_watched_its_frames_still_does():
+    with small_world(rate=100 * GIGA) as world:
+        seen = []
+        world.nic_node("h1").watch(seen.append)
+        world.restart_nic("h1")
+        assert world.run(transfer(world, length=100)).equal
+        assert seen
+
+
+def test_only_nics_restart():
+    with small_world() as world, pytest.raises((FabricError, SimulationError)):
+        world.restart_nic("t0-0@p0")
