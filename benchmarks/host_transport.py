@@ -100,8 +100,8 @@ class Pair:
         for near in self.qpns:
             far = self.b.create_qp(0, qp_type, far_cq, far_cq, attributes)
             self.far.append(far)
-            self.a.connect_qp(near, QpAddress(bytes(15) + b"\2", far), self.now)
-            self.b.connect_qp(far, QpAddress(bytes(15) + b"\1", near), self.now)
+            self.a.connect_qp(near, self.b.qp_address(far), self.now)
+            self.b.connect_qp(far, self.a.qp_address(near), self.now)
 
     def post(self, qpn: int) -> None:
         """One message: the region, or where there are many queue pairs, a part of it, another one for each."""
@@ -165,7 +165,7 @@ def _idle_memory(qps: int = 64) -> float:
     before = tracemalloc.get_traced_memory()[0]
     for number in range(qps):
         qpn = pair.a.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
-        pair.a.connect_qp(qpn, QpAddress(bytes(15) + b"\2", number + 16), pair.now)
+        pair.a.connect_qp(qpn, QpAddress(bytes(15) + b"\2", number + 16, 0), pair.now)
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     return (after - before) / qps / 1024

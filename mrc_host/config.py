@@ -100,6 +100,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "linear_retries": (0, 255),
     "max_backoff": (0, 25),
     "send_queue_depth": (1, 1 << 20),
+    "packet_lifetime": (0, _HOUR),
     "backup_share": (2, 1 << 20),
     "ev_min_active": (0, 1 << 20),
     "probe_interval": (1, _HOUR),
@@ -134,6 +135,8 @@ class TransportSettings:
     other planes deliver. `tail_probe_min` is the shortest
     wait for an acknowledgement before a reliability probe asks for one. The ACK timeout is repeated `linear_retries`
     times, then doubles up to 2**`max_backoff` times its value.
+    Lives of a queue pair: `packet_lifetime` is the longest time that a packet may be on its way; for so long the PSNs
+    that a life used are not used again (docs/protocol.md §12).
     Paths: with `oblivious` they are used in turn whatever happens on them: no rest after a mark or trim, none taken out
     of use. Otherwise one in `backup_share` paths of a plane is a backup; at least `ev_min_active` paths of the queue
     pair stay in the active set. A bad path returns after `probe_successes` background probes in a row came back,
@@ -165,6 +168,7 @@ class TransportSettings:
     linear_retries: int = 7
     max_backoff: int = 6
     send_queue_depth: int = 1024
+    packet_lifetime: int = 1_000_000_000
     oblivious: bool = False
     backup_share: int = 8
     ev_min_active: int = 1

@@ -63,10 +63,19 @@ _FIRST_QPN: Final = 16  # lower numbers are reserved
 class Nic:
     """One NIC: ports, memory, completion queues and queue pairs. All times are integer nanoseconds of one clock."""
 
-    def __init__(self, config: NicConfig, *, seed: int, congestion: Mapping[str, Algorithm] | None = None) -> None:
-        """All ports start up. `seed` decides QPNs, keys, EV order and probe choices, and nothing else is random.
+    def __init__(
+        self,
+        config: NicConfig,
+        *,
+        seed: int,
+        incarnation: int = 0,
+        congestion: Mapping[str, Algorithm] | None = None,
+    ) -> None:
+        """All ports start up. `seed` decides QPNs, PSNs, keys, EV order and probe choices, and nothing else is random.
 
-        `congestion` adds congestion controls, by the names that `cc_profile` and the settings may then say.
+        `incarnation` is another number each time a NIC with this address starts again: it moves QPNs and PSNs, so that
+        packets meant for the one before find nobody. `congestion` adds congestion controls, by the names that
+        `cc_profile` and the settings may then say.
         InvalidArgumentError for a configuration that cannot work.
         """
         ports = [p.plane for p in config.ports]
@@ -78,11 +87,13 @@ class Nic:
             algorithms.check(known, QpAttributes(), config.settings.transport, mrc)
         self._config = config
         self._rng = random.Random(seed)
-        self._host = Host(config, self._rng, known)
+        self._host = Host(config, self._rng, random.Random(f"first PSNs {seed} {incarnation}"), known)
         self._scheduler = self._host.scheduler
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
         self._peers = {d.address: Peer(self._host, d) for d in config.destinations}
         self._qps: dict[int, QueuePair] = {}
+        self._qpn_shift = random.Random(incarnation).getrandbits(24) if incarnation else 0
+        self._retired: dict[int, int] = {}  # QPNs of queue pairs that are gone -> until when none gets it again
         self._cqs: dict[int, CompletionQueue] = {}
         self._next_cq = 1
         self._ready: set[int] = set()
@@ -236,19 +247,24 @@ class Nic:
         sends, receives = self._cq(send_cq), self._cq(recv_cq)
         if sends.failures and sum(sends.failures.values()) >= _MAX_CQ:
             raise ResourceExhaustedError(f"Completion queue {send_cq} is full of failures: poll it first.")
-        qpn = self._rng.randrange(_FIRST_QPN, 1 << 24)
-        while qpn in self._qps:
-            qpn = self._rng.randrange(_FIRST_QPN, 1 << 24)
+        qpn = self._draw_qpn()
+        while qpn in self._qps or qpn in self._retired:
+            qpn = self._draw_qpn()
         make = MrcQueuePair if qp_type is QpType.MRC else RcQueuePair
         self._qps[qpn] = make(self._host, qpn, pd, sends, receives, attributes)
         sends.users += 1
         receives.users += 1
         return qpn
 
+    def _draw_qpn(self) -> int:
+        count = (1 << 24) - _FIRST_QPN
+        return _FIRST_QPN + (self._rng.randrange(count) + self._qpn_shift) % count
+
     def connect_qp(self, qpn: int, remote: QpAddress, now: int) -> None:
         """Bring a queue pair in RESET or INIT to RTS towards `remote`, as three steps of ``modify_qp`` do.
 
-        Both ends must connect, in any order, with the same type and path MTU. UnknownDestinationError, StateError.
+        Both ends must connect, in any order, with the same type and path MTU. `remote` is what ``qp_address`` of the
+        other end gives in its present life. UnknownDestinationError, InvalidArgumentError, StateError.
         """
         qp = self._qp(qpn)
         if qp.state not in (QpState.RESET, QpState.INIT):
@@ -290,7 +306,7 @@ class Nic:
         before, qp.attributes = qp.attributes, attributes
         try:
             if peer is not None and remote is not None:
-                qp.to_rtr(peer, remote.qpn, now)
+                qp.to_rtr(peer, remote, now)
             elif state is QpState.RTS:
                 qp.to_rts(now)
             elif state is QpState.RESET:
@@ -328,9 +344,23 @@ class Nic:
         self._host.now = now
         del self._qps[qpn]
         qp.destroy(now)
+        self._retire(qpn, now)
         self._trace_state(qp, now, "destroyed")
         qp.send_cq.users -= 1
         qp.recv_cq.users -= 1
+
+    def _retire(self, qpn: int, now: int) -> None:
+        """Packets for a queue pair that is gone may still come: for a packet lifetime nobody else gets its number."""
+        retired = self._retired
+        for number, until in list(retired.items()):
+            if until > now:
+                break
+            del retired[number]
+        retired[qpn] = now + self._host.transport.packet_lifetime
+
+    def qp_address(self, qpn: int) -> QpAddress:
+        """What the other end needs to connect to this queue pair; a RESET after it was used changes the PSN."""
+        return QpAddress(self._config.address, qpn, self._qp(qpn).first_psn)
 
     def qp_state(self, qpn: int) -> QpState:
         """State of a queue pair."""

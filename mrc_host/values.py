@@ -136,10 +136,15 @@ class MemoryRegionInfo:
 
 @dataclass(frozen=True, slots=True)
 class QpAddress:
-    """What two applications exchange out of band to connect: the NIC's IPv6 address (16 bytes) and a QPN (24 bit)."""
+    """What two applications exchange out of band to connect: the NIC's IPv6 address (16 bytes) and a QPN (24 bit).
+
+    `psn` (24 bit) is the first that the queue pair sends in its present life (docs/protocol.md §12); without it the
+    other end needs `receive_psn`.
+    """
 
     address: bytes
     qpn: int
+    psn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +205,9 @@ class QpAttributes:
     pairs share the way to this peer, to how many peers this NIC sends at a time, and how many send to the peer (the
     incast to expect). NSCC starts with the share of its window that they leave, and unless `active_paths` is given, the
     active set is two such windows of packets.
-    `send_psn` and `receive_psn` are the first PSNs of either direction; None derives both from the two QPNs, so that
-    they need not be exchanged. `path_mtu` is 256, 512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU.
+    `send_psn` and `receive_psn` are the first PSNs of either direction, for one life: a RESET after they were used
+    forgets them. With None the NIC chooses the one, and takes the other from the peer's `QpAddress`. `path_mtu` is 256,
+    512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU.
     """
 
     path_mtu: int = 4096

@@ -60,7 +60,7 @@ class Communicator:
         self._senders = senders
         self._receivers = receivers
         self._ends: dict[int, StreamEnd] = {
-            pair.address.qpn: end for end in (*senders.values(), *receivers.values()) for pair in end.pairs
+            pair.qpn: end for end in (*senders.values(), *receivers.values()) for pair in end.pairs
         }
         self._busy = False
         self._dispatcher = asyncio.ensure_future(self._dispatch())

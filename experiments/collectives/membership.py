@@ -9,7 +9,7 @@ from typing import Any
 from experiments.collectives.settings import Peers, StreamSettings
 from experiments.collectives.stream import CREDIT_AREA, Place, Receiver, Sender
 from mrc_host.values import Access, QpAddress
-from mrc_host.verbs import CompletionQueue, Context, MemoryRegion, QueuePair, RemoteMemory
+from mrc_host.verbs import CompletionQueue, Context, Endpoint, MemoryRegion, QueuePair, RemoteMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +55,24 @@ class Card:
     """What the others need to know of a rank: its memory and its queue pairs by peer."""
 
     memory: RemoteMemory
-    nic: bytes
-    outgoing: Mapping[int, Sequence[int]]  # peer -> QPNs
-    incoming: Mapping[int, Sequence[int]]
+    outgoing: Mapping[int, Sequence[QpAddress]]  # by peer
+    incoming: Mapping[int, Sequence[QpAddress]]
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON value."""
-        pairs = (list(map(list, pairs.items())) for pairs in (self.outgoing, self.incoming))
-        return {"memory": str(self.memory), "nic": self.nic.hex(), "pairs": list(pairs)}
+        pairs = [
+            [[peer, [str(Endpoint(address)) for address in some]] for peer, some in pairs.items()]
+            for pairs in (self.outgoing, self.incoming)
+        ]
+        return {"memory": str(self.memory), "pairs": pairs}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Card:
         """What :meth:`to_json` gave."""
-        outgoing, incoming = (dict(pairs) for pairs in value["pairs"])
-        return cls(RemoteMemory.parse(value["memory"]), bytes.fromhex(value["nic"]), outgoing, incoming)
+        outgoing, incoming = (
+            {peer: [Endpoint.parse(text).qp for text in some] for peer, some in pairs} for pairs in value["pairs"]
+        )
+        return cls(RemoteMemory.parse(value["memory"]), outgoing, incoming)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,6 @@ class Resources:
     queue: CompletionQueue
     outgoing: Mapping[int, Sequence[QueuePair]]
     incoming: Mapping[int, Sequence[QueuePair]]
-    nic: bytes
 
     @classmethod
     def create(cls, device: Context, plan: Plan, rank: int) -> Resources:
@@ -98,23 +101,22 @@ class Resources:
         for to, source in zip(outgoing, incoming, strict=True):
             pairs[0][to] = make()
             pairs[1][source] = make()
-        nic = next((some[0].address.address for some in pairs[0].values()), bytes(16))
-        return cls(rank, region, queue, *pairs, nic)
+        return cls(rank, region, queue, *pairs)
 
     @property
     def card(self) -> Card:
         """What to tell the others."""
         info = self.region.info
-        numbers = (
-            {peer: [pair.address.qpn for pair in some] for peer, some in pairs.items()}
+        addresses = (
+            {peer: [pair.address for pair in some] for peer, some in pairs.items()}
             for pairs in (self.outgoing, self.incoming)
         )
-        return Card(RemoteMemory(info.address, info.length, info.rkey), self.nic, *numbers)
+        return Card(RemoteMemory(info.address, info.length, info.rkey), *addresses)
 
     def sender(self, plan: Plan, peer: int, card: Card) -> Sender:
         """The stream to `peer`, connected."""
         pairs, rank = self.outgoing[peer], self.rank
-        _connect(pairs, card.nic, card.incoming[rank])
+        _connect(pairs, card.incoming[rank])
         windows = plan.send_window(rank, peer), plan.receive_window(peer, rank)
         name = f"rank {rank} to rank {peer}"
         return Sender(Place(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1]))
@@ -122,15 +124,15 @@ class Resources:
     def receiver(self, plan: Plan, peer: int, card: Card) -> Receiver:
         """The stream from `peer`, connected."""
         pairs, rank = self.incoming[peer], self.rank
-        _connect(pairs, card.nic, card.outgoing[rank])
+        _connect(pairs, card.outgoing[rank])
         windows = plan.receive_window(rank, peer), plan.send_window(peer, rank)
         name = f"rank {rank} from rank {peer}"
         return Receiver(Place(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1]))
 
 
-def _connect(pairs: Sequence[QueuePair], nic: bytes, numbers: Sequence[int]) -> None:
-    for pair, number in zip(pairs, numbers, strict=True):
-        pair.connect(QpAddress(nic, number))
+def _connect(pairs: Sequence[QueuePair], far: Sequence[QpAddress]) -> None:
+    for pair, address in zip(pairs, far, strict=True):
+        pair.connect(address)
 
 
 def _capacity(settings: StreamSettings, pairs: int) -> int:

@@ -60,7 +60,7 @@ class StreamEnd:
     def __init__(self, place: Place) -> None:
         self.name = place.name
         self.pairs = tuple(place.pairs)
-        self._index = {pair.address.qpn: index for index, pair in enumerate(self.pairs)}
+        self._index = {pair.qpn: index for index, pair in enumerate(self.pairs)}
         self._settings = place.settings
         self._region = place.region
         self._memory = np.frombuffer(place.region.buffer, dtype=np.uint8)

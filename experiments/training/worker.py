@@ -60,7 +60,7 @@ class Worker:
         settings = self._job.ring_settings(8 * self._trainer.vector_size)
         ring = await Ring.join(self._device, self._rendezvous, settings)
         to_next, to_previous = ring.pairs
-        self._report("joined", to_next=to_next.address.qpn, to_previous=to_previous.address.qpn)
+        self._report("joined", to_next=to_next.qpn, to_previous=to_previous.qpn)
         watchers = [asyncio.ensure_future(watch) for watch in (self._watch_events(), self._watch_status(ring))]
         try:
             await self._train(ring)

@@ -240,6 +240,10 @@ class AgentProvider:
         self._unsettled -= pair.unsettled - waiting
         pair.unsettled = waiting
 
+    def qp_address(self, qpn: int) -> QpAddress:
+        """What the other end needs to connect to a queue pair."""
+        return from_json(QpAddress, self._connection.request("qp_address", qpn=qpn))
+
     def qp_state(self, qpn: int) -> QpState:
         """State of a queue pair."""
         return from_json(QpState, self._connection.request("qp_state", qpn=qpn))

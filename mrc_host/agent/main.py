@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         stack.callback(loop.close)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.stop())
-        nic = Nic(config, seed=seed)
+        nic = Nic(config, seed=seed, incarnation=time.time_ns())
         sockets = PacketSockets()
         stack.callback(sockets.close)
         driver = NicDriver(

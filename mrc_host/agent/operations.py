@@ -196,6 +196,11 @@ def posts_waiting(server: AgentServer, session: Session, arguments: Arguments, f
 # -- looking -------------------------------------------------------------------------------------------------------
 
 
+def qp_address(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """What the other end needs to connect to a queue pair of the client's own."""
+    return server.nic.qp_address(_own(arguments, "qpn", session.holdings.pairs, "queue pair"))
+
+
 def qp_state(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """State of a queue pair, anybody's."""
     return server.nic.qp_state(_known_qp(server, arguments))
@@ -383,6 +388,7 @@ OPERATIONS: dict[str, Operation] = {
         modify_qp,
         destroy_qp,
         posts_waiting,
+        qp_address,
         qp_state,
         qp_counters,
         qp_paths,

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mrc_host.config import OutOfWindow
 from mrc_host.transport.peer import CONTROL, Peer
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import Nack, Sack
-from mrc_host.wire.encap import Flow
-from mrc_host.wire.psn import MASK
+from mrc_host.wire.encap import Drop, Flow
+from mrc_host.wire.psn import HALF, MASK
 
 if TYPE_CHECKING:
     from mrc_host.transport.mrc import MrcQueuePair
@@ -57,6 +58,7 @@ class Acknowledger:
         "_bitmap",
         "_cap",
         "_count",
+        "_first",
         "_high",
         "_low",
         "_marked",
@@ -70,6 +72,7 @@ class Acknowledger:
         "_remote_qpn",
         "_restores",
         "_sacks",
+        "_silent",
         "_skip_after",
         "_slow",
         "_stats",
@@ -91,9 +94,11 @@ class Acknowledger:
         self._offer = min(attributes.mpr, self._cap)  # units of 128 PSNs that SACKs offer, 0 when fixed
         self._window = max(attributes.mpr, self._cap) * 128 - 1
         self._trim_nack = attributes.trim_nack
+        self._silent = qp.host.settings.out_of_window is OutOfWindow.DROP
         self._skip_after = qp.host.transport.always_skip_marks
         self._marked: dict[int, int] = {}  # marks in a row by entropy value; empty unless they are counted
         # what arrived
+        self._first = first_psn  # of this life
         self.next_psn = first_psn  # cack + 1
         self._bitmap = 0  # bit i: next_psn + i arrived; bit 0 is never set
         self._max = first_psn - 1
@@ -111,14 +116,44 @@ class Acknowledger:
         self.ack_due = False
         self.nak = 0  # syndrome of the NAK that ended this queue pair
 
+    def psns_used(self) -> int:
+        """How many PSNs there are up to the newest that arrived."""
+        return max(self.next_psn, self._max + 1) - self._first
+
     # ---- packets without payload --------------------------------------------------------------------------------
 
-    def trimmed(self, word: int, stamp: int, flow: Flow, lasthop: bool) -> None:
-        """A packet came without its payload: ask for it again if it is missing and the peer may expect that."""
+    def trimmed(self, word: int, stamp: int, flow: Flow, lasthop: bool) -> Drop | None:
+        """A packet came without its payload: ask for it again if it is missing and the peer may expect that.
+
+        A SACK tells who repeats what arrived, as it does when the repetition comes whole.
+        """
         offset = ((word & MASK) - self.next_psn) & MASK
-        if self._trim_nack and offset < self._window and not self._bitmap >> offset & 1:
+        if offset >= HALF:
+            return self._behind(self.next_psn + offset - MASK - 1, stamp, flow)
+        if self._bitmap >> offset & 1:
+            self._duplicate(self.next_psn + offset, word, stamp, flow)
+        elif self._trim_nack and offset < self._window:
             reason = control.NACK_TRIMMED_LASTHOP if lasthop else control.NACK_TRIMMED
             self._nack(reason, self.next_psn + offset, flow, stamp)
+        return None
+
+    def _duplicate(self, psn: int, word: int, stamp: int, flow: Flow) -> None:
+        """What has arrived beyond a gap came once more."""
+        self._stats.duplicates_received += 1
+        if word & headers.RTX:
+            self._peer.distrust_reverse()
+        self._sack(psn, flow, stamp, True)
+
+    def _behind(self, psn: int, stamp: int, flow: Flow) -> Drop | None:
+        """A packet with a PSN that has been passed: acknowledged already, or never of this life."""
+        if psn < self._first:
+            return Drop.OTHER_LIFE
+        self._stats.duplicates_received += 1
+        if not self._silent:
+            self.ack_due = True
+            self._peer.distrust_reverse()
+            self._sack(psn, flow, stamp, True)
+        return None
 
     def probe(self, probe_id: int, stamp: int, flow: Flow) -> None:
         """Answer a reliability probe; the transport ACK may have been lost too, so it is repeated.

@@ -25,11 +25,17 @@ from mrc_host.transport.silence import Silence
 from mrc_host.values import CompletionStatus, PathReason
 from mrc_host.wire import control
 from mrc_host.wire.control import Nack, Sack
+from mrc_host.wire.encap import Drop
 from mrc_host.wire.psn import HALF, MASK, expand
 
 if TYPE_CHECKING:
     from mrc_host.transport.mrc import MrcQueuePair
 
+_OTHER_LIFE: Final = (
+    CompletionStatus.REMOTE_OPERATION_ERROR,
+    "The peer's queue pair expects other PSNs: it was reset, or connected to another endpoint than this one. "
+    "Reset both ends and exchange endpoints anew.",
+)
 _UNEXPECTED: Final = (
     CompletionStatus.REMOTE_OPERATION_ERROR,
     "The peer met an unexpected event on this queue pair (NACK 0x19).",
@@ -40,6 +46,7 @@ class Hearing(Flight):
     """A flight of packets that follows the peer's answers."""
 
     __slots__ = (
+        "_first",
         "_host",
         "_mpr_cap",
         "_obedient",
@@ -47,6 +54,7 @@ class Hearing(Flight):
         "_qp",
         "_rcvd_units",
         "_sends",
+        "_una_since",
         "_wimm_done",
         "_window",
         "allowed",
@@ -61,6 +69,8 @@ class Hearing(Flight):
         super().__init__(peer, paths, cc, qp.stats, qp.host.settings, first_psn)
         self._qp = qp
         self._host = qp.host
+        self._first = first_psn  # of this life
+        self._una_since = 0  # when una last moved
         self._sends = qp.sends
         self._window = attributes.mpr_dest * 128 - 1
         self._mpr_cap = attributes.dynamic_mpr
@@ -79,13 +89,19 @@ class Hearing(Flight):
             settings.tail_probe_min,
         )
 
-    def on_sack(self, sack: Sack, now: int) -> bool:
-        """Take a SACK; False when it speaks of PSNs never sent."""
+    def psns_used(self) -> int:
+        """How many PSNs were sent."""
+        return self._next - self._first
+
+    def on_sack(self, sack: Sack, now: int) -> Drop | None:
+        """Take a SACK, unless it speaks of PSNs that this life never sent."""
         una = self._una
         ahead = (sack.cack_psn - una + 1) & MASK
         cack = una - 1 + (ahead if ahead < HALF else ahead - MASK - 1)
         if cack >= self._next:
-            return False
+            return Drop.MALFORMED
+        if cack < self._first - 1:
+            return Drop.OTHER_LIFE
         self._stats.acks_received += 1
         ring, ring_mask = self._ring, self._ring_mask
         rtt = 0
@@ -111,6 +127,9 @@ class Hearing(Flight):
             self._path_word(sack.entropy, sack.mark, now)
         elif (probe := self._probes.get(sack.ack_offset & 0xFFFF)) is not None:
             plane, _index, asked = probe
+            if cack < una - 1 and asked > self._una_since:
+                self._qp.enter_error(*_OTHER_LIFE, now)
+                return None
             if not self.round_trips[plane].smoothed:
                 self.round_trips[plane].sample(now - asked)
         acked = 0
@@ -126,6 +145,7 @@ class Hearing(Flight):
         if cack >= una:
             self._sacked >>= cack + 1 - una
             self._una = una = cack + 1
+            self._una_since = now
         new = self._new_bits(cack + sack.bitmap_offset, sack.bitmap)
         self._sacked |= new
         while new:
@@ -165,7 +185,7 @@ class Hearing(Flight):
             self.cc.on_ack(acked, got, rtt, marked, now, sack.cwnd_penalty, sack.restore_cwnd)
         elif rtt:
             self.cc.on_ack(acked, 0, rtt, marked, now)
-        return True
+        return None
 
     def _path_word(self, entropy: int, mark: int, now: int) -> None:
         """What a SACK says about the path of the packet that caused it."""
@@ -209,6 +229,9 @@ class Hearing(Flight):
             return None
         if nack.reason == control.NACK_UNEXP_EVENT:
             return _UNEXPECTED
+        again = record.attempts > 1 and record.sent > self._una_since
+        if again and psn == self._una and nack.reason == control.NACK_PSN_OOR_WINDOW:
+            return _OTHER_LIFE  # in this life it is the very one that the peer expects
         self._alive(now, False)
         name = control.NACK_NAMES.get(nack.reason, "nack")
         if not self.silence.refused(now):
@@ -226,14 +249,23 @@ class Hearing(Flight):
             self.cc.on_loss(record.weight, now)  # the receiver has no room for it
         return None
 
-    def on_ack(self, msn: int, now: int) -> bool:
-        """Complete every request up to message count `msn` (24 bit); False when that many were never sent."""
+    def on_ack(self, psn: int, nak: bool, msn: int, now: int) -> Drop | None:
+        """Complete every request up to message count `msn` (24 bit).
+
+        `psn` (24 bit) is the cumulative one, in a NAK the one after it. It is dropped when the peer cannot have
+        completed so many messages of this life with these PSNs.
+        """
+        behind = expand(psn, self._una) + (not nak)
+        if behind > self._next:
+            return Drop.MALFORMED
+        if behind < self._first:
+            return Drop.OTHER_LIFE
         count = (msn - self.completed_msn) & MASK
         outstanding = self._sends.outstanding
         if count >= HALF or count == 0:
-            return True
-        if count > len(outstanding) or outstanding[count - 1].last_psn < 0:
-            return False
+            return None
+        if count > len(outstanding) or not 0 <= outstanding[count - 1].last_psn < behind:
+            return Drop.MALFORMED
         self._stats.acks_received += 1
         last = outstanding[count - 1].last_psn
         self._wimm_done += sum(1 for i in range(count) if outstanding[i].with_imm)
@@ -244,7 +276,8 @@ class Hearing(Flight):
         if last >= self._una:
             self._sacked >>= last + 1 - self._una
             self._una = last + 1
+            self._una_since = now
         self.completed_msn += count
         self._sends.complete(count)
         self._alive(now, True)
-        return True
+        return None

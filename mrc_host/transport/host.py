@@ -33,6 +33,7 @@ class Host:
         "local_up",
         "memory",
         "now",
+        "psn_rng",
         "rng",
         "scheduler",
         "settings",
@@ -41,7 +42,13 @@ class Host:
         "transport",
     )
 
-    def __init__(self, config: NicConfig, rng: random.Random, algorithms: Mapping[str, Algorithm] = ALGORITHMS) -> None:
+    def __init__(
+        self,
+        config: NicConfig,
+        rng: random.Random,
+        psn_rng: random.Random,
+        algorithms: Mapping[str, Algorithm] = ALGORITHMS,
+    ) -> None:
         self.config = config
         self.settings = config.settings
         self.transport = config.settings.transport
@@ -50,6 +57,7 @@ class Host:
         self.cc_profiles: dict[str, CcProfile] = {}  # those of them that a controller described
         self.ev_profiles: dict[int, EvProfile] = {}
         self.rng = rng
+        self.psn_rng = psn_rng  # of first PSNs alone, so that no other choice depends on how often pairs connect
         self.scheduler = Scheduler(len(config.ports))
         self.memory = MemoryTable(rng)
         self.encapsulation = Encapsulation(config)

@@ -29,7 +29,7 @@ from mrc_host.values import (
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.headers import BTH_LENGTH
-from mrc_host.wire.psn import initial_psn
+from mrc_host.wire.psn import MASK
 
 _NAK_STATUS = {
     headers.NAK_REMOTE_ACCESS: (
@@ -71,14 +71,13 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         self._solicited = headers.solicited_bit(host.settings.bth_order)
         self._answer_port = 0  # mask of the port chosen for the next answer
 
-    def start_receiving(self, now: int) -> None:
+    def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: answer what comes."""
-        peer, first = self.joined(), self.attributes.receive_psn
-        first = initial_psn(self.remote_qpn, self.qpn) if first is None else first
-        self.responder = Responder(self, peer, first)
+        peer = self.joined()
+        self.responder = Responder(self, peer, first_psn)
         peer.join(self, now)
 
-    def start_sending(self, now: int) -> None:
+    def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS: settle which paths there are, and send on them."""
         attributes, settings, host, peer = self.attributes, self.host.transport, self.host, self.joined()
         profile = host.ev_profiles.get(attributes.ev_profile)
@@ -93,11 +92,17 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
             universe=universe,
             oblivious=settings.oblivious,
         )
-        first = attributes.send_psn
-        first = initial_psn(self.qpn, self.remote_qpn) if first is None else first
-        self.requester = Requester(self, peer, paths, first)
+        self.requester = Requester(self, peer, paths, first_psn)
         for index in peer.denied:
             paths.deny(index, True, now)
+
+    def psns_sent(self) -> int:
+        """How many PSNs were sent in this life."""
+        return 0 if self.requester is None else self.requester.psns_used()
+
+    def psns_received(self) -> int:
+        """How many PSNs there are up to the newest that was accepted in this life."""
+        return 0 if self.responder is None else self.responder.psns_used()
 
     def _expected_paths(self, peer: Peer) -> int | None:
         """Bound of the active set: given, or by the hints two windows of packets (docs/protocol.md §3), or None."""
@@ -142,8 +147,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         start = flow.start
         if flow.trimmed:
             *_, word, _rqmsn, _msn, stamp, _tick = headers.trimmed.unpack_from(frame, start)
-            responder.trimmed(word, stamp, flow, flow.dscp == self.host.settings.dscp.trimmed_lasthop)
-            return None
+            return responder.trimmed(word, stamp, flow, flow.dscp == self.host.settings.dscp.trimmed_lasthop)
         kind = opcode - opcodes.WRITE_FIRST
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         imm = stamp = 0
@@ -165,8 +169,9 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
             return Drop.MALFORMED
         solicited = with_imm and flags & self._solicited != 0
         payload = frame[body:end]
-        responder.receive(kind, word, rqmsn, msn, stamp, address, rkey, length, imm, payload, flow, port, solicited)
-        return None
+        return responder.receive(
+            kind, word, rqmsn, msn, stamp, address, rkey, length, imm, payload, flow, port, solicited
+        )
 
     def _receive_control(
         self, responder: Responder, opcode: int, frame: memoryview, flow: Flow, now: int
@@ -188,24 +193,25 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         if requester is None:
             return Drop.QP_STATE
         at = flow.start + BTH_LENGTH
-        valid = True
+        drop: Drop | None = None
         if opcode == opcodes.SACK:
-            valid = requester.on_sack(control.parse_sack(frame, at), now)
+            drop = requester.on_sack(control.parse_sack(frame, at), now)
         elif opcode == opcodes.NACK:
             end = requester.on_nack(control.parse_nack(frame, at), now)
             if end is not None:
                 self.enter_error(*end, now)
         elif opcode == opcodes.TRANSPORT_ACK:
-            *_, last = headers.aeth.unpack_from(frame, flow.start)
-            valid = requester.on_ack(last & 0xFFFFFF, now)
-            if valid and last >> 24 & 0xE0 == headers.SYNDROME_NAK:
+            *_, word, last = headers.aeth.unpack_from(frame, flow.start)
+            nak = last >> 24 & 0xE0 == headers.SYNDROME_NAK
+            drop = requester.on_ack(word & MASK, nak, last & 0xFFFFFF, now)
+            if drop is None and nak:
                 known = _NAK_STATUS.get(last >> 24)
                 status, text = known or (CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {last >> 24:#x}.")
                 self.enter_error(status, text, now)
         else:
             return Drop.OPCODE
-        if not valid:
-            return Drop.MALFORMED
+        if drop is not None:
+            return drop
         self.check_broken_head(now)
         self.offer_data()
         self._pass_on()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.completion import CompletionQueue, Receiver
 from mrc_host.transport.host import Host
+from mrc_host.transport.lives import UsedPsns
 from mrc_host.transport.peer import Peer, PlaneUser
 from mrc_host.transport.scheduler import Source
 from mrc_host.transport.work import SendQueue
 from mrc_host.values import (
     CompletionStatus,
     PathInfo,
+    QpAddress,
     QpAttributes,
     QpCounters,
     QpEvent,
@@ -21,6 +24,7 @@ from mrc_host.values import (
     WorkRequest,
 )
 from mrc_host.wire.encap import Drop, Flow
+from mrc_host.wire.psn import MASK
 
 _HEADERS = 40 + 40 + 8 + 12 + 4 + 4 + 16 + 4 + 4  # two IPv6 headers to ICRC around the largest payload
 
@@ -88,6 +92,10 @@ class QueuePair(Source, PlaneUser, Receiver):
     """Base of the transports' queue pairs."""
 
     __slots__ = (
+        "_chosen_psn",
+        "_first_received",
+        "_psns_received",
+        "_psns_sent",
         "attributes",
         "host",
         "kind",
@@ -129,28 +137,74 @@ class QueuePair(Source, PlaneUser, Receiver):
         self.peer: Peer | None = None
         self.remote_qpn = 0
         self.sends = SendQueue(qpn, pd, send_cq, host.memory, host.transport.send_queue_depth)
+        self._psns_sent = UsedPsns(host.transport.packet_lifetime)
+        self._psns_received = UsedPsns(host.transport.packet_lifetime)
+        self._chosen_psn = host.psn_rng.getrandbits(24)  # of this life, unless the attributes say another
+        self._first_received = 0
 
     # ---- states ----
 
-    def to_rtr(self, peer: Peer, remote_qpn: int, now: int) -> None:
-        """INIT to RTR: belong to queue pair `remote_qpn` of `peer`, and receive."""
+    @property
+    def first_psn(self) -> int:
+        """First PSN that this queue pair sends in its present life, or the next if it is in RESET."""
+        given = self.attributes.send_psn
+        return self._chosen_psn if given is None else given
+
+    def to_rtr(self, peer: Peer, remote: QpAddress, now: int) -> None:
+        """INIT to RTR: belong to `remote`, a queue pair of `peer`, and receive.
+
+        InvalidArgumentError without a first PSN, StateError for one that packets of an earlier life may carry; then
+        still INIT.
+        """
+        given = self.attributes.receive_psn
+        first = remote.psn if given is None else given
+        if first is None:
+            raise InvalidArgumentError(
+                "The first PSN of the peer is not known: pass its endpoint as it gives it, or set receive_psn."
+            )
+        if not (0 <= first <= MASK and 0 <= remote.qpn <= MASK):
+            raise InvalidArgumentError(f"A QPN and a first PSN have 24 bits, not {remote.qpn:#x} and {first:#x}.")
+        self._psns_received.check("receive_psn", self.qpn, first, peer.address, remote.qpn, now)
         self.peer = peer
-        self.remote_qpn = remote_qpn
+        self.remote_qpn = remote.qpn
         self.state = QpState.RTR
         self.running = True
-        self.start_receiving(now)
+        self._first_received = first
+        self.start_receiving(first, now)
 
     def to_rts(self, now: int) -> None:
-        """RTR to RTS; InvalidArgumentError, and still RTR, when the EV profile leads nowhere."""
-        self.start_sending(now)
+        """RTR to RTS; still RTR after an error.
+
+        InvalidArgumentError when the EV profile leads nowhere, StateError for a first PSN that packets of an earlier
+        life may carry.
+        """
+        first = self.first_psn
+        self._psns_sent.check("send_psn", self.qpn, first, self.joined().address, self.remote_qpn, now)
+        self.start_sending(first, now)
         self.state = QpState.RTS
 
     def reset(self, now: int) -> None:
-        """Back to RESET: forget the peer; what was under way completes as FLUSHED."""
-        self._end("The queue pair was reset.")
+        """Back to RESET: forget the peer; what was under way completes as FLUSHED. What PSNs were used is kept."""
+        self._end("The queue pair was reset.", now)
         self.state = QpState.RESET
         self.peer = None
         self.remote_qpn = 0
+
+    def _remember_psns(self, now: int) -> None:
+        """The life ends: its PSNs are used up, those that the application gave too."""
+        if self.peer is None:
+            return
+        peer, attributes = self.peer.address, self.attributes
+        sent, received = self.psns_sent(), self.psns_received()
+        self._psns_sent.add(peer, self.remote_qpn, self.first_psn, sent, now)
+        self._psns_received.add(peer, self.remote_qpn, self._first_received, received, now)
+        if sent:
+            self._chosen_psn = self._psns_sent.next_first(self.host.psn_rng)
+        self.attributes = dataclasses.replace(
+            attributes,
+            send_psn=None if sent else attributes.send_psn,
+            receive_psn=None if received else attributes.receive_psn,
+        )
 
     def joined(self) -> Peer:
         """The peer, which is known from RTR on."""
@@ -158,12 +212,20 @@ class QueuePair(Source, PlaneUser, Receiver):
         return self.peer
 
     @abstractmethod
-    def start_receiving(self, now: int) -> None:
-        """Make the receiving half."""
+    def start_receiving(self, first_psn: int, now: int) -> None:
+        """Make the receiving half, which expects `first_psn`."""
 
     @abstractmethod
-    def start_sending(self, now: int) -> None:
-        """Make the sending half."""
+    def start_sending(self, first_psn: int, now: int) -> None:
+        """Make the sending half, which begins at `first_psn`."""
+
+    @abstractmethod
+    def psns_sent(self) -> int:
+        """How many PSNs were sent in this life."""
+
+    @abstractmethod
+    def psns_received(self) -> int:
+        """How many PSNs there are up to the newest that was accepted in this life."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -211,10 +273,12 @@ class QueuePair(Source, PlaneUser, Receiver):
     def destroy(self, now: int) -> None:
         """Leave the NIC."""
         self.state = QpState.ERROR
-        self._end("The queue pair was destroyed.")
+        self._end("The queue pair was destroyed.", now)
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, now: int) -> None:
         self.running = False
+        self.host.scheduler.disarm(self)
+        self._remember_psns(now)
         self.sends.fail(CompletionStatus.FLUSHED, reason)
         self.send_cq.forget(self)
         self.recv_cq.forget(self)

@@ -20,13 +20,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mrc_host.config import OutOfWindow
 from mrc_host.transport.acknowledger import MAX_SACKS, RESTORES, Acknowledger
 from mrc_host.transport.message import Message
 from mrc_host.transport.peer import Peer
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
 from mrc_host.wire import control, headers, opcodes
-from mrc_host.wire.encap import Flow
+from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import HALF, MASK
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ class Responder(Acknowledger):
         "_mtu",
         "_reach",
         "_refused",
-        "_silent",
         "_starts",
         "_threshold",
         "_wimm_done",
@@ -60,7 +58,6 @@ class Responder(Acknowledger):
         attributes = qp.attributes
         self._memory = qp.host.memory
         self._mtu = attributes.path_mtu
-        self._silent = qp.host.settings.out_of_window is OutOfWindow.DROP
         self._max_wimm = attributes.max_wimm
         settings = qp.host.transport
         self._threshold = settings.sack_threshold
@@ -77,36 +74,32 @@ class Responder(Acknowledger):
     def receive(
         self, kind: int, word: int, rqmsn: int, msn16: int, stamp: int, address: int, rkey: int, length: int, imm: int,
         payload: memoryview, flow: Flow, plane: int, solicited: bool,
-    ) -> None:  # fmt: skip
+    ) -> Drop | None:  # fmt: skip
         """Take one data packet. `kind` is the segment kind, `word` the BTH's control word, `solicited` its SE bit."""
         expected = self.next_psn
         offset = ((word & MASK) - expected) & MASK
         size = len(payload)
         if offset >= self._reach:
-            self._out_of_window(offset, word, stamp, flow)
-            return
+            return self._out_of_window(offset, stamp, flow)
         bitmap = self._bitmap
         psn = expected + offset
         if bitmap >> offset & 1:
-            self._stats.duplicates_received += 1
             self._units += flow.units
-            if word & headers.RTX:
-                self._peer.distrust_reverse()
-            self._sack(psn, flow, stamp, True)
-            return
+            self._duplicate(psn, word, stamp, flow)
+            return None
         msn = self._next_msn + ((msn16 - self._next_msn) & 0xFFFF)
         message = self._messages.get(msn)
         if message is None:
             message = self._open(kind, psn, msn, address, rkey, length, size, flow, stamp)
             if message is None:
-                return
+                return None
         mtu = self._mtu
         at = psn * mtu
         if address != message.origin + at or rkey != message.rkey or length != message.length:
             self._protocol_error(_MISFIT, psn, flow, stamp)
-            return
+            return None
         if message.first < 0 and not self._place_unlocated(kind, psn, msn, size, message, flow, stamp):
-            return
+            return None
         last = psn == message.last
         if message.first >= 0 and (
             psn < message.first
@@ -116,15 +109,15 @@ class Responder(Acknowledger):
             or (kind == 0 or kind >= opcodes.ONLY) != (psn == message.first)
         ):
             self._protocol_error(_MISFIT, psn, flow, stamp)
-            return
+            return None
         view = message.region.view
         if view is None:
             self._refuse(msn, headers.NAK_REMOTE_ACCESS)
-            return
+            return None
         if kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM:
             if self._max_wimm <= (rqmsn - self._wimm_done) & 0xFFFF < 0x8000:
                 self._refuse(msn, headers.NAK_REMOTE_OPERATION)
-                return
+                return None
             message.with_imm = True
             message.imm = imm
             message.solicited = solicited
@@ -166,6 +159,7 @@ class Responder(Acknowledger):
             self._marked.pop(flow.ev, None)
         if self._count >= self._threshold or flow.ce or due:
             self._sack(psn, flow, stamp, bool(word & headers.RTX))
+        return None
 
     def _open(
         self, kind: int, psn: int, msn: int, address: int, rkey: int, length: int, size: int, flow: Flow, stamp: int
@@ -255,7 +249,7 @@ class Responder(Acknowledger):
                 return True
             msn, message, first = msn + 1, later, behind
 
-    def _out_of_window(self, offset: int, word: int, stamp: int, flow: Flow) -> None:
+    def _out_of_window(self, offset: int, stamp: int, flow: Flow) -> Drop | None:
         """Already acknowledged, or beyond what was promised (docs/protocol.md §10: far future NACK, ancient SACK).
 
         What was promised may reach further than the bitmap.
@@ -263,18 +257,14 @@ class Responder(Acknowledger):
         psn = self.next_psn + offset
         if offset < self._window:
             self._nack(control.NACK_NO_BITMAP, psn, flow, stamp)
-            return
-        if self._silent:
-            self._stats.duplicates_received += offset >= HALF
-            return
-        if offset < HALF:
+        elif offset >= HALF:
+            psn -= MASK + 1
+            if psn >= self._first and not self._silent:
+                self._units += flow.units
+            return self._behind(psn, stamp, flow)
+        elif not self._silent:
             self._nack(control.NACK_PSN_OOR_WINDOW, psn, flow, stamp)
-            return
-        self._stats.duplicates_received += 1
-        self._units += flow.units
-        self.ack_due = True
-        self._peer.distrust_reverse()
-        self._sack(psn - MASK - 1, flow, stamp, True)
+        return None
 
     def _complete(self) -> None:
         """Complete messages that the cumulative PSN has passed, in order, as far as the receive CQ has room."""

@@ -156,6 +156,12 @@ class Scheduler:
                 heap[:] = [entry for entry in heap if entry[2].timer_at == entry[0]]
                 heapq.heapify(heap)
 
+    def disarm(self, source: Source) -> None:
+        """Forget when `source` wanted to be called."""
+        if source.timer_at:
+            source.timer_at = 0
+            self._armed -= 1
+
     def wakeup(self) -> int | None:
         """Earliest time something is due; 0 means at once."""
         if self.kick:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import Access, AsyncEvent, QpAddress, QpAttributes, QpType
+from mrc_host.values import Access, AsyncEvent, QpAttributes, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.controller import Controller
 from mrc_host.verbs.errors import ClosedError
@@ -179,8 +179,7 @@ class ProtectionDomain:
         qpn = self._provider.create_qp(
             self.number, qp_type, queues[0].number, queues[1].number, attributes or QpAttributes()
         )
-        address = QpAddress(self._provider.address, qpn)
-        qp = QueuePair(self._provider, address, qp_type, queues, lambda gone: _discard(self._qps, gone))
+        qp = QueuePair(self._provider, qpn, qp_type, queues, lambda gone: _discard(self._qps, gone))
         self._qps[qp] = None
         return qp
 

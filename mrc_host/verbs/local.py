@@ -135,6 +135,9 @@ class NicCommands(Protocol):
     def post_send(self, qpn: int, request: WorkRequest, now: int) -> None:
         """Post a work request."""
 
+    def qp_address(self, qpn: int) -> QpAddress:
+        """What the other end needs to connect."""
+
     def qp_state(self, qpn: int) -> QpState:
         """State of a queue pair."""
 
@@ -278,6 +281,10 @@ class LocalProvider:
             raise
         finally:
             self._poke()  # also for those posted before one that was refused
+
+    def qp_address(self, qpn: int) -> QpAddress:
+        """What the other end needs to connect to a queue pair."""
+        return self._nic.qp_address(qpn)
 
     def qp_state(self, qpn: int) -> QpState:
         """State of a queue pair."""

@@ -90,6 +90,9 @@ class Provider(Protocol):
     def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
         """Hand over work requests, in order."""
 
+    def qp_address(self, qpn: int) -> QpAddress:
+        """What the other end needs to connect to a queue pair in its present life."""
+
     def qp_state(self, qpn: int) -> QpState:
         """State of a queue pair."""
 

@@ -19,14 +19,15 @@ from mrc_host.verbs.errors import ClosedError
 from mrc_host.verbs.memory import MemoryRegion, RemoteMemory
 from mrc_host.verbs.provider import Provider
 
-_ENDPOINT = re.compile(r"\[(?P<address>[0-9a-f:.]+)\]:(?P<qpn>[0-9]+)(?:/(?P<memory>\S+))?")
+_ENDPOINT = re.compile(r"\[(?P<address>[0-9a-f:.]+)\]:(?P<qpn>[0-9]+)(?:@(?P<psn>[0-9]+))?(?:/(?P<memory>\S+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """What one end tells the other before they connect: a queue pair's address and perhaps a memory region.
 
-    `str(endpoint)` is one word of text, `Endpoint.parse` its inverse.
+    It holds for one life of the queue pair: after a RESET the peer needs the new one. `str(endpoint)` is one word of
+    text, `Endpoint.parse` its inverse.
     """
 
     qp: QpAddress
@@ -34,18 +35,20 @@ class Endpoint:
 
     def __str__(self) -> str:
         memory = f"/{self.memory}" if self.memory is not None else ""
-        return f"[{IPv6Address(self.qp.address)}]:{self.qp.qpn}{memory}"
+        psn = f"@{self.qp.psn}" if self.qp.psn is not None else ""
+        return f"[{IPv6Address(self.qp.address)}]:{self.qp.qpn}{psn}{memory}"
 
     @classmethod
     def parse(cls, text: str) -> Endpoint:
         """The endpoint that `text` (spaces around it are ignored) describes; raises MrcError if it is not one."""
         match = _ENDPOINT.fullmatch(text.strip())
         try:
-            if match is None or int(match["qpn"]) >> 24:
+            if match is None or int(match["qpn"]) >> 24 or int(match["psn"] or 0) >> 24:
                 raise ValueError
-            qp = QpAddress(IPv6Address(match["address"]).packed, int(match["qpn"]))
+            psn = None if match["psn"] is None else int(match["psn"])
+            qp = QpAddress(IPv6Address(match["address"]).packed, int(match["qpn"]), psn)
         except ValueError:
-            raise MrcError(f"{text!r} is not an endpoint ([NIC address]:QPN/address+length:rkey).") from None
+            raise MrcError(f"{text!r} is not an endpoint ([NIC address]:QPN@PSN/address+length:rkey).") from None
         return cls(qp, RemoteMemory.parse(match["memory"]) if match["memory"] else None)
 
 
@@ -59,18 +62,26 @@ class QueuePair:
     def __init__(
         self,
         provider: Provider,
-        address: QpAddress,
+        qpn: int,
         qp_type: QpType,
         queues: tuple[CompletionQueue, CompletionQueue],
         forget: Callable[[QueuePair], None],
     ) -> None:
-        self.address = address
-        self.qpn = address.qpn
+        self.qpn = qpn
+        self._address: QpAddress | None = None  # until it is asked for, and after what may change it
         self.type = qp_type
         self.send_cq, self.recv_cq = queues
         self._provider = provider
         self._forget = forget
         self._closed = False
+
+    @property
+    def address(self) -> QpAddress:
+        """What the peer needs to connect to this queue pair in its present life; a RESET changes the first PSN."""
+        if self._address is None:
+            self._check_open()
+            self._address = self._provider.qp_address(self.qpn)
+        return self._address
 
     def endpoint(self, memory: MemoryRegion | None = None) -> Endpoint:
         """What to tell the peer: this queue pair, and `memory` if the peer shall write there."""
@@ -98,6 +109,8 @@ class QueuePair:
         docs/protocol.md §11.1; :meth:`connect` does all three steps at once.
         """
         self._check_open()
+        if state in (QpState.RESET, QpState.RTS):  # one ends the life, the other may set its first PSN
+            self._address = None
         self._provider.modify_qp(self.qpn, state, changes, remote.qp if isinstance(remote, Endpoint) else remote)
 
     def post_write(

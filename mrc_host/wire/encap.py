@@ -73,6 +73,7 @@ class Drop(enum.Enum):
     MALFORMED = "malformed"
     UNKNOWN_PEER = "unknown_peer"
     STALE_RESPONSE = "stale_response"
+    OTHER_LIFE = "other_life"  # PSNs that the queue pair did not use, or expect, since it was connected
     INTERNAL_ERROR = "internal_error"
 
 

@@ -105,6 +105,10 @@ class FakePair:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     last_acknowledgement: asyncio.Task[None] | None = None
 
+    @property
+    def qpn(self) -> int:
+        return self.address.qpn
+
     def connect(self, remote: QpAddress) -> None:
         self.remote = remote
         self.tasks.append(asyncio.get_running_loop().create_task(self._run()))

@@ -281,6 +281,9 @@ class FakeNic:
             self._complete(pair.send_cq, pair, request, CompletionStatus.FLUSHED)
         del self.pairs[qpn]
 
+    def qp_address(self, qpn: int) -> QpAddress:
+        return QpAddress(self.config.address, qpn, 0)
+
     def qp_state(self, qpn: int) -> QpState:
         return self._pair(qpn).state
 

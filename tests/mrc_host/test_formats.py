@@ -93,7 +93,7 @@ class Wire:
         given = attributes or QpAttributes()
         self.qpns = [nic.create_qp(0, kind, cq, cq, given) for nic, cq in zip(self.nics, self.cqs)]  # noqa: B905
         for n in (0, 1):
-            self.nics[n].connect_qp(self.qpns[n], QpAddress(self.addresses[1 - n], self.qpns[1 - n]), self.now)
+            self.nics[n].connect_qp(self.qpns[n], self.nics[1 - n].qp_address(self.qpns[1 - n]), self.now)
 
     def write(self, length: int = 1 << 18, **more: Any) -> None:
         a, b = self.regions
@@ -237,7 +237,7 @@ def test_the_segment_is_a_copy_of_the_path_or_the_next_hop() -> None:
     onward = replace(far, template=replace(far.template, segment=bytes.fromhex("fc000000") + bytes(12)))
     one = Nic(replace(nic, destinations=(onward,)), seed=1)
     cq = one.create_cq(4)
-    one.connect_qp(one.create_qp(0, QpType.MRC, cq, cq, QpAttributes()), QpAddress(V6[1], 77), 1)
+    one.connect_qp(one.create_qp(0, QpType.MRC, cq, cq, QpAttributes()), QpAddress(V6[1], 77, 0), 1)
     frame = one.transmit(0, 2) or one.transmit(1, 2)
     assert frame is not None
     routing = Ether(frame)[IPv6ExtHdrSegmentRouting]

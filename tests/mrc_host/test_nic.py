@@ -105,11 +105,11 @@ def test_a_queue_pair_goes_through_its_states() -> None:
     with pytest.raises(StateError):
         one.post_send(qpn, request, 1)
     with pytest.raises(UnknownDestinationError, match="destinations"):
-        one.connect_qp(qpn, QpAddress(address(5), 1), 1)
-    one.connect_qp(qpn, QpAddress(address(1), 77), 1)
+        one.connect_qp(qpn, QpAddress(address(5), 1, 0), 1)
+    one.connect_qp(qpn, QpAddress(address(1), 77, 0), 1)
     assert one.qp_state(qpn) is QpState.RTS
     with pytest.raises(StateError):
-        one.connect_qp(qpn, QpAddress(address(1), 77), 1)
+        one.connect_qp(qpn, QpAddress(address(1), 77, 0), 1)
     with pytest.raises(StateError):
         one.destroy_cq(cq)
     one.post_send(qpn, request, 2)
@@ -304,7 +304,7 @@ def test_denied_paths_carry_nothing_until_allowed() -> None:
     used = {int.from_bytes(f[94:96], "big") for _t, n, _p, f in world.sent if n == 0 and len(f) > 1000}
     assert used == {p.ev for p in a.nic.qp_paths(a.qpn)} - denied
     later = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
-    a.nic.connect_qp(later, QpAddress(address(1), 99), world.now)
+    a.nic.connect_qp(later, QpAddress(address(1), 99, 0), world.now)
     assert {p.ev for p in a.nic.qp_paths(later) if p.state is PathState.DENIED} == denied
     path_events(a.nic)
     for ev in denied:
@@ -324,8 +324,8 @@ def test_a_thousand_queue_pairs_share_the_ports_fairly() -> None:
     for _ in range(999):
         near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
         far = b.nic.create_qp(0, QpType.MRC, b.cq, b.cq, QpAttributes())
-        a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
-        b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+        a.nic.connect_qp(near, b.nic.qp_address(far), world.now)
+        b.nic.connect_qp(far, a.nic.qp_address(near), world.now)
         ends.append(End(world, 0, near, a.cq, a.buffer, a.region))
     world.run(10 * MS)
     world.record = True
@@ -347,8 +347,8 @@ def test_queue_pairs_that_wait_long_for_their_turn_do_not_probe_meanwhile() -> N
     for _ in range(99):  # a turn each takes 500 us, five times the shortest patience
         near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, one_packet)
         far = b.nic.create_qp(0, QpType.MRC, b.cq, b.cq, one_packet)
-        a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
-        b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+        a.nic.connect_qp(near, b.nic.qp_address(far), world.now)
+        b.nic.connect_qp(far, a.nic.qp_address(near), world.now)
         ends.append(End(world, 0, near, a.cq, a.buffer, a.region))
     for end in ends:
         end.write(b, 32768)
@@ -366,8 +366,8 @@ def test_queue_pairs_with_packets_on_the_way_do_not_probe_while_more_wait_for_th
     for _ in range(49):  # a turn each takes 250 us
         near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
         far = b.nic.create_qp(0, QpType.MRC, b.cq, b.cq, QpAttributes())
-        a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
-        b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+        a.nic.connect_qp(near, b.nic.qp_address(far), world.now)
+        b.nic.connect_qp(far, a.nic.qp_address(near), world.now)
         ends.append(End(world, 0, near, a.cq, a.buffer, a.region))
     for end in ends:
         end.write(b, 131072)
@@ -387,8 +387,8 @@ def test_a_last_packet_that_is_lost_is_asked_for_while_others_send() -> None:
     world.run(1 * MS)
     near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
     far = b.nic.create_qp(0, QpType.MRC, b.cq, b.cq, QpAttributes())
-    a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
-    b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+    a.nic.connect_qp(near, b.nic.qp_address(far), world.now)
+    b.nic.connect_qp(far, a.nic.qp_address(near), world.now)
     other = End(world, 0, near, a.cq, a.buffer, a.region)
     for _ in range(8):
         other.write(b, 131072)

@@ -5,7 +5,6 @@ import pytest
 from mrc_host.values import (
     Access,
     CompletionStatus,
-    QpAddress,
     QpAttributes,
     QpEvent,
     QpState,
@@ -14,7 +13,7 @@ from mrc_host.values import (
     WrOpcode,
 )
 from mrc_host.wire import icrc
-from tests.mrc_host.wires import ALL_RIGHTS, MS, End, World, address, connect
+from tests.mrc_host.wires import ALL_RIGHTS, MS, End, World, connect
 
 KINDS = [QpType.MRC, QpType.RC]
 
@@ -130,8 +129,8 @@ def test_more_write_with_imm_than_advertised_is_an_operation_error() -> None:
     cq = b.nic.create_cq(16)
     far = b.nic.create_qp(0, QpType.MRC, cq, cq, honest)
     near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes(max_wimm_dest=100))
-    a.nic.connect_qp(near, QpAddress(address(1), far), world.now)
-    b.nic.connect_qp(far, QpAddress(address(0), near), world.now)
+    a.nic.connect_qp(near, b.nic.qp_address(far), world.now)
+    b.nic.connect_qp(far, a.nic.qp_address(near), world.now)
     lost = []
 
     def lose_first(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
@@ -256,7 +255,7 @@ def test_packets_of_a_stranger_are_not_answered() -> None:
     _a, b = connect(world, 0, 1, size=8192)
     c_cq = world.nics[2].create_cq(8)
     stranger = world.nics[2].create_qp(0, QpType.MRC, c_cq, c_cq, QpAttributes(timeout=8, retry_count=2))
-    world.nics[2].connect_qp(stranger, QpAddress(address(1), b.qpn), world.now)
+    world.nics[2].connect_qp(stranger, b.nic.qp_address(b.qpn), world.now)
     region = world.nics[2].register_memory(0, memoryview(bytearray(b"x" * 100)), ALL_RIGHTS)
     world.run(100 * MS)
     world.record = True
@@ -278,8 +277,8 @@ def test_the_two_transports_do_not_mix() -> None:
     mrc = world.nics[0].create_qp(0, QpType.MRC, cqs[0], cqs[0], QpAttributes(timeout=8, retry_count=2))
     rc = world.nics[1].create_qp(0, QpType.RC, cqs[1], cqs[1], QpAttributes())
     region = world.nics[0].register_memory(0, memoryview(bytearray(100)), ALL_RIGHTS)
-    world.nics[0].connect_qp(mrc, QpAddress(address(1), rc), world.now)
-    world.nics[1].connect_qp(rc, QpAddress(address(0), mrc), world.now)
+    world.nics[0].connect_qp(mrc, world.nics[1].qp_address(rc), world.now)
+    world.nics[1].connect_qp(rc, world.nics[0].qp_address(mrc), world.now)
     world.nics[0].post_send(mrc, WorkRequest(1, WrOpcode.WRITE, region.address, region.lkey, 100, 0, 0), world.now)
     world.run(1000 * MS)
     assert world.nics[0].poll_cq(cqs[0])[0].status is CompletionStatus.RETRY_EXCEEDED

@@ -13,7 +13,7 @@ from tests.mrc_host.wires import MS, End, World, connect
 
 def address_of(end: End) -> QpAddress:
     """Where to connect to."""
-    return QpAddress(end.nic.config.address, end.qpn)
+    return end.nic.qp_address(end.qpn)
 
 
 def finish(world: World, ends: list[End], expected: int, limit: int) -> None:

@@ -10,8 +10,8 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.loss import OUT
 from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.window import SharedWindow
-from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpState
-from tests.mrc_host.wires import MS, US, End, Faults, World, address, connect, make_config
+from mrc_host.values import CompletionStatus, QpAttributes, QpState
+from tests.mrc_host.wires import MS, US, End, Faults, World, connect, make_config
 
 NSCC = TransportSettings(base_rtt=30 * US, assumed_rate=4_000_000_000)
 CHUNK = 4096
@@ -212,7 +212,7 @@ def test_a_congestion_control_of_the_user_is_used_by_its_name() -> None:
         end.nic.modify_qp(end.qpn, QpState.RESET, world.now)
         end.nic.modify_qp(end.qpn, QpState.INIT, world.now, {"cc_profile": "counting"})
     for near, far in ((a, b), (c, d)):
-        near.nic.connect_qp(near.qpn, QpAddress(address(1), far.qpn), world.now)
+        near.nic.connect_qp(near.qpn, far.nic.qp_address(far.qpn), world.now)
         near.write(far, 20 * CHUNK)
     assert world.run(100 * MS, until=lambda: bool(a.done or a.poll()) and bool(c.done or c.poll()))
     (window,) = windows(world.nics[0])

@@ -20,7 +20,6 @@ from mrc_host.values import (
     Completion,
     MemoryRegionInfo,
     PathEvent,
-    QpAddress,
     QpAttributes,
     QpType,
     WorkRequest,
@@ -330,8 +329,8 @@ def connect(
         qpn = nic.create_qp(0, kind, cq, cq, attributes or QpAttributes())
         ends.append(End(world, number, qpn, cq, buffer, region))
     one, two = ends
-    one.nic.connect_qp(one.qpn, QpAddress(address(b), two.qpn), world.now)
-    two.nic.connect_qp(two.qpn, QpAddress(address(a), one.qpn), world.now)
+    one.nic.connect_qp(one.qpn, two.nic.qp_address(two.qpn), world.now)
+    two.nic.connect_qp(two.qpn, one.nic.qp_address(one.qpn), world.now)
     return one, two
 
 

@@ -20,7 +20,6 @@ from mrc_host.values import (
 )
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
-from mrc_host.wire.psn import initial_psn
 
 
 class RcQueuePair(QueuePair):
@@ -44,23 +43,27 @@ class RcQueuePair(QueuePair):
         self._cnp: CnpGenerator | None = None  # with DCQCN: answers marks
         self._cnp_due = False
 
-    def start_receiving(self, now: int) -> None:
+    def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: answer what comes."""
-        first = self.attributes.receive_psn
-        first = initial_psn(self.remote_qpn, self.qpn) if first is None else first
         self._link = Link(self.host, self.joined(), self.qpn, self.remote_qpn)
-        self._responder = RcResponder(self, self._link, first)
+        self._responder = RcResponder(self, self._link, first_psn)
         name = algorithms.choose(self.attributes, self.host.transport, False)
         if algorithms.find(self.host.algorithms, name, False).cnp:
             profile = self.host.transport.dcqcn
             self._cnp = CnpGenerator(DcqcnParameters.for_line(self._link.rate_bps, profile=profile).cnp_interval)
 
-    def start_sending(self, now: int) -> None:
+    def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS."""
-        first = self.attributes.send_psn
-        first = initial_psn(self.qpn, self.remote_qpn) if first is None else first
         assert self._link is not None
-        self._requester = RcRequester(self, self._link, first)
+        self._requester = RcRequester(self, self._link, first_psn)
+
+    def psns_sent(self) -> int:
+        """How many PSNs were sent in this life."""
+        return 0 if self._requester is None else self._requester.psns_used()
+
+    def psns_received(self) -> int:
+        """How many PSNs there are up to the newest that was accepted in this life."""
+        return 0 if self._responder is None else self._responder.psns_used()
 
     def stop(self) -> None:
         """Lines and timers that still name this queue pair find nothing to do."""
@@ -120,8 +123,7 @@ class RcQueuePair(QueuePair):
         end = flow.end - (flags >> 4 & 3)
         if end <= body:
             return Drop.MALFORMED
-        responder.receive(kind, word, address, rkey, length, imm, frame[body:end])
-        return None
+        return responder.receive(kind, word, address, rkey, length, imm, frame[body:end])
 
     def fail_responder(self, reason: str) -> None:
         """The responder came to something that ends the queue pair."""

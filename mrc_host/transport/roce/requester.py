@@ -44,6 +44,7 @@ class RcRequester:
 
     __slots__ = (
         "_asking",
+        "_first",
         "_index",
         "_linear",
         "_link",
@@ -75,12 +76,17 @@ class RcRequester:
         self.last_sent = 0
         self._timeout = 1024 << attributes.timeout
         self._timeouts = 0
+        self._first = first_psn
         self._una = first_psn
         self._send = first_psn
         self._max = first_psn  # first PSN never sent
         self._next = first_psn  # first PSN not yet given to a request
         self._index = 0  # which outstanding request `_send` belongs to
         self._since = 0  # last progress, or when sending began
+
+    def psns_used(self) -> int:
+        """How many PSNs were sent."""
+        return self._max - self._first
 
     def ready(self, now: int) -> bool:
         """Whether a packet may be sent at `now`; if only the rate forbids it, the queue pair is woken in time."""

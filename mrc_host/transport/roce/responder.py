@@ -14,6 +14,7 @@ from mrc_host.transport.memory import Region
 from mrc_host.transport.roce.link import Link
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
 from mrc_host.wire import headers, opcodes
+from mrc_host.wire.encap import Drop
 from mrc_host.wire.psn import HALF, MASK
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class RcResponder:
     __slots__ = (
         "_at",
         "_expected",
+        "_first",
         "_length",
         "_link",
         "_msn",
@@ -43,6 +45,7 @@ class RcResponder:
         self._qp = qp
         self._link = link
         self._mtu = qp.attributes.path_mtu
+        self._first = first_psn  # of this life
         self._expected = first_psn
         self._region: Region | None = None  # of the message being received
         self._at = 0  # offset of its next byte in the region
@@ -54,14 +57,20 @@ class RcResponder:
         self.due = False  # an answer is to be sent
         self.fatal = 0  # syndrome of the NAK that ended the queue pair
 
+    def psns_used(self) -> int:
+        """How many PSNs arrived."""
+        return self._expected - self._first
+
     def receive(
         self, kind: int, word: int, address: int, rkey: int, length: int, imm: int, payload: memoryview
-    ) -> None:
+    ) -> Drop | None:
         """Take one data packet."""
         offset = ((word & MASK) - self._expected) & MASK
         stats = self._qp.stats
         if offset:
             if offset >= HALF:
+                if self._expected + offset - MASK - 1 < self._first:
+                    return Drop.OTHER_LIFE
                 stats.duplicates_received += 1
                 self._answer(headers.SYNDROME_ACK)
             elif not self._nak_sent:
@@ -70,12 +79,12 @@ class RcResponder:
                 self._answer(headers.NAK_SEQUENCE)
             else:
                 stats.out_of_order_received += 1
-            return
+            return None
         starts = kind == 0 or kind >= opcodes.ONLY
         ends = kind >= opcodes.LAST
         if starts != (self._remaining == 0):
             self._end(headers.NAK_INVALID_REQUEST, "The peer's packets do not form whole messages.")
-            return
+            return None
         size = len(payload)
         if starts:
             region = self._qp.host.memory.remote(self._qp.pd, rkey, address, length) if length else None
@@ -84,14 +93,14 @@ class RcResponder:
             region, at, remaining = self._region, self._at, self._remaining
         if region is None or region.view is None:
             self._end(headers.NAK_REMOTE_ACCESS, "This NIC refused the peer's remote range.")
-            return
+            return None
         if size != (remaining if ends else self._mtu) or (remaining == size) != ends:
             self._end(headers.NAK_INVALID_REQUEST, "A packet does not fit its message.")
-            return
+            return None
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         qp = self._qp
         if with_imm and not qp.recv_cq.room(qp):
-            return
+            return None
         region.view[at : at + size] = payload
         if starts:
             self._length = length
@@ -115,6 +124,7 @@ class RcResponder:
                 )
         if word & headers.ACK_REQUEST:
             self._answer(headers.SYNDROME_ACK)
+        return None
 
     def _answer(self, syndrome: int) -> None:
         self._syndrome = syndrome

@@ -44,7 +44,7 @@ def test_names_addresses_and_questions(agents: Agents) -> None:
     a, _ = connected(agents)
     nic = agents.nics[0]
     assert (a.context.name, a.context.address) == ("h1", nic.config.address)
-    assert a.qp.address == QpAddress(nic.config.address, a.qp.qpn)
+    assert a.qp.address == nic.qp_address(a.qp.qpn)
     assert a.qp.state is QpState.RTS
     assert a.qp.counters() == QpCounters()
     assert {path.plane for path in a.qp.paths()} == {0, 1}
@@ -95,7 +95,7 @@ def test_errors_of_the_nic_come_back_as_their_class(agents: Agents) -> None:
     with pytest.raises(StateError):
         a.cq.close()
     with pytest.raises(UnknownDestinationError):
-        a.pd.create_qp(a.cq).connect(QpAddress(bytes(16), 5))
+        a.pd.create_qp(a.cq).connect(QpAddress(bytes(16), 5, 0))
     with pytest.raises(StateError, match="not connected"):
         a.pd.create_qp(a.cq).write(a.mr, b.mr.remote)
 

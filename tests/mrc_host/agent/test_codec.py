@@ -28,7 +28,7 @@ from mrc_host.values import (
 VALUES: list[Any] = [
     QpAttributes(mpr=3, congestion_window=9000),
     QpCounters(lost=3),
-    QpAddress(bytes(range(16)), 77),
+    QpAddress(bytes(range(16)), 77, 5),
     PathEvent(5, 1, 0x401, 1, PathState.GOOD, PathState.ASSUMED_BAD, PathReason.LOSS, 3),
     PortEvent(1, 0, False, False, bytes(16)),
     PortEvent(1, 0, False, True),

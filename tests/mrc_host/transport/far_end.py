@@ -117,6 +117,7 @@ class FarEnd:
         )
         self.qpn = self.nic.create_qp(0, QpType.MRC, self.cq, self.cq, self.attributes)
         self.nic.connect_qp(self.qpn, QpAddress(address(1), FAR_QPN), self.now)
+        self._newest = -1  # PSN of the newest data packet, counted from FIRST_OUT
         self.drain()
 
     # ---- from the NIC ----
@@ -130,7 +131,10 @@ class FarEnd:
             for port in wanted:
                 frame = self.nic.transmit(port, self.now)
                 if frame is not None:
-                    out.append(Packet(port, frame, self.now))
+                    packet = Packet(port, frame, self.now)
+                    out.append(packet)
+                    if packet.opcode <= opcodes.WRITE_ONLY_IMM:
+                        self._newest = max(self._newest, (packet.psn - FIRST_OUT) & MASK)
                 if len(out) >= limit:
                     break
             if len(out) == before:
@@ -249,9 +253,12 @@ class FarEnd:
         nack = control.Nack(reason, packet.ev, 0, 0, packet.psn, packet.stamp)
         self.send(control.pack_nack(self.qpn, nack), dscp=46, ecn=0)
 
-    def ack(self, messages: int, syndrome: int = headers.SYNDROME_ACK) -> None:
-        """A transport ACK or NAK."""
-        self.send(headers.pack_aeth(opcodes.TRANSPORT_ACK, self.qpn, 0, syndrome, messages), dscp=46, ecn=0)
+    def ack(self, messages: int, syndrome: int = headers.SYNDROME_ACK, cack: int | None = None) -> None:
+        """A transport ACK or NAK. `cack` is as in a SACK, by default the newest that the NIC sent."""
+        psn = self._newest if cack is None else cack
+        psn += FIRST_OUT + (syndrome != headers.SYNDROME_ACK)
+        body = headers.pack_aeth(opcodes.TRANSPORT_ACK, self.qpn, psn & MASK, syndrome, messages)
+        self.send(body, dscp=46, ecn=0)
 
     def probe(self, probe_id: int, **how: int) -> None:
         """A reliability probe."""

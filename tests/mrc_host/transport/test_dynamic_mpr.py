@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import QpAddress, QpAttributes, QpState
+from mrc_host.values import QpAttributes, QpState
 from mrc_host.wire import control, opcodes
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet
-from tests.mrc_host.wires import MS, World, address, connect
+from tests.mrc_host.wires import MS, World, connect
 
 SMALL = {"path_mtu": 256, "congestion_window": 1 << 30}
 
@@ -108,7 +108,8 @@ def test_any_pairing_of_ends_carries_data(caps: tuple[int, int]) -> None:
     for end, cap in zip((one, two), caps, strict=True):
         end.nic.modify_qp(end.qpn, QpState.RESET, world.now)
         end.nic.modify_qp(end.qpn, QpState.INIT, world.now)
-        remote = QpAddress(address(1 - end.number), two.qpn if end is one else one.qpn)
+        far = two if end is one else one
+        remote = far.nic.qp_address(far.qpn)
         narrow = {"path_mtu": 256, "mpr": 1, "dynamic_mpr": cap}
         end.nic.modify_qp(end.qpn, QpState.RTR, world.now, narrow, remote=remote)
         end.nic.modify_qp(end.qpn, QpState.RTS, world.now, {"mpr_dest": 1, "congestion_window": 1 << 20})

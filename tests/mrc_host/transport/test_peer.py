@@ -206,7 +206,7 @@ def test_many_queue_pairs_with_the_same_bad_path_share_its_probes() -> None:
     others = []
     for number in range(50):
         qpn = end.nic.create_qp(0, QpType.MRC, end.cq, end.cq, QpAttributes())
-        end.nic.connect_qp(qpn, QpAddress(address(1), number), end.now)
+        end.nic.connect_qp(qpn, QpAddress(address(1), number, 0), end.now)
         others.append(qpn)
     quiet(end)
     peer = next(iter(end.nic._peers.values()))

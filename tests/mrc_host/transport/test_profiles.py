@@ -170,11 +170,11 @@ def test_profiles_are_kept_while_used_and_checked_when_connecting() -> None:
     with pytest.raises(StateError, match="still used"):
         nic.control.destroy_ev_profile(number)
     with pytest.raises(InvalidArgumentError, match="0x3ff"):
-        nic.connect_qp(qpn, QpAddress(address(1), 99), world.now)
+        nic.connect_qp(qpn, QpAddress(address(1), 99, 0), world.now)
     assert nic.qp_state(qpn) is QpState.RESET
     nic.modify_qp(qpn, QpState.INIT, world.now, {"ev_profile": 0})
     nic.control.destroy_ev_profile(number)
-    nic.connect_qp(qpn, QpAddress(address(1), 99), world.now)
+    nic.connect_qp(qpn, QpAddress(address(1), 99, 0), world.now)
     assert nic.qp_state(qpn) is QpState.RTS
     with pytest.raises(NotFoundError):
         nic.control.destroy_ev_profile(number)

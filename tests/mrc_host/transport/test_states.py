@@ -27,7 +27,7 @@ def end(world: World, number: int, kind: QpType = QpType.MRC) -> End:
 
 
 def step(one: End, to: QpState, other: End, **changes: Any) -> None:
-    remote = QpAddress(address(other.number), other.qpn) if to is QpState.RTR else None
+    remote = other.nic.qp_address(other.qpn) if to is QpState.RTR else None
     one.nic.modify_qp(one.qpn, to, one.world.now, changes, remote=remote)
 
 
@@ -55,7 +55,7 @@ def test_all_steps_with_their_attributes_lead_to_a_working_pair(kind: QpType) ->
 def test_in_rtr_it_receives_and_does_not_send(kind: QpType) -> None:
     world = World()
     one, two = end(world, 0, kind), end(world, 1, kind)
-    one.nic.connect_qp(one.qpn, QpAddress(address(1), two.qpn), world.now)
+    one.nic.connect_qp(one.qpn, two.nic.qp_address(two.qpn), world.now)
     step(two, QpState.INIT, one)
     step(two, QpState.RTR, one)
     with pytest.raises(StateError, match="RTR"):
@@ -96,13 +96,13 @@ def test_attributes_belong_to_their_step_and_errors_change_nothing() -> None:
     world = World()
     one, two = end(world, 0), end(world, 1)
     step(one, QpState.INIT, two)
-    here = QpAddress(address(1), two.qpn)
+    here = two.nic.qp_address(two.qpn)
     attempts: list[tuple[type[MrcError], str, dict[str, Any], QpAddress | None]] = [
         (InvalidArgumentError, "not timeout", {"timeout": 12}, here),
         (InvalidArgumentError, "needs it", {}, None),
         (InvalidArgumentError, "mpr must be", {"mpr": 0}, here),
         (InvalidArgumentError, "path_mtu", {"path_mtu": 100}, here),
-        (UnknownDestinationError, "destinations", {}, QpAddress(address(9), 1)),
+        (UnknownDestinationError, "destinations", {}, QpAddress(address(9), 1, 0)),
     ]
     for kind, words, changes, remote in attempts:
         with pytest.raises(kind, match=words):
@@ -135,7 +135,7 @@ def test_leaving_completes_everything_once_and_a_reset_pair_works_again(kind: Qp
     world.run(1000 * MS)  # what was on the way is gone
     two.poll()
     for a, b in ((one, two), (two, one)):
-        a.nic.connect_qp(a.qpn, QpAddress(address(b.number), b.qpn), world.now)
+        a.nic.connect_qp(a.qpn, b.nic.qp_address(b.qpn), world.now)
     one.done.clear()
     one.write(two, 1 << 18, imm=1)
     assert world.run(2000 * MS, until=lambda: bool(one.poll()))

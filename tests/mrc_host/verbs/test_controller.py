@@ -288,7 +288,7 @@ def test_a_cc_profile_is_a_congestion_control_with_constants_of_its_own(local: L
     controller, nic = local.controller, local.world.nics[0]
     controller.create_cc_profile("narrow", verbs.CcProfile("fixed", window=3 * 4096))
     one = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="narrow"))
-    nic.connect_qp(one, QpAddress(address(1), 77), local.world.now)
+    nic.connect_qp(one, QpAddress(address(1), 77, 0), local.world.now)
     assert nic._qps[one].requester.cc.cwnd == 3 * 4096  # type: ignore[attr-defined]
     assert controller.cc_profiles() == {"narrow": verbs.CcProfile("fixed", window=3 * 4096)}
     with pytest.raises(verbs.MrcError, match="still used"):
@@ -306,7 +306,7 @@ def test_constants_of_nscc_reach_the_controller_that_queue_pairs_share() -> None
     nic.control.create_cc_profile("careful", verbs.CcProfile(nscc=verbs.NsccProfile(max_cwnd=20_000)))
     for number in range(2):
         qpn = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="careful"))
-        nic.connect_qp(qpn, QpAddress(address(1), number), world.now)
+        nic.connect_qp(qpn, QpAddress(address(1), number, 0), world.now)
     (peer,) = nic._peers.values()
     assert {name: (w.cc.cwnd, len(w.users)) for name, w in peer.windows.items()} == {"careful": (20_000, 2)}
 

@@ -15,10 +15,3 @@ def test_expand_finds_the_nearest(near: int, distance: int) -> None:
 def test_wraps_at_24_bits() -> None:
     assert psn.expand(0, psn.MASK) == 1 << 24
     assert psn.expand(psn.MASK, 1 << 24) == psn.MASK
-
-
-@given(st.integers(0, psn.MASK), st.integers(0, psn.MASK))
-def test_initial_psn_fits_and_depends_on_the_direction(a: int, b: int) -> None:
-    assert 0 <= psn.initial_psn(a, b) <= psn.MASK
-    if a != b:
-        assert psn.initial_psn(a, b) != psn.initial_psn(b, a)

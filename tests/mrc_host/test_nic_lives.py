@@ -1,0 +1,294 @@
+"""Queue pairs that are reset, destroyed or restarted while packets of their earlier life are still on their way.
+
+Whatever comes late, a write that completes with SUCCESS is in memory, and nothing else has changed there.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from mrc_host.config import TransportSettings
+from mrc_host.errors import InvalidArgumentError, MrcError, StateError
+from mrc_host.nic import Nic
+from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.wire import opcodes
+from mrc_host.wire.encap import SRV6_PREFIX
+from tests.mrc_host.wires import MS, US, End, World, address, connect, make_config
+
+Frame = tuple[int, int, bytes]  # NIC that sent it, port, frame
+SLOT = 512
+
+
+def reset(*ends: End) -> None:
+    for end in ends:
+        end.nic.modify_qp(end.qpn, QpState.RESET, end.world.now)
+        end.poll()
+        end.done.clear()
+
+
+def join(one: End, two: End) -> None:
+    for near, far in ((one, two), (two, one)):
+        near.nic.connect_qp(near.qpn, far.nic.qp_address(far.qpn), near.world.now)
+
+
+def recorded(world: World) -> list[Frame]:
+    """Every frame from now on, as it leaves."""
+    frames: list[Frame] = []
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes:
+        frames.append((nic, port, frame))
+        return frame
+
+    world.tap = tap
+    return frames
+
+
+def fill(one: End, seed: int) -> None:
+    one.buffer[:] = random.Random(seed).randbytes(len(one.buffer))
+
+
+def arrived(one: End, two: End, slot: int) -> bool:
+    there = slice(slot * SLOT, (slot + 1) * SLOT)
+    return one.buffer[there] == two.buffer[there]
+
+
+@pytest.mark.parametrize("kind", QpType)
+@pytest.mark.parametrize("seed", range(8))
+def test_late_packets_of_either_end_change_nothing_in_the_next_life(kind: QpType, seed: int) -> None:
+    rng = random.Random(seed)
+    world = World(2, 2, 4, seed=seed)
+    a, b = connect(world, size=1 << 17, kind=kind)
+    old = recorded(world)
+    for life in range(4):
+        fill(a, seed * 10 + life)
+        b.buffer[:] = bytes(len(b.buffer))
+        world.tap = None
+        late = rng.sample(old, min(len(old), 60))
+        used = rng.sample(range(256), 40)
+        for number, slot in enumerate(used):
+            a.write(b, SLOT, offset=slot * SLOT, imm=number if number % 3 == 0 else None)
+            for nic, port, frame in late[number::40]:
+                world.at(world.now + rng.randrange(300 * US), lambda n=nic, p=port, f=frame: world._carry(n, p, f))
+            if rng.random() < 0.5:
+                world.run(rng.randrange(1, 50 * US))
+        assert world.run(20_000 * MS, until=lambda: len(a.poll()) >= 0 and len(a.done) == 40), seed
+        world.run(5 * MS)
+        assert {c.status for c in a.done} == {CompletionStatus.SUCCESS}
+        assert all(arrived(a, b, slot) for slot in used)
+        untouched = set(range(256)) - set(used)
+        assert not any(any(b.buffer[slot * SLOT : (slot + 1) * SLOT]) for slot in untouched), (seed, life)
+        b.poll()
+        assert len(b.done) == 14
+        old = recorded(world)
+        a.write(b, SLOT * 40)
+        b.write(a, 100, offset=1 << 16)
+        world.run(5 * MS)
+        a.poll()
+        reset(a, b)
+        join(a, b)
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_late_answers_complete_nothing(kind: QpType) -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world, kind=kind)
+    frames = recorded(world)
+    a.write(b, SLOT)
+    world.run(50 * MS)
+    answers = [frame for frame in frames if frame[0] == 1]
+    assert answers
+    reset(a, b)
+    join(a, b)
+    world.tap = lambda nic, port, to, frame, now: None if nic == 0 else frame  # nothing of this life arrives
+    a.write(b, SLOT, offset=8192)
+    for nic, port, frame in answers * 3:
+        world.run(20 * US)
+        world._carry(nic, port, frame)
+    world.run(100 * MS)
+    assert not a.poll()
+    world.tap = None
+    assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
+    assert a.done[0].status is CompletionStatus.SUCCESS
+    assert arrived(a, b, 16)
+
+
+def test_a_packet_of_an_earlier_life_is_dropped_and_counted() -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world)
+    frames = recorded(world)
+    a.write(b, SLOT)
+    world.run(50 * MS)
+    reset(a, b)
+    join(a, b)
+    world.run(50 * MS)
+    before = [dict(end.nic.nic_counters()) for end in (a, b)]
+    for nic, port, frame in [f for f in frames if f[2][SRV6_PREFIX] < opcodes.ENDPOINT_REQUEST or f[0] == 1]:
+        world._carry(nic, port, frame)
+    world.run(5 * MS)
+    dropped = [end.nic.nic_counters()["drop_other_life"] - before[end.number]["drop_other_life"] for end in (a, b)]
+    assert dropped[1] == 1
+    assert dropped[0] >= 2  # SACK and transport ACK
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_one_end_alone_cannot_begin_anew_with_a_peer_whose_packets_it_has_had(kind: QpType) -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world, kind=kind)
+    for _ in range(10):
+        b.write(a, SLOT)
+    world.run(50 * MS)
+    there = b.nic.qp_address(b.qpn)
+    reset(a)
+    for wait in (0, 10_000 * MS):
+        world.run(wait)
+        with pytest.raises(StateError, match=r"receive_psn .* RESET there too"):
+            a.nic.connect_qp(a.qpn, there, world.now)
+        assert a.nic.qp_state(a.qpn) is QpState.RESET
+    reset(b)
+    join(a, b)
+    a.write(b, SLOT)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()))
+
+
+@pytest.mark.parametrize("kind", QpType)
+@pytest.mark.parametrize("count", [1, 100])
+def test_one_end_alone_that_sends_on_gets_an_error_never_success(kind: QpType, count: int) -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world, kind=kind, attributes=QpAttributes(timeout=8, retry_count=5))
+    for number in range(count):
+        a.write(b, SLOT, offset=number * SLOT)
+    world.run(50 * MS)
+    reset(a)
+    b.buffer[:] = bytes(len(b.buffer))
+    a.nic.connect_qp(a.qpn, b.nic.qp_address(b.qpn), world.now)
+    for number in range(2 * count):
+        a.write(b, SLOT, offset=(500 + number) * SLOT)
+    assert world.run(3000 * MS, until=lambda: a.nic.qp_state(a.qpn) is QpState.ERROR)
+    world.run(50 * MS)
+    a.poll()
+    assert CompletionStatus.SUCCESS not in {c.status for c in a.done}
+    assert not any(b.buffer)
+    if kind is QpType.MRC:
+        assert "Reset both ends" in a.done[0].reason
+
+
+def test_the_end_that_is_told_other_psns_learns_it_in_a_few_round_trips() -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world)
+    a.write(b, SLOT)
+    world.run(50 * MS)
+    reset(a)
+    a.nic.connect_qp(a.qpn, b.nic.qp_address(b.qpn), world.now)
+    start = world.now
+    a.write(b, SLOT)
+    assert world.run(3000 * MS, until=lambda: a.nic.qp_state(a.qpn) is QpState.ERROR)
+    assert world.now - start < 5 * MS  # not after 32 retries of 16.8 ms and more
+
+
+def test_an_end_whose_peer_forgot_what_it_acknowledged_fails() -> None:
+    """The peer is another make: it lets a new life begin where the old one did."""
+    world = World(2, 2, 4)
+    a, b = connect(world)
+    a.write(b, SLOT)
+    world.run(50 * MS)
+    a.poll()
+    first = a.nic.qp_address(a.qpn)
+    new = world.nics[1] = Nic(make_config(1, 2, 2, 4), seed=5)
+    cq = new.create_cq(10)
+    qpn = new.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
+    while qpn != b.qpn:  # the same number, by force
+        new._rng = random.Random(0)
+        new._qpn_shift = b.qpn - 16 - random.Random(0).randrange((1 << 24) - 16)
+        qpn = new.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
+    region = new.register_memory(0, memoryview(bytearray(1 << 16)), b.region and 3)  # type: ignore[arg-type]
+    new.connect_qp(qpn, first, world.now)
+    world.run(50 * MS)
+    a.write(b, SLOT, remote_address=region.address, rkey=region.rkey)
+    assert world.run(3000 * MS, until=lambda: a.nic.qp_state(a.qpn) is QpState.ERROR)
+    assert "Reset both ends" in a.poll()[0].reason
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_psns_given_by_the_application_may_not_be_used_twice(kind: QpType) -> None:
+    world = World(2, 2, 4)
+    zero = QpAttributes(send_psn=0, receive_psn=0)
+    a, b = connect(world, kind=kind, attributes=zero)
+    a.write(b, SLOT)
+    assert world.run(50 * MS, until=lambda: bool(a.poll()))
+    reset(a, b)
+
+    def step(end: End, far: End, first: int) -> None:
+        remote, now = QpAddress(address(far.number), far.qpn), world.now
+        end.nic.modify_qp(end.qpn, QpState.INIT, now)
+        try:
+            end.nic.modify_qp(end.qpn, QpState.RTR, now, {"receive_psn": first}, remote=remote)
+            end.nic.modify_qp(end.qpn, QpState.RTS, now, {"send_psn": first})
+        except MrcError:
+            end.nic.modify_qp(end.qpn, QpState.RESET, now)
+            raise
+
+    for first, end, far, name in ((0, a, b, "send_psn"), (0, b, a, "receive_psn"), (40_000, a, b, "send_psn")):
+        with pytest.raises(StateError, match=f"{name} {first} is too close to the PSNs 0 to 0 "):
+            step(end, far, first)
+    step(a, b, 1 << 20)
+    step(b, a, 1 << 20)
+    a.write(b, SLOT)
+    assert world.run(50 * MS, until=lambda: bool(a.poll()))
+
+
+def test_without_the_peers_first_psn_it_is_refused_in_one_sentence() -> None:
+    world = World(2, 2, 4)
+    nic = world.nics[0]
+    cq = nic.create_cq(10)
+    qpn = nic.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
+    with pytest.raises(InvalidArgumentError, match="pass its endpoint as it gives it, or set receive_psn"):
+        nic.connect_qp(qpn, QpAddress(address(1), 77), world.now)
+    with pytest.raises(InvalidArgumentError, match="24 bits"):
+        nic.connect_qp(qpn, QpAddress(address(1), 77, 1 << 24), world.now)
+    assert nic.qp_state(qpn) is QpState.RESET
+
+
+def test_a_life_that_sent_nothing_keeps_its_address_and_one_that_did_gets_another() -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world)
+    idle, used = b.nic.qp_address(b.qpn), a.nic.qp_address(a.qpn)
+    a.write(b, SLOT)
+    world.run(50 * MS)
+    reset(a, b)
+    assert b.nic.qp_address(b.qpn) == idle
+    assert a.nic.qp_address(a.qpn) != used
+
+
+def test_the_number_of_a_queue_pair_that_is_gone_rests_for_a_packet_lifetime() -> None:
+    lifetime = 10 * MS
+    nic = Nic(make_config(0, 2, 2, 4, TransportSettings(packet_lifetime=lifetime)), seed=1)
+    cq = nic.create_cq(10)
+
+    def again() -> int:
+        nic._rng = random.Random(3)  # draws the same number first
+        return nic.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
+
+    qpn = again()
+    nic.destroy_qp(qpn, 1 * MS)
+    other = again()
+    assert other != qpn
+    nic.destroy_qp(other, 20 * MS)  # time is told with other commands
+    assert again() == qpn
+
+
+@pytest.mark.parametrize("incarnation", [2, 3])
+def test_a_restarted_nic_repeats_neither_numbers_nor_psns(incarnation: int) -> None:
+    def numbers(**how: Any) -> set[tuple[int, int | None]]:
+        nic = Nic(make_config(0, 2, 2, 4), seed=1, **how)
+        cq = nic.create_cq(10)
+        made = [nic.create_qp(0, QpType.MRC, cq, cq, QpAttributes()) for _ in range(50)]
+        return {(qpn, nic.qp_address(qpn).psn) for qpn in made}
+
+    first, second = numbers(incarnation=1), numbers(incarnation=incarnation)
+    assert not {q for q, _ in first} & {q for q, _ in second}
+    assert not {p for _, p in first} & {p for _, p in second}
+    assert first == numbers(incarnation=1)
+    assert numbers() == numbers()
