@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from experiments.emulation import EmulatedWorld
 
+FABRIC_CLOSED = 3  # exit status: the fabric was taken down under the prompt
+
 
 @click.command(epilog='Example: sudo mrc shell --planes 4 -c "write h1 h3 16M" -c "evs h1"')
 @click.argument("attach_to", metavar="[NAME]", required=False, shell_complete=complete_names)
@@ -58,13 +60,17 @@ def _converse(world: EmulatedWorld, console: Console, commands: Sequence[str]) -
     from experiments.prompt.prompt import Prompt
 
     with closing(Prompt(world, console, sys.stdin)) as prompt:
-        if not commands:
-            prompt.converse()
-            return 0
-        for line in commands:
-            if prompt.onecmd(line):
-                break
-        return 1 if prompt.failed else 0
+        try:
+            if not commands:
+                prompt.converse()
+                return 0
+            for line in commands:
+                if prompt.onecmd(line) or prompt.fabric_closed:
+                    break
+        except KeyboardInterrupt:
+            if not prompt.fabric_closed:
+                raise
+        return FABRIC_CLOSED if prompt.fabric_closed else int(prompt.failed)
 
 
 def _check_alone(context: click.Context) -> None:

@@ -3,22 +3,28 @@
 Every command opens the controller's or a switch's service for itself and closes it again, so that no gRPC channel is
 open when the prompt forks a host's command. An error is one sentence and perhaps a hint, whosever command it was; the
 prompt goes on. Ctrl-C ends the command that runs, Ctrl-D the prompt. When a process of the fabric dies, a line says so
-at once, in the middle of what is being typed if need be.
+at once, in the middle of what is being typed if need be. When the fabric that it has joined is taken down, the prompt
+ends.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import shlex
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from shutil import which
 from typing import IO, Any
 
 from mininet.cli import CLI
+from mininet.log import output
+from mininet.util import quietRun
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -65,6 +71,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self._transfers = Transfers(world.emulation.socket)
         self._captures = Captures(world.emulation)
         self.failed = False
+        self.fabric_closed = False  # it was taken down by somebody else
         self._closed = False
         super().__init__(world.emulation.net, stdin=stdin)
         self._known_dead = set()
@@ -73,11 +80,17 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
             self._say(f"*** {death}\n{death.consequence}")
         if world.emulation.watch is not None:
             world.emulation.watch.listen(self._tell_death)
+            world.emulation.watch.listen_closed(self._on_fabric_closed)
 
     def run(self) -> None:
         """Called by Mininet's constructor; the conversation starts with :meth:`converse`."""
-        if self._talk:
-            super().run()
+        while self._talk and not self.fabric_closed:
+            with self._interruptible(lambda: self._say("\nInterrupt")):
+                self._interrupt_nodes()
+                if self.isatty():
+                    quietRun("stty echo sane intr ^C")
+                self.cmdloop()
+                return
 
     def converse(self) -> None:
         """Prompt until the user leaves."""
@@ -310,6 +323,43 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
 
     # The loop
 
+    def waitForNode(self, node: Any) -> None:  # noqa: N802 (Mininet's name)
+        """Wait until a node's command is done, handing it what is typed and printing what it prints."""
+        if self.isatty():
+            quietRun("stty -icanon min 1")  # key by key
+        keys = self.stdin.fileno()
+        poll = select.poll()
+        for descriptor in (keys, node.stdout.fileno(), node.shell_end):
+            poll.register(descriptor, select.POLLIN)
+        while node.waiting:
+            with self._interruptible(node.sendInt):
+                ready = {descriptor for descriptor, _ in poll.poll()}
+                if keys in ready:
+                    key = self.stdin.read(1)
+                    if not key:
+                        poll.unregister(keys)
+                    node.write(key)
+                if ready - {keys}:
+                    output(node.monitor())
+
+    @contextmanager
+    def _interruptible(self, interrupted: Callable[[], object]) -> Iterator[None]:
+        """A Ctrl-C inside calls `interrupted`, unless it is the end of the fabric."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.fabric_closed:
+                raise
+            interrupted()
+
+    def _interrupt_nodes(self) -> None:
+        """Interrupt what the nodes still run, after a Ctrl-C."""
+        for node in self.mn.values():
+            while node.waiting:
+                node.sendInt()
+                with suppress(EmulationError):
+                    node.waitOutput()
+
     def onecmd(self, line: str) -> bool:
         """Carry out a line; True when it ends the prompt."""
         before, self._at_rest = self._at_rest, False
@@ -378,6 +428,14 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self._say(f"\r\x1b[K*** {told}")
         self._console.file.write(f"{self.prompt}{typed}")
         self._console.file.flush()
+
+    def _on_fabric_closed(self) -> None:
+        """From the watch's thread: say so, and end whatever waits in the main thread."""
+        if self._closed:
+            return
+        self.failed = self.fabric_closed = True
+        self._say(f"\n*** Fabric {self._world.fabric.name} was taken down.")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _ask(self, host: str, operation: str, **arguments: Any) -> Any:
         with closing(AgentConnection(self._world.emulation.socket(host))) as agent:

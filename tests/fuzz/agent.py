@@ -1,7 +1,7 @@
 """Clients of a NIC agent that mean harm: random and broken requests, posts, credits and descriptors, and sudden ends.
 
 Beside them two well-behaved applications write to each other: after every case their write must complete, and the
-agent's descriptors and threads must not pile up.
+agent's descriptors must not pile up. No file may appear that a client has named.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class AgentFuzzer:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
+        self._before = os.getcwd()
+        os.chdir(tempfile.mkdtemp(dir=self._folder.name))  # nothing may appear in it
         self._agents = Agents(Path(self._folder.name))
         self._a, self._b = connected(self._agents)
         self._descriptors = len(os.listdir("/proc/self/fd"))
@@ -61,9 +63,11 @@ class AgentFuzzer:
         verbs.check(self._a.cq.wait(10))
         self._agents.turn()
         assert len(os.listdir("/proc/self/fd")) <= self._descriptors + MAX_DESCRIPTORS, "descriptors pile up"
+        assert os.listdir() == [], "a client's word became a path"
 
     def close(self) -> None:
         self._agents.stop()
+        os.chdir(self._before)
         self._folder.cleanup()
 
     def _send(self, sock: socket.socket, chance: random.Random) -> None:

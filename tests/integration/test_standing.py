@@ -15,6 +15,7 @@ from experiments import checkup
 from experiments.cli.main import run
 from tests.controller.serving import certificate, free_port, token_file
 from tests.integration.names import own
+from tests.integration.terminal import CTRL_D, Terminal
 from tests.integration.traces import Traces, wait_until_gone
 from topologies.emulation import build, cleanup
 from topologies.emulation.rundir import RunDirectory
@@ -78,6 +79,50 @@ def test_it_stays_up_takes_a_prompt_and_goes_without_a_trace(fabric: Standing, c
     assert "every byte right" in printed
     assert "h1-eth1" in printed
     assert RunDirectory(fabric.name).owner() == fabric.owner, "the prompt took it down"
+    fabric.down()
+
+
+def test_a_prompt_ends_when_its_fabric_is_taken_down(fabric: Standing):
+    fabric.up()
+    with Terminal("shell", fabric.name) as waiting, Terminal("shell", fabric.name) as busy:
+        waiting.until("mrc> ")
+        busy.until("mrc> ")
+        busy.type("h1 sleep 1000\n")
+        busy.until("sleep 1000")
+        waiting.run("h1 true")
+        fabric.down()
+        for terminal in (waiting, busy):
+            before = terminal.until(f"*** Fabric {fabric.name} was taken down.")
+            assert "process" not in before, "what ends with the fabric has not crashed"
+            assert terminal.ended() == 3
+
+
+def test_a_new_fabric_of_that_name_is_not_served_by_an_old_prompt(fabric: Standing):
+    fabric.up()
+    with Terminal("shell", fabric.name) as terminal:
+        terminal.until("mrc> ")
+        os.kill(fabric.owner, signal.SIGKILL)
+        terminal.until(f"*** Fabric {fabric.name} was taken down.")
+        assert terminal.ended() == 3
+    assert run(["down", fabric.name]) == 0
+    fabric.up()
+    fabric.down()
+
+
+def test_a_shell_that_ends_is_said_and_replaced(fabric: Standing):
+    fabric.up()
+    with Terminal("shell", fabric.name) as terminal:
+        terminal.until("mrc> ")
+        for way in ("kill -9 $$", "exit"):
+            for node in ("h1", "t0-0@p0"):
+                assert f"The shell of {node} has ended; the next command starts a new one." in terminal.run(
+                    f"{node} {way}"
+                )
+                assert "fine" in terminal.run(f"{node} echo fi''ne")
+        assert "h1-eth1" in terminal.run("h1 ip -br link"), "the new shell is in the host's namespace"
+        assert "every byte right" in terminal.run("write h1 h2 64K")
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
     fabric.down()
 
 

@@ -46,7 +46,8 @@ def attached(name: str) -> Iterator[Emulation]:
 @contextlib.contextmanager
 def watching(run: RunDirectory) -> Iterator[Watch]:
     """Watch the processes of a fabric that another process has brought up."""
-    watch = Watch(run, {record.name: record.pid for record in run.records() if _watched(record)}, keep=False)
+    processes = {record.name: record.pid for record in run.records() if _watched(record)}
+    watch = Watch(run, processes, keep=False, owner=run.owner())
     try:
         yield watch
     finally:

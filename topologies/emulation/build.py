@@ -18,6 +18,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyroute2 import IPRoute
@@ -167,6 +168,7 @@ def _owned(run: RunDirectory) -> Iterator[None]:
         try:
             _check_interface_names(run)
             cleanup.remove_leftovers(run)
+            run.closing_file.unlink(missing_ok=True)
             run.create()
             yield
         finally:
@@ -264,6 +266,8 @@ class _Builder:
     def take_down(self) -> None:
         """Undo whatever was done, undisturbed by signals."""
         with interrupts.deferred():
+            with contextlib.suppress(OSError):
+                self.run.closing_file.touch()
             if self.emulation.watch is not None:
                 self.emulation.watch.stop()
             processes.stop(reversed(self.emulation.children.values()))
@@ -279,14 +283,14 @@ class _Builder:
     def _add_hosts(self) -> None:
         for nic in self.fabric.nics:
             host = self.emulation.net.addHost(nic.name, ip=None, kernel_ports=kernel_ports(self.fabric, nic))
-            self.run.record(
-                f"shell-{nic.name}",
-                host.pid,
-                ("bash", "--norc", "--noediting", "-is", f"mininet:{nic.name}"),
-                namespace=namespaces.cookie(host.pid),
-            )
+            host.shell_started = partial(self._record_shell, nic.name)
+            host.shell_started(host.pid)
             namespaces.run_inside(host.pid, interfaces.prepare_host)
             self.check()
+
+    def _record_shell(self, host: str, pid: int) -> None:
+        argv = ("bash", "--norc", "--noediting", "-is", f"mininet:{host}")
+        self.run.record(f"shell-{host}", pid, argv, namespace=namespaces.cookie(pid))
 
     def _add_switches(self) -> None:
         for switch in self.fabric.switches:

@@ -21,10 +21,10 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from topologies.emulation import interfaces, limits, namespaces
 from topologies.emulation.interfaces import KernelPort, VethEnd
-from topologies.emulation.processes import pdeathsig
+from topologies.emulation.shells import ShellNode
 
 
-class FabricHost(Host):  # type: ignore[misc]
+class FabricHost(ShellNode, Host):  # type: ignore[misc]
     """A host: a shell in a network namespace. `kernel_ports` is what its kernel is told of each port, plane 0 first.
 
     The namespace is a new one, or that of the process `inside`.
@@ -38,17 +38,19 @@ class FabricHost(Host):  # type: ignore[misc]
         super().__init__(name, **params)
 
     def _popen(self, cmd: Sequence[str], **params: Any) -> Any:
-        if self._inside is not None and list(cmd[:2]) == ["mnexec", "-cdn"]:  # Mininet starts the shell
+        starts_shell = list(cmd[:2]) == ["mnexec", "-cdn"]
+        if self._inside is not None and starts_shell and not self._kept:
             cmd = ["mnexec", "-cd", "-a", str(self._inside), *cmd[2:]]
-        return super()._popen(pdeathsig(cmd, "HUP"), **params)
+        return super()._popen(cmd, **params)
 
     def configure(self, *names: str) -> None:
         """Take ports up with their addresses and routes: those named, or all. Safe to repeat."""
+        self.ensure_shell()
         wanted = [port for name, port in self.kernel_ports.items() if not names or name in names]
         namespaces.run_inside(self.pid, lambda: interfaces.configure_host_ports(wanted))
 
 
-class FabricSwitch(Switch):  # type: ignore[misc]
+class FabricSwitch(ShellNode, Switch):  # type: ignore[misc]
     """A switch whose ports are interfaces of the root namespace; its data plane is a process of its own or shared."""
 
     def __init__(self, name: str, *, device_id: int, **params: Any) -> None:
@@ -65,23 +67,10 @@ class FabricSwitch(Switch):  # type: ignore[misc]
         if self._shell_wanted:
             super().startShell(mnopts)
 
-    def _popen(self, cmd: Sequence[str], **params: Any) -> Any:
-        return super()._popen(pdeathsig(cmd, "HUP"), **params)
-
-    def _ensure_shell(self) -> None:
-        if not self.shell:
-            self._shell_wanted = True
-            self.startShell()
-
-    def cmd(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command in the switch's shell and return its output."""
-        self._ensure_shell()
-        return super().cmd(*args, **kwargs)
-
-    def sendCmd(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
-        """Send a command to the switch's shell."""
-        self._ensure_shell()
-        return super().sendCmd(*args, **kwargs)
+    def ensure_shell(self) -> None:
+        """Start the shell unless it is running."""
+        self._shell_wanted = True
+        super().ensure_shell()
 
     def popen(self, *args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
         """Start a process where the switch is, which is here."""

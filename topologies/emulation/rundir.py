@@ -106,6 +106,11 @@ class RunDirectory:
         """Processes that ended unasked, one JSON object a line (``watch``)."""
         return self.path / "deaths.jsonl"
 
+    @property
+    def closing_file(self) -> Path:
+        """There once the fabric is being taken down: what ends from then on ends on purpose."""
+        return self.path / "closing"
+
     def switch_socket(self, switch: str) -> Path:
         """Where a switch with a process of its own listens; ``{name}`` makes it a template."""
         return self.path / f"switch-{switch}.sock"

@@ -2,8 +2,9 @@
 
 A thread waits on a pidfd of each process (pidfd_open(2)), so nothing is polled and a reused process id deceives nobody.
 Who brought the fabric up also writes every death to ``deaths.jsonl`` in the run directory, where a prompt that joins
-later, and ``mrc doctor``, find it. Anybody else's watch looks whether the dead have been started anew, and goes on with
-them. Taking the fabric down stops the watch first.
+later, and ``mrc doctor``, find it. Anybody else's watch looks whether the dead have been restarted, and goes on with
+them; it also watches the fabric's owner, and what ends with the fabric is no death. Taking the fabric down stops the
+owner's watch first.
 """
 
 from __future__ import annotations
@@ -56,8 +57,13 @@ class Death:
 class Watch:
     """Watches `processes`, given by name and process id, until :meth:`stop`; `keep` writes deaths down."""
 
-    def __init__(self, run: RunDirectory, processes: Mapping[str, int], *, keep: bool) -> None:
+    def __init__(
+        self, run: RunDirectory, processes: Mapping[str, int], *, keep: bool, owner: int | None = None
+    ) -> None:
         self._run = run
+        self._owner = None if owner is None else _pidfd(owner)
+        self._closed = owner is not None and self._owner is None
+        self._closed_listeners: list[Callable[[], None]] = []
         self._keep = keep
         self._lock = threading.Lock()
         self._deaths: list[Death] = []
@@ -68,6 +74,8 @@ class Watch:
         self._watched: dict[int, tuple[str, int]] = {}  # by pidfd; the lock's
         self._poll = select.epoll()  # sees what is added while it waits
         self._poll.register(self._wake, select.EPOLLIN | select.EPOLLHUP)
+        if self._owner is not None:
+            self._poll.register(self._owner, select.EPOLLIN)
         for name, pid in processes.items():
             self.add(name, pid)
         self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
@@ -106,6 +114,14 @@ class Watch:
         for death in before:
             tell(death)
 
+    def listen_closed(self, notify: Callable[[], None]) -> None:
+        """Have `notify` called once, from the watch's thread or now, when the fabric's owner has ended."""
+        with self._lock:
+            if not self._closed:
+                self._closed_listeners.append(notify)
+                return
+        notify()
+
     @contextlib.contextmanager
     def listening(self, tell: Callable[[Death], None]) -> Iterator[None]:
         """:meth:`listen` for a while."""
@@ -119,7 +135,8 @@ class Watch:
     def look(self) -> tuple[Death, ...]:
         """What has died by now, without waiting for the watch's thread to notice."""
         for descriptor, _ in self._poll.poll(0):
-            self._died(descriptor)
+            if descriptor != self._owner:
+                self._died(descriptor)
         return self.deaths
 
     def stop(self) -> None:
@@ -130,6 +147,8 @@ class Watch:
         self._waker = None
         self._thread.join()
         os.close(self._wake)
+        if self._owner is not None:
+            os.close(self._owner)
         with self._lock:
             for descriptor in list(self._watched):
                 self._drop(descriptor)
@@ -140,10 +159,32 @@ class Watch:
             ready = [descriptor for descriptor, _ in self._poll.poll(_LOOK_S if self._dead else None)]
             if self._wake in ready:
                 return
+            if self._owner in ready:
+                self._close()
+                continue
             for descriptor in ready:
                 self._died(descriptor)
             if self._dead and not ready:
                 self._find_again()
+
+    def _close(self) -> None:
+        assert self._owner is not None
+        self._poll.unregister(self._owner)
+        with self._lock:
+            self._closed = True
+            listeners, self._closed_listeners = self._closed_listeners, []
+            for descriptor in list(self._watched):
+                self._drop(descriptor)
+            self._dead.clear()
+        for notify in listeners:
+            notify()
+
+    def _closing(self) -> bool:
+        """Whether the fabric is being taken down by its owner, or has lost it."""
+        if self._owner is None:
+            return False
+        closing = self._run.closing_file.exists() or not self._run.fabric_file.exists()
+        return closing or bool(select.select([self._owner], [], [], 0)[0])
 
     def _find_again(self) -> None:
         """Watch those of the dead that were started anew."""
@@ -173,6 +214,9 @@ class Watch:
         with self._lock:
             if descriptor not in self._watched:  # forgotten meanwhile
                 return
+            if self._closing():
+                self._drop(descriptor)
+                return
             name, pid = self._watched[descriptor]
             log = str(self._run.log_file(name))
             death = told or Death(name, pid, time.time(), _how(descriptor), last_line(self._run, name), log)
@@ -186,6 +230,13 @@ class Watch:
             listeners = tuple(self._listeners)
         for tell in listeners:
             tell(death)
+
+
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
 
 
 def recorded(run: RunDirectory) -> tuple[Death, ...]:

@@ -43,6 +43,9 @@ class Watch:
     def listen(self, tell: Any) -> None:
         self.tell = tell
 
+    def listen_closed(self, notify: Any) -> None:
+        self.close = notify
+
 
 class Controller:
     """All is well."""
