@@ -48,6 +48,7 @@ class Sent:
         "stamp",
         "state",
         "timed",
+        "tried",
         "weight",
         "wqe",
     )
@@ -61,6 +62,7 @@ class Sent:
         self.weight = 0  # nominal size, rounded up as the peer counts it
         self.kind = 0  # segment kind
         self.plane = 0
+        self.tried = 0  # planes that have lost it since all had
         self.lane = 0
         self.index = 0  # path
         self.serial = 0  # order of transmission on the queue pair

@@ -215,6 +215,7 @@ class Requester(Hearing):
         record.size = size
         record.weight = weight
         record.attempts = 0
+        record.tried = 0
         self._next = psn + 1
         self._stats.data_sent += 1
         return self._emit(record, wqe, plane, index, DATA, now)
@@ -257,7 +258,10 @@ class Requester(Hearing):
         return wqe
 
     def _retransmit(self, plane: int, planes: int, now: int) -> bytes | None:
-        """The oldest lost packet, on a path other than the one that lost it."""
+        """The oldest lost packet, on a path other than the one that lost it.
+
+        From the second loss on it goes to planes that have not had it yet: else two dead ones could pass it to and fro.
+        """
         lost = self._lost
         while lost:
             psn = lost[0]
@@ -265,8 +269,14 @@ class Requester(Hearing):
             if psn < self._una or record.state != LOST or record.psn != psn:
                 heapq.heappop(lost)
                 continue
-            if record.attempts > 1 and record.plane == plane and planes != 1 << plane:
-                return None  # lost twice here: leave it to another plane
+            tried = record.tried | 1 << record.plane
+            left = planes & ~tried
+            if not left:
+                tried = 1 << record.plane  # all had it: another round
+                left = planes & ~tried or planes
+            if record.attempts > 1 and not left >> plane & 1:
+                return None
+            record.tried = tried
             index = self._other_path(plane, record, now)
             wqe = record.wqe
             if index < 0 or wqe is None:

@@ -67,3 +67,24 @@ def test_probes_for_a_transport_ack_take_the_planes_in_turn() -> None:
         assert after == (port + 1) % 3
     assert a.nic.qp_counters(a.qpn).timeouts == 0
     world.run(10 * US)
+
+
+@pytest.mark.parametrize("dead", [{0, 1}, {0, 2}, {2, 3}, {0, 1, 2}, {0, 1, 3}, {1, 2, 3}])
+def test_a_packet_is_repeated_on_every_plane(dead: set[int]) -> None:
+    """A window of one packet, and planes that are silent from the beginning: whichever works has its turn in time."""
+    world = World(planes=4)
+    a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=32, congestion_window=4096))
+    world.faults.dead_planes = dead
+    planes: list[int] = []
+
+    def note(nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes:
+        if nic == 0 and frame[SRV6_PREFIX] == opcodes.WRITE_ONLY:
+            planes.append(port)
+        return frame
+
+    world.tap = note
+    a.write(b, 4096)
+    assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
+    assert [done.status for done in a.done] == [CompletionStatus.SUCCESS], planes
+    for at in range(len(planes) - 5):
+        assert set(planes[at : at + 6]) == {0, 1, 2, 3}, planes
