@@ -33,7 +33,8 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def test_the_directory_is_private(run: RunDirectory) -> None:
+def test_the_directory_is_private(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rundir, "group_id", lambda name: None)
     run.create()
     assert run.path.stat().st_mode & 0o777 == 0o700
     run.path.chmod(0o755)
@@ -41,10 +42,21 @@ def test_the_directory_is_private(run: RunDirectory) -> None:
     assert run.path.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_group_may_pass_through_to_sockets_but_not_look_around(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rundir, "group_id", lambda name: os.getegid() if name == "mrc" else None)
+    run.create()
+    status = run.path.stat()
+    assert (status.st_mode & 0o777, status.st_gid) == (0o710, os.getegid())
+    for part in ("logs", "processes"):
+        assert (run.path / part).stat().st_mode & 0o777 == 0o700
+
+
 def test_paths_are_inside_and_short_enough_for_sockets() -> None:
     run = RunDirectory("x" * 32)
     assert str(run.path) == "/run/mrc/" + "x" * 32
-    for path in (run.switches_socket, run.controller_socket, run.host_socket("h65535"), run.switch_socket("t0-509@p7")):
+    for path in (run.switches_socket, run.controller_socket, run.host_socket("h65535.control"), run.switch_socket("t0-509@p7")):
         assert path.parent == run.path
         assert len(str(path)) < 108
 
