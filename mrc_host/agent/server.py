@@ -140,7 +140,7 @@ class AgentServer:
         self._loop.add_turn(self._turn)
 
     def _listen(self, path: Path, group: int | None) -> None:
-        control = path == self.control_path
+        control = path == self.control_path and group is None  # a group's socket is never the controller's
         self._listeners[path] = sock = listen(path, group)
         self._loop.add(sock.fileno(), READABLE, lambda _mask: self._on_connect(sock, control))
 

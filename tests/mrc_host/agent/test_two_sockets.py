@@ -121,6 +121,22 @@ def test_modes_and_group(tmp_path: Path) -> None:
     assert not os.path.exists(control_socket(path))
 
 
+def test_one_socket_serves_the_controller_only_if_it_is_the_owners_alone(tmp_path: Path) -> None:
+    for name, group in (("own", None), ("shared", os.getegid())):
+        folder = tmp_path / name
+        folder.mkdir()
+        agents = Agents(folder, group=group)
+        try:
+            client = AgentConnection(agents.paths[0])
+            if group is None:
+                client.request("subscribe", scope="all")
+            else:
+                with pytest.raises(RefusedError, match="for the controller"):
+                    client.request("subscribe", scope="all")
+        finally:
+            agents.stop()
+
+
 def test_a_start_that_fails_leaves_neither_socket(split: Agents, tmp_path: Path) -> None:
     blocked = tmp_path / "other.control.sock"
     blocked.write_text("precious")

@@ -56,7 +56,8 @@ def test_a_group_may_pass_through_to_sockets_but_not_look_around(
 def test_paths_are_inside_and_short_enough_for_sockets() -> None:
     run = RunDirectory("x" * 32)
     assert str(run.path) == "/run/mrc/" + "x" * 32
-    for path in (run.switches_socket, run.controller_socket, run.host_socket("h65535.control"), run.switch_socket("t0-509@p7")):
+    host, switch = run.host_socket("h65535.control"), run.switch_socket("t0-509@p7")
+    for path in (run.switches_socket, run.controller_socket, host, switch):
         assert path.parent == run.path
         assert len(str(path)) < 108
 
