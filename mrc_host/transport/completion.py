@@ -96,7 +96,7 @@ class CompletionQueue:
 
     def room(self, receiver: Receiver) -> bool:
         """Whether an arrival fits now; if not, `receiver` is called once the application has polled."""
-        if self._arrivals + self._requests < self._capacity:
+        if self._arrivals < self._capacity:
             return True
         self._blocked[receiver] = None
         return False
