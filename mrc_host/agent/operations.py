@@ -166,7 +166,7 @@ def modify_qp(server: AgentServer, session: Session, arguments: Arguments, fds: 
     if not isinstance(changes, dict):
         raise InvalidArgumentError("changes are an object of attributes by name.")
     decoded = from_json(QpAttributes, changes, "changes")
-    if state is QpState.RESET:
+    if state is QpState.RESET and not changes and remote is None:  # with either it is refused and changes nothing
         session.flush_posts(qpn)
     server.nic.modify_qp(qpn, state, server.clock(), {name: getattr(decoded, name) for name in changes}, remote=remote)
     pair = session.holdings.pairs[qpn]

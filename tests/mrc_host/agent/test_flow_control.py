@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
 from mrc_host.agent import protocol
 from mrc_host.agent.session import RETRIES_PER_TURN
-from mrc_host.errors import MrcError, ResourceExhaustedError
+from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
 from mrc_host.values import CompletionStatus, QpState, WorkRequest, WrOpcode
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
@@ -133,6 +134,31 @@ def test_posts_that_wait_are_flushed_in_order_when_their_queue_pair_ends(agents:
         assert waiting(agents) == {}
         a.qp = a.pd.create_qp(a.cq)
         a.qp.connect(b.qp.address)
+
+
+def test_a_reset_that_is_refused_flushes_nothing(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = connected(agents)
+    agents.wire.auto = False
+    nic = agents.nics[0]
+    nic.send_depth = 1
+    for i in range(4):
+        a.qp.write(a.mr, b.mr.remote, length=8, wr_id=i)
+    modify = nic.modify_qp
+
+    def refuse(qpn: int, state: QpState, now: int, changes: object = None, **options: Any) -> None:
+        if changes:
+            raise InvalidArgumentError("The step to RESET takes no attributes, not timeout.")
+        modify(qpn, state, now, **options)
+
+    monkeypatch.setattr(nic, "modify_qp", refuse)
+    with pytest.raises(InvalidArgumentError):
+        a.qp.modify(QpState.RESET, timeout=5)
+    assert a.qp.state is QpState.RTS
+    assert waiting(agents) == {a.qp.qpn: 3}
+    while waiting(agents):
+        agents.call(agents.wire.run)
+    agents.call(agents.wire.run)
+    assert [a.cq.wait(10).status for _ in range(4)] == [CompletionStatus.SUCCESS] * 4
 
 
 def test_the_failure_of_an_unsignaled_write_gives_no_place_of_a_signaled_one_away(agents: Agents) -> None:
