@@ -97,11 +97,6 @@ class Applications:
         """Whether nothing more is to be heard of any write."""
         return all(posted.settled() for end, _ in self.ends for posted in end.writes)
 
-    def close(self) -> None:
-        """Stop every coroutine."""
-        for task in self.tasks():
-            task.cancel()
-
     def tasks(self) -> Iterable[asyncio.Task[None]]:
         """All coroutines."""
         return [*self._posting, *(task for tasks in self._tasks.values() for task in tasks)]
@@ -140,7 +135,7 @@ class Applications:
             posted.life = None
             await polled.wait()
             return False
-        if posted.frozen is None and (life.peer.ended is not None or life.peer.revoked is not None):
+        if not other.receives(posted):
             posted.frozen = bytes(posted.target())
         return True
 

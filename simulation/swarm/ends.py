@@ -161,6 +161,9 @@ class End:
         self.qp.connect(other.life.endpoint)
         self.life.peer = other.life
         self.connected.set()
+        for posted in other.writes:  # whoever connects to a life that goes on wants what it sends
+            if posted.life is other.life:
+                posted.frozen = None
 
     def revoke(self, now: int) -> None:
         """Deregister the memory that is written to."""
@@ -171,8 +174,15 @@ class End:
     def freeze(self, sender: End) -> None:
         """Remember what `sender` has written into the memory of the present life, which may not change any more."""
         for posted in sender.writes:
-            if posted.frozen is None and posted.life is not None and posted.life.peer is self.life:
+            if posted.frozen is None and self.receives(posted):
                 posted.frozen = bytes(posted.target())
+
+    def receives(self, posted: Posted) -> bool:
+        """Whether the present life may be written to by this write of the other end."""
+        life = posted.life
+        if life is None or self.life.ended is not None or self.life.revoked is not None:
+            return False
+        return life.peer is self.life or self.life.peer is life
 
 
 def _layout(scenario: Scenario, pair: int, back: bool) -> list[Posted]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from mrc_host.errors import MrcError
+from mrc_host.errors import MrcError, StateError
 from simulation.swarm.applications import Applications, give_up
 from simulation.swarm.denials import Denylists
 from simulation.swarm.ends import End
@@ -18,6 +18,7 @@ from simulation.swarm.plan import FOREVER, PlannedFault, Scenario
 from simulation.world import SimulatedWorld
 
 _SECOND = 1_000_000_000
+_TRIES = 50  # to find first PSNs that both ends accept
 
 
 class Lives:
@@ -93,10 +94,30 @@ class Lives:
             return
         if second.life.peer is not None:
             self._renew(second, anew)
-        second.connect(first)
+        for _ in range(_TRIES):
+            refused = await self._join(first, second, word)
+            if refused is None:
+                return
+            self._renew(refused, True)
+            await asyncio.sleep(word / _SECOND)
+        raise AssertionError(f"{first.nic} and {second.nic} cannot be connected: each refuses the other's first PSN")
+
+    async def _join(self, first: End, second: End, word: int) -> End | None:
+        """Connect two new lives; the end, if any, whose first PSN the other refuses (docs/protocol.md §12)."""
+        if first.away or second.away:
+            return None
+        try:
+            second.connect(first)
+        except StateError:
+            return first
         await asyncio.sleep(word / _SECOND)
-        if not first.away and not second.away:
+        if first.away or second.away:
+            return None
+        try:
             first.connect(second)
+        except StateError:
+            return second
+        return None
 
     # ---- restarting -------------------------------------------------------------------------------------------------
 

@@ -131,14 +131,10 @@ class _Run:
         try:
             if not applications.all_settled():
                 await asyncio.wait_for(self._done.wait(), deadline / _SECOND)
-            for task in [*applications.tasks(), *acts]:
-                if task.done() and not task.cancelled():
-                    error = task.exception()
-                    if error is not None:
-                        raise error
         finally:
-            applications.close()
-            for task in acts:
+            for task in [*applications.tasks(), *acts]:
+                if task.done() and not task.cancelled() and task.exception() is not None:
+                    self._report(f"an application met {task.exception()!r}")
                 task.cancel()
 
     def _heard(self, nic: str, completion: Completion) -> None:

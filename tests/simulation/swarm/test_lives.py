@@ -12,10 +12,7 @@ def play(made):
     return done.play(), done._applications.pairs[0]
 
 
-STALE = pytest.mark.xfail(reason="packets of a life that was reset are still accepted", strict=False)
-
-
-@pytest.mark.parametrize("anew", [pytest.param(False, marks=STALE), True])
+@pytest.mark.parametrize("anew", [False, True])
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize("manner", [Manner.TOGETHER, Manner.BY_TURNS])
 def test_both_ends_get_a_new_life(manner, back, anew):
@@ -30,7 +27,6 @@ def test_both_ends_get_a_new_life(manner, back, anew):
         assert end.writes[-1].succeeded
 
 
-@STALE
 def test_one_end_alone_is_healed_at_the_end():
     outcome, (first, second) = play(plan((Reconnect(0, False, Manner.ALONE, False, 1_000), 30_000, 90_000)))
     assert outcome.violations == ()
