@@ -174,7 +174,9 @@ class Hearing(Flight):
             self._blame(shown, now)
         if sack.probe:
             touched |= self._probe_answer(sack.ack_offset & 0xFFFF, sack.mark, now)
-        self._alive(now, acked > 0 or sack.probe)
+        self._alive(now, acked > 0)
+        if sack.probe and not self.flying and not self._lost:
+            self.silence.waits()
         marked = sack.mark != control.MARK_NONE  # of either kind: congestion control knows no paths
         if newest:
             self._judge(touched, cack + 1, cack + sack.bitmap_offset, now)

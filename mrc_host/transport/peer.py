@@ -28,7 +28,7 @@ from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.host import Host
 from mrc_host.transport.loss import Reordering, RoundTrip
 from mrc_host.transport.pings import MAX_PINGS, Pings
-from mrc_host.transport.port_status import PortStatus
+from mrc_host.transport.port_status import PeerPorts, PortStatus
 from mrc_host.transport.scheduler import Source
 from mrc_host.transport.ways_back import WaysBack
 from mrc_host.transport.window import SharedWindow, WindowUser
@@ -74,8 +74,7 @@ class Peer(Source):
         "_pings",
         "_prefixes",
         "_probes",
-        "_remote_id",
-        "_remote_up",
+        "_remote",
         "_responses",
         "_reverse_at",
         "_reverse_used",
@@ -118,8 +117,7 @@ class Peer(Source):
         self.windows: dict[str, SharedWindow] = {}  # by congestion control: the window that queue pairs share
         self.denied = Denylist(ports)
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
-        self._remote_up = -1  # mask of the peer's ports; every bit set until told otherwise
-        self._remote_id = -1
+        self._remote = PeerPorts(host.transport.packet_lifetime)
         self._down_since = [0] * ports
         self.usable = 0
         self.answerable = 0  # usable planes with a path that the controller does not forbid
@@ -137,7 +135,7 @@ class Peer(Source):
     @property
     def ports_up(self) -> int:
         """Mask of the peer's ports as it last told us; all bits set when it has not."""
-        return self._remote_up
+        return self._remote.up
 
     def add(self, ev: int) -> int:
         """Make a new entropy value a path; -1 where only the given ones exist (SRv6), or in no plane of ours."""
@@ -184,7 +182,7 @@ class Peer(Source):
 
     def _set_usable(self) -> None:
         local = self._host.local_up & self.planes
-        self.usable = local & self._remote_up or local
+        self.usable = local & self._remote.up or local
         self.answerable = self.denied.open(self.usable, self.members)
 
     def local_ports_changed(self, now: int) -> None:
@@ -220,18 +218,18 @@ class Peer(Source):
         self._offer()
         self._host.scheduler.arm(self, self._status.next_time)
 
-    def _port_status(self, request_id: int, mask: int, now: int) -> None:
-        """The peer told us which of its ports are usable. An update older than one already seen is only answered."""
-        age = (self._remote_id - request_id) & 0xFFFF
-        if self._remote_id >= 0 and age < 16:
-            return
-        self._remote_id = request_id
-        changed = (self._remote_up ^ mask) & self.planes
-        self._remote_up = mask
+    def _port_status(self, request_id: int, mask: int, now: int) -> bool:
+        """The peer told us which of its ports are usable; False when that is not to be answered."""
+        before = self._remote.up
+        if not self._remote.told(request_id, mask, now):
+            return False
+        changed = (before ^ self._remote.up) & self.planes
         for plane in range(len(self.members)):
             if changed >> plane & 1:
                 self._host.emit(PortEvent(now, plane, bool(mask >> plane & 1), False, self.address))
-        self._planes_changed(now)
+        if changed:
+            self._planes_changed(now)
+        return True
 
     def deny(self, index: int, denied: bool, now: int) -> None:
         """The controller's word about one path, for the queue pairs of today and tomorrow."""
@@ -405,8 +403,8 @@ class Peer(Source):
 
     def receive_request(self, request_id: int, request: EndpointRequest, now: int) -> None:
         """Answer an endpoint request of this peer, after acting on it."""
-        if request.op == OP_PORT_STATUS_UPDATE:
-            self._port_status(request_id, request.port_mask, now)
+        if request.op == OP_PORT_STATUS_UPDATE and not self._port_status(request_id, request.port_mask, now):
+            return
         if len(self._responses) < _MAX_RESPONSES:
             self._responses.append((request_id, request.op, request.timestamp, now))
             self._offer()

@@ -4,15 +4,23 @@ The first goes wherever an answer would. Repetitions take nothing for granted: w
 be older than the truth, because its newer word was lost, and what we hold of paths may be too. So they take turns on
 all planes where our own port is up and a path is allowed, on any such path. The wait before the next doubles, up to a
 limit, when each plane has had its turn; they end with the answer, or with the last queue pair.
+
+Of what the peer tells us, an update with a number just below the newest one has been overtaken, or it comes from a peer
+that has started again and draws numbers of its own. So it is believed once no overtaken update can be on its way any
+more, and until then it is not even answered: a peer that means it repeats it.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from mrc_host.transport.host import Host
 from mrc_host.transport.rotation import next_plane
 from mrc_host.wire import control
 from mrc_host.wire.control import OP_PORT_STATUS_UPDATE, EndpointRequest
 from mrc_host.wire.headers import timestamp
+
+_OVERTAKEN: Final = 16  # updates on the way at a time, at most
 
 
 class PortStatus:
@@ -85,3 +93,28 @@ class PortStatus:
     def _count(self, port: int) -> None:
         self._tried |= port
         self._last = port or self._last
+
+
+class PeerPorts:
+    """What one peer last told of its ports: `up` is a mask, every bit set until told otherwise."""
+
+    __slots__ = ("_at", "_id", "_lifetime", "up")
+
+    def __init__(self, lifetime: int) -> None:
+        self.up = -1
+        self._lifetime = lifetime  # of packets, ns
+        self._id = -1  # of the newest update
+        self._at = 0  # when it came
+
+    def told(self, request_id: int, mask: int, now: int) -> bool:
+        """Take an update; False for one that seems overtaken, and is not to be answered."""
+        if self._id >= 0:
+            age = (self._id - request_id) & 0xFFFF
+            if 0 < age < _OVERTAKEN and now < self._at + self._lifetime:
+                return False
+            if age == 0 and mask == self.up:
+                return True
+        self._id = request_id
+        self._at = now
+        self.up = mask
+        return True

@@ -79,8 +79,8 @@ class Silence:
         return max(self._timeout, self.patience(), self._waits.patience()) << doublings
 
     def ask_less(self) -> None:
-        """It did not answer: next time wait twice as long, up to the ACK timeout."""
-        if self.quiet_time() < self.retry_time():
+        """It was asked: next time wait twice as long, but ask within the ACK timeout, so that an answer can stop it."""
+        if 2 * self.quiet_time() <= self.retry_time():
             self._backoff += 1
 
     def heard(self, now: int, progress: bool) -> bool:
@@ -94,6 +94,11 @@ class Silence:
             return False
         self.retries = 0
         return True
+
+    def waits(self) -> None:
+        """The peer has it all and says so, but does not complete it yet: that is no retry, and no progress either."""
+        self.retries = 0
+        self._refused_from = 0
 
     def may_go_on(self, now: int, retry: int) -> bool:
         """The ACK timeout, `retry`, has passed: count it; False when that is once too often."""

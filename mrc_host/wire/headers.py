@@ -42,11 +42,20 @@ rc_last_imm = struct.Struct("!BBHIII")
 aeth = struct.Struct("!BBHIII")
 
 SYNDROME_ACK: Final = 0x1F  # no credits in MRC: the field is fixed (docs/protocol.md §2)
+SYNDROME_RNR: Final = 0x20  # RC only: receiver not ready, with the code of a time to wait
 SYNDROME_NAK: Final = 0x60
 NAK_SEQUENCE: Final = 0x60
 NAK_INVALID_REQUEST: Final = 0x61
 NAK_REMOTE_ACCESS: Final = 0x62
 NAK_REMOTE_OPERATION: Final = 0x63
+# Times of RNR NAKs by their code, in ns (IBTA volume 1, table of the RNR NAK timer field).
+RNR_TIMES: Final = tuple(
+    10_000 * units
+    for units in (
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096,
+        6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    )
+)  # fmt: skip
 
 
 def solicited_bit(order: BthOrder) -> int:

@@ -5,8 +5,9 @@ reports a sequence error or the ACK timeout runs out. Requests are cut into pack
 time, so going back needs no memory of packets. A congestion controller bounds the bytes on the way and, if it works by
 rate, says when the next packet may leave; the queue pair is woken at that time.
 
-After an ACK timeout one packet goes out to ask whether the peer is there; the rest follows once it answers. The timeout
-is repeated ``linear_retries`` times, then doubles up to 2**``max_backoff`` times its value.
+A receiver that is not ready (RNR NAK) names a time to wait, as often as it likes (rnr_retry 7 in verbs). After an ACK
+timeout one packet goes out to ask whether the peer is there; the rest follows once it answers. The timeout is repeated
+``linear_retries`` times, then doubles up to 2**``max_backoff`` times its value.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class RcRequester:
         "_mtu",
         "_next",
         "_qp",
+        "_ready_at",
         "_send",
         "_sends",
         "_since",
@@ -81,6 +83,7 @@ class RcRequester:
         self._send = first_psn
         self._max = first_psn  # first PSN never sent
         self._next = first_psn  # first PSN not yet given to a request
+        self._ready_at = 0  # when the responder may be ready again
         self._index = 0  # which outstanding request `_send` belongs to
         self._since = 0  # last progress, or when sending began
 
@@ -95,7 +98,7 @@ class RcRequester:
             return False
         if not self._work():
             return False
-        when = cc.earliest_send(now)
+        when = max(cc.earliest_send(now), self._ready_at)
         if when > now:
             self._qp.host.scheduler.arm(self._qp, when)
             return False
@@ -182,7 +185,7 @@ class RcRequester:
     def on_ack(self, wire_psn: int, syndrome: int, now: int) -> None:
         """ACK or NAK of the responder; everything before the PSN it names has arrived."""
         psn = expand(wire_psn, self._una)
-        nak = syndrome & 0xE0 == headers.SYNDROME_NAK
+        nak = syndrome & 0xE0 != headers.SYNDROME_ACK & 0xE0
         arrived = psn if nak else psn + 1
         if arrived < self._una or arrived > self._max:
             return
@@ -192,7 +195,12 @@ class RcRequester:
             self._progress(arrived, now)
         if not nak:
             return
-        if syndrome == headers.NAK_SEQUENCE:
+        if syndrome & 0xE0 == headers.SYNDROME_RNR:
+            self._ready_at = now + headers.RNR_TIMES[syndrome & 0x1F]
+            self._timeouts = 0
+            self._go_back(self._ready_at)
+            self._qp.host.scheduler.arm(self._qp, self._ready_at)
+        elif syndrome == headers.NAK_SEQUENCE:
             self._go_back(now)
         elif syndrome == headers.NAK_REMOTE_ACCESS:
             self._qp.enter_error(

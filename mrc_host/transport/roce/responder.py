@@ -2,13 +2,13 @@
 
 A message's address range is checked when its First or Only packet arrives, before anything is written. A packet
 beyond the expected one is dropped and answered with a sequence error NAK, one a gap; one already seen is acknowledged
-again. While the receive CQ is full, the last packet of a WRITE_WITH_IMM is dropped, and the requester's timer brings
-it back.
+again. While the receive CQ is full, the last packet of a WRITE_WITH_IMM is dropped and answered with an RNR NAK, as
+RoCE NICs do where no receive is posted; the requester sends it again when the time that the NAK names is over.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mrc_host.transport.memory import Region
 from mrc_host.transport.roce.link import Link
@@ -19,6 +19,8 @@ from mrc_host.wire.psn import HALF, MASK
 
 if TYPE_CHECKING:
     from mrc_host.transport.roce.qp import RcQueuePair
+
+RNR_TIMER: Final = 12  # 0.64 ms, as in the examples of rdma-core
 
 
 class RcResponder:
@@ -100,6 +102,8 @@ class RcResponder:
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         qp = self._qp
         if with_imm and not qp.recv_cq.room(qp):
+            self._nak_sent = True  # what follows is not a gap
+            self._answer(headers.SYNDROME_RNR | RNR_TIMER)
             return None
         region.view[at : at + size] = payload
         if starts:
@@ -146,6 +150,6 @@ class RcResponder:
             return None
         self.due = False
         self._qp.stats.acks_sent += 1
-        psn = self._expected if self._syndrome & 0xE0 == headers.SYNDROME_NAK else self._expected - 1
+        psn = self._expected - 1 if self._syndrome == headers.SYNDROME_ACK else self._expected
         body = headers.pack_aeth(opcodes.RC_ACK, self._qp.remote_qpn, psn & MASK, self._syndrome, self._msn)
         return self._link.control_frame(body)

@@ -476,3 +476,24 @@ def test_a_retransmission_far_behind_the_newest_brings_few_sacks() -> None:
     assert shown.cack_psn == FIRST_IN + gap + 29
     assert first == FIRST_IN + gap + 30, "and it shows what is missing next"
     assert not shown.bitmap & 1
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_trimmed_duplicate_is_answered_like_a_whole_one(ahead: bool) -> None:
+    """Its sender has not heard of the SACK: silence would cost it a timeout, or a backup path."""
+    end = FarEnd()
+    end.segment(int(ahead), msn=int(ahead))
+    end.drain()
+    end.segment(int(ahead), msn=int(ahead), flags=headers.RTX, dscp=12, cut=24)
+    packets = end.drain()
+    (sack,) = [p.sack for p in packets if p.opcode == opcodes.SACK]
+    assert sack.ack_offset + sack.cack_psn == FIRST_IN + ahead
+    assert not [p for p in packets if p.opcode == opcodes.NACK]
+    assert [p.aeth[1] for p in packets if p.opcode == opcodes.TRANSPORT_ACK] == ([] if ahead else [1])
+
+
+def test_a_trimmed_packet_of_an_earlier_life_is_dropped() -> None:
+    end = FarEnd()
+    end.segment(-1, dscp=12, cut=24)
+    assert not end.drain()
+    assert end.nic.nic_counters()["drop_other_life"] == 1

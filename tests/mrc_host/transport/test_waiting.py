@@ -1,0 +1,96 @@
+"""Waiting for a peer whose completion queue is full: no storm, no end, and no patience with lost data."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
+from mrc_host.wire import headers, opcodes
+from mrc_host.wire.encap import SRV6_PREFIX
+from tests.mrc_host.transport.far_end import FarEnd
+from tests.mrc_host.wires import MS, World, connect
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_a_peer_that_does_not_poll_is_waited_for_in_quiet(kind: QpType) -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world, kind=kind, far_capacity=1, attributes=QpAttributes(retry_count=4))
+    a.write(b, 512, imm=1)
+    a.write(b, 512, imm=2)
+    world.run(100 * MS)
+    before = world.frames
+    world.run(10_000 * MS)
+    assert a.nic.qp_state(a.qpn) is QpState.RTS  # it answers, so it is there
+    limit = 10_000 if kind is QpType.MRC else 50_000  # RC: one packet and one RNR NAK of 0.64 ms at a time
+    assert world.frames - before < limit
+    assert len(a.poll()) == 1
+    start = world.now
+    assert len(b.poll()) == 1
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()))
+    assert world.now - start < 20 * MS
+    assert [c.status for c in a.done] == [CompletionStatus.SUCCESS] * 2
+    assert [c.imm for c in b.poll()] == [2]
+
+
+def test_probes_that_are_answered_without_progress_come_ever_more_seldom() -> None:
+    end = FarEnd(attributes=QpAttributes(timeout=14))
+    end.write(1000)
+    (packet,) = end.data()
+    end.pass_time()
+    end.sack(0, of=packet)  # it arrived, but is not completed
+    asked: list[int] = []
+    while end.now < 1000 * MS:
+        for probe in end.wait(MS // 50):
+            if probe.opcode == opcodes.PROBE:
+                asked.append(probe.time)
+                end.sack(0, probe=int.from_bytes(probe.body[16:18], "big"))
+    gaps = [after - before for before, after in pairwise(asked)]
+    assert len(gaps) > 10
+    assert gaps[-1] > 8 * MS
+    assert all(after > 1.5 * before for before, after in pairwise(gaps[:6]))
+    assert end.nic.qp_counters(end.qpn).timeouts == 0
+
+
+def test_answered_probes_are_no_progress_while_the_data_itself_is_lost() -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world, attributes=QpAttributes(retry_count=5, timeout=10))
+    a.write(b, 512)
+    world.run(10 * MS)
+    a.poll()
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        return None if nic == 0 and frame[SRV6_PREFIX] <= opcodes.WRITE_ONLY_IMM else frame
+
+    world.tap = tap
+    a.write(b, 512)
+    assert world.run(10_000 * MS, until=lambda: a.nic.qp_state(a.qpn) is QpState.ERROR)
+    assert a.poll()[0].status is CompletionStatus.RETRY_EXCEEDED
+
+
+def test_rc_answers_receiver_not_ready_and_what_follows_is_no_gap() -> None:
+    world = World(planes=2)
+    world.record = True
+    a, b = connect(world, kind=QpType.RC, far_capacity=1)
+    first = b.nic.qp_counters(b.qpn)
+    for number in range(4):
+        a.write(b, 512, imm=number)
+    world.run(3 * MS)
+    start = 62
+    answers = [f[start + 12] for _t, n, _p, f in world.sent if n == 1 and f[start] == opcodes.RC_ACK]
+    assert answers.count(headers.SYNDROME_RNR | 12) >= 3
+    assert headers.NAK_SEQUENCE not in answers
+    naks = [t for t, n, _p, f in world.sent if n == 1 and f[start + 12] == headers.SYNDROME_RNR | 12]
+    assert all(after - before >= 640_000 for before, after in pairwise(naks))
+    while len(b.done) < 4:
+        assert world.run(100 * MS, until=lambda: bool(b.poll()))
+    assert [c.imm for c in b.done] == [0, 1, 2, 3]
+    assert a.nic.qp_counters(a.qpn).timeouts == 0
+    assert first.data_received == 0
+
+
+def test_the_times_of_receiver_not_ready_are_those_of_the_specification() -> None:
+    ms = {0: 655.36, 1: 0.01, 5: 0.06, 12: 0.64, 20: 10.24, 31: 491.52}
+    assert {code: headers.RNR_TIMES[code] / 1e6 for code in ms} == ms
+    assert len(headers.RNR_TIMES) == 32
