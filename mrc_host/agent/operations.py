@@ -363,14 +363,16 @@ def destinations(server: AgentServer, session: Session, arguments: Arguments, fd
 
 
 def trace(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> str:
-    """Write the event trace to the file `path` from now on; "" ends it. Without `path` nothing changes.
+    """Write the event trace to the descriptor that came along from now on; `path` is what that file is called.
 
-    The file is the descriptor that came along, if one did, so that the agent needs no right to it; else the agent opens
-    it. The reply is where the trace goes then, "" for nowhere.
+    An empty `path` ends the trace; without one nothing changes. The agent opens no file that a client names, whatever
+    rights it has. The reply is where the trace goes then, "" for nowhere.
     """
     if "path" in arguments:
         path = from_json(str, arguments["path"], "path")
-        server.trace_to(path, os.dup(fds[0]) if fds and path else None)
+        if path and not fds:
+            raise InvalidArgumentError("A trace needs the descriptor of its file, open for writing.")
+        server.trace_to(path, os.dup(fds[0]) if path else None)
     return server.trace_path
 
 

@@ -78,7 +78,7 @@ def clean_all(*, root: Path = DEFAULT_ROOT, force: bool = False) -> list[Cleanup
 
 
 def remove_leftovers(run: RunDirectory) -> CleanupReport:
-    """Remove processes and interfaces of a fabric whose lock the caller holds, and all files but its lock and closing mark."""
+    """Remove processes and interfaces of a fabric whose lock the caller holds, and its files but two marks."""
     records = [record for record in run.records() if record.pid != os.getpid()]
     kept = {record.namespace for record in records if record.namespace is not None} - {namespaces.cookie()}
     doomed = {record.pid for record in records if record.alive()} | set(processes_in(kept))

@@ -60,17 +60,20 @@ def test_switched_while_running(agents: Agents, tmp_path: Path) -> None:
     nic, server = agents.nics[0], agents.servers[0]
     client = AgentConnection(agents.paths[0])
     assert client.request("trace") == ""
-    assert client.request("trace", path=str(path)) == str(path)
+    with path.open("w") as file:
+        assert client.request("trace", fd=file.fileno(), path=str(path)) == str(path)
     agents.call(lambda: nic.trace({"t": 1, "event": "send"}))  # type: ignore[misc]
-    with pytest.raises(MrcError, match="Cannot write"):
-        client.request("trace", path=str(tmp_path / "none" / "trace"))
-    assert client.request("trace") == str(path), "a bad path changes nothing"
+    with pytest.raises(MrcError, match="needs the descriptor of its file"):
+        client.request("trace", path=str(tmp_path / "other"))
+    assert not (tmp_path / "other").exists(), "a client's word became a path"
+    assert client.request("trace") == str(path), "a refusal changes nothing"
     with pytest.raises(MrcError):
         client.request("trace", path=7)
     assert client.request("trace", path="") == ""
     assert nic.trace is None
     assert lines(path) == [{"t": 1, "event": "send"}]
-    client.request("trace", path=str(path))
+    with path.open("w") as file:
+        client.request("trace", fd=file.fileno(), path=str(path))
     agents.call(lambda: nic.trace({"t": 2, "event": "send"}))  # type: ignore[misc]
     agents.call(server.close)
     assert lines(path) == [{"t": 2, "event": "send"}], "the agent's end writes the rest"
