@@ -88,6 +88,7 @@ class _Run:
             self._ledger.check_memory(applications)
             failed = verdicts.failures(applications)
             verdicts.timeouts(applications)
+            verdicts.throughput(applications)
             verdicts.delays(applications)
             shares.planes(applications)
             shares.floor(applications)

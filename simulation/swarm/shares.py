@@ -1,8 +1,8 @@
 """What must hold of how much was sent, where, and when.
 
 * First transmissions are spread evenly over planes where nothing gave a reason to leave one.
-* Where every path loses alike, the active set keeps its floor (`ev_min_active`): no path carries several times its
-  share of that.
+* Where every path loses alike, the active set keeps its floor (`ev_min_active`): no path carries half more than
+  its share of that.
 * Queue pairs with work without end that share a NIC, each with a window that never shuts, get equal bytes, whatever
   their MTU.
 * While the world stands still (nothing is sent for the first time, nothing completes), a queue pair that waits asks
@@ -23,7 +23,8 @@ from simulation.swarm.traffic import Flow, TrafficCounts
 from topologies.fault_kinds import ControllerGone, Loss
 
 _UNFAIR: Final = 2.0  # times the bytes of another
-_SHARES: Final = 4  # times the mean of the floor
+_SHARES: Final = 1.5  # times the mean over the floor
+_LEAST_FLOOR: Final = 8  # paths to speak of shares
 _ENOUGH: Final = 500  # packets to speak of shares
 _BURST: Final = 64  # frames of a queue pair at the beginning of standing still
 _PER_TIMEOUT: Final = 4  # frames a timeout from one end of a queue pair, on and on
@@ -57,7 +58,7 @@ class Shares:
         """Under uniform loss the floor of the active set is in use."""
         floor = self._transport.ev_min_active
         faults = [fault for fault in self._scenario.faults if not isinstance(fault.fault, ControllerGone)]
-        if floor < 2 * _SHARES or not faults or any(not _uniform(fault.fault) for fault in faults):
+        if floor < _LEAST_FLOOR or not faults or any(not _uniform(fault.fault) for fault in faults):
             return
         for end, other in applications.ends:
             counts = self._counts.paths.get((end.nic, other.qp.qpn))

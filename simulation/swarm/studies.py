@@ -61,7 +61,7 @@ def uniform_loss(rng: random.Random, plan: Scenario) -> Scenario:
     attributes = QpAttributes(mpr=64, mpr_dest=64, congestion_window=1 << 19)
     plan = _world(plan, fabric, (PlannedPair("h1", "h2", QpType.MRC, attributes),))
     writes = tuple(PlannedWrite(0, False, 0, 400_000, False) for _ in range(16))
-    loss = PlannedFault(Loss("*", rng.choice((0.002, 0.01, 0.02))), 0, 20_000_000)
+    loss = PlannedFault(Loss("*", rng.choice((0.005, 0.02, 0.05))), 0, 20_000_000)
     return replace(plan, writes=writes, faults=(loss,))
 
 

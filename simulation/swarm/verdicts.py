@@ -4,6 +4,8 @@
   deregistered, when a request before it in the same life had failed, or when the peer was out of reach for longer than
   the retry budget. A way that works, on any plane, is reason enough not to fail.
 * When nothing but some of the paths failed, and in each plane most were left, no packet waits for the ACK timeout.
+* Then, too, a queue pair that is alone and has work goes on: it is through after twice the time that its bytes take on
+  what is left, and some round trips.
 * When every fault is over, what is under way completes within twice the time that trouble lasted, some ACK timeouts and
   the time that the bytes take: a timer that has grown with the trouble may not outlast it by much.
 """
@@ -26,6 +28,7 @@ from topologies.fault_kinds import ControllerGone, LinkDown, PortDown, SwitchDea
 
 _CUTS: Final = (LinkDown, PortDown, SwitchDead, SwitchSilent, Denied, ControllerGone)
 _MOST: Final = 0.7  # of the paths of each plane
+_TRIPS: Final = 12  # that it may take in any case
 _TIMEOUTS: Final = 20  # that may pass after all trouble before something completes
 _AT_LEAST: Final = 200_000  # ns that it may take in any case
 
@@ -78,6 +81,31 @@ class Verdicts:
             count = end.qp.counters().timeouts
             if count:
                 self._report(f"{count} ACK timeouts passed on {end.nic}, though most paths of each plane always worked")
+
+    def throughput(self, applications: Applications) -> None:
+        """One pair alone with work from the beginning, and nothing but cuts that leave most paths: no long outage."""
+        scenario = self._scenario
+        if len(applications.pairs) > 1 or not scenario.faults or not scenario.writes:
+            return
+        if any(not isinstance(f.fault, _CUTS) for f in scenario.faults) or any(
+            w.time or w.back for w in scenario.writes
+        ):
+            return
+        end, _ = applications.pairs[0]
+        pair = end.pair
+        if end.rc or pair.attributes != scenario.fit.attributes():  # a window or range of its own may bound it
+            return
+        if untouched_share(scenario.fabric, scenario.faults, pair.first, pair.second) < _MOST:
+            return
+        ports = scenario.fabric.links_of(end.nic)
+        rate = sum(link.rate_bps for link in ports) * _MOST
+        took = 8_000_000_000 * sum(write.length for write in scenario.writes) / rate
+        bound = max(fault.start for fault in scenario.faults) + 2 * took + _TRIPS * scenario.fit.round_trip
+        done = max(posted.done_at for posted in end.writes)
+        if done > bound:
+            self._report(
+                f"{end.nic} took {done} ns for writes that take {took:.0f} ns on the paths that were left after the cut"
+            )
 
     def delays(self, applications: Applications) -> None:
         """After all trouble things go on soon."""

@@ -25,6 +25,8 @@ from simulation.swarm.hosts import Manner, Reconnect, Revoke, SharedQueue, SlowP
 from simulation.swarm.plan import FOREVER
 from simulation.swarm.run import run
 from tests.simulation.swarm.plans import caught, fabric, plan, write
+from tests.simulation.worlds import GIGA
+from topologies.clos import multi_plane_clos
 from topologies.fault_kinds import LinkDown, Loss
 
 MS = 1_000_000
@@ -150,6 +152,16 @@ class Deaf(Nic):
 def test_a_timeout_without_need(monkeypatch):
     monkeypatch.setattr(world, "Nic", Deaf)
     caught(plan(), "ACK timeouts passed", faults=0, writes=1)
+
+
+def test_an_outage_after_a_cut(monkeypatch):
+    monkeypatch.setattr(world, "Nic", Deaf)
+    monkeypatch.setattr(Deaf, "since", 20_000)
+    monkeypatch.setattr(Deaf, "until", 200_000)
+    on = multi_plane_clos("swarm", planes=2, t0=2, t1=4, hosts=4, rate_bps=100 * GIGA)
+    cut = (LinkDown("t0-*:t1-0@p*"), 1, 2_000)
+    made = plan(cut, on=on, writes=[write(time=0, length=1_000_000), write(time=0)])
+    caught(made, "on the paths that were left", faults=1, writes=1)
 
 
 class Late(Nic):
