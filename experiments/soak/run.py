@@ -133,7 +133,7 @@ class Soak:
             if record.name == name and record.alive():
                 self._killed.append((time.monotonic(), name))
                 self.verdict.kills[name] += 1
-                cleanup.kill([record.pid])
+                cleanup.kill({record.pid: record.alive})
                 return record.pid
         return None
 
@@ -162,7 +162,7 @@ class Soak:
         self._traces.note()
         self._killed.append((time.monotonic(), OWNER))
         self.verdict.kills[OWNER] += 1
-        cleanup.kill([self._owner.pid])
+        cleanup.kill({self._owner.pid: lambda: True})  # our own child: its id is not free
         await self._owner.ended()
         await asyncio.sleep(blow.pause)
         report = await asyncio.to_thread(cleanup.clean, self._fabric.name)

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,16 +22,17 @@ from tests.integration.names import own
 from tests.integration.traces import Traces, wait_until_gone
 from topologies import addressing
 from topologies.clos import multi_plane_clos
-from topologies.emulation import build, cleanup, interfaces, processes
+from topologies.emulation import build, cleanup, interfaces, ownership, processes
 from topologies.emulation.build import emulated
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.rundir import RunDirectory
-from topologies.fabric import Fabric, LinkKind
+from topologies.fabric import Endpoint, Fabric, LinkKind
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
 NAME = own("fabric")
+MRC = Path(sys.executable).with_name("mrc")
 
 
 def small(name: str = NAME, **numbers: int) -> Fabric:
@@ -226,27 +228,112 @@ def test_forced_cleaning_ends_the_owner_first(traces: Traces, owner: subprocess.
     assert traces.left() == []
 
 
-def test_interfaces_without_a_run_directory_are_found(traces: Traces) -> None:
+def link_ends() -> tuple[interfaces.VethEnd, interfaces.VethEnd]:
+    """What a link between switches of the fabric is made of."""
     fabric = small()
     link = next(link for link in fabric.links if link.kind is LinkKind.T0_T1)
-    ends = [
+    lower, upper = (
         interfaces.VethEnd(addressing.interface_name(fabric, end), addressing.mac(fabric, end))
         for end in (link.lower, link.upper)
-    ]
-    with IPRoute() as netlink:
-        interfaces.create_veth(netlink, *ends, mtu=fabric.mtu, group=addressing.interface_group(NAME))
+    )
+    return lower, upper
+
+
+def test_interfaces_without_a_run_directory_are_found(traces: Traces) -> None:
+    with ownership.claimed(NAME) as mark, IPRoute() as netlink:
+        interfaces.create_veth(netlink, *link_ends(), mtu=1500, group=addressing.interface_group(NAME), mark=mark)
     assert traces.left()
+    assert cleanup.orphans()
     assert any(report.interfaces for report in cleanup.clean_all())
     assert traces.left() == []
 
 
-def test_interfaces_of_others_are_not_touched(traces: Traces) -> None:
+@pytest.fixture
+def alien() -> Iterator[list[str]]:
+    """Interfaces of somebody else in the fabric's group: a veth, a TAP device, another by a name of the fabric's."""
     group = addressing.interface_group(NAME)
+    named = addressing.interface_name(small(), Endpoint("t1-7@p0", 1))
+    names = ["it-alien0", "it-alien2", named]
     with IPRoute() as netlink:
-        netlink.link("add", kind="veth", ifname="it-alien0", peer={"ifname": "it-alien1"}, group=group)
         try:
-            with pytest.raises(EmulationError, match="holds interfaces that are not the fabric's"):
-                cleanup.clean(NAME)
-            assert netlink.link_lookup(ifname="it-alien0")
+            netlink.link("add", kind="veth", ifname="it-alien0", peer={"ifname": "it-alien1"}, group=group)
+            for name in names[1:]:
+                netlink.link("add", kind="tuntap", mode="tap", ifname=name)
+                netlink.link("set", index=netlink.link_lookup(ifname=name)[0], group=group)
+            yield names
+            assert [name for name in names if not netlink.link_lookup(ifname=name)] == []
         finally:
-            netlink.link("del", ifname="it-alien0")
+            for name in names:
+                for index in netlink.link_lookup(ifname=name):
+                    netlink.link("del", index=index)
+
+
+def test_interfaces_of_others_are_not_touched(traces: Traces, alien: list[str]) -> None:
+    assert not cleanup.clean(NAME)
+    cleanup.clean_all()
+
+
+def test_nor_where_a_fabric_of_ours_is_up_crashes_or_goes(
+    traces: Traces, alien: list[str], owner: subprocess.Popen[str]
+) -> None:
+    owner.kill()
+    owner.wait()
+    assert cleanup.clean(NAME).interfaces >= 16, "eight links between switches"
+    with emulated(small(), agents=False, companions=[companion]):
+        pass
+
+
+def elsewhere(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run mrc in a mount namespace of its own, with no /run/mrc, in the same network namespace."""
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh", MRC, *words],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def test_a_fabric_that_is_up_elsewhere_is_left_alone(traces: Traces, owner: subprocess.Popen[str]) -> None:
+    """As of a container that shares the network namespace: its files are others, its interfaces the same."""
+    before = interfaces_of(NAME)
+    assert len(before) == 24, "eight links between switches, eight to hosts"
+    done = elsewhere("clean")
+    assert (done.returncode, done.stdout) == (0, "nothing was left over\n"), done.stderr
+    done = elsewhere("clean", "--name", NAME)
+    assert done.returncode == 3
+    assert f"Fabric {NAME} is up (process {owner.pid}), and its files are out of reach" in done.stderr
+    done = elsewhere("up", "--name", NAME, "--hosts", "2")
+    assert done.returncode == 3
+    assert f"Fabric {NAME} is up (process {owner.pid})" in done.stderr
+    assert interfaces_of(NAME) == before
+    owner.send_signal(signal.SIGTERM)
+    assert owner.wait(20) == 128 + signal.SIGTERM, "it was up all the time"
+
+
+def test_by_force_it_is_ended_from_elsewhere(traces: Traces, owner: subprocess.Popen[str]) -> None:
+    done = elsewhere("clean", "--name", NAME, "--force")
+    assert done.returncode == 0, done.stderr
+    assert owner.wait(20) == 128 + signal.SIGTERM
+    assert traces.left() == []
+
+
+def test_what_has_crashed_elsewhere_is_cleaned_up_from_here(traces: Traces, owner: subprocess.Popen[str]) -> None:
+    owner.kill()
+    owner.wait()
+    done = elsewhere("clean")
+    assert done.returncode == 0, done.stderr
+    assert f"{NAME}: removed 0 processes and" in done.stdout
+    assert interfaces_of(NAME) == []
+    cleanup.clean(NAME)
+
+
+def interfaces_of(name: str) -> list[str]:
+    with IPRoute() as netlink:
+        return sorted(interfaces.group_members(netlink, addressing.interface_group(name)))
+
+
+def test_a_process_that_got_the_number_of_one_of_ours_is_not_killed() -> None:
+    """What was checked before may have ended since: it is looked at again once nobody else can get its number."""
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        cleanup.kill({other.pid: lambda: False})
+        assert other.poll() is None
+        cleanup.kill({other.pid: lambda: True})
+        assert other.wait(10) == -signal.SIGKILL

@@ -69,7 +69,7 @@ async def _two_at_once(folder: Path, doomed: str, spared: str) -> tuple[list[str
     await _at_work(*flows.values())
     traces = Traces(doomed)
     traces.note()
-    cleanup.kill([owners[doomed].pid])
+    cleanup.kill({owners[doomed].pid: lambda: True})
     await owners[doomed].ended()
     assert await asyncio.to_thread(cleanup.clean, doomed)
     assert await asyncio.to_thread(traces.left) == []

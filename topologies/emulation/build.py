@@ -32,6 +32,7 @@ from topologies.emulation import (
     interfaces,
     interrupts,
     namespaces,
+    ownership,
     processes,
     requirements,
     rundir,
@@ -40,6 +41,7 @@ from topologies.emulation import (
 )
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.interfaces import KernelPort
+from topologies.emulation.ownership import Mark
 from topologies.emulation.processes import READY_FD, Child, Command
 from topologies.emulation.rundir import RunDirectory
 from topologies.emulation.switches import SwitchKind
@@ -146,8 +148,8 @@ def emulated(
         stack.enter_context(interrupts.orderly())
         with interrupts.deferred() as signals:
             # Registered first, so that it runs last and tidies whatever step was reached.
-            stack.enter_context(_owned(run))
-            builder = _Builder(fabric, run, kind, signals.check, began)
+            mark = stack.enter_context(_owned(run))
+            builder = _Builder(fabric, run, kind, mark, signals.check, began)
             stack.callback(builder.take_down)
             emulation = builder.bring_up(agents, companions, ready_timeout_s)
         yield emulation
@@ -162,15 +164,15 @@ def _switch_kind(switch: SwitchKind | str) -> SwitchKind:
 
 
 @contextlib.contextmanager
-def _owned(run: RunDirectory) -> Iterator[None]:
-    """Hold the run directory, without leftovers of an earlier run and of nothing afterwards."""
-    with run.locked():
+def _owned(run: RunDirectory) -> Iterator[Mark]:
+    """Hold the run directory, without leftovers of an earlier run and of nothing afterwards; gives the links' mark."""
+    with run.locked(), ownership.claimed(run.name) as mark:
         try:
             _check_interface_names(run)
             cleanup.remove_leftovers(run)
             run.closing_file.unlink(missing_ok=True)
             run.create()
-            yield
+            yield mark
         finally:
             run.remove()
 
@@ -214,7 +216,7 @@ class _Builder:
     """The steps of one bring-up, and the state that taking it down needs."""
 
     def __init__(
-        self, fabric: Fabric, run: RunDirectory, kind: SwitchKind, check: Callable[[], None], began: float
+        self, fabric: Fabric, run: RunDirectory, kind: SwitchKind, mark: Mark, check: Callable[[], None], began: float
     ) -> None:
         from topologies.emulation.nodes import FabricNet  # Mininet is known to be there by now
 
@@ -223,7 +225,8 @@ class _Builder:
         self.kind = kind
         self.check = check
         self.group = addressing.interface_group(fabric.name)
-        net = FabricNet(interface_group=self.group)
+        self.mark = mark
+        net = FabricNet(interface_group=self.group, mark=mark)
         self.emulation = Emulation(fabric, run, switches.address(run, kind), net)
         self._began = self._mark = began
 
@@ -308,13 +311,14 @@ class _Builder:
             netlink=netlink,
             mtu=self.fabric.mtu,
             group=self.group,
+            mark=self.mark,
             **link_options(self.fabric, link),
         )
 
     def _raise_switch_ports(self, netlink: IPRoute) -> None:
         ends = [(Endpoint(switch.name, port)) for switch in self.fabric.switches for port in switch.ports]
         names = [addressing.interface_name(self.fabric, end) for end in ends]
-        interfaces.bring_up_switch_ports(netlink, names, self.group)
+        interfaces.bring_up_switch_ports(netlink, names, self.group, self.mark)
         if self.kind is SwitchKind.BMV2:
             for end, name in zip(ends, names, strict=True):
                 link = self.fabric.link_at(end)

@@ -2,8 +2,9 @@
 
 Nothing is found by a broad name. Processes are those recorded in the run directory, if start time and command line
 still agree, and whatever runs in the network namespaces recorded for its hosts (recognised by the namespace's
-cookie, which is never reused). Interfaces are those of the fabric's interface group that also bear its names;
-deleting the ones in the root namespace deletes the links' other ends. Doing it twice is no error.
+cookie, which is never reused). Interfaces are the veths of the fabric's interface group that bear its mark, if its
+owner is dead (``ownership``): that holds as well where run directories are others. Whatever else is in the group stays.
+Deleting the ones in the root namespace deletes the links' other ends. Doing it twice is no error.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
 from topologies import addressing
-from topologies.emulation import interfaces, namespaces, rundir
+from topologies.emulation import interfaces, namespaces, ownership, rundir
 from topologies.emulation.errors import EmulationError, InUseError
+from topologies.emulation.ownership import Mark
 from topologies.emulation.rundir import DEFAULT_ROOT, RunDirectory
 
 _OWNER_SECONDS = 15.0
 _KILL_SECONDS = 5.0
-_SWITCH_PORT = re.compile(r"[a-z][a-z0-9]-t[01]-\d+p[0-7]-\d+")
-_GROUP_PREFIX = 0x6D
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,12 @@ def clean(name: str, *, root: Path = DEFAULT_ROOT, force: bool = False) -> Clean
     if owner is not None:
         if not force:
             raise InUseError(f"Fabric {name} is up (process {owner}): end that, or force its removal.")
-        _end_owner(run, owner)
+        _end_owner(owner, lambda: run.owner() == owner)
+    elif force:
+        _end_owners_elsewhere(name)
     if not run.path.is_dir():
-        return CleanupReport(name, 0, _delete_interfaces(name), False)
+        _refuse_live(name)
+        return CleanupReport(name, 0, _delete_interfaces(name, unmarked=False), False)
     with run.locked():
         report = remove_leftovers(run)
     run.remove()
@@ -67,23 +71,28 @@ def clean(name: str, *, root: Path = DEFAULT_ROOT, force: bool = False) -> Clean
 
 def clean_all(*, root: Path = DEFAULT_ROOT, force: bool = False) -> list[CleanupReport]:
     """Remove the leftovers of every fabric that is not up (with `force`, of all), even without a run directory."""
-    names = rundir.existing(root)
+    names = set(rundir.existing(root))
+    if root == DEFAULT_ROOT:
+        names |= {mark.fabric for _, mark in _marked()}
     if not force:
-        names = tuple(name for name in names if RunDirectory(name, root).owner() is None)
-    reports = [clean(name, root=root, force=force) for name in names]
-    orphans = _delete_orphans() if root == DEFAULT_ROOT else 0
-    if orphans:
-        reports.append(CleanupReport("(no run directory)", 0, orphans, False))
+        names = {name for name in names if RunDirectory(name, root).owner() is None and not _live(name)}
+    reports = [clean(name, root=root, force=force) for name in sorted(names)]
     return [report for report in reports if report]
 
 
 def remove_leftovers(run: RunDirectory) -> CleanupReport:
-    """Remove processes and interfaces of a fabric whose lock the caller holds, and its files but two marks."""
-    records = [record for record in run.records() if record.pid != os.getpid()]
-    kept = {record.namespace for record in records if record.namespace is not None} - {namespaces.cookie()}
-    doomed = {record.pid for record in records if record.alive()} | set(processes_in(kept))
+    """Remove processes and interfaces of a fabric whose lock the caller holds, and its files but two marks.
+
+    :class:`InUseError` when its interfaces are those of a fabric that is up, whose run directory is not seen from here.
+    """
+    _refuse_live(run.name)
+    records = {record.pid: record for record in run.records() if record.pid != os.getpid()}
+    kept = {record.namespace for record in records.values() if record.namespace is not None} - {namespaces.cookie()}
+    doomed = {pid: record.alive for pid, record in records.items() if record.alive()}
+    for pid in processes_in(kept):
+        doomed.setdefault(pid, partial(_is_in, pid, kept))
     kill(doomed)
-    deleted = _delete_interfaces(run.name)
+    deleted = _delete_interfaces(run.name, unmarked=True)
     found = run.leftovers()
     for entry in run.path.iterdir():
         if entry.is_dir():
@@ -93,13 +102,21 @@ def remove_leftovers(run: RunDirectory) -> CleanupReport:
     return CleanupReport(run.name, len(doomed), deleted, found)
 
 
-def kill(pids: Iterable[int]) -> None:
-    """Kill processes at once and wait until they are gone (or are nobody's but init's to collect)."""
+def kill(doomed: Mapping[int, Callable[[], bool]]) -> None:
+    """Kill processes at once and wait until they are gone (or are nobody's but init's to collect).
+
+    Each comes with a function that tells whether its process id is still that of the process that is meant: it is asked
+    once the process is held, so that no other that has got the id since is killed.
+    """
     waiting = {}
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            waiting[os.pidfd_open(pid)] = pid
     try:
+        for pid, still in doomed.items():
+            with contextlib.suppress(ProcessLookupError):
+                descriptor = os.pidfd_open(pid)
+                waiting[descriptor] = pid
+                if not still():
+                    os.close(descriptor)
+                    del waiting[descriptor]
         for descriptor in waiting:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
@@ -118,12 +135,12 @@ def _ended(descriptor: int, seconds: float) -> bool:
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
-def _end_owner(run: RunDirectory, owner: int) -> None:
-    """Ask whoever holds the fabric to take it down; kill it when it does not."""
+def _end_owner(owner: int, still: Callable[[], bool]) -> None:
+    """Ask whoever holds a fabric to take it down; kill it when it does not. `still` tells that it is that process."""
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(owner)
         try:
-            if run.owner() != owner:
+            if not still():
                 return
             signal.pidfd_send_signal(descriptor, signal.SIGTERM)
             if not _ended(descriptor, _OWNER_SECONDS):
@@ -131,6 +148,16 @@ def _end_owner(run: RunDirectory, owner: int) -> None:
                 _ended(descriptor, _KILL_SECONDS)
         finally:
             os.close(descriptor)
+
+
+def _end_owners_elsewhere(name: str) -> None:
+    """The same for those whose run directory is not seen from here; EmulationError when they cannot be seen either."""
+    for mark, pid in _live(name).items():
+        if not pid:
+            raise EmulationError(
+                f"Fabric {name} is up in another container: its process cannot be seen from here, so end it there."
+            )
+        _end_owner(pid, lambda mark=mark, pid=pid: ownership.owner(mark) == pid)  # type: ignore[misc]
 
 
 def processes_in(cookies: set[int]) -> Iterator[int]:
@@ -150,42 +177,51 @@ def processes_in(cookies: set[int]) -> Iterator[int]:
                 yield pid
 
 
-def _delete_interfaces(name: str) -> int:
-    """Delete the fabric's interfaces in the root namespace; returns how many there were."""
-    group, prefix = addressing.interface_group(name), f"{addressing.tag(name)}-"
+def _is_in(pid: int, cookies: set[int]) -> bool:
+    try:
+        return namespaces.cookie(pid) in cookies
+    except OSError:
+        return False
+
+
+def _delete_interfaces(name: str, *, unmarked: bool) -> int:
+    """Delete the interfaces of a fabric that is down, in the root namespace; returns how many there were.
+
+    Those that bear its mark, and with `unmarked` what a crash has left between making a link and marking it: veths of
+    its group with its names. The caller has the lock of its run directory then, and knows that nobody else is at it.
+    """
+    pattern = re.compile(f"{addressing.tag(name)}-t[01]-\\d+p[0-7]-\\d+")
+
+    def ours(member: interfaces.Member) -> bool:
+        if member.mark is None:
+            return unmarked and member.kind == "veth" and pattern.fullmatch(member.name) is not None
+        return member.kind == "veth" and member.mark.fabric == name
+
     with IPRoute() as netlink:
-        found = list(interfaces.group_members(netlink, group))
-        if all(member.startswith(prefix) and _SWITCH_PORT.fullmatch(member) for member in found):
-            interfaces.delete_group(netlink, group)
-            return len(found)
-    raise EmulationError(f"Interface group {group:#x} of fabric {name} holds interfaces that are not the fabric's.")
+        return interfaces.delete(netlink, addressing.interface_group(name), ours)
 
 
 def orphans() -> tuple[str, ...]:
-    """Interfaces of fabrics that have no run directory any more."""
+    """Interfaces of fabrics that are down and have no run directory any more."""
+    known = set(rundir.existing())
+    return tuple(name for name, mark in _marked() if mark.fabric not in known and ownership.owner(mark) is None)
+
+
+def _marked() -> list[tuple[str, Mark]]:
+    """Interfaces that bear a mark, each with it."""
     with IPRoute() as netlink:
-        return tuple(member for members in _orphaned_groups(netlink).values() for member in members)
+        return [(member.name, member.mark) for member in interfaces.members(netlink) if member.mark is not None]
 
 
-def _delete_orphans() -> int:
-    """Delete interfaces of fabrics that have no run directory any more; returns how many."""
-    with IPRoute() as netlink:
-        groups = _orphaned_groups(netlink)
-        for group in groups:
-            interfaces.delete_group(netlink, group)
-        return sum(map(len, groups.values()))
+def _live(name: str) -> dict[Mark, int]:
+    """Marks of a fabric's interfaces whose owner is up, each with its process id; not those of this process."""
+    owners = {mark: ownership.owner(mark) for mark in {mark for _, mark in _marked() if mark.fabric == name}}
+    return {mark: pid for mark, pid in owners.items() if pid is not None and pid != os.getpid()}
 
 
-def _orphaned_groups(netlink: IPRoute) -> dict[int, list[str]]:
-    """Interface groups, with their members, that look like a fabric's but belong to none with a run directory."""
-    groups: dict[int, list[str]] = {}
-    for link in netlink.get_links(kind="veth"):
-        group = link.get("group") or 0
-        if group >> 24 == _GROUP_PREFIX:
-            groups.setdefault(group, []).append(link.get("ifname"))
-    live = {addressing.interface_group(name) for name in rundir.existing()}
-    return {
-        group: members
-        for group, members in groups.items()
-        if group not in live and all(_SWITCH_PORT.fullmatch(member) for member in members)
-    }
+def _refuse_live(name: str) -> None:
+    for pid in _live(name).values():
+        who = f"process {pid}" if pid else "a process in another container"
+        raise InUseError(
+            f"Fabric {name} is up ({who}), and its files are out of reach from here: end it where it was started."
+        )

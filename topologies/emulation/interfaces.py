@@ -7,19 +7,24 @@ here). On a switch's port, IPv6 is off. Offloads are off on both, since what lea
 arrives at the other end: checksums filled in, frames no larger than the MTU, VLAN tags in place.
 
 All switch interfaces of a fabric are in one kernel interface group, and with them their links: the kernel deletes a
-whole group in one message, which is quick, and finds it after a crash as well.
+whole group in one message, which is quick, and finds it after a crash as well. Others may put interfaces into the
+group, so each of ours also bears a mark (``ownership``).
 """
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyroute2 import IPRoute
 from pyroute2.ethtool.ioctl import IoctlEthtool, NotSupportedError
 from pyroute2.netlink.exceptions import NetlinkError
+
+from topologies.emulation.ownership import Mark, parse
 
 _SYSCTL_IPV6 = Path("/proc/sys/net/ipv6/conf")
 _HOST_SYSCTLS = {
@@ -33,6 +38,7 @@ _HOST_SYSCTLS = {
     "keep_addr_on_down": "1",
 }
 _PERMANENT = 0x80  # NUD_PERMANENT
+_PARTING = 0x6E00_0000  # interface groups that exist for a moment only
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +61,23 @@ class KernelPort:
     prefixes: tuple[tuple[str, int], ...]
 
 
-def create_veth(netlink: IPRoute, near: VethEnd, far: VethEnd, *, mtu: int, group: int) -> None:
-    """Make a veth link whose `near` end stays in this namespace and belongs to `group`; both ends are down."""
+def create_veth(netlink: IPRoute, near: VethEnd, far: VethEnd, *, mtu: int, group: int, mark: Mark) -> None:
+    """Make a veth link whose `near` end stays in this namespace, belongs to `group` and bears `mark`; it is down."""
     peer = {"ifname": far.name, "address": far.mac.hex(":"), "mtu": mtu}
     if far.namespace_pid is not None:
         peer["net_ns_pid"] = far.namespace_pid
     netlink.link("add", kind="veth", ifname=near.name, address=near.mac.hex(":"), mtu=mtu, group=group, peer=peer)
+    netlink.link("set", index=socket.if_nametoindex(near.name), ifalias=str(mark))  # it does not go with "add"
 
 
-def bring_up_switch_ports(netlink: IPRoute, interfaces: Iterable[str], group: int) -> None:
-    """Put switch interfaces into `group` (a far end is not in it yet), silence the kernel on them, take them up."""
+def bring_up_switch_ports(netlink: IPRoute, interfaces: Iterable[str], group: int, mark: Mark) -> None:
+    """Put switch interfaces into `group` with `mark` (a far end is not yet), silence the kernel there, take them up."""
     interfaces = tuple(interfaces)
     disable_offloads(interfaces)
     for name in interfaces:
         _write_sysctl(_SYSCTL_IPV6 / name / "disable_ipv6", "1")
-        netlink.link("set", index=socket.if_nametoindex(name), group=group, noarp=True, state="up")
+        index = socket.if_nametoindex(name)
+        netlink.link("set", index=index, group=group, ifalias=str(mark), noarp=True, state="up")
 
 
 def prepare_host() -> None:
@@ -145,20 +153,50 @@ def disable_offloads(interfaces: Iterable[str]) -> None:
         tool.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An interface of a group. `mark` is None when it bears none of ours, `kind` that of ip-link(8)."""
+
+    name: str
+    index: int
+    group: int
+    kind: str
+    mark: Mark | None
+
+
+def members(netlink: IPRoute) -> Iterator[Member]:
+    """Interfaces of the namespace of `netlink` that are in a group, any but the kernel's own group 0."""
+    for link in netlink.get_links():
+        if link.get("group"):
+            kind = link.get(("linkinfo", "kind")) or ""
+            mark = parse(link.get("ifalias"))
+            yield Member(link.get("ifname"), link["index"], link.get("group"), kind, mark)
+
+
 def group_members(netlink: IPRoute, group: int) -> Iterator[str]:
     """Names of the interfaces of a group in the namespace of `netlink`."""
-    for link in netlink.get_links():
-        if link.get("group") == group:
-            yield link.get("ifname")
+    return (member.name for member in members(netlink) if member.group == group)
 
 
-def delete_group(netlink: IPRoute, group: int) -> None:
-    """Delete every interface of a group, and so every link that has an end in it; nothing to delete is no error."""
-    try:
-        netlink.link("del", group=group)
-    except NetlinkError as error:
-        if any(True for _ in group_members(netlink, group)):
-            raise error
+def delete(netlink: IPRoute, group: int, ours: Callable[[Member], bool]) -> int:
+    """Delete the interfaces of a group that are ours, and so their links; returns how many there were.
+
+    Others stay as they are. Where there are such, ours go into a group of their own first, to be deleted at once too.
+    """
+    found = [member for member in members(netlink) if member.group == group]
+    mine = [member for member in found if ours(member)]
+    if len(mine) < len(found):
+        group = _PARTING | secrets.randbits(24)
+        for member in mine:
+            with contextlib.suppress(NetlinkError):  # it went with the other end of its link
+                netlink.link("set", index=member.index, group=group)
+    if mine:
+        try:
+            netlink.link("del", group=group)
+        except NetlinkError:
+            if any(True for _ in group_members(netlink, group)):
+                raise
+    return len(mine)
 
 
 def _write_sysctl(path: Path, value: str) -> None:

@@ -21,6 +21,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from topologies.emulation import interfaces, limits, namespaces
 from topologies.emulation.interfaces import KernelPort, VethEnd
+from topologies.emulation.ownership import Mark
 from topologies.emulation.shells import ShellNode
 
 
@@ -147,7 +148,10 @@ class FabricIntf(Intf):  # type: ignore[misc]
 class FabricLink(Link):  # type: ignore[misc]
     """A veth link made by netlink. A host's end is born in its namespace; the other end is in the root namespace."""
 
-    def __init__(self, node1: Any, node2: Any, *, netlink: IPRoute, mtu: int, group: int, **params: Any) -> None:
+    def __init__(
+        self, node1: Any, node2: Any, *, netlink: IPRoute, mtu: int, group: int, mark: Mark, **params: Any
+    ) -> None:
+        self._mark = mark
         self._netlink = netlink
         self._group = group
         self._mtu = mtu
@@ -170,7 +174,7 @@ class FabricLink(Link):  # type: ignore[misc]
             for name, mac, node in ((intfname1, addr1, node1), (intfname2, addr2, node2))
         ]
         near, far = sorted(ends, key=lambda end: end.namespace_pid is not None)
-        interfaces.create_veth(self._netlink, near, far, mtu=self._mtu, group=self._group)
+        interfaces.create_veth(self._netlink, near, far, mtu=self._mtu, group=self._group, mark=self._mark)
 
     def stop(self) -> None:
         """Do nothing: the network deletes all links at once."""
@@ -191,9 +195,10 @@ class KnownLink(Link):  # type: ignore[misc]
 
 
 class FabricNet(Mininet):  # type: ignore[misc]
-    """The network. Bringing it up is the builder's work; stopping it deletes every link and ends every shell."""
+    """The network. Bringing it up is the builder's work; stopping it deletes its links and ends every shell."""
 
-    def __init__(self, *, interface_group: int) -> None:
+    def __init__(self, *, interface_group: int, mark: Mark | None = None) -> None:
+        self.mark = mark
         limits.raise_all()
         Mininet.inited = True  # it would only raise limits, and warn of the first that it cannot
         super().__init__(topo=None, controller=None, switch=FabricSwitch, host=FabricHost, link=FabricLink, build=False)
@@ -204,9 +209,10 @@ class FabricNet(Mininet):  # type: ignore[misc]
         """Do nothing: the builder has started everything."""
 
     def stop(self) -> None:
-        """Delete all links and end all shells. Safe to repeat."""
-        with IPRoute() as netlink:
-            interfaces.delete_group(netlink, self.interface_group)
+        """Delete all links of ours and end all shells. Safe to repeat."""
+        if self.mark is not None:
+            with IPRoute() as netlink:
+                interfaces.delete(netlink, self.interface_group, lambda member: member.mark == self.mark)
         for node in (*self.hosts, *self.switches):
             if node.shell:
                 node.terminate()
