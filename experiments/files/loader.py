@@ -19,7 +19,9 @@ from experiments.files.kinds import Section
 from experiments.files.model import Case, CasePart, Experiment, FilePart
 
 ONLY = "only"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# What lies beside the folders of the variants in a result (experiments.reports.folder).
+FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together"})
+CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def load_file(path: Path | str) -> Experiment:
@@ -49,7 +51,7 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
     """The experiment that a document says; `text` is kept with it, `name` is its name unless it has one."""
     file: FilePart = Section(FilePart).read(document)
     name = file.name or name
-    if not _NAME.fullmatch(name):
+    if not CASE_NAME.fullmatch(name):
         raise document.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
     cases = tuple(_cases(file, document))
     known = document.items()
@@ -70,8 +72,10 @@ def _cases(file: FilePart, document: Value) -> list[Case]:
     cases: list[Case] = []
     for variant in file.variants:
         name = variant.items()["name"].text().strip()
-        if not _NAME.fullmatch(name):
+        if not CASE_NAME.fullmatch(name):
             raise variant.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
+        if name in FILES:
+            raise variant.error(f"name {name} is that of a file of every result: call the variant something else")
         if name in (case.name for case in cases):
             raise variant.error(f"there are two variants {name}")
         unknown = {key: None for key in variant.items() if key not in CasePart.__dataclass_fields__ and key != "name"}

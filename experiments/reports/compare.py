@@ -16,6 +16,7 @@ from typing import Any
 from experiments.errors import ExperimentError
 from experiments.reports.folder import read_summary
 from experiments.reports.html import page, table
+from experiments.reports.markup import Html, html, verdict
 from experiments.reports.plots import totals
 from experiments.reports.verdicts import show
 
@@ -91,7 +92,7 @@ def read_total(folder: Path, rate: float = 1.0, time: float = 1.0) -> tuple[list
 
 def _differences(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
     keys = [key for key in ("name", "world", "seed", "scaled", "verdict") if summaries[0][key] != summaries[1][key]]
-    rows = [(key, *(escape(str(summary[key])) for summary in summaries)) for key in keys]
+    rows = [(key, *(str(summary[key]) for summary in summaries)) for key in keys]
     for a, b in pairs(summaries):
         rows += _different_settings(*(summary["cases"][name] for summary, name in zip(summaries, (a, b), strict=True)))
     if not rows:
@@ -104,7 +105,7 @@ def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[
         for name in dict.fromkeys((*a[part], *b[part])):
             values = a[part].get(name, ""), b[part].get(name, "")
             if values[0] != values[1]:
-                yield f"{part}: {escape(name)}", *(escape(str(value)) for value in values)
+                yield f"{part}: {name}", *(str(value) for value in values)
     if _scales(a) != _scales(b):
         yield "rates, times", *(f"x {rate:.3g}, x {time:.3g}" for rate, time in map(_scales, (a, b)))
 
@@ -129,11 +130,11 @@ def _expectations(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[
                 _as_in_file(each["ours"], each["unit"], next(iter(summary["cases"].values())))
                 for each, summary in ((one, a), (other, b))
             ]
-            yield escape(one["title"]), _cell(one, ours[0]), _cell(other, ours[1]), _ratio(*ours)
+            yield one["title"], _cell(one, ours[0]), _cell(other, ours[1]), _ratio(*ours)
 
 
 def _cell(one: Mapping[str, Any], ours: float | None) -> str:
-    return f'{show(ours, one["unit"])} <span class="{one["verdict"]}">{one["verdict"]}</span>'
+    return Html(f"{html(show(ours, one['unit']))} {verdict(one['verdict'])}")
 
 
 def _figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -142,13 +143,13 @@ def _figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, 
         cases = a["cases"][left], b["cases"][right]
         for key, name, unit in _ROWS:
             values = [_as_in_file(case[key], unit, case) for case in cases]
-            yield escape(prefix + name), *(show(value, unit) for value in values), _ratio(*values)
+            yield prefix + name, *(show(value, unit) for value in values), _ratio(*values)
         for name in cases[0]["packets"]:
             values = [case["packets"][name] for case in cases]
-            yield escape(f"{prefix}packets {name}"), *map(str, values), _ratio(*values)
+            yield f"{prefix}packets {name}", *map(str, values), _ratio(*values)
         for name in cases[0]["completion_time_ns"]:
             values = [_as_in_file(case["completion_time_ns"][name], "time", case) for case in cases]
-            yield escape(f"{prefix}completion time, {name}"), *(show(v, "time") for v in values), _ratio(*values)
+            yield f"{prefix}completion time, {name}", *(show(v, "time") for v in values), _ratio(*values)
 
 
 def _ratio(a: float | None, b: float | None) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import ExperimentError
+from experiments.files.loader import CASE_NAME
 from experiments.files.model import Experiment
 from experiments.reports.tables import write_tables
 from experiments.running.recording import Recording
@@ -94,4 +95,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise ExperimentError(f"{path} is not JSON", "Give the folder that 'mrc run' has named.") from None
     if not isinstance(summary, dict) or not isinstance(summary.get("cases"), dict) or not summary["cases"]:
         raise ExperimentError(f"{path} is not the summary of an experiment")
+    for name in summary["cases"]:
+        if not CASE_NAME.fullmatch(name):  # it names a folder
+            raise ExperimentError(f"{path} has a case {name!r}, which is no name of a variant")
     return summary

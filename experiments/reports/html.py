@@ -12,6 +12,7 @@ from experiments.files.model import Case, Experiment
 from experiments.files.quantities import show_rate, show_time
 from experiments.files.workloads import Collective, Training
 from experiments.reports import plots, topology
+from experiments.reports.markup import Html, html, span, verdict
 from experiments.reports.shown import block
 from experiments.reports.verdicts import Judged, show
 from experiments.running.recording import FaultSpan, Recording
@@ -62,11 +63,11 @@ def page(title: str, body: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """An HTML table; cells are HTML, columns in `numbers` stand to the right."""
+    """An HTML table; cells are text unless they are ``Html``, columns in `numbers` stand to the right."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
-            f'<{tag} class="num">{cell}</{tag}>' if n in numbers else f"<{tag}>{cell}</{tag}>"
+            f'<{tag} class="num">{html(cell)}</{tag}>' if n in numbers else f"<{tag}>{html(cell)}</{tag}>"
             for n, cell in enumerate(row)
         )
 
@@ -79,8 +80,8 @@ def expectation_row(one: Judged) -> list[str]:
     within = f" ± {100 * one.tolerance:.3g} %" if one.tolerance else ""
     published = show(one.published, one.unit) if one.published is not None else ""
     return [
-        f'<span class="{one.verdict.value}">{one.verdict.value}</span>',
-        escape(one.title) + (f'<br><span class="sub">{escape(one.note)}</span>' if one.note else ""),
+        verdict(one.verdict.value),
+        titled(one.title, one.note),
         published_words(published, one.published_text, one.certainty),
         show(one.ours, one.unit),
         "" if one.ratio is None else f"{one.ratio:.3f}",
@@ -88,11 +89,15 @@ def expectation_row(one: Judged) -> list[str]:
     ]
 
 
+def titled(title: str, note: str) -> Html:
+    """A figure's title with a note below, if there is one."""
+    return Html(html(title) + (f"<br>{span(note, 'sub')}" if note else ""))
+
+
 def published_words(number: str, text: str, certainty: str) -> str:
-    """``388.8 Gb/s (385.9 to 389.6) [D]``, as far as there is any of it; HTML."""
-    words = escape(text)
+    """``388.8 Gb/s (385.9 to 389.6) [D]``, as far as there is any of it."""
     return " ".join(
-        filter(None, [number, f"({words})" if number and words else words, f"[{certainty}]" if certainty else ""])
+        filter(None, [number, f"({text})" if number and text else text, f"[{certainty}]" if certainty else ""])
     )
 
 
@@ -100,12 +105,11 @@ HEAD = ("", "figure", "published", "ours", "ratio", "expected")
 
 
 def _head(experiment: Experiment, summary: Mapping[str, Any]) -> str:
-    verdict = summary["verdict"]
     world = "the simulated world" if summary["world"] == "sim" else "emulation"
     parts = [f"<h1>{escape(experiment.title)}</h1>"]
     figure = f"{escape(experiment.figure)} · " if experiment.figure else ""
     parts.append(f'<p class="sub">{figure}{world}, seed {summary["seed"]} · ')
-    parts.append(f'<span class="{verdict}">{verdict}</span></p>')
+    parts.append(f"{verdict(summary['verdict'])}</p>")
     parts += [f"<p>{escape(text)}</p>" for text in experiment.about.split("\n\n") if text.strip()]
     if experiment.scaled:
         parts.append(f"<p><b>Scaled:</b> {escape(experiment.scaled)}</p>")
@@ -192,7 +196,7 @@ def _faults(faults: Sequence[FaultSpan]) -> str:
     if not faults:
         return "<p class='sub'>No faults.</p>"
     rows = [
-        (str(n), escape(f.label), show_time(f.at), "end of the run" if f.until is None else show_time(f.until))
+        (str(n), f.label, show_time(f.at), "end of the run" if f.until is None else show_time(f.until))
         for n, f in enumerate(faults, 1)
     ]
     return table(("no.", "fault", "from", "until"), rows, (0, 2, 3))
@@ -230,4 +234,4 @@ def _circumstances(run: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         rows.append(
             (f"packets, {name}", f"{packets}; {case['checked_bytes']} bytes compared, {case['wrong_bytes']} wrong")
         )
-    return "<h2>Circumstances</h2>" + table(("", ""), [(escape(a), escape(str(b))) for a, b in rows])
+    return "<h2>Circumstances</h2>" + table(("", ""), [(a, str(b)) for a, b in rows])

@@ -20,7 +20,8 @@ from typing import Any
 from experiments.errors import ExperimentError
 from experiments.files import load_file
 from experiments.reports import folder as folders
-from experiments.reports.html import HEAD, RELATIONS, page, published_words, table
+from experiments.reports.html import HEAD, RELATIONS, page, published_words, table, titled
+from experiments.reports.markup import Html, html, span, verdict
 from experiments.reports.produce import produce
 from experiments.reports.shown import block
 from experiments.reports.verdicts import show
@@ -157,16 +158,15 @@ def _overview(outcomes: Iterable[Outcome]) -> str:
     for outcome in outcomes:
         anchor = Path(outcome.file).stem
         if outcome.summary is None:
-            link = f'<a href="#{anchor}">{escape(anchor)}</a>'
-            rows.append((link, escape(outcome.problem), "", "", "", _verdict(outcome.verdict)))
+            rows.append((_link(anchor, anchor), outcome.problem, "", "", "", verdict(outcome.verdict)))
             continue
-        link = f'<a href="#{anchor}">{escape(outcome.summary["figure"])}</a>'
+        link = _link(anchor, outcome.summary["figure"])
         rows += [
             (
                 link,
-                escape(one["title"]),
+                one["title"],
                 *_numbers(one),
-                _verdict(one["verdict"]) + (", differs" if differs(one) else ""),
+                Html(verdict(one["verdict"]) + (", differs" if differs(one) else "")),
             )
             for one in outcome.summary["expectations"]
             if one["published"] is not None or one["verdict"] != "pass"
@@ -174,8 +174,8 @@ def _overview(outcomes: Iterable[Outcome]) -> str:
     return table(("figure", "", "published", "ours", "ratio", ""), rows, (2, 3, 4))
 
 
-def _verdict(verdict: str) -> str:
-    return f'<span class="{verdict}">{verdict}</span>'
+def _link(anchor: str, text: str) -> Html:
+    return Html(f'<a href="#{html(anchor)}">{html(text)}</a>')
 
 
 def _numbers(one: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -183,7 +183,7 @@ def _numbers(one: Mapping[str, Any]) -> tuple[str, str, str]:
     unit = one["unit"]
     ratio = "" if one["ratio"] is None else f"{one['ratio']:.3f}"
     if differs(one):
-        ratio = f'<span class="untrusted">{ratio}</span>'
+        ratio = span(ratio, "untrusted")
     return show(one["published"], unit) if one["published"] is not None else "", show(one["ours"], unit), ratio
 
 
@@ -195,7 +195,7 @@ def _section(outcome: Outcome) -> str:
         return f"<h2 id='{name}'>{name}</h2><p class='warn'>{what}: {escape(outcome.problem)}</p>"
     anchor = escape(Path(outcome.file).stem)
     head = f"<h2 id='{anchor}'>{escape(found['figure'])}: {escape(found['title'])}</h2>"
-    line = f'<span class="{found["verdict"]}">{found["verdict"]}</span> · <a href="{escape(outcome.report)}">report</a>'
+    line = f'{verdict(found["verdict"])} · <a href="{escape(outcome.report)}">report</a>'
     scaled = f"<p class='sub'>{escape(found['scaled'])}</p>" if found["scaled"] else ""
     rows = [_row(one) for one in found["expectations"]]
     side_by_side = block(found["shown"], found["name"])
@@ -208,8 +208,8 @@ def _row(one: Mapping[str, Any]) -> list[str]:
     within = f" ± {100 * one['tolerance']:.3g} %" if one["tolerance"] else ""
     note = one["note"] or ("Why ours differs is not known." if differs(one) else "")
     return [
-        _verdict(one["verdict"]),
-        escape(one["title"]) + (f'<br><span class="sub">{escape(note)}</span>' if note else ""),
+        verdict(one["verdict"]),
+        titled(one["title"], note),
         published_words(published, one["published_text"], one["certainty"]),
         ours,
         ratio,

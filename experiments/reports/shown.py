@@ -7,7 +7,6 @@ draw the same block.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from experiments.files.model import METRICS, Experiment
@@ -37,9 +36,6 @@ def block(found: Sequence[Mapping[str, Any]], prefix: str) -> str:
 
     if not found:
         return ""
-    head = ("", *(escape(figure["title"]) for figure in found))
-    rows = [
-        [escape(case), *(show(figure["values"][case], figure["unit"]) for figure in found)]
-        for case in found[0]["values"]
-    ]
+    head = ("", *(figure["title"] for figure in found))
+    rows = [[case, *(show(figure["values"][case], figure["unit"]) for figure in found)] for case in found[0]["values"]]
     return table(head, rows, range(1, len(head))) + unique_ids(plots.bars(found), f"{prefix}-shown-")
