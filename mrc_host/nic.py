@@ -37,6 +37,7 @@ from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import QueuePair, check_attributes
 from mrc_host.transport.roce.qp import RcQueuePair
+from mrc_host.transport.stats import QpStats
 from mrc_host.transport.trace import Tracer, TraceSink
 from mrc_host.values import (
     Access,
@@ -102,7 +103,11 @@ class Nic:
         self._trace: Tracer | None = None
         self.control = ControlPlane(self._host, self._peers, self._profile_used)
         self._demux = Demultiplexer(self._host, self._qps, self._peers, self.control.prober, self._pauses)
-        self._rx_frames = self._rx_bytes = self._tx_frames = self._tx_bytes = 0
+        zeros = [0] * len(ports)
+        self._rx_frames, self._rx_bytes = list(zeros), list(zeros)  # by port
+        self._tx_frames, self._tx_bytes = list(zeros), list(zeros)
+        self._downed, self._recovered = list(zeros), list(zeros)
+        self._gone = QpStats()  # of queue pairs that were destroyed
 
     @property
     def config(self) -> NicConfig:
@@ -121,8 +126,8 @@ class Nic:
         scheduler = self._scheduler
         scheduler.asked = 0  # input_begins, without the call
         scheduler.kick = False
-        self._rx_frames += 1
-        self._rx_bytes += len(frame)
+        self._rx_frames[port] += 1
+        self._rx_bytes[port] += len(frame)
         try:
             drop = self._demux.receive(port, memoryview(frame) if isinstance(frame, bytearray) else frame, now)
         except (struct.error, IndexError):
@@ -144,8 +149,8 @@ class Nic:
         if frame is not None:
             if self._trace is not None:
                 self._trace.sent(port, frame, now)
-            self._tx_frames += 1
-            self._tx_bytes += len(frame)
+            self._tx_frames[port] += 1
+            self._tx_bytes[port] += len(frame)
         return frame
 
     def wakeup(self) -> int | None:
@@ -167,6 +172,7 @@ class Nic:
         if bool(host.local_up & bit) == up:
             return
         host.local_up ^= bit
+        (self._recovered if up else self._downed)[port] += 1
         if self._pauses is not None:
             self._pauses.port_down(port, now)
         host.emit(PortEvent(now, port, up, True))
@@ -344,6 +350,7 @@ class Nic:
         self._host.now = now
         del self._qps[qpn]
         qp.destroy(now)
+        self._gone.add(qp.stats)
         self._retire(qpn, now)
         self._trace_state(qp, now, "destroyed")
         qp.send_cq.users -= 1
@@ -430,10 +437,10 @@ class Nic:
         With flow control also PAUSE frames received, and for how long (ns) ports could not send data, over all ports.
         """
         counters = {
-            "rx_frames": self._rx_frames,
-            "rx_bytes": self._rx_bytes,
-            "tx_frames": self._tx_frames,
-            "tx_bytes": self._tx_bytes,
+            "rx_frames": sum(self._rx_frames),
+            "rx_bytes": sum(self._rx_bytes),
+            "tx_frames": sum(self._tx_frames),
+            "tx_bytes": sum(self._tx_bytes),
             "events_lost": self._host.events_lost,
         }
         if self._pauses is not None:
@@ -441,6 +448,49 @@ class Nic:
             counters["paused_ns"] = self._pauses.paused_ns
         counters.update((f"drop_{reason.value}", count) for reason, count in self._drops.items())
         return counters
+
+    def hw_counters(self, qpn: int | None, now: int) -> dict[str, int]:
+        """All counters and gauges of a queue pair, or of the NIC (docs/counters.md), by name.
+
+        The NIC's include those of all queue pairs there ever were. NotFoundError.
+        """
+        if qpn is not None:
+            return self._qp(qpn).hw_counters(now)
+        total = QpStats()
+        total.add(self._gone)
+        inflight = 0
+        for qp in self._qps.values():
+            qp.settle_stats(now)
+            total.add(qp.stats)
+            inflight += qp.inflight()
+        counters = total.read()
+        counters["inflight_bytes"] = inflight
+        counters["queue_pairs"] = len(self._qps)
+        counters.update(pauses_received=0, paused_ns=0)
+        counters.update(self.nic_counters())
+        return counters
+
+    def port_counters(self) -> tuple[dict[str, int], ...]:
+        """All counters and gauges of each port (docs/counters.md), by name."""
+        host = self._host
+        peers = [peer for peer in self._peers.values() if peer.users]
+        return tuple(
+            {
+                "rx_frames": self._rx_frames[port],
+                "rx_bytes": self._rx_bytes[port],
+                "tx_frames": self._tx_frames[port],
+                "tx_bytes": self._tx_bytes[port],
+                "tx_plane_retransmitted_packets": host.retransmitted_by_plane[port],
+                "tx_plane_lost_packets": host.lost_by_plane[port],
+                "link_downed": self._downed[port],
+                "link_recovered": self._recovered[port],
+                "link_up": host.local_up >> port & 1,
+                "paths": sum(len(peer.members[port]) for peer in peers),
+                "paths_assumed_bad": sum(peer.bad_paths(port) for peer in peers),
+                "paths_denied": sum(peer.denied.of_plane[port] for peer in peers),
+            }
+            for port in range(len(self._config.ports))
+        )
 
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
         """The same as ``control.set_path_denied``."""

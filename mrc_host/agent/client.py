@@ -261,6 +261,15 @@ class AgentProvider:
         """Counters of the NIC."""
         return {str(key): int(value) for key, value in self._connection.request("nic_counters").items()}
 
+    def hw_counters(self, qpn: int | None) -> Mapping[str, int]:
+        """All counters of a queue pair, or of the NIC."""
+        given = {} if qpn is None else {"qpn": qpn}
+        return {str(key): int(value) for key, value in self._connection.request("hw_counters", **given).items()}
+
+    def port_counters(self) -> tuple[Mapping[str, int], ...]:
+        """All counters of each port."""
+        return tuple(dict(port) for port in self._connection.request("port_counters"))
+
     def create_ev_profile(self, profile: EvProfile) -> int:
         """Number of a new EV profile."""
         return int(self._connection.request("create_ev_profile", profile=to_json(profile)))

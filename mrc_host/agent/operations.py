@@ -221,6 +221,17 @@ def nic_counters(server: AgentServer, session: Session, arguments: Arguments, fd
     return dict(server.nic.nic_counters())
 
 
+def hw_counters(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """All counters of queue pair `qpn`, anybody's, or of the NIC (docs/counters.md)."""
+    qpn = _known_qp(server, arguments) if "qpn" in arguments else None
+    return server.nic.hw_counters(qpn, server.clock())
+
+
+def port_counters(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+    """All counters of each port (docs/counters.md)."""
+    return server.nic.port_counters()
+
+
 def info(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """The NIC's name and address, its destinations, and the agent's process id."""
     config = server.nic.config
@@ -395,6 +406,8 @@ OPERATIONS: dict[str, Operation] = {
         qp_counters,
         qp_paths,
         nic_counters,
+        hw_counters,
+        port_counters,
         info,
         ports,
         delays,

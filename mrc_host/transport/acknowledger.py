@@ -75,6 +75,7 @@ class Acknowledger:
         "_silent",
         "_skip_after",
         "_slow",
+        "_slow_since",
         "_stats",
         "_trim_nack",
         "_units",
@@ -107,6 +108,7 @@ class Acknowledger:
         self._units = 0  # received bytes in units of 256
         self._ooo = 0
         self._next_msn = 0  # first incomplete message
+        self._slow_since = 0  # when the receive CQ was found full
         self._slow = False  # a completion waits for room in the receive CQ
         self._restores = 0
         # answers due
@@ -127,6 +129,10 @@ class Acknowledger:
 
         A SACK tells who repeats what arrived, as it does when the repetition comes whole.
         """
+        if lasthop:
+            self._stats.lasthop_trims_received += 1
+        else:
+            self._stats.trims_received += 1
         offset = ((word & MASK) - self.next_psn) & MASK
         if offset >= HALF:
             return self._behind(self.next_psn + offset - MASK - 1, stamp, flow)
@@ -160,6 +166,7 @@ class Acknowledger:
 
         Who asks although everything was acknowledged has not heard of it: the answer takes another way back.
         """
+        self._stats.probes_received += 1
         if not self._count:
             self._peer.distrust_reverse()
         self.ack_due = self.ack_due or self._next_msn > 0
@@ -176,7 +183,10 @@ class Acknowledger:
 
     def _sack(self, psn: int, flow: Flow, stamp: int, again: bool = False) -> None:
         self._count = 0
-        mark = self._judge(flow.ev) if flow.ce else control.MARK_NONE
+        mark = control.MARK_NONE
+        if flow.ce:
+            self._stats.marks_received += 1
+            mark = self._judge(flow.ev)
         self._queue_sack(_Trigger(psn, flow.ev, stamp, mark, -1, again))
 
     def _judge(self, entropy: int) -> int:
@@ -211,8 +221,11 @@ class Acknowledger:
         if index < 0:
             return None
         if self._nacks:
-            body = control.pack_nack(self._remote_qpn, self._nacks.popleft())
+            nack = self._nacks.popleft()
+            self._stats.nacks_sent[nack.reason] += 1
+            body = control.pack_nack(self._remote_qpn, nack)
         elif self._sacks:
+            self._stats.sacks_sent += 1
             body = self._build_sack(self._sacks.popleft())
             peer.acknowledging(now)
         else:

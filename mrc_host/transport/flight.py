@@ -26,8 +26,8 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.loss import FREE, LOST, OUT, Lane, Repeat, Sent
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.qp import QpStats
 from mrc_host.transport.received_count import ReceivedCount
+from mrc_host.transport.stats import QpStats
 from mrc_host.transport.suspects import Suspect, Suspects
 from mrc_host.values import PathReason
 from mrc_host.wire import control
@@ -363,6 +363,7 @@ class Flight:
         self.cc.inflight -= record.weight
         self.flying -= record.weight
         self._stats.lost += 1
+        self._peer.lost_by_plane[record.plane] += 1
         heapq.heappush(self._lost, record.psn)
 
     def flush_plane(self, plane: int) -> None:

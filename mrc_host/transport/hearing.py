@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mrc_host.config import ProbeMark
+from mrc_host.counters import NACK_SLOTS
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.flight import Flight
 from mrc_host.transport.loss import FREE, OUT
@@ -102,7 +103,11 @@ class Hearing(Flight):
             return Drop.MALFORMED
         if cack < self._first - 1:
             return Drop.OTHER_LIFE
-        self._stats.acks_received += 1
+        stats = self._stats
+        stats.acks_received += 1
+        stats.sacks_received += 1
+        if sack.mark != control.MARK_NONE:
+            stats.marks_heard += 1
         ring, ring_mask = self._ring, self._ring_mask
         rtt = 0
         asked = 0  # when that was sent which this answers
@@ -119,6 +124,7 @@ class Hearing(Flight):
                     record.timed = True
                     asked = record.sent
                     rtt = now - asked
+                    stats.round_trip(rtt)
                     self.paths.round_trip[record.index] = rtt
                     trip = self.round_trips[record.plane]
                     if not trip.smoothed:
@@ -225,7 +231,10 @@ class Hearing(Flight):
         psn = expand(nack.psn, self._una)
         if not self._una <= psn < self._next:
             return None
-        self._stats.acks_received += 1
+        stats = self._stats
+        stats.acks_received += 1
+        stats.nacks_received[nack.reason & NACK_SLOTS - 1] += 1
+        stats.sequence_errors += 1
         record = self._ring[psn & self._ring_mask]
         if record.state != OUT or record.stamp != nack.timestamp:
             return None

@@ -31,9 +31,11 @@ class Host:
         "ev_profiles",
         "events_lost",
         "local_up",
+        "lost_by_plane",
         "memory",
         "now",
         "psn_rng",
+        "retransmitted_by_plane",
         "rng",
         "scheduler",
         "settings",
@@ -62,6 +64,8 @@ class Host:
         self.memory = MemoryTable(rng)
         self.encapsulation = Encapsulation(config)
         self.local_up = (1 << len(config.ports)) - 1  # mask of ports with a link
+        self.lost_by_plane = [0] * len(config.ports)  # data packets of all queue pairs, for ever
+        self.retransmitted_by_plane = [0] * len(config.ports)
         self.events_lost = 0
         self._events: deque[AsyncEvent] = deque()
         self._next_probe = 0

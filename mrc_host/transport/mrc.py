@@ -11,10 +11,12 @@ from typing import Final
 
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.host import Host
+from mrc_host.transport.nscc import Nscc
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.profiles import resolve
 from mrc_host.transport.qp import QueuePair
+from mrc_host.transport.receiver_limit import UNLIMITED
 from mrc_host.transport.requester import Requester
 from mrc_host.transport.responder import Responder
 from mrc_host.transport.window import WindowUser
@@ -24,6 +26,7 @@ from mrc_host.values import (
     PathInfo,
     PathReason,
     QpAttributes,
+    QpState,
     QpType,
 )
 from mrc_host.wire import control, headers, opcodes
@@ -232,12 +235,17 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
     def refuse(self, syndrome: int) -> None:
         """The responder came to a message that is not allowed: tell the peer, and that is the end."""
         self._nak_pending = True
+        if syndrome == headers.NAK_REMOTE_ACCESS:
+            self.stats.access_refused += 1
+        else:
+            self.stats.operation_refused += 1
         text = _NAK_STATUS[syndrome][1].replace("The peer refused", "This NIC refused the peer")
         self.enter_error(CompletionStatus.FLUSHED, text, self.host.now)
         self.offer_control()
 
     def fail_responder(self, reason: str) -> None:
         """The peer broke the protocol."""
+        self.stats.operation_refused += self.state is not QpState.ERROR
         self.enter_error(CompletionStatus.FLUSHED, reason, self.host.now)
 
     def room_again(self) -> None:
@@ -380,6 +388,36 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         self.offer_data()
         self.offer_control()
         self._pass_on()
+
+    def settle_stats(self, now: int) -> None:
+        """Bring the statistics up to `now`."""
+        super().settle_stats(now)
+        if self.requester is not None and self.running:
+            self.requester.settle_stats(now)
+        if self.responder is not None and self.running:
+            self.responder.settle_stats(now)
+
+    def inflight(self) -> int:
+        """Bytes of data on the way, in the measure of the window."""
+        return 0 if self.requester is None else self.requester.flying
+
+    def gauges(self) -> dict[str, int]:
+        """How window and paths are now."""
+        gauges = super().gauges()
+        requester = self.requester
+        if requester is None:
+            return gauges
+        cc, limit = requester.cc, requester.allowed.limit
+        gauges["inflight_bytes"] = requester.flying
+        gauges["cwnd_bytes"] = cc.cwnd
+        gauges["cwnd_used_bytes"] = cc.inflight
+        gauges["receiver_limit_bytes"] = 0 if limit == UNLIMITED else limit
+        if isinstance(cc, Nscc):
+            gauges["base_rtt_ns"] = cc.base_rtt
+            gauges["average_delay_ns"] = int(cc.average_delay)
+        for state in STATES:
+            gauges[f"paths_{state.value}"] = requester.paths.count(state)
+        return gauges
 
     def paths_info(self) -> tuple[PathInfo, ...]:
         """State and counters of every path."""

@@ -334,6 +334,10 @@ class PathSet:
 
     # ---- looking ----
 
+    def count(self, state: PathState) -> int:
+        """How many paths are in `state`."""
+        return self._state.count(STATES.index(state))
+
     def universe(self) -> list[int]:
         """All paths that may ever be used."""
         return [index for index, state in enumerate(bytes(self._state)) if state != _OUTSIDE]

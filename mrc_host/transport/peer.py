@@ -87,6 +87,7 @@ class Peer(Source):
         "destination",
         "evs",
         "index_of",
+        "lost_by_plane",
         "members",
         "plane_of",
         "planes",
@@ -113,6 +114,7 @@ class Peer(Source):
         self.planes = sum(1 << p for p, m in enumerate(self.members) if m)
         self.round_trips = [RoundTrip() for _ in range(ports)]
         self.reordering = [Reordering() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
+        self.lost_by_plane = host.lost_by_plane
         self.users: dict[PlaneUser, None] = {}
         self.windows: dict[str, SharedWindow] = {}  # by congestion control: the window that queue pairs share
         self.denied = Denylist(ports)
@@ -136,6 +138,10 @@ class Peer(Source):
     def ports_up(self) -> int:
         """Mask of the peer's ports as it last told us; all bits set when it has not."""
         return self._remote.up
+
+    def bad_paths(self, plane: int) -> int:
+        """How many paths of `plane` some queue pair holds for bad."""
+        return self._bad.of_plane[plane]
 
     def add(self, ev: int) -> int:
         """Make a new entropy value a path; -1 where only the given ones exist (SRv6), or in no plane of ours."""

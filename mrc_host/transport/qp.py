@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 
+from mrc_host.counters import Level, at_level
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.completion import CompletionQueue, Receiver
 from mrc_host.transport.host import Host
 from mrc_host.transport.lives import UsedPsns
 from mrc_host.transport.peer import Peer, PlaneUser
 from mrc_host.transport.scheduler import Source
+from mrc_host.transport.stats import QpStats
 from mrc_host.transport.work import SendQueue
 from mrc_host.values import (
     CompletionStatus,
@@ -26,6 +28,7 @@ from mrc_host.values import (
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import MASK
 
+_GAUGES = tuple(info.name for info in at_level(Level.QP) if info.gauge)
 _HEADERS = 40 + 40 + 8 + 12 + 4 + 4 + 16 + 4 + 4  # two IPv6 headers to ICRC around the largest payload
 
 
@@ -55,37 +58,6 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
             raise InvalidArgumentError(f"{name} must be between {least} and {most}, not {value}.")
     if attributes.path_mtu % 4:
         raise InvalidArgumentError(f"path_mtu must be a multiple of 4, not {attributes.path_mtu}.")
-
-
-class QpStats:
-    """Counters that move; ``QpCounters`` is their snapshot."""
-
-    __slots__ = (
-        "acks_received",
-        "acks_sent",
-        "data_received",
-        "data_sent",
-        "duplicates_received",
-        "lost",
-        "out_of_order_received",
-        "probes_sent",
-        "retransmitted",
-        "spurious_retransmitted",
-        "timeouts",
-    )
-
-    def __init__(self) -> None:
-        self.data_sent = 0
-        self.retransmitted = 0
-        self.spurious_retransmitted = 0
-        self.lost = 0
-        self.timeouts = 0
-        self.data_received = 0
-        self.duplicates_received = 0
-        self.out_of_order_received = 0
-        self.acks_sent = 0
-        self.acks_received = 0
-        self.probes_sent = 0
 
 
 class QueuePair(Source, PlaneUser, Receiver):
@@ -185,6 +157,7 @@ class QueuePair(Source, PlaneUser, Receiver):
 
     def reset(self, now: int) -> None:
         """Back to RESET: forget the peer; what was under way completes as FLUSHED. What PSNs were used is kept."""
+        self.settle_stats(now)
         self._end("The queue pair was reset.", now)
         self.state = QpState.RESET
         self.peer = None
@@ -266,12 +239,26 @@ class QueuePair(Source, PlaneUser, Receiver):
         if self.state is QpState.ERROR:
             return
         self.state = QpState.ERROR
+        self.settle_stats(now)
+        self._count_error(status)
         self.running = False
         self.sends.fail(status, reason)
         self.host.emit(QpEvent(now, self.qpn, reason))
 
+    def _count_error(self, status: CompletionStatus) -> None:
+        stats = self.stats
+        if status is CompletionStatus.RETRY_EXCEEDED:
+            stats.retry_exceeded += 1
+        elif status is CompletionStatus.REMOTE_ACCESS_ERROR:
+            stats.remote_access_errors += 1
+        elif status is CompletionStatus.REMOTE_OPERATION_ERROR:
+            stats.remote_operation_errors += 1
+        elif status is CompletionStatus.LOCAL_PROTECTION_ERROR:
+            stats.local_protection_errors += 1
+
     def destroy(self, now: int) -> None:
         """Leave the NIC."""
+        self.settle_stats(now)
         self.state = QpState.ERROR
         self._end("The queue pair was destroyed.", now)
 
@@ -285,6 +272,23 @@ class QueuePair(Source, PlaneUser, Receiver):
         self.stop()
         if self.peer is not None:
             self.peer.leave(self)
+
+    def settle_stats(self, now: int) -> None:
+        """Bring the statistics up to `now`: what is known elsewhere, and times that still run."""
+        self.stats.bytes_completed = self.sends.bytes_completed
+
+    def hw_counters(self, now: int) -> dict[str, int]:
+        """Every counter and gauge of a queue pair by name (``mrc_host.counters``)."""
+        self.settle_stats(now)
+        return {**self.stats.read(), **self.gauges()}
+
+    def inflight(self) -> int:
+        """Bytes of data on the way."""
+        return self.gauges()["inflight_bytes"]
+
+    def gauges(self) -> dict[str, int]:
+        """How things are now; all 0 unless connected."""
+        return dict.fromkeys(_GAUGES, 0)
 
     def counters(self) -> QpCounters:
         """Snapshot of the counters."""

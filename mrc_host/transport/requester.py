@@ -23,6 +23,7 @@ import heapq
 from typing import TYPE_CHECKING, Final
 
 from mrc_host.checksum import crc32
+from mrc_host.counters import PATHS, PEER, WINDOW
 from mrc_host.transport import algorithms
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.hearing import Hearing
@@ -45,6 +46,7 @@ _MASK_PLAIN: Final = icrc.mask_constant(headers.data_ts.size)
 _MASK_IMM: Final = icrc.mask_constant(headers.data_ts_imm.size)
 _DATA_SIZE: Final = headers.data_ts.size
 _IMM_SIZE: Final = headers.data_ts_imm.size
+_NO_STALL: Final = -1
 _MAX_PROBES: Final = 32
 _RTO_WINDOW: Final = 4  # packets in flight while nothing is heard after a timeout
 _pack = headers.data_ts.pack
@@ -82,6 +84,8 @@ class Requester(Hearing):
         "_remote_qpn",
         "_shared",
         "_solicited",
+        "_stalled",
+        "_stalled_at",
         "_tick",
         "_tick_flags",
         "_trimmable",
@@ -112,6 +116,9 @@ class Requester(Hearing):
         self._burst = qp.host.transport.plane_burst
         self._credit = [self._burst] * len(peer.members)
         self._credit_mask = peer.planes
+        # what keeps data from leaving, and since when
+        self._stalled = _NO_STALL
+        self._stalled_at = 0
         # reliability probes
         self._probe_id = 0
         self._asked_plane = 0  # the last one asked on while nothing was on the way, as a mask
@@ -126,13 +133,15 @@ class Requester(Hearing):
             self._wait()
             return 0
         if self.flying >= self.allowed.limit:
+            self._stall(PEER, self._host.now)
             return 0  # an acknowledgement of our own opens it
         mask = self._planes()
+        if not mask:
+            self._stall(PATHS, self._host.now)
         if self._lost:
             return mask
-        if self._current is None and not self._may_start():
-            return 0
-        if self._next - self._una >= self._window:
+        if (self._current is None and not self._may_start()) or self._next - self._una >= self._window:
+            self._stall(PEER, self._host.now)
             return 0
         return mask & self._credit_mask or mask
 
@@ -164,6 +173,7 @@ class Requester(Hearing):
             self._wait()
             return None
         if self.flying >= self.allowed.limit:
+            self._stall(PEER, now)
             return None
         if self.silence.retries and self.flying >= _RTO_WINDOW * self._mtu:
             return None
@@ -177,6 +187,7 @@ class Requester(Hearing):
                 return frame
         psn = self._next
         if psn - self._una >= self._window:
+            self._stall(PEER, now)
             return None
         if not self._credit_mask & bit:
             if self._credit_mask & planes:
@@ -185,10 +196,12 @@ class Requester(Hearing):
         wqe = self._current
         if wqe is None:
             if not self._may_start():
+                self._stall(PEER, now)
                 return None
             wqe = self._start(psn)
         index = self.paths.next(plane, -1)
         if index < 0:
+            self._stall(PATHS, now)
             return None
         self._credit[plane] -= 1
         if not self._credit[plane]:
@@ -225,8 +238,11 @@ class Requester(Hearing):
 
         When others shut it, or it shrank, nobody may have asked for an acknowledgement of our latest packets.
         """
+        if not self._work():
+            return
+        self._stall(WINDOW, self._host.now)
         shared = self._shared
-        if shared is not None and self._work():
+        if shared is not None:
             shared.waiting[self._qp] = None
             if self._unasked:
                 self._host.scheduler.arm(self._qp, self._host.now + self.silence.quiet_time())
@@ -234,8 +250,29 @@ class Requester(Hearing):
     def _work(self) -> bool:
         return bool(self._lost) or self._current is not None or self._may_start()
 
+    def _stall(self, kind: int, now: int) -> None:
+        """Data waits, if there is any, because of `kind`: count the time until a packet leaves."""
+        if self._stalled != kind and self._pending():
+            self.settle_stats(now)
+            self._stalled = kind
+            self._stalled_at = now
+
+    def _pending(self) -> bool:
+        """Whether there is anything to send, allowed or not."""
+        waiting = self._sends.waiting
+        return bool(self._lost) or self._current is not None or (bool(waiting) and waiting[0].view is not None)
+
+    def settle_stats(self, now: int) -> None:
+        """Count the time that data has waited up to `now`."""
+        if self._stalled != _NO_STALL:
+            self._stats.stalled_ns[self._stalled] += max(now - self._stalled_at, 0)
+            self._stalled_at = now
+
     def settle(self) -> None:
         """Bytes were given back or the window moved: let others use what there is room for."""
+        if self._stalled != _NO_STALL and not self._pending():
+            self.settle_stats(self._host.now)
+            self._stalled = _NO_STALL
         shared = self._shared
         if shared is None:
             return
@@ -283,6 +320,7 @@ class Requester(Hearing):
                 return None
             heapq.heappop(lost)
             self._stats.retransmitted += 1
+            self._host.retransmitted_by_plane[plane] += 1
             repeat = self._repeat(record)
             frame = self._emit(record, wqe, plane, index, RETRANSMISSION, now)
             repeat.again(record)
@@ -304,6 +342,9 @@ class Requester(Hearing):
         return index
 
     def _emit(self, record: Sent, wqe: Wqe, plane: int, index: int, kind: int, now: int) -> bytes:
+        if self._stalled != _NO_STALL:
+            self.settle_stats(now)
+            self._stalled = _NO_STALL
         size = record.size
         self._serial = serial = self._serial + 1
         lane = plane * 2 + kind
@@ -389,9 +430,7 @@ class Requester(Hearing):
             self._host.scheduler.arm(self._qp, now + self.silence.retry_time())
 
     def _starved(self) -> bool:
-        waiting = self._sends.waiting
-        work = bool(self._lost) or self._current is not None or (bool(waiting) and waiting[0].view is not None)
-        return work and not self._planes()
+        return self._pending() and not self._planes()
 
     def on_timer(self, now: int) -> int:
         """Probe or time out where due; next time, 0 when all is acknowledged and nothing waits for a plane."""

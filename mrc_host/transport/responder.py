@@ -274,9 +274,13 @@ class Responder(Acknowledger):
             if message.with_imm:
                 qp = self._qp
                 if not qp.recv_cq.room(qp):
-                    self._slow = True
+                    if not self._slow:
+                        self._slow = True
+                        self._slow_since = qp.host.now
+                        self._stats.cq_full_events += 1
                     return
                 if self._slow:
+                    self.settle_stats(qp.host.now)
                     self._slow = False
                     self._restores = RESTORES
                 self._wimm_done += 1
@@ -291,6 +295,7 @@ class Responder(Acknowledger):
                         solicited=message.solicited,
                     )
                 )
+            self._stats.write_requests += 1
             del messages[self._next_msn]
             self._starts.pop(self._next_msn, None)
             self._next_msn += 1
@@ -300,6 +305,12 @@ class Responder(Acknowledger):
             self._qp.offer_control()
         if self._refused == self._next_msn:
             self._qp.refuse(self.nak)
+
+    def settle_stats(self, now: int) -> None:
+        """Count the time up to `now` in which the receive CQ was full."""
+        if self._slow:
+            self._stats.cq_full_ns += max(now - self._slow_since, 0)
+            self._slow_since = now
 
     def room_again(self) -> None:
         """The receive CQ was polled."""

@@ -77,6 +77,16 @@ class Context:
         self._check_open()
         return self._provider.nic_counters()
 
+    def hw_counters(self) -> Mapping[str, int]:
+        """All counters and gauges of the NIC, those of all its queue pairs included, by name (docs/counters.md)."""
+        self._check_open()
+        return self._provider.hw_counters(None)
+
+    def port_counters(self) -> tuple[Mapping[str, int], ...]:
+        """All counters and gauges of each port, in order of the ports (docs/counters.md)."""
+        self._check_open()
+        return self._provider.port_counters()
+
     def poll_event(self) -> AsyncEvent | None:
         """Take the oldest asynchronous event (path, port, queue pair) if there is one; never blocks.
 

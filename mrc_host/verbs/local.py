@@ -153,6 +153,12 @@ class NicCommands(Protocol):
     def nic_counters(self) -> Mapping[str, int]:
         """Counters of the NIC."""
 
+    def hw_counters(self, qpn: int | None, now: int) -> Mapping[str, int]:
+        """All counters of a queue pair, or of the NIC."""
+
+    def port_counters(self) -> Sequence[Mapping[str, int]]:
+        """All counters of each port."""
+
     def cq_ready(self) -> set[int]:
         """Completion queues that got entries since last asked."""
 
@@ -301,6 +307,14 @@ class LocalProvider:
     def nic_counters(self) -> Mapping[str, int]:
         """Counters of the NIC."""
         return self._nic.nic_counters()
+
+    def hw_counters(self, qpn: int | None) -> Mapping[str, int]:
+        """All counters of a queue pair, or of the NIC."""
+        return self._nic.hw_counters(qpn, self._clock())
+
+    def port_counters(self) -> tuple[Mapping[str, int], ...]:
+        """All counters of each port."""
+        return tuple(self._nic.port_counters())
 
     def create_cc_profile(self, name: str, profile: CcProfile) -> None:
         """Keep a CC profile under a name."""

@@ -105,6 +105,12 @@ class Provider(Protocol):
     def nic_counters(self) -> Mapping[str, int]:
         """Counters of the NIC."""
 
+    def hw_counters(self, qpn: int | None) -> Mapping[str, int]:
+        """All counters of a queue pair, or of the NIC (None), by name."""
+
+    def port_counters(self) -> tuple[Mapping[str, int], ...]:
+        """All counters of each port, by name."""
+
     def create_ev_profile(self, profile: EvProfile) -> int:
         """Number of a new EV profile."""
 

@@ -8,7 +8,7 @@ other's :class:`Endpoint`, one line of text, by whatever means they have.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
@@ -197,6 +197,11 @@ class QueuePair:
         """Packets and bytes since creation."""
         self._check_open()
         return self._provider.qp_counters(self.qpn)
+
+    def hw_counters(self) -> Mapping[str, int]:
+        """All counters and gauges of this queue pair by name (docs/counters.md)."""
+        self._check_open()
+        return self._provider.hw_counters(self.qpn)
 
     def paths(self) -> tuple[PathInfo, ...]:
         """Every path of this queue pair with its state (docs/protocol.md §3)."""

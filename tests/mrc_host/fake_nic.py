@@ -386,6 +386,14 @@ class FakeNic:
         events, self.events = self.events, []
         return events
 
+    def hw_counters(self, qpn: int | None, now: int) -> dict[str, int]:
+        if qpn is not None:
+            self.qp_counters(qpn)
+        return {"tx_data_packets": 0}
+
+    def port_counters(self) -> tuple[dict[str, int], ...]:
+        return tuple({"link_up": 1} for _ in self.config.ports)
+
     def nic_counters(self) -> dict[str, int]:
         return {"rx_frames": 1, "tx_frames": 2}
 

@@ -92,6 +92,7 @@ class RcQueuePair(QueuePair):
         if opcode == opcodes.RC_CNP:
             if requester is None:
                 return Drop.QP_STATE
+            self.stats.cnps_received += 1
             requester.cc.on_cnp(now)
             return None
         if not self.running:
@@ -99,9 +100,11 @@ class RcQueuePair(QueuePair):
                 return Drop.QP_STATE
             responder.repeat()
             return None
-        if flow.ce and self._cnp is not None and self._cnp.on_packet(True, now):
-            self._cnp_due = True
-            self.offer_control()
+        if flow.ce:
+            self.stats.marks_received += 1
+            if self._cnp is not None and self._cnp.on_packet(True, now):
+                self._cnp_due = True
+                self.offer_control()
         return self._receive_data(responder, opcode - opcodes.RC_WRITE_FIRST, frame, flow)
 
     def _receive_data(self, responder: RcResponder, kind: int, frame: memoryview, flow: Flow) -> Drop | None:
@@ -172,9 +175,19 @@ class RcQueuePair(QueuePair):
         """Next answer, a notification of congestion first."""
         if self._cnp_due and self._link is not None:
             self._cnp_due = False
+            self.stats.cnps_sent += 1
             self.offer_control()
             return self._link.notification(self.remote_qpn)
         return None if self._responder is None else self._responder.transmit()
+
+    def gauges(self) -> dict[str, int]:
+        """How the window is now."""
+        gauges = super().gauges()
+        if self._requester is not None:
+            cc = self._requester.cc
+            gauges["cwnd_bytes"] = cc.cwnd
+            gauges["cwnd_used_bytes"] = gauges["inflight_bytes"] = cc.inflight
+        return gauges
 
     def on_timer(self, now: int) -> int:
         """Go back where due."""

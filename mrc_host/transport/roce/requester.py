@@ -196,11 +196,13 @@ class RcRequester:
         if not nak:
             return
         if syndrome & 0xE0 == headers.SYNDROME_RNR:
+            self._qp.stats.rnr_received += 1
             self._ready_at = now + headers.RNR_TIMES[syndrome & 0x1F]
             self._timeouts = 0
             self._go_back(self._ready_at)
             self._qp.host.scheduler.arm(self._qp, self._ready_at)
         elif syndrome == headers.NAK_SEQUENCE:
+            self._qp.stats.sequence_errors += 1
             self._go_back(now)
         elif syndrome == headers.NAK_REMOTE_ACCESS:
             self._qp.enter_error(

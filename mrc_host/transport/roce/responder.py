@@ -103,6 +103,7 @@ class RcResponder:
         qp = self._qp
         if with_imm and not qp.recv_cq.room(qp):
             self._nak_sent = True  # what follows is not a gap
+            stats.cq_full_events += 1
             self._answer(headers.SYNDROME_RNR | RNR_TIMER)
             return None
         region.view[at : at + size] = payload
@@ -115,6 +116,7 @@ class RcResponder:
         if ends:
             self._region = None
             self._msn += 1
+            stats.write_requests += 1
             if with_imm:
                 qp.recv_cq.push(
                     Completion(
@@ -137,6 +139,11 @@ class RcResponder:
 
     def _end(self, syndrome: int, reason: str) -> None:
         self.fatal = syndrome
+        stats = self._qp.stats
+        if syndrome == headers.NAK_REMOTE_ACCESS:
+            stats.access_refused += 1
+        else:
+            stats.operation_refused += 1
         self._answer(syndrome)
         self._qp.fail_responder(reason)
 

@@ -50,6 +50,8 @@ def test_names_addresses_and_questions(agents: Agents) -> None:
     assert {path.plane for path in a.qp.paths()} == {0, 1}
     assert all(path.state is PathState.GOOD for path in a.qp.paths())
     assert a.context.counters()["tx_frames"] == 2
+    assert a.context.hw_counters() == a.qp.hw_counters() == {"tx_data_packets": 0}
+    assert a.context.port_counters() == ({"link_up": 1}, {"link_up": 1})
 
 
 def test_asyncio_and_blocking_use_mix(agents: Agents) -> None:

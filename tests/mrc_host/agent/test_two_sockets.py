@@ -59,6 +59,7 @@ def test_the_controllers_operations_are_those_that_touch_others(split: Agents) -
     own = {"create_pd", "destroy_pd", "register_memory", "deregister_memory", "create_cq", "destroy_cq", "create_qp"}
     own |= {"connect_qp", "modify_qp", "destroy_qp", "qp_address", "posts_waiting", "subscribe"}
     looking = {"qp_state", "qp_counters", "qp_paths", "nic_counters", "info", "ports", "delays", "qps", "events"}
+    looking |= {"hw_counters", "port_counters"}
     looking |= {"denied_paths", "ev_profiles", "cc_profiles", "port_states", "destinations"}
     assert OPERATIONS.keys() - CONTROL == own | looking
 

@@ -1,0 +1,133 @@
+"""What a queue pair counts while it works, and how that is read (names and meanings: ``mrc_host.counters``).
+
+The hot path adds to slots; everything that can be derived is, when somebody reads. Statistics of queue pairs that are
+gone are added to one object that the NIC keeps, so that its totals cost one pass over the queue pairs there are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.counters import COUNTED, NACK_SLOTS, RTT_BUCKETS, rtt_name
+from mrc_host.wire.control import NACK_NAMES
+
+_SOURCES: Final = tuple((info.name, info.source) for info in COUNTED)
+_SUMMED: Final = (*(source for _, source in _SOURCES), "acks_sent", "acks_received", "bytes_completed")
+_LISTS: Final = ("nacks_sent", "nacks_received", "stalled_ns", "round_trips")
+_RTT_NAMES: Final = tuple(rtt_name(bucket) for bucket in range(RTT_BUCKETS))
+_STALLS: Final = ("tx_stalled_window_ns", "tx_stalled_peer_ns", "tx_stalled_paths_ns")
+
+
+class QpStats:
+    """Counters that move. `acks_sent` and `acks_received` count SACKs, NACKs and transport ACKs together."""
+
+    __slots__ = (
+        "access_refused",
+        "acks_received",
+        "acks_sent",
+        "bytes_completed",
+        "cnps_received",
+        "cnps_sent",
+        "cq_full_events",
+        "cq_full_ns",
+        "data_received",
+        "data_sent",
+        "duplicates_received",
+        "lasthop_trims_received",
+        "local_protection_errors",
+        "lost",
+        "marks_heard",
+        "marks_received",
+        "nacks_received",
+        "nacks_sent",
+        "operation_refused",
+        "out_of_order_received",
+        "probes_received",
+        "probes_sent",
+        "remote_access_errors",
+        "remote_operation_errors",
+        "retransmitted",
+        "retry_exceeded",
+        "rnr_received",
+        "round_trips",
+        "rtt_sum",
+        "sacks_received",
+        "sacks_sent",
+        "sequence_errors",
+        "spurious_retransmitted",
+        "stalled_ns",
+        "timeouts",
+        "trims_received",
+        "write_requests",
+    )
+
+    def __init__(self) -> None:
+        self.data_sent = 0
+        self.retransmitted = 0
+        self.spurious_retransmitted = 0
+        self.lost = 0
+        self.timeouts = 0
+        self.data_received = 0
+        self.duplicates_received = 0
+        self.out_of_order_received = 0
+        self.acks_sent = 0
+        self.acks_received = 0
+        self.probes_sent = 0
+        self.probes_received = 0
+        self.write_requests = 0
+        self.bytes_completed = 0
+        self.sequence_errors = 0
+        self.retry_exceeded = 0
+        self.rnr_received = 0
+        self.remote_access_errors = 0
+        self.remote_operation_errors = 0
+        self.local_protection_errors = 0
+        self.access_refused = 0
+        self.operation_refused = 0
+        self.marks_received = 0
+        self.marks_heard = 0
+        self.cnps_sent = 0
+        self.cnps_received = 0
+        self.trims_received = 0
+        self.lasthop_trims_received = 0
+        self.sacks_sent = 0
+        self.sacks_received = 0
+        self.nacks_sent = [0] * NACK_SLOTS  # by reason
+        self.nacks_received = [0] * NACK_SLOTS
+        self.cq_full_ns = 0
+        self.cq_full_events = 0
+        self.stalled_ns = [0, 0, 0]  # by what is in the way: window, peer, paths
+        self.rtt_sum = 0
+        self.round_trips = [0] * RTT_BUCKETS  # by powers of two of microseconds
+
+    def round_trip(self, rtt: int) -> None:
+        """A packet's round trip took `rtt` ns."""
+        self.rtt_sum += rtt
+        bucket = (rtt // 1000).bit_length()
+        self.round_trips[bucket if bucket < RTT_BUCKETS else RTT_BUCKETS - 1] += 1
+
+    def add(self, other: QpStats) -> None:
+        """Take over everything that `other` has counted."""
+        for name in _SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in _LISTS:
+            ours: list[int] = getattr(self, name)
+            theirs: list[int] = getattr(other, name)
+            for place, count in enumerate(theirs):
+                ours[place] += count
+
+    def read(self) -> dict[str, int]:
+        """All counters by name (``mrc_host.counters``)."""
+        counters: dict[str, int] = {name: getattr(self, source) for name, source in _SOURCES}
+        counters["bytes_completed"] = self.bytes_completed
+        sent, received = sum(self.nacks_sent), sum(self.nacks_received)
+        counters["tx_acks"] = self.acks_sent - self.sacks_sent - sent
+        counters["rx_acks"] = self.acks_received - self.sacks_received - received
+        for way, total, nacks in (("tx", sent, self.nacks_sent), ("rx", received, self.nacks_received)):
+            counters[f"{way}_nacks"] = total
+            for reason, name in NACK_NAMES.items():
+                counters[f"{way}_nack_{name}"] = nacks[reason]
+        counters.update(zip(_STALLS, self.stalled_ns, strict=True))
+        counters["rtt_samples"] = sum(self.round_trips)
+        counters.update(zip(_RTT_NAMES, self.round_trips, strict=True))
+        return counters
