@@ -185,6 +185,8 @@ class Requester(Hearing):
             frame = self._retransmit(plane, planes, now)
             if frame is not None:
                 return frame
+            if self._lost:
+                return None  # it waits for another plane: nothing new may take its place in the window
         psn = self._next
         if psn - self._una >= self._window:
             self._stall(PEER, now)

@@ -16,7 +16,7 @@ from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from simulation.swarm.ends import End, Posted
 from simulation.swarm.hosts import SharedQueue, SlowPoller
-from simulation.swarm.plan import Scenario
+from simulation.swarm.plan import FOREVER, Scenario
 from simulation.world import SimulatedWorld
 
 _CAPACITY = 4096  # of a queue that nobody shares
@@ -161,4 +161,11 @@ def give_up(end: End) -> None:
     """Its NIC has forgotten what it had posted: nothing will be heard of that."""
     for posted in end.writes:
         if posted.life is not None and not posted.completions:
+            posted.given_up = True
+
+
+def give_up_posting(end: End, healed_at: int) -> None:
+    """It has no connection, and gets none before `healed_at`."""
+    for posted in end.writes:
+        if posted.life is None and healed_at >= FOREVER:
             posted.given_up = True

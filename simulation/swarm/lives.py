@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 
 from mrc_host.errors import MrcError, StateError
-from simulation.swarm.applications import Applications, give_up
+from simulation.swarm.applications import Applications, give_up, give_up_posting
 from simulation.swarm.denials import Denylists
 from simulation.swarm.ends import End
 from simulation.swarm.hosts import Manner, Reconnect, Restart, Revoke
@@ -72,8 +72,8 @@ class Lives:
                 self._renew(first, fault.anew)
                 try:
                     first.connect(second)
-                except MrcError:  # a NIC may refuse it; then the application has to wait for the other
-                    first.connected.clear()
+                except MrcError:  # a NIC may refuse it: the application waits for the other, in vain if nothing heals
+                    give_up_posting(first, end_time)
         if fault.manner is Manner.ALONE and end_time < FOREVER:
             await self._until(end_time)
             async with self._locks[fault.pair]:

@@ -88,3 +88,28 @@ def test_a_packet_is_repeated_on_every_plane(dead: set[int]) -> None:
     assert [done.status for done in a.done] == [CompletionStatus.SUCCESS], planes
     for at in range(len(planes) - 5):
         assert set(planes[at : at + 6]) == {0, 1, 2, 3}, planes
+
+
+@pytest.mark.parametrize("dead", [{0, 1}, {0, 2}, {1, 2}, {2, 3}])
+def test_nothing_new_takes_the_place_of_a_packet_that_waits_for_another_plane(dead: set[int]) -> None:
+    """A window of one packet, more to send, and planes that fall silent: a lost packet must not wait behind new ones."""
+    world = World(planes=4)
+    a, b = connect(world, size=1 << 17, attributes=QpAttributes(retry_count=8, congestion_window=4096))
+    a.write(b, 4096)
+    world.run(20 * MS, until=lambda: bool(a.poll()))
+    world.faults.dead_planes = dead
+    highest = [0]
+    ahead: list[int] = []
+
+    def note(nic: int, _port: int, _to: int, frame: bytes, _now: int) -> bytes:
+        if nic == 0 and opcodes.WRITE_FIRST <= frame[SRV6_PREFIX] <= opcodes.WRITE_ONLY:
+            psn = int.from_bytes(frame[SRV6_PREFIX + 9 : SRV6_PREFIX + 12], "big")
+            ahead.append(highest[0] - psn)
+            highest[0] = max(highest[0], psn)
+        return frame
+
+    world.tap = note
+    a.write(b, 1 << 16)
+    assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
+    assert a.done[-1].status is CompletionStatus.SUCCESS
+    assert max(ahead) < 2, "what is repeated is the newest packet: none was sent while it was lost"
