@@ -6,6 +6,8 @@ import sys
 
 from mrc_common.run_module import forget_current_folder
 
+_RUNS_IT = {"demo", "paper", "run", "shell", "sweep", "up"}  # commands that take the transport's time
+
 
 def main() -> None:
     """Entry point of ``mrc``."""
@@ -16,7 +18,10 @@ def main() -> None:
 
         from mrc_host import compiled
 
-        compiled.use()  # before anything imports the transport
+        if not compiled.use():  # before anything imports the transport
+            said = compiled.outdated() if _RUNS_IT & set(sys.argv[1:]) else None
+            if said:
+                print(said, file=sys.stderr, flush=True)
 
         from experiments.cli.main import main
 

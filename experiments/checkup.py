@@ -121,6 +121,7 @@ def _needs() -> Iterator[Finding]:
     """What a fabric needs; what comes after a missing one cannot be tried."""
     remedies = {"tools": _installation(), "Mininet": _installation(), "kernel": Remedy.MODULES}
     found = {
+        "P4 program": "compiled from the sources that are there",
         "root": "network namespaces and raw sockets may be used",
         "tools": "Mininet's and the system's commands are there",
         "kernel": "network namespaces, veth links, packet sockets and IPv6 work",

@@ -5,8 +5,10 @@ into the virtual environment, under a hash of these sources. A process that want
 before it imports any of them: the agent, ``mrc`` and the swarm do. Everybody else, tests and debuggers above all, gets
 the plain modules.
 
-There is nothing to keep up to date: once a source has changed, its hash names no folder, so the plain modules are
-used until the sources are compiled again. Both are meant to behave alike; a test runs the transport's tests on both.
+Once a source has changed, its hash names no folder, so the plain modules are used until the sources are compiled again:
+``make`` does that before it runs something, and ``mrc`` says that it is due (``outdated``). It does not compile by
+itself, since that takes half a minute that whoever edits the transport may not want to wait for, and may be another
+user's to do. Both are meant to behave alike; a test runs the transport's tests on both.
 """
 
 from __future__ import annotations
@@ -49,6 +51,16 @@ def seal(place: Path) -> None:
 def available() -> bool:
     """Whether these sources are compiled."""
     return (folder() / _DONE).exists()
+
+
+def outdated() -> str | None:
+    """What to say where other sources than these were compiled last; None where these are, or none ever were."""
+    if available() or not any((Path(sys.prefix) / "compiled").glob(f"*/{_DONE}")):
+        return None
+    return (
+        "The transport has changed since it was compiled, so it runs as plain Python, which takes twice the CPU:"
+        " 'make install' compiles it again."
+    )
 
 
 def in_use() -> bool:

@@ -1,14 +1,44 @@
 """The switch program; as a Python package only so that what p4c made of it is found wherever the project is installed.
 
 ``build/fabric.json`` (BMv2 JSON) and ``build/fabric.p4info.txtpb`` (P4Info) are package data; :data:`BUILD` is their
-folder, in a checkout and in an installed wheel alike.
+folder, in a checkout and in an installed wheel alike. ``build/manifest.json`` holds the hash of every source that they
+were made from, so that sources that have been edited since are noticed: :func:`problem` says so in one sentence, and
+whoever is about to run the program refuses with it. Otherwise an edit would be ignored without a word.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from importlib.resources import files
 from pathlib import Path
 
-BUILD = Path(str(files(__name__) / "build"))
+SOURCES = Path(str(files(__name__)))
+BUILD = SOURCES / "build"
 PROGRAM = BUILD / "fabric.json"
 P4INFO = BUILD / "fabric.p4info.txtpb"
+NO_COMPILER = (
+    "p4c is not installed: get the package p4lang-p4c (docs/p4-and-bmv2.md says where from), or use the virtual machine"
+    " in vagrant/, which has it."
+)
+
+
+def source_hashes(directory: Path = SOURCES) -> dict[str, str]:
+    """SHA-256 of each P4 source, by file name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("*.p4"))}
+
+
+def problem(directory: Path = SOURCES) -> str | None:
+    """What is wrong with the compiled program, and what to do, in one sentence; None when it fits its sources."""
+    try:
+        compiled = json.loads((directory / "build" / "manifest.json").read_text())["sources"]
+        now = source_hashes(directory)
+    except (OSError, ValueError, KeyError, TypeError):
+        return "p4src/build/ is not complete: run 'make p4', or get it back with 'git checkout p4src'."
+    changed = sorted(name for name in {*compiled, *now} if compiled.get(name) != now.get(name))
+    if not changed:
+        return None
+    return (
+        f"p4src/ has changed since it was compiled ({', '.join(changed)}): run 'make p4', which needs p4c, or undo that"
+        " with 'git checkout p4src'."
+    )

@@ -6,7 +6,6 @@ a test compares it with the tree, so products that are stale are noticed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -15,14 +14,10 @@ import sys
 from pathlib import Path
 
 from mrc_common import children
+from p4src import NO_COMPILER, SOURCES, source_hashes
 
-P4_DIRECTORY = Path(__file__).resolve().parent.parent / "p4src"
+P4_DIRECTORY = SOURCES
 MAIN = "fabric.p4"
-
-
-def source_hashes(directory: Path = P4_DIRECTORY) -> dict[str, str]:
-    """SHA-256 of each P4 source, by file name."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("*.p4"))}
 
 
 def compile_p4(source: Path, output: Path) -> str:
@@ -32,7 +27,7 @@ def compile_p4(source: Path, output: Path) -> str:
     """
     compiler = shutil.which("p4c-bm2-ss")
     if compiler is None:
-        raise FileNotFoundError("p4c is not installed: p4src/build/ can only be made where p4c-bm2-ss is on the PATH.")
+        raise FileNotFoundError(NO_COMPILER)
     output.mkdir(parents=True, exist_ok=True)
     program = output / f"{source.stem}.json"
     command = [compiler, "--std", "p4-16", "--arch", "v1model", "-o", str(program)]

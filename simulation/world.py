@@ -26,7 +26,7 @@ from mrc_host.verbs.local import LocalProvider
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.values import PauseConfig, QueueConfig
-from p4src import PROGRAM
+from p4src import PROGRAM, problem
 from simulation.aio import VirtualTimeLoop
 from simulation.clock import Clock
 from simulation.errors import SimulationError
@@ -320,7 +320,13 @@ def with_headroom(fabric: Fabric, delay: int) -> Fabric:
 
 @functools.cache
 def load_program(path: Path = PROGRAM) -> Pipeline:
-    """The fabric's P4 program, compiled once a process (and cached on disk across processes)."""
+    """The fabric's P4 program, compiled once a process (and cached on disk across processes).
+
+    SimulationError when it is not there, or not made from the sources beside it.
+    """
+    said = problem() if path == PROGRAM else None
+    if said is not None:
+        raise SimulationError(said)
     try:
         text = path.read_text("utf-8")
     except OSError as error:

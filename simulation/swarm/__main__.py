@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from mrc_common.run_module import forget_current_folder
 
 if __name__ == "__main__":
@@ -12,7 +14,8 @@ if __name__ == "__main__":
 
     from mrc_host import compiled
 
-    compiled.use()  # before anything imports the transport
+    if not compiled.use() and (said := compiled.outdated()):  # before anything imports the transport
+        print(said, file=sys.stderr, flush=True)
 
     from simulation.swarm.command import main
 

@@ -80,3 +80,29 @@ def test_everything_a_packet_passes_is_compiled() -> None:
     names = {str(path) for path in compiled.sources()}
     assert {"mrc_host/nic.py", "mrc_host/transport/requester.py", "mrc_host/wire/icrc.py"} <= names
     assert not any(name.endswith("__init__.py") for name in names)
+
+
+@pytest.mark.parametrize(("before", "said"), [("another", True), (None, False)])
+def test_what_was_compiled_from_other_sources_is_said(tmp_path: Path, monkeypatch, before: str | None, said: bool):
+    """After an edit; not where nothing was ever compiled, nor where these sources are."""
+    monkeypatch.setattr(compiled.sys, "prefix", str(tmp_path))
+    if before:
+        (tmp_path / "compiled" / before).mkdir(parents=True)
+        compiled.seal(tmp_path / "compiled" / before)
+    assert (compiled.outdated() is not None) == said
+    compiled.folder().mkdir(parents=True)
+    compiled.seal(compiled.folder())
+    assert compiled.outdated() is None
+
+
+@pytest.mark.parametrize(("words", "said"), [(("up", "--help"), True), (("--version",), False)])
+def test_mrc_says_so_where_it_matters(tmp_path: Path, words: tuple[str, ...], said: bool):
+    (tmp_path / "compiled" / "another").mkdir(parents=True)
+    compiled.seal(tmp_path / "compiled" / "another")
+    code = (
+        f"import sys; sys.prefix = {str(tmp_path)!r}; sys.argv = ['mrc', *{words!r}]\n"
+        "from experiments.__main__ import main; main()"
+    )
+    done = subprocess.run((sys.executable, "-c", code), cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ("has changed since it was compiled" in done.stderr) == said
+    assert done.stderr.count("\n") == said

@@ -10,7 +10,15 @@ import pytest
 from finsy.proto import p4i
 from google.protobuf import text_format
 
-from scripts.compile_p4 import MAIN, P4_DIRECTORY, compile_p4, source_hashes
+import p4src
+from experiments.cli.main import run
+from p4src import source_hashes
+from scripts import compile_p4 as compiling
+from scripts.compile_p4 import MAIN, P4_DIRECTORY, compile_p4
+from simulation import world
+from tests.experiments.files.texts import SMALL
+from topologies.emulation import requirements
+from topologies.emulation.errors import RequirementError
 
 BUILD = P4_DIRECTORY / "build"
 
@@ -25,6 +33,55 @@ def test_a_changed_source_is_noticed(tmp_path: Path) -> None:
     source = tmp_path / "p4src" / "usid.p4"
     source.write_text(source.read_text() + "\n")
     assert source_hashes(tmp_path / "p4src") != source_hashes()
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of p4src/ with an edit, in place of the real one."""
+    shutil.copytree(P4_DIRECTORY, tmp_path / "p4src")
+    source = tmp_path / "p4src" / "usid.p4"
+    source.write_text(source.read_text() + "\n")
+    monkeypatch.setattr(p4src.problem, "__defaults__", (tmp_path / "p4src",))
+    return tmp_path / "p4src"
+
+
+def test_a_program_that_fits_its_sources_is_no_problem() -> None:
+    assert p4src.problem() is None
+
+
+def test_an_edit_is_said_before_a_run_and_before_a_fabric(edited: Path, tmp_path: Path, capsys) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    sentence = "p4src/ has changed since it was compiled (usid.p4): run 'make p4', which needs p4c, or undo that"
+    world.load_program.cache_clear()
+    assert run(["run", str(file), "--results", str(tmp_path / "results")]) == 3
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.glob("results/*/*/summary.json"))
+    with pytest.raises(RequirementError, match="has changed since it was compiled"):
+        dict(requirements.needs())["P4 program"]()
+    assert [name for name, _ in requirements.needs()].index("P4 program") < 2, "before anything needs root"
+    run(["doctor"])
+    assert "has changed since it was compiled" in " ".join(capsys.readouterr().out.split())
+    world.load_program.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["build/manifest.json", "new.p4", "usid.p4"])
+def test_other_ways_not_to_fit(edited: Path, name: str) -> None:
+    place = edited / name
+    if place.exists():
+        place.unlink()
+    else:
+        place.write_text("// new\n")
+    assert (p4src.problem() or "").startswith("p4src/")
+
+
+def test_without_p4c_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    assert compiling.main() == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "get the package p4lang-p4c" in said
+    assert "vagrant/" in said
 
 
 def test_every_table_has_a_direct_counter() -> None:

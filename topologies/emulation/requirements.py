@@ -18,6 +18,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+import p4src
 from mrc_common import children
 from topologies.emulation import namespaces
 from topologies.emulation.errors import RequirementError
@@ -40,6 +41,7 @@ def needs(switch: str = "shim") -> tuple[tuple[str, Callable[[], None]], ...]:
     """
     return (
         ("Linux", _check_linux),
+        ("P4 program", _check_program),
         ("root", _check_root),
         ("tools", lambda: _check_tools(switch)),
         ("Mininet", _check_mininet),
@@ -51,6 +53,12 @@ def needs(switch: str = "shim") -> tuple[tuple[str, Callable[[], None]], ...]:
 def _check_linux() -> None:
     if not sys.platform.startswith("linux"):
         raise RequirementError("An emulated fabric needs Linux: use the virtual machine in vagrant/.")
+
+
+def _check_program() -> None:
+    said = p4src.problem()
+    if said is not None:
+        raise RequirementError(said)
 
 
 def _check_root() -> None:
