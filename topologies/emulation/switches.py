@@ -9,8 +9,11 @@ bucket.
 from __future__ import annotations
 
 import enum
+import functools
 import json
+import shutil
 import socket
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -104,9 +107,25 @@ def _bmv2(fabric: Fabric, run: RunDirectory, switch: Switch) -> Command:
     for port in switch.ports:
         argv += ["-i", f"{port}@{addressing.interface_name(fabric, Endpoint(switch.name, port))}"]
     argv += ["--thrift-port", str(_free_tcp_port())]
-    argv += ["--notifications-addr", f"ipc://{run.path}/notify-{switch.device_id}.ipc"]
+    if _bmv2_takes("--notifications-addr"):
+        argv += ["--notifications-addr", f"ipc://{run.path}/notify-{switch.device_id}.ipc"]
     argv += ["--", "--grpc-server-addr", f"unix:{path}", "--priority-queues", "8", "--cpu-port", str(CPU_PORT)]
     return Command(f"switch-{switch.name}", tuple(argv), ready_socket=str(path))
+
+
+def _bmv2_takes(option: str) -> bool:
+    """Whether the installed BMv2 was built with what an option is for; its parser refuses those that it lacks."""
+    path = shutil.which("simple_switch_grpc")
+    return path is not None and option in _bmv2_help(path)
+
+
+@functools.cache
+def _bmv2_help(path: str) -> str:
+    try:
+        done = children.run([path, "--help"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EmulationError(f"{path} does not run: {error}.") from None
+    return str(done.stdout)
 
 
 def thrift_port(command: Command) -> int:

@@ -65,6 +65,21 @@ def test_or_a_process_each(fabric: Fabric, run: RunDirectory) -> None:
         assert [s.device_id for s in settings.switches] == [switch.device_id]
 
 
+@pytest.mark.parametrize("nanomsg", [True, False])
+def test_bmv2_is_told_of_notifications_only_if_it_was_built_with_them(
+    nanomsg: bool, fabric: Fabric, run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without nanomsg its parser does not know the option, and it does not start."""
+    fake = tmp_path / "simple_switch_grpc"
+    known = "  --notifications-addr arg  nanomsg address\n" if nanomsg else ""
+    fake.write_text(f"#!/bin/sh\nprintf 'Usage: SWITCH_NAME [options]\n  --thrift-port arg\n{known}'\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    argv = commands(fabric, run, SwitchKind.BMV2)[0].argv
+    assert ("--notifications-addr" in argv) is nanomsg
+    assert argv.index("--") < argv.index("--grpc-server-addr")
+
+
 def test_bmv2_is_started_as_its_users_know_it(fabric: Fabric, run: RunDirectory) -> None:
     found = commands(fabric, run, SwitchKind.BMV2)
     assert len(found) == len(fabric.switches)
