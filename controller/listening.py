@@ -23,11 +23,11 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from controller.errors import ControllerError
-from controller.interceptors import Readable, TokenCheck
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2 as map_pb
 from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
 from controller.proto.path_map_v1_pb2_grpc import add_PathMapServicer_to_server
+from mrc_common.grpc_guards import Readable, TokenCheck
 
 SERVICE: str = pb.DESCRIPTOR.services_by_name["Controller"].full_name
 MAP_SERVICE: str = map_pb.DESCRIPTOR.services_by_name["PathMap"].full_name
@@ -130,7 +130,7 @@ def make_server(listening: Listening, service: Any, path_map: Any) -> Server:
 
 
 def _server(service: Any, path_map: Any, checker: Any, token: str = "") -> grpc.aio.Server:
-    interceptors = [*([TokenCheck(token)] if token else []), Readable((SERVICE, MAP_SERVICE))]
+    interceptors = [*([TokenCheck(token, "controller")] if token else []), Readable((SERVICE, MAP_SERVICE))]
     server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=MOST_REQUESTS)
     add: Any = add_ControllerServicer_to_server  # generated without types
     add(service, server)

@@ -17,7 +17,6 @@ DROP_PORT = 511
 _NO_THRIFT = "there is no Thrift server; P4Runtime and the switch's own service do what it is for"
 _NO_NANOMSG = "nothing is sent over nanomsg; see --log-file, --trace and P4Runtime's digests"
 _NO_LIMIT = "there is room for all numbers that 16 bits have"
-_NO_TLS = "the server speaks no TLS; give it an address on loopback or unix:PATH"
 _NO_FILES = "packets come from interfaces; from Python, p4runtime_shim.switch takes them without"
 
 TAKEN = {
@@ -44,13 +43,8 @@ REFUSED = {
     "--dp-grpc-server-addr": _NO_FILES,
     "--restore-state": "state is not kept over a restart; let the controller write it anew",
     "--load-modules": "a program may use v1model's externs only",
-    "--grpc-server-cacert": _NO_TLS,
-    "--grpc-server-cert": _NO_TLS,
-    "--grpc-server-key": _NO_TLS,
 }
 """Options with a value, and why not."""
-
-REFUSED_FLAGS = {"--grpc-server-ssl": _NO_TLS, "--grpc-server-with-client-auth": _NO_TLS}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +57,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--drop-port", action=_DropPort, type=int, metavar="PORT", help=f"must be {DROP_PORT}")
     for name, why in REFUSED.items():
         parser.add_argument(name, action=_Refused, why=why, help=argparse.SUPPRESS)
-    for name, why in REFUSED_FLAGS.items():
-        parser.add_argument(name, action=_Refused, why=why, nargs=0, help=argparse.SUPPRESS)
 
 
 class _Explained(argparse.Action):

@@ -3,6 +3,7 @@
     python -m p4runtime_shim -i 1@eth0 -i 2@eth1 --device-id 1 --grpc-server-addr 127.0.0.1:9559 program.json
     python -m p4runtime_shim --no-p4 -i 1@eth0 -- --cpu-port 255          # BMv2 puts some options behind `--`
     python -m p4runtime_shim --config switches.yaml                      # many switches in one process
+    ln -s "$(which p4runtime_shim)" ~/bin/simple_switch_grpc             # in BMv2's place
     python -m p4runtime_shim -i 1@eth0 --pcap captures --trace=trace.txt program.json
 
 When clients can connect, one line is printed: `ready grpc=ADDRESS devices=1,2,3 pid=N`. Exit status: 0 after SIGTERM or
@@ -24,8 +25,9 @@ from pathlib import Path
 
 from p4runtime_shim.bmv2_options import add_options
 from p4runtime_shim.config import (
-    DEFAULT_GRPC_ADDRESS,
+    BMV2_ADDRESS,
     ConfigError,
+    ListenSettings,
     ProcessSettings,
     check,
     load_file,
@@ -57,13 +59,17 @@ _PER_SWITCH = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a process of switches; the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    as_bmv2 = arguments is None and Path(sys.argv[0]).name.startswith("simple_switch")
     try:
         options = _parser().parse_args([item for item in given if item != "--"])
+        if as_bmv2:
+            _behave_as_bmv2(options)
         settings = _settings(options)
         _start_log(options)
     except ConfigError as error:
         return _complain(str(error), 2)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its complaints are made by us, in a sentence
+    from p4runtime_shim import ending
     from p4runtime_shim.process import StartError, SwitchProcess  # after the checks: this import takes longest
 
     def ready(address: str) -> None:
@@ -78,12 +84,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     for sentence in options.without_effect:
         print(f"p4runtime_shim: without effect: {sentence}", file=sys.stderr)
+    ending.at_once()  # until there is something to put in order
     log = options.log_console or options.log_file is not None
     try:
         asyncio.run(SwitchProcess(settings, cache=options.cache, log=log).serve(ready))
     except StartError as error:
         return _complain(str(error), 1)
     return 0
+
+
+def _behave_as_bmv2(options: argparse.Namespace) -> None:
+    """Under BMv2's name: tc's disciplines hold, and clients come over TCP, but from this machine alone.
+
+    BMv2 listens on all addresses of the machine unless told otherwise, and scripts tell it so (0.0.0.0:50051).
+    """
+    options.qdisc = True
+    address = options.grpc_server_addr or ("" if options.config else BMV2_ADDRESS)
+    host, _, port = address.rpartition(":")
+    if host in ("0.0.0.0", "[::]", "::", "") and port and not _listening(options).tls_cert:
+        address = f"127.0.0.1:{port}"
+        sentence = f"it listens on {address}: on other addresses it wants --token-file, --tls-cert and --tls-key"
+        options.without_effect = [*options.without_effect, f"--grpc-server-addr {options.grpc_server_addr}: {sentence}"]
+    options.grpc_server_addr = address or None
+
+
+def _listening(options: argparse.Namespace) -> ListenSettings:
+    """Who may use the address; BMv2 says with an option of its own whether its TLS files count."""
+    if options.grpc_server_ssl and options.tls_cert is None:
+        raise ConfigError("--grpc-server-ssl needs --grpc-server-cert and --grpc-server-key")
+    return ListenSettings(
+        options.token_file,
+        options.tls_cert,
+        options.tls_key,
+        options.grpc_server_cacert,
+        options.grpc_server_with_client_auth,
+    )
 
 
 def _start_log(options: argparse.Namespace) -> None:
@@ -125,6 +160,8 @@ def _settings(options: argparse.Namespace) -> ProcessSettings:
         settings = load_file(options.config)
         if options.grpc_server_addr is not None:
             settings = check(replace(settings, grpc_address=options.grpc_server_addr))
+        if _listening(options) != ListenSettings():
+            settings = replace(settings, listen=_listening(options))
         if options.pcap is not None:
             settings = replace(settings, pcap=options.pcap, capturing=True)
         return replace(settings, qdisc=settings.qdisc or options.qdisc, trace=options.trace or settings.trace)
@@ -142,7 +179,8 @@ def _settings(options: argparse.Namespace) -> ProcessSettings:
         program=options.program,
         seed=options.seed,
         queues=queues,
-        grpc_address=options.grpc_server_addr or DEFAULT_GRPC_ADDRESS,
+        grpc_address=options.grpc_server_addr or "",
+        listen=_listening(options),
         qdisc=options.qdisc,
         packet_in_rate=options.packet_in_rate,
         pcap=options.pcap,
@@ -169,7 +207,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--ports-down", action="append", default=[], type=int, metavar="PORT", help="hold a port down")
     add("--device-id", type=int, metavar="N", help="P4Runtime device id (default 0, as simple_switch_grpc)")
-    add("--grpc-server-addr", metavar="ADDRESS", help=f"HOST:PORT or unix:PATH (default {DEFAULT_GRPC_ADDRESS})")
+    add(
+        "--grpc-server-addr",
+        metavar="ADDRESS",
+        help="HOST:PORT or unix:PATH (default: p4runtime_shim-DEVICE.sock in /run for root, else in $XDG_RUNTIME_DIR)",
+    )
+    add("--token-file", type=Path, metavar="FILE", help="file with the token that clients need (off loopback a must)")
+    add("--tls-cert", "--grpc-server-cert", type=Path, metavar="FILE", help="TLS certificate (off loopback a must)")
+    add("--tls-key", "--grpc-server-key", type=Path, metavar="FILE", help="its key")
+    add("--grpc-server-ssl", action="store_true", help="demand the two files; with them TLS is on in any case")
+    add("--grpc-server-cacert", type=Path, metavar="FILE", help="certificates with which those of clients are signed")
+    add("--grpc-server-with-client-auth", action="store_true", help="refuse clients without such a certificate")
     add("--cpu-port", type=int, metavar="PORT", help="port number for packet-in and packet-out")
     add("--priority-queues", type=int, metavar="N", help="strict priority queues a port (default 8)")
     add("--packet-in-rate", type=int, metavar="N", help="packets a second to controllers (default 5000; 0 = no limit)")

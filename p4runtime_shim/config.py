@@ -3,6 +3,8 @@
 A file lists the switches of a process (YAML, or JSON, which is YAML too):
 
     grpc: unix:/run/mrc/demo/switches.sock     # address of the P4Runtime server, or host:port
+    token_file: token                          # optional, and needed off loopback: clients must know it
+    tls_cert: cert.pem                         # likewise, with tls_key
     pcap: captures                             # optional: directory for a pcap file of each port and direction
     capturing: true                            # optional: false leaves it to the management service to begin
     trace: trace.txt                           # optional: file for a trace of every packet; "-" is standard error
@@ -23,6 +25,7 @@ Everything a person can get wrong here is found before anything is opened, and i
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -33,10 +36,12 @@ import yaml
 
 from p4runtime_shim.values import PauseConfig, QueueConfig
 
-DEFAULT_GRPC_ADDRESS = "127.0.0.1:9559"  # port of P4Runtime, IANA
+BMV2_ADDRESS = "127.0.0.1:9559"  # port of P4Runtime, IANA; BMv2 listens there on every address of the machine
 MAX_PORT = 510  # 9 bits; 511 is v1model's drop port
 MAX_DEVICE_ID = 2**64 - 1  # uint64, P4Runtime spec section 5
 MAX_INTERFACE_NAME = 15  # IFNAMSIZ - 1
+
+_LISTEN = ("token_file", "tls_cert", "tls_key")
 
 _RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:bit(?:/s|ps)?|bps)?\s*$", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -69,11 +74,37 @@ class SwitchSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ListenSettings:
+    """Who may use an address: files with the token, the TLS certificate and its key; of clients that need one."""
+
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None  # certificates with which those of clients are signed
+    tls_client_auth: bool = False  # clients without such a certificate are refused
+
+    @property
+    def is_incomplete(self) -> bool:
+        """A certificate without its key, or the other way round, or clients' without one's own."""
+        asks = self.tls_client_ca is not None or self.tls_client_auth
+        return (self.tls_cert is None) != (self.tls_key is None) or (asks and self.tls_cert is None)
+
+
+def default_address(device_id: int, environment: Mapping[str, str] = os.environ) -> str:
+    """A UNIX socket for the user who starts the switch: in /run for root, else in $XDG_RUNTIME_DIR."""
+    folder = "/run" if os.geteuid() == 0 else environment.get("XDG_RUNTIME_DIR", "")
+    if not folder:
+        raise ConfigError("there is no directory for a socket (XDG_RUNTIME_DIR): give --grpc-server-addr unix:PATH")
+    return f"unix:{folder}/p4runtime_shim-{device_id}.sock"
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessSettings:
     """All switches of one process behind one gRPC address."""
 
     switches: tuple[SwitchSettings, ...]
-    grpc_address: str = DEFAULT_GRPC_ADDRESS
+    grpc_address: str = ""  # as a rule `default_address`
+    listen: ListenSettings = field(default_factory=ListenSettings)
     qdisc: bool = False  # send through the queueing disciplines of the interfaces (tc) instead of past them
     pcap: Path | None = None  # directory for captures
     capturing: bool = True  # from the start, if there is such a directory
@@ -118,9 +149,9 @@ def load_file(path: Path) -> ProcessSettings:
 
 def from_document(document: object, *, where: str, directory: Path = Path()) -> ProcessSettings:
     """Settings from the parsed file."""
-    top = _mapping(document, where, {"grpc", "qdisc", "pcap", "capturing", "trace", "switches"})
-    address = top.get("grpc", DEFAULT_GRPC_ADDRESS)
-    if not isinstance(address, str):
+    top = _mapping(document, where, {"grpc", *_LISTEN, "qdisc", "pcap", "capturing", "trace", "switches"})
+    address = top.get("grpc")
+    if address is not None and not isinstance(address, str):
         raise ConfigError(f"{where}: grpc is {address!r}; give an address like 127.0.0.1:9559 or unix:/path")
     listed = top.get("switches")
     if not isinstance(listed, list) or not listed:
@@ -131,11 +162,14 @@ def from_document(document: object, *, where: str, directory: Path = Path()) -> 
     for name, value in (("qdisc", qdisc), ("capturing", capturing)):
         if not isinstance(value, bool):
             raise ConfigError(f"{where}: {name} is {value!r}; give true or false")
+    given = [_path(top.get(name), f"{where}: {name}") for name in _LISTEN]
+    files = [None if file is None else directory / file for file in given]
     pcap, trace = (_path(top.get(name), f"{where}: {name}") for name in ("pcap", "trace"))
     return check(
         ProcessSettings(
             switches,
-            address,
+            address or default_address(switches[0].device_id),
+            ListenSettings(token_file=files[0], tls_cert=files[1], tls_key=files[2]),
             qdisc,
             pcap=None if pcap is None else directory / pcap,
             capturing=capturing,
@@ -319,7 +353,8 @@ def settings_from_options(
     program: Path | None = None,
     seed: int = 0,
     queues: QueueConfig | None = None,
-    grpc_address: str = DEFAULT_GRPC_ADDRESS,
+    grpc_address: str = "",
+    listen: ListenSettings | None = None,
     qdisc: bool = False,
     packet_in_rate: int | None = None,
     pcap: Path | None = None,
@@ -351,4 +386,5 @@ def settings_from_options(
         seed=_integer(seed, "seed", 0, 2**64 - 1),
         queues=queues if queues is not None else QueueConfig(),
     )
-    return check(ProcessSettings((switch,), grpc_address, qdisc, pcap=pcap, trace=trace))
+    address = grpc_address or default_address(switch.device_id)
+    return check(ProcessSettings((switch,), address, listen or ListenSettings(), qdisc, pcap=pcap, trace=trace))

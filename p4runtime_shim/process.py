@@ -8,11 +8,6 @@ with one sentence.
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import signal
-import socket
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -20,10 +15,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from p4runtime_shim import ending
 from p4runtime_shim.config import ProcessSettings, SwitchSettings
 from p4runtime_shim.driver import DriverError, PortDriver
 from p4runtime_shim.errors import SwitchError
-from p4runtime_shim.native import load_engine
+from p4runtime_shim.listening import ListenError, Listening
+from p4runtime_shim.native import Native, load_engine
 from p4runtime_shim.server.device import DEFAULT_PACKET_RATE, Device
 from p4runtime_shim.server.errors import RpcError
 from p4runtime_shim.server.management import LINE_SLACK_NS, Managed, ManagementService, add_management
@@ -60,8 +57,10 @@ class SwitchProcess:
         """Start, call `ready` with the address clients can connect to, and run until SIGTERM or SIGINT."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        native = self._load_engine()
+        for number in ending.SIGNALS:
             loop.add_signal_handler(number, stop.set)
+        ending.in_order(native)
         with self._resources:
             programs = Programs(self.load)
             await self._make_switches(programs)
@@ -72,9 +71,13 @@ class SwitchProcess:
                 self._resources.callback(device.stop)
             managed = await self._manage(devices)
             service, management = P4RuntimeService(devices), ManagementService(managed)
-            server = make_server(service)
-            add_management(server, management)
-            address = _bind(server, self._settings.grpc_address)
+            try:
+                listening = Listening.prepare(self._settings.grpc_address, self._settings.listen)
+                server = make_server(service, listening.interceptors)
+                add_management(server, management)
+                address = listening.bind(server)
+            except ListenError as error:
+                raise StartError(str(error)) from None
             await server.start()
             ready(address)
             await stop.wait()
@@ -85,6 +88,12 @@ class SwitchProcess:
             raise StartError(str(self._driver_error))
 
     # --- parts
+
+    def _load_engine(self) -> Native:
+        try:
+            return load_engine(cache=self._cache)
+        except SwitchError as error:
+            raise StartError(str(error)) from None
 
     async def _make_switches(self, programs: Programs) -> None:
         for settings in self._settings.switches:
@@ -198,63 +207,6 @@ class SwitchProcess:
         except Exception as error:
             self._driver_error = error
             loop.call_soon_threadsafe(stop.set)
-
-
-def _bind(server: Any, address: str) -> str:
-    """Bind the server; the address it has, with the port number filled in when 0 was asked for."""
-    if address.startswith("unix:"):
-        _claim_socket(Path(address[len("unix:") :].removeprefix("//")))
-    else:
-        _check_port(address)
-    try:
-        port = server.add_insecure_port(address)
-    except RuntimeError:
-        port = 0
-    if not port:
-        raise StartError(f"cannot listen on {address}; see --grpc-server-addr")
-    if address.startswith("unix"):
-        return address
-    return f"{address.rpartition(':')[0]}:{port}"
-
-
-def _check_port(address: str) -> None:
-    """Ask the kernel first: gRPC's own complaint is a page long."""
-    host, _, port = address.rpartition(":")
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-        family, kind, protocol, _, where = found[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
-    except socket.gaierror as error:
-        raise StartError(f"cannot listen on {address}: {error.strerror}") from None
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise StartError(
-                f"address {address} is in use; stop the other server or choose another with --grpc-server-addr"
-            ) from None
-        raise StartError(f"cannot listen on {address}: {error.strerror}") from None
-
-
-def _claim_socket(path: Path) -> None:
-    """Make room for a UNIX socket: a stale one is removed, a live one and anything else are not."""
-    if not path.parent.is_dir():
-        raise StartError(f"cannot listen on {path}: there is no directory {path.parent}")
-    if len(os.fsencode(path)) > 107:
-        raise StartError(f"cannot listen on {path}: a UNIX socket's path has at most 107 bytes")
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise StartError(f"cannot listen on {path}: a file with this name exists and is no socket")
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(os.fspath(path))
-        except OSError:
-            path.unlink(missing_ok=True)
-            return
-    raise StartError(f"address unix:{path} is in use; stop the other server or choose another path")
 
 
 __all__ = ["StartError", "SwitchProcess"]

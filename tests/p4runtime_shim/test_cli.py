@@ -34,7 +34,7 @@ BMV2 = (
         (["--config", "x.yaml", "-i", "1@a"], "--interface belongs"),
         (["--config", "x.yaml", "--device-id", "1"], "--device-id belongs"),
         (["--config", "x.yaml", "p.json"], "program belongs"),
-        (["--no-p4", "--", "--grpc-server-ssl"], "speaks no TLS"),
+        (["--no-p4", "--", "--grpc-server-ssl"], "needs --grpc-server-cert"),
         (["--no-p4", "--restore-state", "x"], "let the controller write it anew"),
         (["--no-p4", "--drop-port", "3"], "the port that drops is 511"),
         (["--no-p4", "--log-file", "/nonexistent/log"], "cannot write the log"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Any
 
@@ -14,14 +15,14 @@ _UNREADABLE = object()
 
 
 class TokenCheck(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Lets requests pass that bring ``authorization: Bearer TOKEN``."""
+    """Lets requests pass that bring ``authorization: Bearer TOKEN``; `who` wants it, as the refusal says."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, who: str) -> None:
         self._wanted = f"Bearer {token}".encode()
 
         async def refuse(_request: Any, context: Any) -> None:
             await context.abort(
-                grpc.StatusCode.UNAUTHENTICATED, "The controller wants a token: give the file it was started with."
+                grpc.StatusCode.UNAUTHENTICATED, f"The {who} wants a token: give the file it was started with."
             )
 
         async def refuse_stream(request: Any, context: Any) -> Any:
@@ -69,15 +70,32 @@ class Readable(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             await _check(request, context)
             return await handler.unary_unary(request, context)
 
+        async def write(request: Any, context: Any) -> None:
+            await _check(request, context)
+            await handler.unary_stream(request, context)
+
         async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
             await _check(request, context)
             async with contextlib.aclosing(handler.unary_stream(request, context)) as replies:
                 async for reply in replies:
                     yield reply
 
+        async def converse(requests: AsyncIterator[Any], context: Any) -> None:
+            await handler.stream_stream(_readable(requests, context), context)
+
+        if handler.request_streaming and handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(converse, read, serialize)
+        if handler.response_streaming and inspect.iscoroutinefunction(handler.unary_stream):
+            return grpc.unary_stream_rpc_method_handler(write, read, serialize)
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(stream, read, serialize)
         return grpc.unary_unary_rpc_method_handler(answer, read, serialize)
+
+
+async def _readable(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    async for request in requests:
+        await _check(request, context)
+        yield request
 
 
 async def _check(request: Any, context: Any) -> None:

@@ -1,0 +1,119 @@
+"""SIGTERM and SIGINT end a switch process and its children within two seconds, whatever it does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mrc_common import children
+
+LIMIT_S = 2.0
+
+# Busy in native code with the interpreter's lock held, so that no Python handler and no Python thread ever runs.
+STUCK = """
+import asyncio, ctypes, sys
+from p4runtime_shim import ending
+from p4runtime_shim.native import load_engine
+ending.at_once()
+native = load_engine()
+async def main():
+    loop = asyncio.get_running_loop()
+    for number in ending.SIGNALS:
+        loop.add_signal_handler(number, lambda: None)
+    ending.in_order(native)
+    child = await asyncio.create_subprocess_exec("sh", "-c", "sleep 60; true")
+    print(child.pid, flush=True)
+    while True:
+        ctypes.PyDLL(None).usleep(100_000_000)
+asyncio.run(main())
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, listed.read_text().split()):
+            found += [child, *descendants(child)]
+    return found
+
+
+def end(process: subprocess.Popen[str], number: int) -> float:
+    """Seconds until it and all that it has started are gone."""
+    others = descendants(process.pid)
+    assert others, "there is no child that could be left behind"
+    began = time.monotonic()
+    process.send_signal(number)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    while any(map(alive, others)) and time.monotonic() - began < 10:
+        os.sched_yield()
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_process_that_is_stuck_in_native_code_ends(number: int, tmp_path: Path) -> None:
+    command = children.python_code(f"import sys; sys.path.insert(0, {os.getcwd()!r})\n{STUCK}")
+    with children.popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        took = end(process, number)
+    assert took < LIMIT_S
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def fake_compiler(folder: Path, for_engine: bool) -> dict[str, str]:
+    """A `cc` that never ends: with the engine already, or only with a program."""
+    script = folder / "cc"
+    stays = 'sleep 60 & echo $! > "$HERE/child"; touch "$HERE/began"; wait'
+    other = "" if for_engine else 'case "$*" in *program-*) ;; *) exec /usr/bin/cc "$@";; esac\n'
+    script.write_text(
+        f'#!/bin/sh\nHERE={folder}\ncase "$*" in *--version*) exec /usr/bin/cc "$@";; esac\n{other}{stays}\n'
+    )
+    script.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("for_engine", [True, False], ids=["engine", "program"])
+def test_a_process_that_waits_for_the_compiler_ends_and_the_compiler_with_it(
+    for_engine: bool, tmp_path: Path, program_file: Path
+) -> None:
+    command = children.python(
+        "p4runtime_shim",
+        "--cache",
+        str(tmp_path / "cache"),
+        "--grpc-server-addr",
+        f"unix:{tmp_path}/s",
+        str(program_file),
+    )
+    environment = fake_compiler(tmp_path, for_engine)
+    with children.popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        wait_for(lambda: (tmp_path / "began").exists())
+        assert end(process, signal.SIGTERM) < LIMIT_S
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120  # the engine is compiled anew
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def program_file() -> Path:
+    return Path(__file__).parent / "server" / "programs" / "families.json"
