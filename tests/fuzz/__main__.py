@@ -13,6 +13,7 @@ from tests.fuzz import harness
 FUZZERS = {
     "nic": ("tests.fuzz.nic", "NicFuzzer"),
     "agent": ("tests.fuzz.agent", "AgentFuzzer"),
+    "p4runtime": ("tests.fuzz.p4runtime", "P4RuntimeFuzzer"),
     "dissector": ("tests.fuzz.dissector", "DissectorFuzzer"),
     "yaml": ("tests.fuzz.yaml_files", "YamlFuzzer"),
 }
