@@ -26,7 +26,7 @@ from p4runtime_shim.values import (
     Replica,
 )
 
-_OF_A_PROGRAM = ("pipeline", "tables", "_members", "_groups", "watched", "_cells", "_multicast", "_sessions")
+_OF_A_PROGRAM = ("pipeline", "tables", "_members", "_groups", "watched", "_cells", "_fills", "_multicast", "_sessions")
 
 _Key = tuple[tuple[Match, ...], int]
 
@@ -43,6 +43,20 @@ class _Table:
         if (match, priority) not in self.entries:
             raise NotFound(f"table {name} has no such entry")
         return match, priority
+
+
+class _Snapshot(Sequence[Any]):
+    """The cells of an array as they were; it has as many as are asked for."""
+
+    def __init__(self, switch: FakeSwitch, kind: str, name: str, empty: Any) -> None:
+        self._cells, self._fill = dict(switch._cells), switch._fills.get((kind, name), empty)
+        self._kind, self._name = kind, name
+
+    def __len__(self) -> int:
+        return 1 << 24
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._cells.get((self._kind, self._name, index), self._fill)
 
 
 class FakeSwitch:
@@ -64,7 +78,8 @@ class FakeSwitch:
         self._members: defaultdict[str, dict[int, ActionCall]] = defaultdict(dict)
         self._groups: defaultdict[str, dict[int, tuple[tuple[int, int], ...]]] = defaultdict(dict)
         self.watched: dict[tuple[str, int], dict[int, int]] = {}
-        self._cells: defaultdict[tuple[str, str, int], Any] = defaultdict(lambda: None)
+        self._cells: dict[tuple[str, str, int], Any] = {}
+        self._fills: dict[tuple[str, str], Any] = {}
         self._multicast: dict[int, tuple[Replica, ...]] = {}
         self._sessions: dict[int, CloneSession] = {}
 
@@ -151,6 +166,15 @@ class FakeSwitch:
     def table_default(self, table: str) -> ActionCall | None:
         return self.tables[table].default
 
+    def table_counters(self, table: str) -> list[CounterValue]:
+        return [self.tables[table].counters.get(key, CounterValue()) for key in self.tables[table].entries]
+
+    def table_meters(self, table: str) -> list[MeterConfig | None]:
+        return [self.tables[table].meters.get(key) for key in self.tables[table].entries]
+
+    def table_colors(self, table: str) -> list[MeterColors]:
+        return [self.tables[table].colors.get(key, MeterColors()) for key in self.tables[table].entries]
+
     def direct_counter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> CounterValue:
         return self.tables[table].counters.get(self.tables[table].find(table, match, priority), CounterValue())
 
@@ -214,30 +238,64 @@ class FakeSwitch:
 
     # --- arrays
 
+    def _cell(self, kind: str, name: str, index: int, empty: Any) -> Any:
+        return self._cells.get((kind, name, index), self._fills.get((kind, name), empty))
+
+    def _fill(self, kind: str, name: str, value: Any) -> None:
+        self._fills[kind, name] = value
+        self._cells = {key: cell for key, cell in self._cells.items() if key[:2] != (kind, name)}
+
     def counter_read(self, name: str, index: int) -> CounterValue:
-        return self._cells["counter", name, index] or CounterValue()
+        found: CounterValue = self._cell("counter", name, index, CounterValue())
+        return found
 
     def counter_write(self, name: str, index: int, value: CounterValue) -> None:
         self._cells["counter", name, index] = value
 
+    def counter_read_all(self, name: str) -> _Snapshot:
+        return _Snapshot(self, "counter", name, CounterValue())
+
+    def counter_fill(self, name: str, value: CounterValue) -> None:
+        self._fill("counter", name, value)
+
     def register_read(self, name: str, index: int) -> int:
-        return self._cells["register", name, index] or 0
+        found: int = self._cell("register", name, index, 0)
+        return found
 
     def register_write(self, name: str, index: int, value: int) -> None:
         self._cells["register", name, index] = value
 
+    def register_read_all(self, name: str) -> _Snapshot:
+        return _Snapshot(self, "register", name, 0)
+
+    def register_fill(self, name: str, value: int) -> None:
+        self._fill("register", name, value)
+
     def meter_read(self, name: str, index: int) -> MeterConfig | None:
-        found: MeterConfig | None = self._cells["meter", name, index]
+        found: MeterConfig | None = self._cell("meter", name, index, None)
         return found
 
     def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
         self._cells["meter", name, index] = config
 
+    def meter_read_all(self, name: str) -> _Snapshot:
+        return _Snapshot(self, "meter", name, None)
+
+    def meter_fill(self, name: str, config: MeterConfig | None) -> None:
+        self._fill("meter", name, config)
+
     def meter_colors(self, name: str, index: int) -> MeterColors:
-        return self._cells["colors", name, index] or MeterColors()
+        found: MeterColors = self._cell("colors", name, index, MeterColors())
+        return found
 
     def meter_set_colors(self, name: str, index: int, value: MeterColors) -> None:
         self._cells["colors", name, index] = value
+
+    def meter_colors_all(self, name: str) -> _Snapshot:
+        return _Snapshot(self, "colors", name, MeterColors())
+
+    def meter_reset_colors(self, name: str) -> None:
+        self._fill("colors", name, MeterColors())
 
     # --- packet replication
 

@@ -153,7 +153,10 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_ctl_group_modify": (c.c_int, (_P, _P, _U32, c.POINTER(_P), c.POINTER(c.c_uint16))),
     "sw_ctl_group_delete": (None, (_P, _P)),
     "sw_ctl_counter": (None, (_P, _U32, _U32, c.c_int, c.POINTER(_U64))),
-    "sw_ctl_counters": (None, (_P, _U32, c.POINTER(_U64))),
+    "sw_ctl_counters": (None, (_P, _U32, _U32, _U32, c.c_int, c.POINTER(_U64))),
+    "sw_ctl_registers": (None, (_P, _U32, _U32, _U32, c.c_int, _P)),
+    "sw_ctl_colors": (None, (_P, _U32, _U32, _U32, c.c_int, c.POINTER(_U64))),
+    "sw_ctl_meters": (None, (_P, _U32, _U32, _U32, c.POINTER(c.c_double))),
     "sw_ctl_register": (None, (_P, _U32, _U32, c.c_int, c.c_char_p)),
     "sw_ctl_meter": (None, (_P, _U32, _U32, c.POINTER(c.c_double))),
     "sw_ctl_replicas": (c.c_int, (_P, c.c_int, _U32, _U32, c.POINTER(SwReplica), _U32)),
@@ -178,6 +181,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_ctl_event": (None, (_P, c.c_int)),
     "sw_ctl_port_event": (None, (_P, _U, c.c_int)),
     "sw_ctl_digest_event": (None, (_P, c.c_int)),
+    "sw_end_within": (c.c_int, (_U32,)),
     "sw_ctl_epoch": (None, (_P, _I64)),
 }
 _HOT: dict[str, tuple[Any, tuple[Any, ...]]] = {

@@ -134,9 +134,34 @@ void sw_ctl_counter(struct sw *sw, uint32_t counter, uint32_t index, int write, 
     sw_unlock(sw);
 }
 
-void sw_ctl_counters(struct sw *sw, uint32_t counter, uint64_t *values) {
+static void move(void *cells, void *values, size_t bytes, int write) {
+    memcpy(write ? cells : values, write ? values : cells, bytes);
+}
+
+void sw_ctl_counters(struct sw *sw, uint32_t counter, uint32_t first, uint32_t count, int write, uint64_t *values) {
     sw_lock(sw);
-    memcpy(values, sw->counters[counter], sw->program->counter[counter].size * sizeof(struct sw_counter));
+    move(&sw->counters[counter][first], values, count * sizeof(struct sw_counter), write);
+    sw_unlock(sw);
+}
+
+void sw_ctl_registers(struct sw *sw, uint32_t reg, uint32_t first, uint32_t count, int write, void *cells) {
+    sw_lock(sw);
+    size_t size = sw->program->reg[reg].cell_bytes;
+    move(sw->registers[reg].cells + first * size, cells, count * size, write);
+    sw_unlock(sw);
+}
+
+void sw_ctl_colors(struct sw *sw, uint32_t meter, uint32_t first, uint32_t count, int write, uint64_t *values) {
+    sw_lock(sw);
+    for (uint32_t i = 0; i < count; i++)
+        colors(&sw->meters[meter][first + i], write, values + 6 * (size_t)i);
+    sw_unlock(sw);
+}
+
+void sw_ctl_meters(struct sw *sw, uint32_t meter, uint32_t first, uint32_t count, const double *config) {
+    sw_lock(sw);
+    for (uint32_t i = 0; i < count; i++)
+        configure(&sw->meters[meter][first + i], config);
     sw_unlock(sw);
 }
 

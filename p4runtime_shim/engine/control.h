@@ -51,7 +51,11 @@ void sw_ctl_group_delete(struct sw *sw, struct sw_group *g);
 
 /* Cells; the caller checked the index. */
 void sw_ctl_counter(struct sw *sw, uint32_t counter, uint32_t index, int write, uint64_t *values);
-void sw_ctl_counters(struct sw *sw, uint32_t counter, uint64_t *values); /* all cells */
+/* `count` cells from `first` on, read or written. Many at a time, but not too many: packets wait. */
+void sw_ctl_counters(struct sw *sw, uint32_t counter, uint32_t first, uint32_t count, int write, uint64_t *values);
+void sw_ctl_registers(struct sw *sw, uint32_t reg, uint32_t first, uint32_t count, int write, void *cells);
+void sw_ctl_colors(struct sw *sw, uint32_t meter, uint32_t first, uint32_t count, int write, uint64_t *values);
+void sw_ctl_meters(struct sw *sw, uint32_t meter, uint32_t first, uint32_t count, const double *config); /* all alike */
 void sw_ctl_register(struct sw *sw, uint32_t reg, uint32_t index, int write, void *cell);
 /* config: committed per microsecond, committed burst, peak, peak burst; NULL = unconfigured. */
 void sw_ctl_meter(struct sw *sw, uint32_t meter, uint32_t index, const double *config);
@@ -82,5 +86,9 @@ void sw_ctl_event(struct sw *sw, int fd);
 void sw_ctl_port_event(struct sw *sw, unsigned port, int fd);
 void sw_ctl_digest_event(struct sw *sw, int fd);
 void sw_ctl_epoch(struct sw *sw, int64_t epoch);
+
+/* deadline.c: after SIGTERM or SIGINT, for which Python must have set its handlers, the process and its children are gone
+ * after so many milliseconds, whatever they do. Once a process; a negative errno if it cannot be. */
+int sw_end_within(uint32_t milliseconds);
 
 #endif

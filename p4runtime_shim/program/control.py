@@ -97,6 +97,7 @@ class Controls:
             if self.actions[action].params:
                 item.fail("an action with parameters called directly")
             self.calls.append(Call(item.text("name"), action, _ref(item, item.data.get("next_node"), refs)))
+        self._refuse_cycles(node, refs)
         return Pipeline(
             name,
             _ref(node, node.data.get("init_table"), refs),
@@ -104,6 +105,35 @@ class Controls:
             tuple(range(first[1], len(self.conditions))),
             tuple(range(first[2], len(self.calls))),
         )
+
+    def _refuse_cycles(self, pipeline: Node, refs: dict[str, NodeRef]) -> None:
+        """A packet that comes back to a table, condition or call would stay for ever; p4c makes no such program."""
+        names = {ref: name for name, ref in refs.items()}
+        done: set[NodeRef] = set()
+        for start in names:
+            path = {start: iter(self._next(start))}  # in order; from each node those that are still to be followed
+            while path and start not in done:
+                here = next(reversed(path))
+                following = next(path[here], None)
+                if following is None:
+                    done.add(here)
+                    del path[here]
+                elif following in path:
+                    pipeline.fail(f"{following[0]} {names[following]!r} leads back to itself")
+                elif following not in done:
+                    path[following] = iter(self._next(following))
+
+    def _next(self, ref: NodeRef) -> list[NodeRef]:
+        kind, position = ref
+        following: list[NodeRef | None]
+        if kind == "condition":
+            following = [self.conditions[position].yes, self.conditions[position].no]
+        elif kind == "call":
+            following = [self.calls[position].next]
+        else:
+            table = self.tables[position]
+            following = [table.next_hit, table.next_miss, table.base_next, *(ref for _, ref in table.next_by_action)]
+        return [item for item in following if item is not None]
 
     def _profile(self, node: Node) -> None:
         algorithm: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from p4runtime_shim import limits
 from p4runtime_shim.program.model.expressions import (
     BOOLEAN_OPS,
     Binary,
@@ -28,7 +29,6 @@ from p4runtime_shim.program.reading import Node
 
 _DATA_OPS = frozenset({"+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "two_comp_mod", "sat_cast", "usat_cast"})
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-_MAX_DEPTH = 400
 
 
 def is_boolean(expr: Expr) -> bool:
@@ -63,7 +63,7 @@ class Expressions:
 
     def any(self, value: Any, depth: int = 0) -> Expr:
         """An expression of either kind."""
-        if depth > _MAX_DEPTH:
+        if depth > limits.MAX_EXPRESSION_DEPTH:
             self.node.unsupported("expression nested too deeply")
         item = self.node.child(value)
         kind, inner = item.text("type"), item.raw("value")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import NoReturn
 
+from p4runtime_shim import limits
 from p4runtime_shim.errors import InvalidProgram, Unsupported
 from p4runtime_shim.program.control import ALGORITHMS, Controls
 from p4runtime_shim.program.expressions import Expressions
@@ -31,6 +32,8 @@ from p4runtime_shim.program.parsing import read_deparser, read_parser
 from p4runtime_shim.program.reading import Node
 
 _MAX_CELLS = 1 << 24
+_COUNTER_BYTES, _METER_BYTES = 16, 128  # of a cell
+_MAX_DIGEST_WORDS = 4096  # of 64 bits, that the switch hands over at once
 
 # BMv2's names of the metadata that the switch itself reads or writes.
 _STANDARD = (
@@ -65,6 +68,8 @@ def load_program(text: str) -> Program:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidProgram(f"not JSON: {error}") from None
+    if "\\u" in text:
+        _refuse_halves(data)
     root = Node(data, "the program")
     version = root.node("__meta__").items("version") if root.has("__meta__") else [2, 0]
     if not version or version[0] != 2:
@@ -100,9 +105,17 @@ def load_program(text: str) -> Program:
         calculations=calculations,
         checksums=tuple(_checksum(names, node) for node in root.nodes("checksums", "checksum")),
         field_lists=tuple(_field_list(names, node) for node in root.nodes("field_lists", "field list")),
-        digests=tuple(_field_list(names, node) for node in root.nodes("learn_lists", "digest")),
+        digests=tuple(_digest(names, node) for node in root.nodes("learn_lists", "digest")),
         intrinsic=_intrinsic(names, root),
     )
+
+
+def _refuse_halves(data: object) -> None:
+    """JSON can write half a character (a lone surrogate), which no other text can."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidProgram("not JSON: a string holds half of a character") from None
 
 
 def _errors(root: Node) -> tuple[tuple[str, int], ...]:
@@ -135,9 +148,13 @@ def _state(names: Names, root: Node) -> tuple[tuple[Counter, ...], tuple[Meter, 
     for node in root.nodes("register_arrays", "register"):
         names.add("register_array", node.text("name"))
         width = node.integer("bitwidth")
-        if not 1 <= width <= 2048:
+        if not 1 <= width <= limits.MAX_VALUE_BITS:
             node.unsupported(f"register of {width} bits")
         registers.append(Register(node.text("name"), _size(node), width))
+    total = sum(item.size for item in counters) * _COUNTER_BYTES + sum(item.size for item in meters) * _METER_BYTES
+    total += sum(item.size * max(16, item.width // 8 + 8) for item in registers)
+    if total > limits.MAX_STATE_BYTES:
+        root.unsupported(f"counters, meters and registers of {total} bytes (at most {limits.MAX_STATE_BYTES})")
     return tuple(counters), tuple(meters), tuple(registers)
 
 
@@ -160,6 +177,8 @@ def _calculation(names: Names, node: Node) -> Calculation:
             inputs.append(names.field(item.raw("value"), node))
         elif kind == "hexstr":
             value, width = node.hex(item.raw("value")), item.integer("bitwidth")
+            if not 1 <= width <= limits.MAX_VALUE_BITS:
+                node.unsupported(f"constant of {width} bits (at most {limits.MAX_VALUE_BITS})")
             inputs.append(Bits(value & ((1 << width) - 1), width))
         elif kind == "header":
             inputs.append(HeaderRef(names.header(item.raw("value"), node)))
@@ -197,6 +216,14 @@ def _field_list(names: Names, node: Node) -> FieldList:
         elif item.text("type") != "hexstr":
             node.unsupported(f"field list element of type {item.text('type')!r}")
     return FieldList(node.integer("id"), str(node.data.get("name", "")), tuple(fields))
+
+
+def _digest(names: Names, node: Node) -> FieldList:
+    digest = _field_list(names, node)
+    words = sum((names.width(item) + 63) // 64 for item in digest.fields)
+    if words > _MAX_DIGEST_WORDS:
+        node.unsupported(f"digest of {words * 64} bits (at most {_MAX_DIGEST_WORDS * 64})")
+    return digest
 
 
 def _intrinsic(names: Names, root: Node) -> dict[str, FieldRef]:

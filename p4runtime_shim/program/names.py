@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from p4runtime_shim import limits
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef, ValidBit
 from p4runtime_shim.program.model.headers import Field, Header, HeaderType, Stack
 from p4runtime_shim.program.reading import Node
 
-MAX_FIELD_BITS = 2048
+MAX_FIELD_BITS = limits.MAX_VALUE_BITS
 VALID = "$valid$"
 
 
@@ -63,6 +64,9 @@ class Names:
             by_id[node.integer("id")] = len(self.headers)
             self.header_index[node.text("name")] = len(self.headers)
             self.headers.append(Header(node.text("name"), kind, metadata))
+        bits = sum(self.types[header.type].width for header in self.headers)
+        if bits > 8 * limits.MAX_HEADERS_BYTES:
+            root.unsupported(f"headers and metadata of {bits // 8} bytes (at most {limits.MAX_HEADERS_BYTES})")
         for node in root.nodes("header_stacks", "header stack"):
             kind = self.type_index.get(node.text("header_type"))
             if kind is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from p4runtime_shim import limits
 from p4runtime_shim.program.expressions import Expressions
 from p4runtime_shim.program.model.expressions import Const, FieldRef, StackLast, ValidBit
 from p4runtime_shim.program.model.parser import (
@@ -85,8 +86,10 @@ def _key(names: Names, node: Node, item: Node) -> FieldRef | ValidBit | Lookahea
 def _lookahead(value: Any, node: Node) -> Lookahead:
     if not isinstance(value, list) or len(value) != 2 or not all(isinstance(v, int) and v >= 0 for v in value):
         node.fail("bad lookahead")
-    if value[1] == 0 or value[1] > 2048:
+    if value[1] == 0 or value[1] > limits.MAX_VALUE_BITS:
         node.unsupported(f"lookahead of {value[1]} bits")
+    if value[0] > limits.MAX_LOOKAHEAD_BITS:
+        node.unsupported(f"lookahead over {value[0]} bits (at most {limits.MAX_LOOKAHEAD_BITS})")
     return Lookahead(value[0], value[1])
 
 
@@ -141,6 +144,8 @@ def _shift(node: Node, param: Any) -> Const:
     value = param.get("value") if isinstance(param, dict) else param
     if not isinstance(value, int) or value < 0:
         node.fail("bad shift")
+    if value * 8 > limits.MAX_LOOKAHEAD_BITS:
+        node.unsupported(f"shift of {value} bytes (at most {limits.MAX_LOOKAHEAD_BITS // 8})")
     return Const(value * 8)
 
 
@@ -168,6 +173,8 @@ def read_deparser(names: Names, root: Node) -> tuple[int, ...]:
         first = next(node.nodes("primitives", "deparser primitive"))
         first.unsupported(f"primitive {first.data.get('op')!r}")
     order = tuple(names.header(name, node) for name in node.items("order"))
+    if sum(names.types[names.headers[header].type].width for header in order) > 8 * limits.MAX_HEADERS_BYTES:
+        node.unsupported(f"more than {limits.MAX_HEADERS_BYTES} bytes of headers")
     for header in order:
         if names.types[names.headers[header].type].width % 8:
             node.unsupported(f"emit of {names.headers[header].name!r}, which is not whole bytes")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
+from p4runtime_shim import limits
 from p4runtime_shim.errors import InvalidProgram, Unsupported
 from p4runtime_shim.program.model.actions import Source
 
@@ -90,6 +91,8 @@ class Node:
 
     def hex(self, value: Any) -> int:
         """A hexstr, possibly negative."""
+        if isinstance(value, str) and len(value) > limits.MAX_HEX_DIGITS:
+            self.fail(f"a constant of {len(value)} digits; the most is {limits.MAX_HEX_DIGITS}")
         try:
             return int(value, 16)
         except (TypeError, ValueError):

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from finsy.proto import p4r, rpc_code, rpc_status
 
+from p4runtime_shim import limits
 from p4runtime_shim.server.errors import denied, exhausted, invalid, not_found, precondition
 
 MAX_SESSIONS_PER_ROLE = 64
@@ -71,6 +72,8 @@ class Arbitration:
             return False
         role = self._roles[name]
         del role.sessions[id(session)]
+        if not role.sessions:
+            self._roles[name] = self._roles.pop(name)  # the last without clients
         if role.primary is not session:
             return False
         role.primary = None
@@ -87,6 +90,15 @@ class Arbitration:
         if role.primary is None or election_id is None or _election(election_id) != role.highest:
             raise denied(f"not the primary client of role {role_name!r}" if role_name else "not the primary client")
 
+    def knows(self, session: Session) -> bool:
+        """Whether the session takes part."""
+        return id(session) in self._role_of
+
+    @property
+    def sessions(self) -> int:
+        """How many take part, in all roles."""
+        return len(self._role_of)
+
     def is_primary(self, session: Session) -> bool:
         """Whether the session's client is the primary of its role."""
         name = self._role_of.get(id(session))
@@ -98,6 +110,18 @@ class Arbitration:
             if role.primary is not None:
                 yield role.primary
 
+    def _make_room(self, name: str) -> None:
+        """For another role: the one that has been without clients longest is forgotten, with its highest id."""
+        if len(name) > limits.MAX_ROLE_NAME:
+            raise invalid(f"the role's name has {len(name)} characters; the most is {limits.MAX_ROLE_NAME}")
+        if len(self._roles) < limits.MAX_ROLES:
+            return
+        for other, role in self._roles.items():
+            if other and not role.sessions:
+                del self._roles[other]
+                return
+        raise exhausted(f"device {self._device_id} has {limits.MAX_ROLES} roles with clients already")
+
     def _join(self, session: Session, message: p4r.MasterArbitrationUpdate) -> _Role:
         name = message.role.name
         current = self._role_of.get(id(session))
@@ -106,6 +130,8 @@ class Arbitration:
                 raise precondition(f"this stream belongs to device {self._device_id}, not {message.device_id}")
             if current != name:
                 raise precondition(f"this stream has role {current!r}; open another one for role {name!r}")
+        if name not in self._roles:
+            self._make_room(name)
         role = self._roles.setdefault(name, _Role(message.role if message.HasField("role") else None))
         if current is None and len(role.sessions) >= MAX_SESSIONS_PER_ROLE:
             raise exhausted(f"role {name!r} has {MAX_SESSIONS_PER_ROLE} clients already")

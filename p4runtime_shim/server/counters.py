@@ -1,16 +1,21 @@
 """Indexed counters, registers and meters: arrays that always exist and are only modified.
 
-P4Runtime spec, sections "CounterEntry", "MeterEntry" and "RegisterEntry". An unset index means every index.
+P4Runtime spec, sections "CounterEntry", "MeterEntry" and "RegisterEntry". An unset index means every index, which may
+be millions: such reads copy the cells at once, raw, and make messages of them when they are wanted; such writes are one
+call of the switch each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
+from typing import TypeVar
 
 from finsy.proto import p4d, p4i, p4r
 
 from p4runtime_shim.server import p4data
+from p4runtime_shim.server.budget import ReadBudget, WriteBudget
 from p4runtime_shim.server.errors import invalid, out_of_range, unimplemented
 from p4runtime_shim.server.journal import Journal
 from p4runtime_shim.server.p4info import Array, Schema, find
@@ -19,6 +24,9 @@ from p4runtime_shim.values import CounterValue, MeterColors, MeterConfig
 
 _MAX_COUNT = 2**63 - 1  # int64
 
+_T = TypeVar("_T")
+_Message = p4r.CounterEntry | p4r.RegisterEntry | p4r.MeterEntry
+
 
 class Arrays:
     """The indexed externs of one switch."""
@@ -26,10 +34,15 @@ class Arrays:
     def __init__(self, schema: Schema, target: Target) -> None:
         self._schema = schema
         self._target = target
+        self._budget = WriteBudget()
 
     def attach(self, target: Target) -> None:
         """All of this is in another switch now (`Target.adopt`)."""
         self._target = target
+
+    def begin(self) -> None:
+        """Another Write begins."""
+        self._budget = WriteBudget()
 
     # --- counters
 
@@ -41,18 +54,27 @@ class Arrays:
         if not message.HasField("data"):
             return
         value = counter_value(message.data)
+        if self._fills(array, message, journal):
+            self._target.counter_fill(array.name, value)
+            return
         for index in indexes:
             if journal is not None:
                 old = self._target.counter_read(array.name, index)
                 journal.append(partial(self._target.counter_write, array.name, index, old))
             self._target.counter_write(array.name, index, value)
 
-    def read_counters(self, message: p4r.CounterEntry) -> Iterator[p4r.CounterEntry]:
+    def read_counters(self, message: p4r.CounterEntry, budget: ReadBudget) -> Iterator[p4r.CounterEntry]:
         """One cell, one counter, or all counters."""
-        for array in _selected(self._schema.counters, message.counter_id, "counter"):
-            for index in _indexes(array, message):
-                data = counter_data(self._target.counter_read(array.name, index))
-                yield p4r.CounterEntry(counter_id=array.id, index=p4r.Index(index=index), data=data)
+        target = self._target
+        found = [
+            (array, _cells(array, message, budget, target.counter_read, target.counter_read_all))
+            for array in _selected(self._schema.counters, message.counter_id, "counter")
+        ]
+        return (
+            p4r.CounterEntry(counter_id=array.id, index=p4r.Index(index=index), data=counter_data(value))
+            for array, cells in found
+            for index, value in cells
+        )
 
     # --- registers
 
@@ -61,19 +83,28 @@ class Arrays:
         array = find(self._schema.registers, message.register_id, "register")
         only_modify(update, f"register {array.name}")
         value = p4data.decode_leaf(array.type_spec, self._schema.type_info, message.data, f"register {array.name}")
-        for index in _indexes(array, message):
+        indexes = _indexes(array, message)
+        if self._fills(array, message, journal):
+            self._target.register_fill(array.name, value)
+            return
+        for index in indexes:
             if journal is not None:
                 old = self._target.register_read(array.name, index)
                 journal.append(partial(self._target.register_write, array.name, index, old))
             self._target.register_write(array.name, index, value)
 
-    def read_registers(self, message: p4r.RegisterEntry) -> Iterator[p4r.RegisterEntry]:
+    def read_registers(self, message: p4r.RegisterEntry, budget: ReadBudget) -> Iterator[p4r.RegisterEntry]:
         """One cell, one register, or all registers."""
-        for array in _selected(self._schema.registers, message.register_id, "register"):
-            for index in _indexes(array, message):
-                value = self._target.register_read(array.name, index)
-                data: p4d.P4Data = p4data.encode(array.type_spec, self._schema.type_info, iter((value,)))
-                yield p4r.RegisterEntry(register_id=array.id, index=p4r.Index(index=index), data=data)
+        target = self._target
+        found = [
+            (array, _cells(array, message, budget, target.register_read, target.register_read_all, array.weight))
+            for array in _selected(self._schema.registers, message.register_id, "register")
+        ]
+        return (self._register_entry(array, index, value) for array, cells in found for index, value in cells)
+
+    def _register_entry(self, array: Array, index: int, value: int) -> p4r.RegisterEntry:
+        data: p4d.P4Data = p4data.encode(array.type_spec, self._schema.type_info, iter((value,)))
+        return p4r.RegisterEntry(register_id=array.id, index=p4r.Index(index=index), data=data)
 
     # --- meters
 
@@ -85,7 +116,13 @@ class Arrays:
         config = None
         if message.HasField("config"):
             config = meter_config(message.config, array.type_spec, f"meter {array.name}")
-        for index in _indexes(array, message):
+        indexes = _indexes(array, message)
+        if self._fills(array, message, journal):
+            self._target.meter_fill(array.name, config)
+            if resets:
+                self._target.meter_reset_colors(array.name)
+            return
+        for index in indexes:
             if journal is not None:
                 old = self._target.meter_read(array.name, index)
                 journal.append(partial(self._target.meter_write, array.name, index, old))
@@ -98,17 +135,57 @@ class Arrays:
             journal.append(partial(self._target.meter_set_colors, name, index, self._target.meter_colors(name, index)))
         self._target.meter_set_colors(name, index, MeterColors())
 
-    def read_meters(self, message: p4r.MeterEntry) -> Iterator[p4r.MeterEntry]:
+    def read_meters(self, message: p4r.MeterEntry, budget: ReadBudget) -> Iterator[p4r.MeterEntry]:
         """One cell, one meter, or all meters; with counters of colors when the message has the field set."""
+        target, colored = self._target, message.HasField("counter_data")
+        found = []
         for array in _selected(self._schema.meters, message.meter_id, "meter"):
-            for index in _indexes(array, message):
-                entry = p4r.MeterEntry(meter_id=array.id, index=p4r.Index(index=index))
-                config = self._target.meter_read(array.name, index)
-                if config is not None:
-                    entry.config.CopyFrom(meter_message(config))
-                if message.HasField("counter_data"):
-                    entry.counter_data.CopyFrom(color_data(self._target.meter_colors(array.name, index)))
-                yield entry
+            configs = _cells(array, message, budget, target.meter_read, target.meter_read_all)
+            colors: Iterator[tuple[int, MeterColors | None]] = repeat((0, None))
+            if colored:
+                colors = _cells(array, message, budget, target.meter_colors, target.meter_colors_all, 3)
+            found.append((array, zip(configs, colors, strict=False)))
+        return (
+            _meter_entry(array, index, config, color) for array, cells in found for (index, config), (_, color) in cells
+        )
+
+    def _fills(self, array: Array, message: _Message, journal: Journal | None) -> bool:
+        """Whether all cells are written in one go; RESOURCE_EXHAUSTED when it is too much for one Write."""
+        if message.HasField("index"):
+            return False
+        if journal is None:
+            self._budget.fill(array.size, array.name)
+            return True
+        self._budget.undo(array.size, array.name)
+        return False
+
+
+def _cells(
+    array: Array,
+    message: _Message,
+    budget: ReadBudget,
+    one: Callable[[str, int], _T],
+    all_of: Callable[[str], Sequence[_T]],
+    weight: int = 1,
+) -> Iterator[tuple[int, _T]]:
+    """Cells with their indexes, copied now and made when they are taken."""
+    indexes = _indexes(array, message)
+    budget.take(len(indexes) * weight, array.name)
+    if message.HasField("index"):
+        return iter([(index, one(array.name, index)) for index in indexes])
+    cells = all_of(array.name)
+    if len(cells) < array.size:
+        raise invalid(f"{array.name} has {len(cells)} cells, not {array.size} as the P4Info says")
+    return ((index, cells[index]) for index in indexes)
+
+
+def _meter_entry(array: Array, index: int, config: MeterConfig | None, color: MeterColors | None) -> p4r.MeterEntry:
+    entry = p4r.MeterEntry(meter_id=array.id, index=p4r.Index(index=index))
+    if config is not None:
+        entry.config.CopyFrom(meter_message(config))
+    if color is not None:
+        entry.counter_data.CopyFrom(color_data(color))
+    return entry
 
 
 def only_modify(update: int, what: str) -> None:
@@ -172,7 +249,7 @@ def _selected(arrays: dict[int, Array], id_: int, what: str) -> list[Array]:
     return list(arrays.values()) if id_ == 0 else [find(arrays, id_, what)]
 
 
-def _indexes(array: Array, message: p4r.CounterEntry | p4r.RegisterEntry | p4r.MeterEntry) -> range:
+def _indexes(array: Array, message: _Message) -> range:
     if not message.HasField("index"):
         return range(array.size)
     index = message.index.index

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 from finsy.proto import p4r
 
+from p4runtime_shim import limits
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server import packets
 from p4runtime_shim.server.allowance import Allowance
 from p4runtime_shim.server.arbitration import Arbitration, Session
-from p4runtime_shim.server.errors import BatchError, RpcError, invalid, not_found, precondition
+from p4runtime_shim.server.budget import ReadBudget
+from p4runtime_shim.server.errors import BatchError, RpcError, exhausted, invalid, not_found, precondition
 from p4runtime_shim.server.errors import denied as permission_denied
 from p4runtime_shim.server.forwarding import Forwarding
 from p4runtime_shim.server.pipeline import Config, Programs
@@ -70,6 +72,7 @@ class Device:
         self._programs = programs
         self._configuring = asyncio.Lock()  # one pipeline config at a time
         self._writing = asyncio.Lock()  # no write while one is staged and takes its place
+        self._waiting_configs = 0
         self._committed: Config | None = None
         self._forwarding: Forwarding | None = None
         self._saved: _Staged | None = None
@@ -83,17 +86,30 @@ class Device:
 
     async def write(self, request: p4r.WriteRequest) -> None:
         """Write RPC."""
+        if len(request.updates) > limits.MAX_UPDATES:
+            raise exhausted(f"the write has {len(request.updates)} updates; the most is {limits.MAX_UPDATES}")
         async with self._writing:
             self._check_primary(request)
             self._state().write(request.updates, request.atomicity)
 
-    def read(self, request: p4r.ReadRequest) -> Iterator[p4r.Entity]:
-        """Read RPC; every client may read, in any role."""
-        return self._state().read(request.entities)
+    def read(self, request: p4r.ReadRequest, budget: ReadBudget | None = None) -> Iterator[p4r.Entity]:
+        """Read RPC; every client may read, in any role. What is found is copied now, and made when it is taken."""
+        if len(request.entities) > limits.MAX_READS:
+            raise exhausted(f"the read asks for {len(request.entities)} entities; the most is {limits.MAX_READS}")
+        return self._state().read(request.entities, budget)
 
     async def set_config(self, request: Request) -> None:
         """SetForwardingPipelineConfig RPC."""
         self._check_primary(request)
+        if self._waiting_configs >= limits.MAX_CONFIGS:
+            raise exhausted(f"{limits.MAX_CONFIGS} pipeline configs are waiting for one another; try again later")
+        self._waiting_configs += 1
+        try:
+            await self._set_config(request)
+        finally:
+            self._waiting_configs -= 1
+
+    async def _set_config(self, request: Request) -> None:
         async with self._configuring:
             if request.action == Request.COMMIT:
                 if request.HasField("config"):
@@ -212,6 +228,9 @@ class Device:
 
     def arbitrate(self, session: Session, message: p4r.MasterArbitrationUpdate) -> None:
         """A MasterArbitrationUpdate from a client of this device."""
+        new = not self.arbitration.knows(session)
+        if new and self.arbitration.sessions >= limits.MAX_STREAMS:
+            raise exhausted(f"device {self.device_id} has {limits.MAX_STREAMS} clients already")
         if self.arbitration.update(session, message) and self._forwarding is not None:
             self._forwarding.digests.forget()
 
@@ -227,6 +246,8 @@ class Device:
             raise precondition("this switch has no CPU port; start it with --cpu-port to send and receive packets")
         if self._forwarding is None:
             raise precondition(NO_PIPELINE)
+        if len(message.payload) > limits.MAX_PACKET_OUT_BYTES:
+            raise exhausted(f"the packet has {len(message.payload)} bytes; the most is {limits.MAX_PACKET_OUT_BYTES}")
         frame = packets.to_frame(self._forwarding.schema.packet_out, message)
         self._target.receive(self.cpu_port, frame, time.monotonic_ns())
 

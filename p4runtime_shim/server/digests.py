@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from finsy.proto import p4r
 
 from p4runtime_shim.server import p4data
+from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.errors import exists, invalid, not_found
 from p4runtime_shim.server.journal import Journal
 from p4runtime_shim.server.p4info import DigestInfo, Schema, find
@@ -83,13 +84,19 @@ class Digests:
         else:
             self._streams[id_] = stream
 
-    def read(self, message: p4r.DigestEntry) -> Iterator[p4r.DigestEntry]:
+    def read(self, message: p4r.DigestEntry, budget: ReadBudget | None = None) -> Iterator[p4r.DigestEntry]:
         """The enabled digests: one, or all for id 0."""
         if message.digest_id:
             find(self._schema.digests, message.digest_id, "digest")
-        for id_, stream in sorted(self._streams.items()):
-            if message.digest_id in (0, id_):
-                yield p4r.DigestEntry(digest_id=id_, config=stream.config)
+        if budget is not None:
+            budget.take(len(self._streams), "digests")
+        return iter(
+            [
+                p4r.DigestEntry(digest_id=id_, config=stream.config)
+                for id_, stream in sorted(self._streams.items())
+                if message.digest_id in (0, id_)
+            ]
+        )
 
     # --- messages
 

@@ -6,13 +6,14 @@ another pipeline (RECONCILE_AND_COMMIT) and from a saved pipeline to the switch 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from finsy.proto import p4r, rpc_code
 
 from p4runtime_shim.errors import PermissionDenied, SwitchError
+from p4runtime_shim.server.budget import ReadBudget, unlimited
 from p4runtime_shim.server.counters import Arrays
 from p4runtime_shim.server.digests import Digests
 from p4runtime_shim.server.errors import BatchError, RpcError, from_switch, invalid, unimplemented
@@ -25,7 +26,8 @@ from p4runtime_shim.server.tables import Tables
 from p4runtime_shim.server.target import Target
 
 _Writer = Callable[[int, Any, "Journal | None"], None]
-_Reader = Callable[[Any], Iterator[Any]]
+_Reader = Callable[[Any, ReadBudget], Iterator[Any]]
+_Attempt = tuple[str, Iterator[Any]] | RpcError
 
 
 class Forwarding:
@@ -36,7 +38,7 @@ class Forwarding:
         self._target = target
         self.digests = Digests(schema)
         profiles = Profiles(schema, target)
-        arrays = Arrays(schema, target)
+        arrays = self._arrays = Arrays(schema, target)
         replication = Replication(target)
         self._tables = Tables(schema, target, profiles)
         reads = TableReads(schema, target, self._tables)
@@ -70,6 +72,7 @@ class Forwarding:
 
     def write(self, updates: Iterable[p4r.Update], atomicity: int = p4r.WriteRequest.CONTINUE_ON_ERROR) -> None:
         """Apply a batch in order; BatchError when an update fails."""
+        self._arrays.begin()
         if atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
             results = [self._attempt(update, None) for update in updates]
         elif atomicity == p4r.WriteRequest.ROLLBACK_ON_ERROR:
@@ -114,34 +117,33 @@ class Forwarding:
 
     # --- reading
 
-    def read(self, wanted: Iterable[p4r.Entity]) -> Iterator[p4r.Entity]:
-        """Entities that match; BatchError at the end when some filters were wrong."""
-        results: list[RpcError | None] = []
-        for entity in wanted:
-            results.append((yield from self._attempt_read(entity)))  # noqa: PERF401 - it yields
-        if any(result is not None for result in results):
-            raise BatchError(results, "reads")
+    def read(self, wanted: Iterable[p4r.Entity], budget: ReadBudget | None = None) -> Iterator[p4r.Entity]:
+        """Entities that match, as they are now; BatchError at the end when some filters were wrong.
 
-    def _attempt_read(self, entity: p4r.Entity) -> Generator[p4r.Entity, None, RpcError | None]:
+        What is found is copied before this returns, messages are made of it when they are taken.
+        """
+        budget = budget or unlimited()
+        attempts = [self._attempt_read(entity, budget) for entity in wanted]
+        return _entities(attempts)
+
+    def _attempt_read(self, entity: p4r.Entity, budget: ReadBudget) -> _Attempt:
         try:
-            yield from self._read_one(entity)
+            return self._read_one(entity, budget)
         except RpcError as error:
             return error
         except SwitchError as error:
             return from_switch(error)
-        return None
 
-    def _read_one(self, entity: p4r.Entity) -> Iterator[p4r.Entity]:
+    def _read_one(self, entity: p4r.Entity, budget: ReadBudget) -> tuple[str, Iterator[Any]]:
         kind = entity.WhichOneof("entity")
         if kind is None:
             raise invalid("a read without an entity type; ask for each type that is wanted")
         if kind in ("extern_entry", "value_set_entry"):
-            return  # a program with them is refused, so there are none
+            return kind, iter(())  # a program with them is refused, so there are none
         reader = self._readers.get(kind)
         if reader is None:
             raise unimplemented(f"{kind} is not supported by the embedded switch")
-        for message in reader(getattr(entity, kind)):
-            yield p4r.Entity(**{kind: message})
+        return kind, reader(getattr(entity, kind), budget)
 
     # --- moving
 
@@ -194,9 +196,31 @@ class Forwarding:
 
     def replay(self, updates: Iterable[p4r.Update]) -> None:
         """Write what `entities` listed; entries that are there already (const ones) stay, else BatchError."""
+        self._arrays.begin()
         results: list[RpcError | None] = []
         for update in updates:
             result = self._attempt(update, None)
             results.append(None if result is not None and result.code == rpc_code.ALREADY_EXISTS else result)
         if any(result is not None for result in results):
             raise BatchError(results, "entities")
+
+
+def _entities(attempts: list[_Attempt]) -> Iterator[p4r.Entity]:
+    """What the attempts found, a message at a time, then a BatchError when one of them failed."""
+    results: list[RpcError | None] = []
+    for attempt in attempts:
+        if isinstance(attempt, RpcError):
+            results.append(attempt)
+            continue
+        kind, messages = attempt
+        result: RpcError | None = None
+        try:
+            for message in messages:
+                yield p4r.Entity(**{kind: message})
+        except RpcError as error:
+            result = error
+        except SwitchError as error:
+            result = from_switch(error)
+        results.append(result)
+    if any(result is not None for result in results):
+        raise BatchError(results, "reads")

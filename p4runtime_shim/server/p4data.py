@@ -6,41 +6,66 @@ them their shape.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from finsy.proto import p4d, p4t
 
+from p4runtime_shim import limits
 from p4runtime_shim.server import bytestrings
 from p4runtime_shim.server.errors import RpcError, invalid, unimplemented
 
-MAX_WIDTH = 2048  # bits of one value
 _MAX_DEPTH = 16  # of types within types
 
 
-def count_leaves(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, what: str, depth: int = 0) -> int:
-    """How many ints a value has; an error when the type is not supported, or not defined, or contains itself."""
+def count_leaves(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, what: str) -> int:
+    """How many ints a value has; an error when its type is not supported, not defined, too large, or within itself."""
+    return sum(_leaves(spec, types, what, 0, Counter()))
+
+
+def _leaves(
+    spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, what: str, depth: int, seen: Counter[str]
+) -> Iterator[int]:
+    """1 for each leaf. Types within types may have more members than can be counted: `seen` counts how far we are."""
+    seen["members"] += 1
+    if seen["members"] > limits.MAX_LEAVES:
+        raise invalid(f"{what}: a value of its type has more than {limits.MAX_LEAVES} members")
     if depth > _MAX_DEPTH:
         raise invalid(f"{what}: its type is nested too deep")
     spec = resolve(spec, types)
     kind = spec.WhichOneof("type_spec")
-    if kind == "struct":
-        if spec.struct.name not in types.structs:
-            raise invalid(f"{what}: the P4Info does not define struct {spec.struct.name}")
-        members = [item.type_spec for item in types.structs[spec.struct.name].members]
-        return sum(count_leaves(item, types, what, depth + 1) for item in members)
-    if kind == "tuple":
-        return sum(count_leaves(item, types, what, depth + 1) for item in spec.tuple.members)
+    if kind in ("struct", "tuple"):
+        for member in _members(spec, types, what):
+            yield from _leaves(member, types, what, depth + 1, seen)
+        return
     if kind == "bitstring":
         bits = spec.bitstring
         width = bits.bit.bitwidth if bits.WhichOneof("type_spec") == "bit" else bits.int.bitwidth
-        if not 0 < width <= MAX_WIDTH:
+        if not 0 < width <= limits.MAX_VALUE_BITS:
             raise unimplemented(f"{what}: a value of {width} bits, or of varying width, is not supported")
-        return 1
-    if kind == "serializable_enum" and spec.serializable_enum.name not in types.serializable_enums:
-        raise invalid(f"{what}: the P4Info does not define enum {spec.serializable_enum.name}")
-    if kind not in ("bool", "serializable_enum", "error"):
+    elif kind == "serializable_enum":
+        if spec.serializable_enum.name not in types.serializable_enums:
+            raise invalid(f"{what}: the P4Info does not define enum {spec.serializable_enum.name}")
+    elif kind not in ("bool", "error"):
         raise unimplemented(f"{what}: values of type {kind} are not supported")
-    return 1
+    yield 1
+
+
+def _members(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, what: str) -> Iterable[p4t.P4DataTypeSpec]:
+    if spec.WhichOneof("type_spec") == "tuple":
+        return spec.tuple.members
+    if spec.struct.name not in types.structs:
+        raise invalid(f"{what}: the P4Info does not define struct {spec.struct.name}")
+    return (item.type_spec for item in types.structs[spec.struct.name].members)
+
+
+def width_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo) -> int:
+    """Bits of a simple value; 1 for what has no width of its own."""
+    spec = resolve(spec, types)
+    if spec.WhichOneof("type_spec") != "bitstring":
+        return 1
+    bits = spec.bitstring
+    return bits.bit.bitwidth if bits.WhichOneof("type_spec") == "bit" else bits.int.bitwidth
 
 
 def resolve(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo) -> p4t.P4DataTypeSpec:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from finsy.proto import p4i, p4t
 
+from p4runtime_shim import limits
 from p4runtime_shim.server import p4data
 from p4runtime_shim.server.errors import RpcError, invalid, not_found, unimplemented
 
@@ -92,6 +93,7 @@ class Array:
     name: str
     size: int
     type_spec: Any = None
+    weight: int = 1  # of a cell, in units of 16 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,8 @@ def find(items: Mapping[int, _T], id_: int, what: str) -> _T:
 
 def build(p4info: p4i.P4Info) -> Schema:
     """Index a P4Info; INVALID_ARGUMENT or UNIMPLEMENTED when it contradicts itself or is not supported."""
+    if p4info.ByteSize() > limits.MAX_P4INFO_BYTES:
+        raise invalid(f"the P4Info has {p4info.ByteSize()} bytes; the most is {limits.MAX_P4INFO_BYTES}")
     schema = Schema(p4info)
     _refuse(p4info)
     for message in p4info.actions:
@@ -203,8 +207,9 @@ def _fields(messages: Iterable[Any], owner: str, kind_of: Callable[[Any], str] =
     for position, message in enumerate(messages):
         if message.bitwidth <= 0:
             raise unimplemented(f"{owner}.{message.name}: values without a bit width (sdn_string) are not supported")
-        if message.bitwidth > p4data.MAX_WIDTH:
-            raise unimplemented(f"{owner}.{message.name}: {message.bitwidth} bits are more than {p4data.MAX_WIDTH}")
+        if message.bitwidth > limits.MAX_VALUE_BITS:
+            most = limits.MAX_VALUE_BITS
+            raise unimplemented(f"{owner}.{message.name}: {message.bitwidth} bits are more than {most}")
         items.append(Field(message.id, message.name, message.bitwidth, position, kind_of(message)))
     if len({item.id for item in items}) != len(items):
         raise invalid(f"P4Info of {owner} gives an id to two fields")
@@ -276,9 +281,10 @@ def _arrays(schema: Schema, p4info: p4i.P4Info) -> None:
     types = p4info.type_info
     for register in p4info.registers:
         p4data.count_leaves(register.type_spec, types, f"register {register.preamble.name}")
+        width = p4data.width_of(register.type_spec, types)
         _add(
             schema.registers,
-            Array(register.preamble.id, register.preamble.name, register.size, register.type_spec),
+            Array(register.preamble.id, register.preamble.name, register.size, register.type_spec, 1 + width // 129),
         )
     for digest in p4info.digests:
         leaves = p4data.count_leaves(digest.type_spec, types, f"digest {digest.preamble.name}")
@@ -288,6 +294,10 @@ def _arrays(schema: Schema, p4info: p4i.P4Info) -> None:
 def _packet_header(message: p4i.ControllerPacketMetadata) -> PacketHeader:
     items = _fields(message.metadata, message.preamble.name)
     bits = sum(item.width for item in items)
+    if bits > 8 * limits.MAX_PACKET_HEADER_BYTES:
+        raise invalid(
+            f"header {message.preamble.name} has {bits} bits; the most is {8 * limits.MAX_PACKET_HEADER_BYTES}"
+        )
     if bits % 8:
         raise invalid(f"header {message.preamble.name} has {bits} bits, not a whole number of bytes")
     return PacketHeader(message.preamble.name, items, {item.id: item for item in items}, bits // 8)

@@ -15,6 +15,7 @@ from typing import Any
 
 from finsy.proto import p4i, p4r
 
+from p4runtime_shim import limits
 from p4runtime_shim.server import p4info
 from p4runtime_shim.server.errors import invalid
 from p4runtime_shim.server.p4info import Schema
@@ -63,6 +64,8 @@ class Programs:
 
     async def program(self, data: bytes) -> Program:
         """The loaded program for a BMv2 JSON file's bytes."""
+        if len(data) > limits.MAX_PROGRAM_BYTES:
+            raise invalid(f"p4_device_config has {len(data)} bytes; the most is {limits.MAX_PROGRAM_BYTES}")
         key = hashlib.sha256(data).digest()
         task = self._programs.get(key)
         if task is None:
@@ -85,9 +88,14 @@ class Programs:
             document = json.loads(text)
         except (UnicodeDecodeError, ValueError) as error:
             raise invalid(f"p4_device_config is not BMv2 JSON: {error}") from None
+        except RecursionError:
+            raise invalid("p4_device_config is not BMv2 JSON: it is nested too deeply") from None
         if not isinstance(document, dict):
             raise invalid("p4_device_config is not BMv2 JSON: it is no object")
-        return Program(self._load(text), _names(document))
+        try:
+            return Program(self._load(text), _names(document))
+        except RecursionError:
+            raise invalid("p4_device_config: its expressions are nested too deeply") from None
 
     def _schema(self, message: p4i.P4Info) -> Schema:
         key = hashlib.sha256(message.SerializeToString(deterministic=True)).digest()

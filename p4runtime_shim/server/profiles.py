@@ -16,6 +16,7 @@ from finsy.proto import p4r
 
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server import actions, bytestrings
+from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.errors import RpcError, exhausted, invalid, not_found, precondition, unimplemented
 from p4runtime_shim.server.errors import exists as already_exists
 from p4runtime_shim.server.journal import Journal
@@ -281,23 +282,31 @@ class Profiles:
 
     # --- reading
 
-    def read_members(self, message: p4r.ActionProfileMember) -> Iterator[p4r.ActionProfileMember]:
+    def read_members(self, message: p4r.ActionProfileMember, budget: ReadBudget) -> Iterator[p4r.ActionProfileMember]:
         """One member, those of a profile, or all."""
+        found = []
         for profile in self._selected(message.action_profile_id):
-            if self._is_hidden(profile):
-                continue
-            for id_, call in sorted(self._target.members(profile.name).items()):
-                if message.member_id in (0, id_):
-                    yield p4r.ActionProfileMember(
-                        action_profile_id=profile.id, member_id=id_, action=actions.encode(self._schema, call)
-                    )
+            if not self._is_hidden(profile):
+                members = self._target.members(profile.name)
+                budget.take(len(members), profile.name)
+                found.append((profile, sorted(members.items())))
+        return (
+            p4r.ActionProfileMember(
+                action_profile_id=profile.id, member_id=id_, action=actions.encode(self._schema, call)
+            )
+            for profile, members in found
+            for id_, call in members
+            if message.member_id in (0, id_)
+        )
 
-    def read_groups(self, message: p4r.ActionProfileGroup) -> Iterator[p4r.ActionProfileGroup]:
+    def read_groups(self, message: p4r.ActionProfileGroup, budget: ReadBudget) -> Iterator[p4r.ActionProfileGroup]:
         """One group, those of a selector, or all."""
+        found: list[tuple[int, p4r.ActionProfileGroup]] = []
         for profile in self._selected(message.action_profile_id):
-            for id_, group in sorted(self._states[profile.id].groups.items()):
-                if message.group_id in (0, id_):
-                    yield group
+            groups = self._states[profile.id].groups
+            budget.take(len(groups), profile.name)
+            found += sorted(groups.items())
+        return (group for id_, group in found if message.group_id in (0, id_))
 
     def _selected(self, id_: int) -> list[Profile]:
         if id_ == 0:
@@ -318,6 +327,8 @@ def _weight(profile: Profile, item: p4r.ActionProfileGroup.Member | p4r.ActionPr
 def _watch_port(item: p4r.ActionProfileGroup.Member | p4r.ActionProfileAction, what: str) -> int | None:
     """The port that a member watches, if any, in the form before P4Runtime 1.2 (a number) or the one since."""
     if item.WhichOneof("watch_kind") == "watch_port":
+        if len(bytestrings.shortest(item.watch_port)) > 8:
+            raise invalid(f"{what}: a watch port of {len(item.watch_port)} bytes is no port")
         return int.from_bytes(item.watch_port, "big") if item.watch_port else None
     if item.watch < 0:
         raise invalid(f"{what}: watch port {item.watch} is negative")

@@ -8,10 +8,12 @@ written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from finsy.proto import p4r
 
 from p4runtime_shim.server import bytestrings
+from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.errors import exists, invalid, not_found, unimplemented
 from p4runtime_shim.server.journal import Journal
 from p4runtime_shim.server.target import Target
@@ -45,19 +47,24 @@ class Replication:
         else:
             raise invalid("a packet replication entry is neither a multicast group nor a clone session")
 
-    def read(self, message: p4r.PacketReplicationEngineEntry) -> Iterator[p4r.PacketReplicationEngineEntry]:
+    def read(
+        self, message: p4r.PacketReplicationEngineEntry, budget: ReadBudget
+    ) -> Iterator[p4r.PacketReplicationEngineEntry]:
         """One group or session, or all of its kind; all of both when the kind is unset."""
         kind = message.WhichOneof("type")
+        groups: list[p4r.MulticastGroupEntry] = []
+        sessions: list[p4r.CloneSessionEntry] = []
         if kind in (None, "multicast_group_entry"):
             wanted = message.multicast_group_entry.multicast_group_id
-            for group_id, group in sorted(self._groups.items()):
-                if wanted in (0, group_id):
-                    yield p4r.PacketReplicationEngineEntry(multicast_group_entry=group)
+            groups = [group for id_, group in sorted(self._groups.items()) if wanted in (0, id_)]
         if kind in (None, "clone_session_entry"):
             wanted = message.clone_session_entry.session_id
-            for session_id, session in sorted(self._sessions.items()):
-                if wanted in (0, session_id):
-                    yield p4r.PacketReplicationEngineEntry(clone_session_entry=session)
+            sessions = [session for id_, session in sorted(self._sessions.items()) if wanted in (0, id_)]
+        budget.take(len(groups) + len(sessions), "packet replication")
+        return chain(
+            (p4r.PacketReplicationEngineEntry(multicast_group_entry=group) for group in groups),
+            (p4r.PacketReplicationEngineEntry(clone_session_entry=session) for session in sessions),
+        )
 
     def _write_group(self, update: int, message: p4r.MulticastGroupEntry, journal: Journal | None) -> None:
         id_ = message.multicast_group_id

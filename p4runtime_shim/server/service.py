@@ -8,20 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
 from finsy.proto import p4r, p4r_grpc
 
+from mrc_common.grpc_guards import Readable
+from p4runtime_shim import limits
 from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.server.budget import ReadBudget, Reading
 from p4runtime_shim.server.device import Device
-from p4runtime_shim.server.errors import DETAILS_KEY, BatchError, RpcError, from_switch, not_found
+from p4runtime_shim.server.errors import (
+    DETAILS_KEY,
+    BatchError,
+    RpcError,
+    exhausted,
+    from_switch,
+    not_found,
+    precondition,
+)
 from p4runtime_shim.server.stream import ClientStream
 
+SERVICES = ("p4.v1.P4Runtime", "p4runtime_shim.v1.SwitchManagement")
 API_VERSION = "1.5.0"
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # of a pipeline config, or a batch of writes
 _MAX_MESSAGE = 1000  # characters of an error message; a client may have chosen parts of it
 _READ_CHUNK = 500  # entities in one ReadResponse
 
@@ -35,6 +47,8 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
     def __init__(self, devices: Iterable[Device]) -> None:
         self._devices = {device.device_id: device for device in devices}
         self._readers: set[asyncio.Task[None]] = set()
+        self._idle: set[ClientStream] = set()  # streams that have not said what they are for
+        self._reading = Reading()
 
     async def Capabilities(  # noqa: N802, D102 - the names of the RPCs
         self, request: p4r.CapabilitiesRequest, context: Any
@@ -51,19 +65,41 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
             await abort(context, error)
         return p4r.WriteResponse()
 
-    async def Read(self, request: p4r.ReadRequest, context: Any) -> AsyncIterator[p4r.ReadResponse]:  # noqa: N802, D102
+    async def Read(self, request: p4r.ReadRequest, context: Any) -> None:  # type: ignore[override]  # noqa: N802, D102
         device = await reporting(context, self._device, request.device_id)
-        entities = await reporting(context, device.read, request)
-        found: list[p4r.Entity] = []
-        error: Exception | None = None
+        budget = ReadBudget(self._reading)
         try:
-            found.extend(entities)  # all at once: no write comes in between; what was found before an error stays
-        except Exception as failure:
-            error = failure
-        for start in range(0, len(found), _READ_CHUNK):
-            yield p4r.ReadResponse(entities=found[start : start + _READ_CHUNK])
-        if error is not None:
-            await abort(context, error)
+            await self._send_entities(context, device.read(request, budget))
+        except Exception as error:
+            budget.close()  # the status waits behind messages that the client may never take
+            await abort(context, error.with_traceback(None))  # which holds what was copied
+        finally:
+            budget.close()
+
+    async def _send_entities(self, context: Any, entities: Iterator[p4r.Entity]) -> None:
+        """Some at a time, with other calls in between; what was found before an error is sent."""
+        error: BatchError | None = None
+        while True:
+            found: list[p4r.Entity] = []
+            try:
+                found.extend(islice(entities, _READ_CHUNK))
+            except BatchError as failure:
+                error = failure
+            if found:
+                await self._send(context, p4r.ReadResponse(entities=found))
+            if error is not None:
+                raise error
+            if len(found) < _READ_CHUNK:
+                return
+
+    @staticmethod
+    async def _send(context: Any, response: p4r.ReadResponse) -> None:
+        writing = asyncio.ensure_future(context.write(response))
+        await asyncio.wait((writing,), timeout=limits.MAX_READ_WAIT_S)
+        if not writing.done():
+            raise exhausted(f"the client has not taken what it reads for {limits.MAX_READ_WAIT_S} s")
+        await writing
+        await asyncio.sleep(0)
 
     async def SetForwardingPipelineConfig(  # noqa: N802, D102
         self, request: p4r.SetForwardingPipelineConfigRequest, context: Any
@@ -85,16 +121,23 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
         self, request_iterator: AsyncIterator[p4r.StreamMessageRequest], context: Any
     ) -> None:
         stream = ClientStream()
+        if len(self._idle) >= limits.MAX_IDLE_STREAMS:
+            await abort(context, exhausted(f"{limits.MAX_IDLE_STREAMS} streams without arbitration are open already"))
+        self._idle.add(stream)
         writer = asyncio.create_task(stream.write_to(context))
         reader = asyncio.create_task(self._receive(stream, request_iterator))
         self._readers.add(reader)
+        stream.end = reader.cancel
         try:
             await asyncio.wait((reader,))
         finally:  # also when the call is cancelled because the client has gone
             self._readers.discard(reader)
+            self._idle.discard(stream)
             stream.close()
             reader.cancel()
             writer.cancel()
+        if stream.too_slow:
+            await abort(context, exhausted("the client does not read its stream, not even arbitration"))
         if reader.cancelled():
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
         failure = reader.exception()
@@ -102,8 +145,17 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
             await abort(context, failure)
 
     async def _receive(self, stream: ClientStream, messages: AsyncIterator[p4r.StreamMessageRequest]) -> None:
+        try:
+            first = await asyncio.wait_for(messages.__anext__(), limits.MAX_IDLE_S)
+        except asyncio.TimeoutError:
+            raise precondition(f"no MasterArbitrationUpdate came for {limits.MAX_IDLE_S} s") from None
+        except StopAsyncIteration:
+            return
+        stream.receive(self._devices, first)
+        self._idle.discard(stream)
         async for message in messages:
             stream.receive(self._devices, message)
+            await asyncio.sleep(0)  # a client with much to say is not the only one
 
     def close_streams(self) -> None:
         """End every stream, before the server stops."""
@@ -140,14 +192,19 @@ async def abort(context: Any, error: Exception) -> NoReturn:
     raise AssertionError("abort returns never")
 
 
-def make_server(service: P4RuntimeService) -> grpc.aio.Server:
-    """A server with the service; the caller binds, starts and stops it."""
+def make_server(service: P4RuntimeService, interceptors: Sequence[Any] = ()) -> grpc.aio.Server:
+    """A server with the service behind `interceptors`; the caller binds, starts and stops it."""
     server = grpc.aio.server(
+        interceptors=(*interceptors, Readable(SERVICES)),
         options=[
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", limits.MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", limits.MAX_MESSAGE_BYTES),
+            ("grpc.max_allowed_incoming_connections", limits.MAX_CONNECTIONS),
+            ("grpc.keepalive_time_ms", 60_000),  # a client whose machine has gone away holds nothing
+            ("grpc.keepalive_timeout_ms", 20_000),
             ("grpc.so_reuseport", 0),  # an address that is in use must be an error, not half of the clients
-        ]
+        ],
+        maximum_concurrent_rpcs=limits.MAX_CALLS,
     )
     p4r_grpc.add_P4RuntimeServicer_to_server(service, server)
     return server

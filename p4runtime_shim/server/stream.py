@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from finsy.proto import p4r, rpc_code
 
+from p4runtime_shim import limits
 from p4runtime_shim.server.errors import RpcError, precondition
 
 if TYPE_CHECKING:
     from p4runtime_shim.server.device import Device
 
-MAX_WAITING = 1024  # packets, digests and errors that may wait for a slow client
+_MAX_MESSAGE = 1000  # characters of an error
+_MAX_SHOWN = 9216  # bytes of a refused message that are sent back with the error
 
 _log = logging.getLogger(__name__)
 
@@ -26,15 +29,32 @@ class ClientStream:
         self.device: Device | None = None
         self.dropped = 0
         self._waiting: deque[p4r.StreamMessageResponse] = deque()
+        self._waiting_bytes = 0
+        self.too_slow = False
+        self.end: Callable[[], Any] | None = None
+        """Ends the stream; set by whoever serves it."""
         self._something = asyncio.Event()
 
     def send(self, message: p4r.StreamMessageResponse) -> None:
-        """Queue a message; when the client does not keep up, all but arbitration is dropped and counted."""
-        if len(self._waiting) >= MAX_WAITING and not message.HasField("arbitration"):
+        """Queue a message; when the client does not keep up it is dropped and counted.
+
+        Arbitration must not be missed: a client that does not take that either has its stream ended.
+        """
+        size = message.ByteSize()
+        if self._is_full(size):
             self.dropped += 1
+            if message.HasField("arbitration") and not self.too_slow:
+                self.too_slow = True
+                if self.end is not None:
+                    self.end()
             return
         self._waiting.append(message)
+        self._waiting_bytes += size
         self._something.set()
+
+    def _is_full(self, size: int) -> bool:
+        too_many = len(self._waiting) >= limits.MAX_WAITING_MESSAGES
+        return too_many or self._waiting_bytes + size > limits.MAX_WAITING_BYTES
 
     async def write_to(self, context: Any) -> None:
         """Send what is queued, until cancelled."""
@@ -42,7 +62,9 @@ class ClientStream:
             await self._something.wait()
             self._something.clear()
             while self._waiting:
-                await context.write(self._waiting.popleft())
+                message = self._waiting.popleft()
+                self._waiting_bytes -= message.ByteSize()
+                await context.write(message)
 
     def receive(self, devices: dict[int, Device], message: p4r.StreamMessageRequest) -> None:
         """Handle a message; an RpcError ends the stream. Bad packets and acknowledgements are told, not fatal."""
@@ -80,9 +102,12 @@ class ClientStream:
             self.device.arbitrate(self, message)
 
     def _report(self, error: RpcError, kind: str | None, message: p4r.StreamMessageRequest) -> None:
-        report = p4r.StreamError(canonical_code=error.code, message=error.message)
+        report = p4r.StreamError(canonical_code=error.code, message=error.message[:_MAX_MESSAGE])
+        fits = message.ByteSize() <= _MAX_SHOWN
         if kind == "packet":
-            report.packet_out.packet_out.CopyFrom(message.packet)
+            report.packet_out.SetInParent()
+            if fits:
+                report.packet_out.packet_out.CopyFrom(message.packet)
         elif kind == "digest_ack":
             report.digest_list_ack.digest_list_ack.CopyFrom(message.digest_ack)
         else:

@@ -1,23 +1,41 @@
 """Reading tables: filters and wildcards (P4Runtime spec, "Wildcard Reads" of TableEntry, "Direct Resources").
 
 A read message is a filter: fields left at their default do not restrict. Direct counters and meters are shown with an
-entry when the filter has the field set.
+entry when the filter has the field set. What is found is copied when the read begins, so that no write comes in
+between, and made into messages when they are wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import TypeVar
 
 from finsy.proto import p4r
 
 from p4runtime_shim.errors import NotFound
 from p4runtime_shim.server import actions, matches
+from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.counters import color_data, counter_data, meter_message
 from p4runtime_shim.server.errors import invalid, unimplemented
 from p4runtime_shim.server.p4info import Schema, Table, find
 from p4runtime_shim.server.tables import Extra, Tables
 from p4runtime_shim.server.target import Target
-from p4runtime_shim.values import ActionCall, Entry
+from p4runtime_shim.values import ActionCall, CounterValue, Entry, Match, MeterColors, MeterConfig
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An entry as it was, with those of its resources that the read wants; None for the others."""
+
+    entry: Entry
+    extra: Extra
+    counter: CounterValue | None
+    config: MeterConfig | None
+    colors: MeterColors | None
 
 
 class TableReads:
@@ -32,57 +50,82 @@ class TableReads:
         """All of this is in another switch now (`Target.adopt`)."""
         self._target = target
 
-    def read(self, wanted: p4r.TableEntry) -> Iterator[p4r.TableEntry]:
+    def read(self, wanted: p4r.TableEntry, budget: ReadBudget) -> Iterator[p4r.TableEntry]:
         """Entries that the filter lets pass."""
+        parts: list[Iterable[p4r.TableEntry]] = []
         for table in self._selected(wanted):
             if wanted.HasField("time_since_last_hit") and wanted.table_id:
                 raise invalid(f"table {table.name} has no idle timeouts")
             if wanted.is_default_action:
-                message = self._default(table, wanted)
-                if message is not None:
-                    yield message
+                budget.take(1, table.name)
+                parts.append([self._default(table, wanted)])
                 continue
-            for entry in self._entries(table, wanted):
-                extra = self._tables.extra((table.id, entry.match, entry.priority))
-                if _passes(entry, extra, wanted, self._schema):
-                    yield self._message(table, entry, extra, wanted)
+            counted = wanted.HasField("counter_data") and table.has_counter
+            colored = wanted.HasField("meter_counter_data") and table.meter is not None
+            rows = self._rows(table, self._entries(table, wanted), budget, counted, colored)
+            parts.append(self._messages(table, rows, wanted))
+        return chain.from_iterable(parts)
 
-    def read_counters(self, wanted: p4r.DirectCounterEntry) -> Iterator[p4r.DirectCounterEntry]:
+    def read_counters(self, wanted: p4r.DirectCounterEntry, budget: ReadBudget) -> Iterator[p4r.DirectCounterEntry]:
         """Direct counters: of one entry (NOT_FOUND when it is missing), of a table, or of all tables."""
+        found = []
         for table in self._selected(wanted.table_entry):
-            if not table.has_counter:
-                if wanted.table_entry.table_id:
-                    raise invalid(f"table {table.name} has no direct counter")
-                continue
-            for entry in self._addressed(table, wanted.table_entry):
-                value = self._target.direct_counter_read(table.name, entry.match, entry.priority)
-                yield p4r.DirectCounterEntry(table_entry=_key_message(table, entry), data=counter_data(value))
+            if table.has_counter:
+                entries = self._addressed(table, wanted.table_entry)
+                found.append((table, self._rows(table, entries, budget, counted=True, colored=False)))
+            elif wanted.table_entry.table_id:
+                raise invalid(f"table {table.name} has no direct counter")
+        return (
+            p4r.DirectCounterEntry(table_entry=_key_message(table, row.entry), data=counter_data(row.counter))
+            for table, rows in found
+            for row in rows
+            if row.counter is not None
+        )
 
-    def read_meters(self, wanted: p4r.DirectMeterEntry) -> Iterator[p4r.DirectMeterEntry]:
+    def read_meters(self, wanted: p4r.DirectMeterEntry, budget: ReadBudget) -> Iterator[p4r.DirectMeterEntry]:
         """Direct meters, likewise."""
+        found = []
+        colored = wanted.HasField("counter_data")
         for table in self._selected(wanted.table_entry):
-            if table.meter is None:
-                if wanted.table_entry.table_id:
-                    raise invalid(f"table {table.name} has no direct meter")
-                continue
-            for entry in self._addressed(table, wanted.table_entry):
-                message = p4r.DirectMeterEntry(table_entry=_key_message(table, entry))
-                config = self._target.direct_meter_read(table.name, entry.match, entry.priority)
-                if config is not None:
-                    message.config.CopyFrom(meter_message(config))
-                if wanted.HasField("counter_data"):
-                    colors = self._target.direct_meter_colors(table.name, entry.match, entry.priority)
-                    message.counter_data.CopyFrom(color_data(colors))
-                yield message
+            if table.meter is not None:
+                entries = self._addressed(table, wanted.table_entry)
+                found.append((table, self._rows(table, entries, budget, counted=False, colored=colored)))
+            elif wanted.table_entry.table_id:
+                raise invalid(f"table {table.name} has no direct meter")
+        return (_meter_message(table, row) for table, rows in found for row in rows)
+
+    def _rows(
+        self, table: Table, entries: Sequence[Entry] | None, budget: ReadBudget, counted: bool, colored: bool
+    ) -> Iterator[_Row]:
+        """Entries (None: all) with what is wanted of them, copied now."""
+        target, name = self._target, table.name
+        every = entries is None
+        rows = target.table_entries(name) if entries is None else entries
+        budget.take(len(rows) * 4, f"table {name}")
+        extras = [self._tables.extra((table.id, entry.match, entry.priority)) for entry in rows]
+        counters: Iterable[CounterValue | None] = repeat(None)
+        configs: Iterable[MeterConfig | None] = repeat(None)
+        colors: Iterable[MeterColors | None] = repeat(None)
+        if counted:
+            counters = target.table_counters(name) if every else self._each(target.direct_counter_read, name, rows)
+        if table.meter is not None:
+            configs = target.table_meters(name) if every else self._each(target.direct_meter_read, name, rows)
+        if colored:
+            colors = target.table_colors(name) if every else self._each(target.direct_meter_colors, name, rows)
+        return map(_Row, rows, extras, counters, configs, colors)
+
+    @staticmethod
+    def _each(read: Callable[[str, tuple[Match, ...], int], _T], name: str, entries: Sequence[Entry]) -> list[_T]:
+        return [read(name, entry.match, entry.priority) for entry in entries]
 
     def _selected(self, wanted: p4r.TableEntry) -> list[Table]:
         if wanted.table_id == 0:
             return list(self._schema.tables.values())
         return [find(self._schema.tables, wanted.table_id, "table")]
 
-    def _entries(self, table: Table, wanted: p4r.TableEntry) -> list[Entry]:
+    def _entries(self, table: Table, wanted: p4r.TableEntry) -> list[Entry] | None:
         if wanted.table_id == 0 or not wanted.match:
-            return self._target.table_entries(table.name)
+            return None
         match = matches.decode(table, wanted.match)
         if table.needs_priority and wanted.priority == 0:
             return [entry for entry in self._target.table_entries(table.name) if entry.match == match]
@@ -91,32 +134,33 @@ class TableReads:
         except NotFound:
             return []
 
-    def _addressed(self, table: Table, wanted: p4r.TableEntry) -> list[Entry]:
+    def _addressed(self, table: Table, wanted: p4r.TableEntry) -> list[Entry] | None:
         if wanted.is_default_action:
             raise unimplemented(f"table {table.name}: the default entry has no counter or meter on this target")
         if wanted.table_id and (wanted.match or wanted.priority):
             match, priority = self._tables.key(table, wanted)
             return [self._target.table_entry(table.name, match, priority)]
-        return self._target.table_entries(table.name)
+        return None
 
-    def _message(self, table: Table, entry: Entry, extra: Extra, wanted: p4r.TableEntry) -> p4r.TableEntry:
-        message = _key_message(table, entry)
-        message.action.CopyFrom(self._tables.action_message(table, entry.target, extra))
+    def _messages(self, table: Table, rows: Iterator[_Row], wanted: p4r.TableEntry) -> Iterator[p4r.TableEntry]:
+        for row in rows:
+            if _passes(row.entry, row.extra, wanted, self._schema):
+                yield self._message(table, row, wanted)
+
+    def _message(self, table: Table, row: _Row, wanted: p4r.TableEntry) -> p4r.TableEntry:
+        message = _key_message(table, row.entry)
+        message.action.CopyFrom(self._tables.action_message(table, row.entry.target, row.extra))
         message.is_const = table.is_const
-        _add_extra(message, extra)
-        if wanted.HasField("counter_data") and table.has_counter:
-            value = self._target.direct_counter_read(table.name, entry.match, entry.priority)
-            message.counter_data.CopyFrom(counter_data(value))
-        if wanted.HasField("meter_config") and table.meter:
-            config = self._target.direct_meter_read(table.name, entry.match, entry.priority)
-            if config is not None:
-                message.meter_config.CopyFrom(meter_message(config))
-        if wanted.HasField("meter_counter_data") and table.meter:
-            colors = self._target.direct_meter_colors(table.name, entry.match, entry.priority)
-            message.meter_counter_data.CopyFrom(color_data(colors))
+        _add_extra(message, row.extra)
+        if row.counter is not None:
+            message.counter_data.CopyFrom(counter_data(row.counter))
+        if wanted.HasField("meter_config") and row.config is not None:
+            message.meter_config.CopyFrom(meter_message(row.config))
+        if row.colors is not None:
+            message.meter_counter_data.CopyFrom(color_data(row.colors))
         return message
 
-    def _default(self, table: Table, wanted: p4r.TableEntry) -> p4r.TableEntry | None:
+    def _default(self, table: Table, wanted: p4r.TableEntry) -> p4r.TableEntry:
         if wanted.match or wanted.priority:
             raise invalid(f"table {table.name}: the default entry has no match and no priority")
         message = p4r.TableEntry(table_id=table.id, is_default_action=True, is_const=table.const_default)
@@ -127,6 +171,15 @@ class TableReads:
         if wanted.HasField("counter_data") and table.has_counter:
             message.counter_data.SetInParent()  # BMv2 counts hits only, so the default entry's counter stays zero
         return message
+
+
+def _meter_message(table: Table, row: _Row) -> p4r.DirectMeterEntry:
+    message = p4r.DirectMeterEntry(table_entry=_key_message(table, row.entry))
+    if row.config is not None:
+        message.config.CopyFrom(meter_message(row.config))
+    if row.colors is not None:
+        message.counter_data.CopyFrom(color_data(row.colors))
+    return message
 
 
 def _key_message(table: Table, entry: Entry) -> p4r.TableEntry:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from finsy.proto import p4i, p4r
 
+from p4runtime_shim import limits
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server import actions, matches
 from p4runtime_shim.server.counters import counter_value, meter_config, only_modify, resets_colors
-from p4runtime_shim.server.errors import denied, invalid, unimplemented
+from p4runtime_shim.server.errors import denied, exhausted, invalid, unimplemented
 from p4runtime_shim.server.journal import Journal
 from p4runtime_shim.server.p4info import Schema, Table, find
 from p4runtime_shim.server.profiles import Profiles
@@ -97,6 +98,8 @@ class Tables:
             self._delete(table, match, priority, journal)
             return
         _check_timeout(table, message)
+        if len(message.metadata) > limits.MAX_METADATA_BYTES:
+            raise exhausted(f"table {table.name}: metadata has at most {limits.MAX_METADATA_BYTES} bytes")
         self._check_direct(table, message)
         if update == p4r.Update.INSERT:
             self._insert(table, match, priority, message, journal)

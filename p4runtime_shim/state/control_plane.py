@@ -61,6 +61,21 @@ class ControlPlane:
         with self._lock:
             return require(self._forwarding).table(table).find(match, priority).entry
 
+    def table_counters(self, table: str) -> list[CounterValue]:
+        """The direct counters of all entries, in the order of `table_entries`."""
+        with self._lock:
+            return require(self._forwarding).table(table).counters_read_all()
+
+    def table_meters(self, table: str) -> list[MeterConfig | None]:
+        """The configurations of the direct meters of all entries."""
+        with self._lock:
+            return [item.meter for item in require(self._forwarding).table(table).entries.values()]
+
+    def table_colors(self, table: str) -> list[MeterColors]:
+        """What the direct meters of all entries have colored."""
+        with self._lock:
+            return require(self._forwarding).table(table).colors_read_all()
+
     def table_set_default(self, table: str, action: ActionCall | None) -> None:
         """Change the default action; None restores the program's."""
         with self._lock:
@@ -164,10 +179,15 @@ class ControlPlane:
         with self._lock:
             return require(self._forwarding).cells.counter_read(name, index)
 
-    def counter_read_all(self, name: str) -> list[CounterValue]:
-        """All cells of an indirect counter, read at one instant."""
+    def counter_read_all(self, name: str) -> Sequence[CounterValue]:
+        """All cells of an indirect counter, copied now and made when they are looked at, as in all such calls."""
         with self._lock:
             return require(self._forwarding).cells.counter_read_all(name)
+
+    def counter_fill(self, name: str, value: CounterValue) -> None:
+        """Set all cells of an indirect counter."""
+        with self._lock:
+            require(self._forwarding).cells.counter_fill(name, value)
 
     def counter_write(self, name: str, index: int, value: CounterValue) -> None:
         """Set a cell of an indirect counter."""
@@ -179,6 +199,16 @@ class ControlPlane:
         with self._lock:
             return require(self._forwarding).cells.register_read(name, index)
 
+    def register_read_all(self, name: str) -> Sequence[int]:
+        """All cells of a register array."""
+        with self._lock:
+            return require(self._forwarding).cells.register_read_all(name)
+
+    def register_fill(self, name: str, value: int) -> None:
+        """Set all cells of a register array."""
+        with self._lock:
+            require(self._forwarding).cells.register_fill(name, value)
+
     def register_write(self, name: str, index: int, value: int) -> None:
         """Set a cell of a register array."""
         with self._lock:
@@ -189,6 +219,16 @@ class ControlPlane:
         with self._lock:
             return require(self._forwarding).cells.meter_read(name, index)
 
+    def meter_read_all(self, name: str) -> Sequence[MeterConfig | None]:
+        """Configurations of all cells of an indirect meter."""
+        with self._lock:
+            return require(self._forwarding).cells.meter_read_all(name)
+
+    def meter_fill(self, name: str, config: MeterConfig | None) -> None:
+        """Configure all cells of an indirect meter."""
+        with self._lock:
+            require(self._forwarding).cells.meter_fill(name, config)
+
     def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure an indirect meter's cell; None lets every packet be green."""
         with self._lock:
@@ -198,6 +238,16 @@ class ControlPlane:
         """What an indirect meter's cell has colored."""
         with self._lock:
             return require(self._forwarding).cells.colors_read(name, index)
+
+    def meter_colors_all(self, name: str) -> Sequence[MeterColors]:
+        """What all cells of an indirect meter have colored."""
+        with self._lock:
+            return require(self._forwarding).cells.colors_read_all(name)
+
+    def meter_reset_colors(self, name: str) -> None:
+        """Set the counters of colors of all cells of an indirect meter to zero."""
+        with self._lock:
+            require(self._forwarding).cells.colors_reset(name)
 
     def meter_set_colors(self, name: str, index: int, value: MeterColors) -> None:
         """Set these counters."""

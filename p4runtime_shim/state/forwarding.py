@@ -10,7 +10,7 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.state.cells import Cells
 from p4runtime_shim.state.profiles import Profile
 from p4runtime_shim.state.replication import Replication
-from p4runtime_shim.state.tables import Table
+from p4runtime_shim.state.tables import Room, Table
 
 
 class Forwarding:
@@ -26,8 +26,9 @@ class Forwarding:
         self.pipeline = pipeline
         program = pipeline.program
         self.profiles = [Profile(pipeline, native, handle, position) for position in range(len(program.profiles))]
+        room = Room()
         self.tables = [
-            Table(pipeline, native, handle, position, self.profiles) for position in range(len(program.tables))
+            Table(pipeline, native, handle, position, self.profiles, room) for position in range(len(program.tables))
         ]
         self.cells = Cells(pipeline, native, handle)
         self.replication = Replication(native, handle)

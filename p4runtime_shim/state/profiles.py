@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from p4runtime_shim import limits
 from p4runtime_shim.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExhausted
 from p4runtime_shim.native import Native
 from p4runtime_shim.pipeline import Pipeline
@@ -33,9 +34,10 @@ class Member:
 
 
 class Group:
-    """A group: (member id, weight) in the order given, its C object, how many entries refer to it."""
+    """A group: (member id, weight) in the order given, its C object and slots, how many entries refer to it."""
 
-    def __init__(self, members: tuple[tuple[int, int], ...], pointer: int) -> None:
+    def __init__(self, members: tuple[tuple[int, int], ...], pointer: int, slots: int) -> None:
+        self.slots = slots
         self.members = members
         self.pointer = pointer
         self.references = 0
@@ -50,6 +52,7 @@ class Profile:
         self.handle = handle
         self.members: dict[int, Member] = {}
         self.groups: dict[int, Group] = {}
+        self._slot_count = 0
         self._pipeline = pipeline
         self._actions = {
             action for table in pipeline.program.tables if table.profile == position for action in table.actions
@@ -76,8 +79,9 @@ class Profile:
         """Add a member."""
         if member_id in self.members:
             raise AlreadyExists(f"action profile {self.info.name} already has member {member_id}")
-        if len(self.members) >= self.info.size > 0:
-            raise ResourceExhausted(f"action profile {self.info.name} is full ({self.info.size} members)")
+        size = min(self.info.size, limits.MAX_MEMBERS) if self.info.size > 0 else limits.MAX_MEMBERS
+        if len(self.members) >= size:
+            raise ResourceExhausted(f"action profile {self.info.name} is full ({size} members)")
         action, args = self._encode(call)
         pointer = self.native.library.sw_ctl_member_add(self.handle, member_id, action, len(args) // 8, args)
         self.members[member_id] = Member(call, _made(pointer))
@@ -97,8 +101,10 @@ class Profile:
         self.native.library.sw_ctl_member_delete(self.handle, member.pointer)
         del self.members[member_id]
 
-    def _slots(self, members: Sequence[tuple[int, int]], watch: Mapping[int, int]) -> tuple[Any, Any, int]:
-        """Pointers to members, the ports they watch, how many."""
+    def _slots(
+        self, members: Sequence[tuple[int, int]], watch: Mapping[int, int], replaced: int = 0
+    ) -> tuple[Any, Any, int]:
+        """Pointers to members, the ports they watch, how many; `replaced` slots become free."""
         if self.info.algorithm is None:
             raise InvalidArgument(f"action profile {self.info.name} has no selector, so no groups")
         if len({member_id for member_id, _ in members}) != len(members):
@@ -110,6 +116,10 @@ class Profile:
                 raise InvalidArgument(f"member {member_id} has weight {weight}; weights start at 1")
             if len(slots) + weight > MAX_SLOTS:
                 raise ResourceExhausted(f"the weights of the group add up to more than {MAX_SLOTS}")
+            if self._slot_count - replaced + len(slots) + weight > limits.MAX_SLOTS:
+                raise ResourceExhausted(
+                    f"the weights of all groups of {self.info.name} add up to more than {limits.MAX_SLOTS}"
+                )
             slots.extend([self.member(member_id).pointer] * weight)
             ports.extend([watch.get(member_id, _NO_PORT)] * weight)
         return (c.c_void_p * max(1, len(slots)))(*slots), (c.c_uint16 * max(1, len(ports)))(*ports), len(slots)
@@ -118,9 +128,12 @@ class Profile:
         """Add a group of (member id, weight); `watch` has the ports of members that need one."""
         if group_id in self.groups:
             raise AlreadyExists(f"action profile {self.info.name} already has group {group_id}")
+        if len(self.groups) >= limits.MAX_MEMBERS:
+            raise ResourceExhausted(f"action profile {self.info.name} has {limits.MAX_MEMBERS} groups already")
         slots, ports, count = self._slots(members, watch)
         pointer = self.native.library.sw_ctl_group_add(self.handle, group_id, count, slots, ports)
-        self.groups[group_id] = Group(tuple(members), _made(pointer))
+        self.groups[group_id] = Group(tuple(members), _made(pointer), count)
+        self._slot_count += count
         self._refer(members, 1)
 
     def group_modify(
@@ -128,11 +141,12 @@ class Profile:
     ) -> None:
         """Replace the members of a group, and what they watch."""
         group = self.group(group_id)
-        slots, ports, count = self._slots(members, watch)
+        slots, ports, count = self._slots(members, watch, group.slots)
         _check(self.native.library.sw_ctl_group_modify(self.handle, group.pointer, count, slots, ports))
         self._refer(members, 1)
         self._refer(group.members, -1)
-        group.members = tuple(members)
+        self._slot_count += count - group.slots
+        group.members, group.slots = tuple(members), count
 
     def group_delete(self, group_id: int) -> None:
         """Delete a group that no entry refers to."""
@@ -141,6 +155,7 @@ class Profile:
             raise InvalidArgument(f"group {group_id} of action profile {self.info.name} is in use")
         self.native.library.sw_ctl_group_delete(self.handle, group.pointer)
         self._refer(group.members, -1)
+        self._slot_count -= group.slots
         del self.groups[group_id]
 
     def _refer(self, members: Sequence[tuple[int, int]], count: int) -> None:

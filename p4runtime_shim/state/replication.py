@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from p4runtime_shim import limits
 from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
 from p4runtime_shim.native import Native, SwReplica
 from p4runtime_shim.values import CloneSession, Replica
@@ -21,6 +22,8 @@ class Replication:
         self.handle = handle
         self.groups: dict[int, tuple[Replica, ...]] = {}
         self.sessions: dict[int, CloneSession] = {}
+        self._counts: dict[tuple[bool, int], int] = {}  # replicas, by kind and number
+        self._total = 0
 
     def group_set(self, group: int, replicas: Sequence[Replica]) -> None:
         """Make or replace a multicast group."""
@@ -34,6 +37,7 @@ class Replication:
         if group not in self.groups:
             raise NotFound(f"there is no multicast group {group}")
         self.native.library.sw_ctl_replicas_delete(self.handle, 0, group)
+        self._total -= self._counts.pop((False, group))
         del self.groups[group]
 
     def session_set(self, session: int, config: CloneSession) -> None:
@@ -50,15 +54,21 @@ class Replication:
         if session not in self.sessions:
             raise NotFound(f"there is no clone session {session}")
         self.native.library.sw_ctl_replicas_delete(self.handle, 1, session)
+        self._total -= self._counts.pop((True, session))
         del self.sessions[session]
 
     def _set(self, session: bool, number: int, replicas: Sequence[Replica], cut: int) -> None:
         cells = [cell for item in replicas for cell in _with_backups(item)]
         if len(cells) > MAX_REPLICAS:
             raise ResourceExhausted(f"at most {MAX_REPLICAS} replicas, backups included, not {len(cells)}")
+        before = self._counts.get((session, number), 0)
+        if self._total - before + len(cells) > limits.MAX_REPLICAS:
+            raise ResourceExhausted(f"groups and sessions of a switch have {limits.MAX_REPLICAS} replicas together")
         array = (SwReplica * max(1, len(cells)))(*cells)
         if self.native.library.sw_ctl_replicas(self.handle, int(session), number, len(cells), array, cut):
             raise ResourceExhausted("out of memory")
+        self._total += len(cells) - before
+        self._counts[session, number] = len(cells)
 
 
 def _with_backups(replica: Replica) -> Iterator[SwReplica]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from p4runtime_shim import limits
 from p4runtime_shim.codegen.control import TableShape
 from p4runtime_shim.errors import (
     AlreadyExists,
@@ -57,10 +58,20 @@ class Stored:
         self.meter: MeterConfig | None = None
 
 
-class Table:
-    """One table of a switch."""
+class Room:
+    """How many entries the tables of a switch have together."""
 
-    def __init__(self, pipeline: Pipeline, native: Native, handle: int, position: int, profiles: list[Profile]) -> None:
+    def __init__(self) -> None:
+        self.entries = 0
+
+
+class Table:
+    """One table of a switch; `room` is shared by all of them."""
+
+    def __init__(
+        self, pipeline: Pipeline, native: Native, handle: int, position: int, profiles: list[Profile], room: Room
+    ) -> None:
+        self.room = room
         self.info = pipeline.program.tables[position]
         self.shape = TableShape.of(self.info)
         self.position = position
@@ -146,6 +157,8 @@ class Table:
             raise AlreadyExists(f"table {self.info.name} already has this entry")
         if len(self.entries) >= self.info.size:
             raise ResourceExhausted(f"table {self.info.name} is full ({self.info.size} entries)")
+        if self.room.entries >= limits.MAX_ENTRIES:
+            raise ResourceExhausted(f"the tables of a switch hold {limits.MAX_ENTRIES} entries together")
         target, used = self._target(entry.target)
         words = key[0]
         pointer = self.native.library.sw_ctl_insert(
@@ -160,6 +173,7 @@ class Table:
         if not pointer:
             raise ResourceExhausted("out of memory")
         self.entries[key] = Stored(entry, pointer, used)
+        self.room.entries += 1
         if used:
             used.references += 1
 
@@ -184,6 +198,7 @@ class Table:
         stored = self.find(match, priority)
         self.native.library.sw_ctl_delete(self.handle, self.position, stored.pointer)
         del self.entries[key]
+        self.room.entries -= 1
         if stored.used:
             stored.used.references -= 1
 
@@ -217,6 +232,16 @@ class Table:
         self.native.library.sw_ctl_entry_counter(self.handle, self.find(match, priority).pointer, 0, values)
         return CounterValue(values[0], values[1])
 
+    def counters_read_all(self) -> list[CounterValue]:
+        """The direct counters of all entries."""
+        self._check_counters()
+        values, read = (c.c_uint64 * 2)(), self.native.library.sw_ctl_entry_counter
+        found = []
+        for stored in self.entries.values():
+            read(self.handle, stored.pointer, 0, values)
+            found.append(CounterValue(values[0], values[1]))
+        return found
+
     def counter_write(self, match: Sequence[Match], priority: int, value: CounterValue) -> None:
         """Set the direct counter of an entry."""
         self._check_counters()
@@ -242,6 +267,12 @@ class Table:
     def colors_read(self, match: Sequence[Match], priority: int) -> MeterColors:
         """What an entry's direct meter has colored."""
         return colors_read(self._colors(match, priority))
+
+    def colors_read_all(self) -> list[MeterColors]:
+        """What the direct meters of all entries have colored."""
+        self._check_meter()
+        read = self.native.library.sw_ctl_entry_colors
+        return [colors_read(partial(read, self.handle, stored.pointer)) for stored in self.entries.values()]
 
     def colors_write(self, match: Sequence[Match], priority: int, value: MeterColors) -> None:
         """Set these counters."""

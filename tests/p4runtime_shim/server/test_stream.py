@@ -11,7 +11,7 @@ import grpc.aio
 import pytest
 from finsy.proto import p4r, rpc_code
 
-from p4runtime_shim.server.stream import MAX_WAITING
+from p4runtime_shim.limits import MAX_WAITING_MESSAGES as MAX_WAITING
 from p4runtime_shim.values import Digest
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import CPU_PORT, Client, World, failing, insert, run, stream_end, with_client
