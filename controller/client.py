@@ -33,6 +33,7 @@ from controller.values import (
     FaultRecord,
     FleetStatus,
     LinkStatus,
+    NicCounters,
     SwitchCounters,
     SwitchTables,
     Topology,
@@ -215,6 +216,20 @@ class ControllerClient:
             with self._sentences():
                 next(stream)
             yield
+
+    def nic_counters(self, host: str = "", *, queue_pairs: bool = False) -> list[NicCounters]:
+        """Counters of the NICs of hosts that match, or of all, by name (docs/counters.md)."""
+        request = pb.GetNicCountersRequest(host=host, queue_pairs=queue_pairs)
+        return [
+            NicCounters(
+                nic.host,
+                dict(nic.counters),
+                tuple(dict(port.counters) for port in nic.ports),
+                {pair.qpn: dict(pair.counters) for pair in nic.queue_pairs},
+                nic.problem,
+            )
+            for nic in self._call(self._stub.GetNicCounters, request).nics
+        ]
 
     # ---- denylists and events -------------------------------------------------------------------------------------
 

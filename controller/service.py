@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from controller import inspection, messages
+from controller import inspection, messages, nic_counters
 from controller.denylists import Denylists
 from controller.errors import BusyError, ControllerError
 from controller.events import Events
@@ -120,6 +120,7 @@ class ControllerService(pb_grpc.ControllerServicer):
         self._links = links
         self._events = events or Events()
         self._faults = injector or FaultInjector(fabric, fleet, links, self._events)
+        self._agents = agents
         self._denylists = Denylists(fabric, agents)
         self._leases: Counter[str] = Counter()
 
@@ -231,6 +232,23 @@ class ControllerService(pb_grpc.ControllerServicer):
             names = [link.name for link in self._fabric.find_links(request.link_pattern)]
             return book.on_links(names), names
         raise FabricError("the request does not say which faults to clear: give an id, a link, an owner, or all")
+
+    @_answers
+    async def GetNicCounters(self, request: pb.GetNicCountersRequest) -> pb.GetNicCountersResponse:  # noqa: N802
+        """Counters of hosts' NICs."""
+        found = await nic_counters.read(self._fabric, self._agents, request.host, queue_pairs=request.queue_pairs)
+        return pb.GetNicCountersResponse(
+            nics=[
+                pb.NicCounters(
+                    host=nic.host,
+                    counters=nic.counters,
+                    ports=[pb.NamedCounters(counters=port) for port in nic.ports],
+                    queue_pairs=[pb.QueuePairCounters(qpn=q, counters=c) for q, c in nic.queue_pairs.items()],
+                    problem=nic.problem,
+                )
+                for nic in found
+            ]
+        )
 
     # ---- denylists and events ---------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from topologies.emulation.traffic import Traffic
@@ -229,6 +230,20 @@ class DeniedPath:
     host: str
     peer: str
     ev: int
+
+
+@dataclass(frozen=True, slots=True)
+class NicCounters:
+    """Counters of a host's NIC by name (docs/counters.md): the NIC's, each port's, and by QPN those of queue pairs.
+
+    `problem` says why the agent could not be asked, and is empty if it could.
+    """
+
+    host: str
+    counters: Mapping[str, int]
+    ports: tuple[Mapping[str, int], ...]
+    queue_pairs: Mapping[int, Mapping[str, int]]
+    problem: str = ""
 
 
 class EventKind(enum.Enum):

@@ -229,6 +229,69 @@ class PortCounters(_message.Message):
     counts: _containers.RepeatedCompositeFieldContainer[Count]
     def __init__(self, port: _Optional[int] = ..., link: _Optional[str] = ..., counts: _Optional[_Iterable[_Union[Count, _Mapping]]] = ...) -> None: ...
 
+class GetNicCountersRequest(_message.Message):
+    __slots__ = ("host", "queue_pairs")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_PAIRS_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    queue_pairs: bool
+    def __init__(self, host: _Optional[str] = ..., queue_pairs: _Optional[bool] = ...) -> None: ...
+
+class GetNicCountersResponse(_message.Message):
+    __slots__ = ("nics",)
+    NICS_FIELD_NUMBER: _ClassVar[int]
+    nics: _containers.RepeatedCompositeFieldContainer[NicCounters]
+    def __init__(self, nics: _Optional[_Iterable[_Union[NicCounters, _Mapping]]] = ...) -> None: ...
+
+class NicCounters(_message.Message):
+    __slots__ = ("host", "counters", "ports", "queue_pairs", "problem")
+    class CountersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_PAIRS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    counters: _containers.ScalarMap[str, int]
+    ports: _containers.RepeatedCompositeFieldContainer[NamedCounters]
+    queue_pairs: _containers.RepeatedCompositeFieldContainer[QueuePairCounters]
+    problem: str
+    def __init__(self, host: _Optional[str] = ..., counters: _Optional[_Mapping[str, int]] = ..., ports: _Optional[_Iterable[_Union[NamedCounters, _Mapping]]] = ..., queue_pairs: _Optional[_Iterable[_Union[QueuePairCounters, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class NamedCounters(_message.Message):
+    __slots__ = ("counters",)
+    class CountersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    counters: _containers.ScalarMap[str, int]
+    def __init__(self, counters: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class QueuePairCounters(_message.Message):
+    __slots__ = ("qpn", "counters")
+    class CountersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    QPN_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    qpn: int
+    counters: _containers.ScalarMap[str, int]
+    def __init__(self, qpn: _Optional[int] = ..., counters: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
 class ListLinksRequest(_message.Message):
     __slots__ = ("pattern",)
     PATTERN_FIELD_NUMBER: _ClassVar[int]

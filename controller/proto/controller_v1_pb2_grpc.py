@@ -59,6 +59,11 @@ class ControllerStub:
                 request_serializer=controller_dot_proto_dot_controller__v1__pb2.GetCountersRequest.SerializeToString,
                 response_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetCountersResponse.FromString,
                 _registered_method=True)
+        self.GetNicCounters = channel.unary_unary(
+                '/mrc.controller.v1.Controller/GetNicCounters',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.GetNicCountersRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetNicCountersResponse.FromString,
+                _registered_method=True)
         self.ListLinks = channel.unary_unary(
                 '/mrc.controller.v1.Controller/ListLinks',
                 request_serializer=controller_dot_proto_dot_controller__v1__pb2.ListLinksRequest.SerializeToString,
@@ -134,6 +139,13 @@ class ControllerServicer:
 
     def GetCounters(self, request, context):
         """Drop reasons and the P4 program's counters of ports, as the switches have them now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetNicCounters(self, request, context):
+        """Counters of hosts' NICs, their ports and queue pairs, by the names of docs/counters.md.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -222,6 +234,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.GetCounters,
                     request_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetCountersRequest.FromString,
                     response_serializer=controller_dot_proto_dot_controller__v1__pb2.GetCountersResponse.SerializeToString,
+            ),
+            'GetNicCounters': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetNicCounters,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetNicCountersRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.GetNicCountersResponse.SerializeToString,
             ),
             'ListLinks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListLinks,
@@ -399,6 +416,33 @@ class Controller:
             '/mrc.controller.v1.Controller/GetCounters',
             controller_dot_proto_dot_controller__v1__pb2.GetCountersRequest.SerializeToString,
             controller_dot_proto_dot_controller__v1__pb2.GetCountersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetNicCounters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/GetNicCounters',
+            controller_dot_proto_dot_controller__v1__pb2.GetNicCountersRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.GetNicCountersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -84,6 +84,10 @@ _OURS = (
           "queue pairs of all hosts or of one, with their counters", (Word.HOST,)),
     Entry("evs", Group.PATHS, "evs HOST", "evs h1",
           "state of every entropy value of a host's queue pairs", (Word.HOST,)),
+    Entry("counters", Group.PATHS, "counters HOST [QP] [--json]", "counters h1",
+          "counters of a host's NIC and ports, or of one queue pair", (Word.HOST, ("--json",), ("--json",)),
+          "Under the names that RDMA tools use; what is 0 is left out, but not with --json, which has all queue pairs\n"
+          "too. QP is a number as qps shows it. What queue pairs counted stays in the NIC's when they go."),
     Entry("paths", Group.PATHS, "paths SOURCE DESTINATION", "paths h1 h3",
           "every way between two hosts: EV, plane, T1, state, packets, losses", (Word.HOST, Word.HOST),
           "Sums over the queue pairs from SOURCE to DESTINATION. 'in use' says whether a way is in an active set;\n"

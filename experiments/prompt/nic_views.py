@@ -1,15 +1,22 @@
-"""What `qps`, `evs` and `paths` show of NICs. `ask` puts an operation to a host's agent and returns its answer."""
+"""What `qps`, `evs`, `paths` and `counters` show of NICs.
+
+`ask` puts an operation to a host's agent and returns its answer.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rich.table import Table
 
 from experiments.errors import ExperimentError
 from experiments.prompt.layout import columns
+from mrc_host.counters import Level, at_level
+from mrc_host.errors import NotFoundError
 from topologies import addressing, paths
 from topologies.addressing import EV_PLANE_SHIFT
 from topologies.fabric import Fabric
@@ -30,6 +37,36 @@ def queue_pairs(hosts: Iterable[str], ask: Ask) -> Table:
             numbers = (counters[key] for key in ("data_sent", "retransmitted", "lost", "data_received"))
             table.add_row(name, _qpn(qp["qpn"]), qp["type"], _remote(qp), qp["state"], *map(str, numbers), client)
     return table
+
+
+def counters(host: str, qpn: int | None, ask: Ask) -> Table:
+    """A line each counter that is not 0: of queue pair `qpn`, or of the NIC and its ports (docs/counters.md)."""
+    table = columns("of", "counter", "value", "unit", "kind")
+
+    def add(of: str, level: Level, values: Mapping[str, int]) -> None:
+        for info in at_level(level):
+            if values.get(info.name):
+                table.add_row(of, info.name, str(values[info.name]), info.unit, "gauge" if info.gauge else "counter")
+
+    if qpn is not None:
+        add(_qpn(qpn), Level.QP, ask(host, "hw_counters", qpn=qpn))
+        return table
+    add(host, Level.NIC, ask(host, "hw_counters"))
+    for port, values in enumerate(ask(host, "port_counters")):
+        add(f"{host}@p{port}", Level.PORT, values)
+    return table
+
+
+def counters_json(host: str, qpn: int | None, ask: Ask) -> str:
+    """The same with what is 0, as one JSON object; of a NIC with all its queue pairs."""
+    if qpn is not None:
+        return json.dumps({"host": host, "qpn": qpn, "counters": ask(host, "hw_counters", qpn=qpn)}, indent=2)
+    pairs = []
+    for qp in ask(host, "qps"):
+        with suppress(NotFoundError):  # destroyed since: the NIC's counters have what it counted
+            pairs.append({"qpn": qp["qpn"], "counters": ask(host, "hw_counters", qpn=qp["qpn"])})
+    nic, ports = ask(host, "hw_counters"), ask(host, "port_counters")
+    return json.dumps({"host": host, "counters": nic, "ports": ports, "queue_pairs": pairs}, indent=2)
 
 
 def entropy_values(host: str, ask: Ask) -> Table:

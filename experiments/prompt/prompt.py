@@ -148,6 +148,23 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
             nic_views.entropy_values(host, self._ask), f"{host} has no queue pairs: 'write {host} ...' makes one"
         )
 
+    def do_counters(self, line: str) -> None:
+        """See helping."""
+        words = self._words("counters", line, 1, 3)
+        as_json = "--json" in words
+        host, *rest = [word for word in words if word != "--json"] or [""]
+        host = self._world.fabric.nic(host).name
+        qpn = None
+        if rest:
+            try:
+                qpn = int(rest[0], 0)
+            except ValueError:
+                raise ExperimentError(f"{rest[0]!r} is no queue pair's number", f"'qps {host}' lists them.") from None
+        if as_json:
+            self._say(nic_views.counters_json(host, qpn, self._ask))
+        else:
+            self._show(nic_views.counters(host, qpn, self._ask), "every counter is 0")
+
     def do_paths(self, line: str) -> None:
         """See helping."""
         source, destination = self._words("paths", line, 2, 2)

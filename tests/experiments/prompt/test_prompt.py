@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import time
 from pathlib import Path
@@ -68,6 +69,10 @@ class Agents:
         FABRIC.nic(host)
         if host == "h4":
             raise AgentLostError("No agent answers at h4.sock: is the fabric up?")
+        if operation == "hw_counters":
+            return {"tx_data_packets": 4 if "qpn" in arguments else 9, "tx_lost_packets": 0, "queue_pairs": 3}
+        if operation == "port_counters":
+            return [{"link_up": 1, "link_downed": 0}, {"link_up": 0, "link_downed": 2}]
         if host != "h1":
             return []
         if operation == "qps":
@@ -220,6 +225,29 @@ def test_queue_pairs_and_entropy_values_are_listed(at: Session, monkeypatch: pyt
         assert "0x000007" in at.says(command)
         assert "h3:0x000005" in at.says(command)
     assert at.says("evs h2") == "h2 has no queue pairs: 'write h2 ...' makes one\n"
+
+
+def test_counters_of_nic_ports_and_queue_pair_are_shown_with_units(at: Session) -> None:
+    rows = [line.split() for line in at.says("counters h1").splitlines()[2:]]
+    assert rows == [
+        ["h1", "tx_data_packets", "9", "packets", "counter"],
+        ["h1", "queue_pairs", "3", "queue", "pairs", "gauge"],
+        ["h1@p0", "link_up", "1", "0", "or", "1", "gauge"],
+        ["h1@p1", "link_downed", "2", "times", "counter"],
+    ]
+    rows = [line.split() for line in at.says("counters h1 0x000007").splitlines()[2:]]
+    assert rows == [["0x000007", "tx_data_packets", "4", "packets", "counter"]]
+
+
+def test_counters_as_json_have_what_is_zero_and_all_queue_pairs(at: Session) -> None:
+    told = json.loads(at.says("counters h1 --json"))
+    assert told["host"] == "h1"
+    assert told["counters"]["tx_lost_packets"] == 0
+    assert [port["link_up"] for port in told["ports"]] == [1, 0]
+    assert [(qp["qpn"], qp["counters"]["tx_data_packets"]) for qp in told["queue_pairs"]] == [(7, 4), (8, 4), (9, 4)]
+    assert json.loads(at.says("counters h1 8 --json"))["qpn"] == 8
+    assert "'qps h1' lists them" in at.says("counters h1 first")
+    assert at.prompt.failed
 
 
 class Reader:
