@@ -17,7 +17,9 @@ from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.prober import Prober
 from mrc_host.transport.qp import QueuePair
+from mrc_host.transport.refusals import identity
 from mrc_host.wire import control, headers, icrc, opcodes
+from mrc_host.wire.control import EndpointRequest
 from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, Drop, Flow, Parser
 
 _MAX_FLOWS: Final = 16384
@@ -102,15 +104,31 @@ class Demultiplexer:
             return Drop.OPCODE
         qp = self._qps.get(word & 0xFFFFFF)
         if qp is None:
+            self._refuse(None, opcode, word & 0xFFFFFF, view, flow, now)
             return Drop.UNKNOWN_QP
         peer = qp.peer
         if peer is None:
+            self._refuse(qp, opcode, word & 0xFFFFFF, view, flow, now)
             return Drop.QP_STATE
         if peer.address != flow.source:
             return Drop.WRONG_SOURCE
         if mrc != qp.mrc or flow.srv6 != (mrc and host.srv6):
             return Drop.WRONG_TRANSPORT
         return qp.receive(opcode, view, flow, port, now)
+
+    def _refuse(self, qp: QueuePair | None, opcode: int, qpn: int, frame: memoryview, flow: Flow, now: int) -> None:
+        """Tell a peer whose data or probe finds no queue pair, or one that was reset, that it sends in vain."""
+        peer = self._peers.get(flow.source)
+        if peer is None or flow.trimmed or flow.srv6 != self._host.srv6:
+            return
+        if (opcode > opcodes.WRITE_ONLY_IMM and opcode != opcodes.PROBE) or opcode in _RC_OPCODES:
+            return
+        if qp is not None:
+            qp.receive_late(opcode, frame, flow, peer, now)
+            return
+        number, stamp = identity(opcode, frame, flow.start)
+        request = EndpointRequest(control.OP_NO_QP, qpn, stamp)
+        peer.refuse(control.pack_endpoint_request(number & 0xFFFF, request), now)
 
     def _receive_endpoint(self, opcode: int, frame: bytes | memoryview, flow: Flow, port: int, now: int) -> Drop | None:
         peer = self._peers.get(flow.source)
@@ -128,6 +146,9 @@ class Demultiplexer:
                 return None if counted else Drop.MALFORMED
             if peer is None:
                 return Drop.UNKNOWN_PEER
+            if request.op == control.OP_NO_QP:
+                peer.remote_gone(request.port_mask, word & 0xFFFF, request.timestamp, now)
+                return None
             if request.op > control.OP_EV_PROBE:
                 return Drop.MALFORMED
             peer.receive_request(word & 0xFFFF, request, now)

@@ -27,6 +27,7 @@ from mrc_host.values import CompletionStatus, PathReason
 from mrc_host.wire import control
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop
+from mrc_host.wire.headers import timestamp
 from mrc_host.wire.psn import HALF, MASK, expand
 
 if TYPE_CHECKING:
@@ -228,6 +229,8 @@ class Hearing(Flight):
 
     def on_nack(self, nack: Nack, now: int) -> tuple[CompletionStatus, str] | None:
         """Take a NACK. Returns status and reason when that is the end of the queue pair."""
+        if nack.reason == control.NACK_UNEXP_EVENT and self._asked_with(nack.psn, nack.timestamp):
+            return _UNEXPECTED
         psn = expand(nack.psn, self._una)
         if not self._una <= psn < self._next:
             return None
@@ -259,6 +262,18 @@ class Hearing(Flight):
         elif nack.reason != control.NACK_PSN_OOR_WINDOW:
             self.cc.on_loss(record.weight, now)  # the receiver has no room for it
         return None
+
+    def sent_just(self, number: int, stamp: int) -> bool:
+        """Whether something with this timestamp is on the way: a PSN that ends in `number` (16 bit), or a probe."""
+        psn = self._una + ((number - self._una) & 0xFFFF)
+        record = self._ring[psn & self._ring_mask]
+        data = psn < self._next and record.psn == psn and record.state == OUT and record.stamp == stamp
+        return data or self._asked_with(number, stamp)
+
+    def _asked_with(self, number: int, stamp: int) -> bool:
+        """Whether a reliability probe with this number and timestamp is on the way."""
+        probe = self._probes.get(number)
+        return probe is not None and timestamp(probe[2]) == stamp
 
     def on_ack(self, psn: int, nak: bool, msn: int, now: int) -> Drop | None:
         """Complete every request up to message count `msn` (24 bit).

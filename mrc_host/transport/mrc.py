@@ -17,6 +17,7 @@ from mrc_host.transport.peer import Peer
 from mrc_host.transport.profiles import resolve
 from mrc_host.transport.qp import QueuePair
 from mrc_host.transport.receiver_limit import UNLIMITED
+from mrc_host.transport.refusals import identity
 from mrc_host.transport.requester import Requester
 from mrc_host.transport.responder import Responder
 from mrc_host.transport.window import WindowUser
@@ -30,6 +31,7 @@ from mrc_host.values import (
     QpType,
 )
 from mrc_host.wire import control, headers, opcodes
+from mrc_host.wire.control import Nack
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.headers import BTH_LENGTH
 from mrc_host.wire.psn import MASK
@@ -44,6 +46,7 @@ _NAK_STATUS = {
         "The peer could not carry out the request: too many WRITE_WITH_IMM in flight.",
     ),
 }
+_GONE: Final = "The peer's queue pair is gone: it was destroyed, or its NIC has restarted."
 _LEAST_PATHS: Final = 4  # a plane, however small the window that hints leave
 _TS_FLAG: Final = headers.TS_PRESENT >> 24
 _DATA_SIZE: Final = headers.data_ts.size
@@ -146,7 +149,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         if opcode > opcodes.WRITE_ONLY_IMM:
             return self._receive_control(responder, opcode, frame, flow, now)
         if not self.running:
-            return self._repeat_nak()
+            return self._repeat_nak(opcode, frame, flow, now)
         start = flow.start
         if flow.trimmed:
             *_, word, _rqmsn, _msn, stamp, _tick = headers.trimmed.unpack_from(frame, start)
@@ -183,7 +186,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
             return Drop.MALFORMED
         if opcode == opcodes.PROBE:
             if not self.running:
-                return self._repeat_nak()
+                return self._repeat_nak(opcode, frame, flow, now)
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
             responder.probe(probe.probe_id, probe.timestamp, flow)
             return None
@@ -225,12 +228,34 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         if self.requester is not None:
             self.requester.settle()
 
-    def _repeat_nak(self) -> Drop | None:
-        if self.responder is None or not self.responder.nak:
-            return Drop.QP_STATE
-        self._nak_pending = True
-        self.offer_control()
-        return None
+    def _repeat_nak(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
+        """In ERROR: whatever the peer sends, it is told, since it may have missed the first word."""
+        if self.responder is not None and self.responder.nak:
+            self._nak_pending = True
+            self.offer_control()
+            return None
+        if not flow.trimmed:
+            self._nack_fatally(*identity(opcode, frame, flow.start), self.joined(), self.remote_qpn, flow, now)
+        return Drop.QP_STATE
+
+    def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
+        """In RESET or INIT a packet of the life before is refused; any other may be of the life that is to begin."""
+        latest = self._psns_received.latest()
+        if latest is None or latest.peer != peer.address or flow.trimmed or opcode > opcodes.WRITE_ONLY_IMM:
+            return
+        psn, stamp = identity(opcode, frame, flow.start)
+        if latest.holds(psn):
+            self._nack_fatally(psn, stamp, peer, latest.remote_qpn, flow, now)
+
+    def _nack_fatally(self, psn: int, stamp: int, peer: Peer, remote_qpn: int, flow: Flow, now: int) -> None:
+        nack = Nack(control.NACK_UNEXP_EVENT, flow.ev, self.qpn & 0xFFFF, remote_qpn & 0xFFFF, psn, stamp)
+        peer.refuse(control.pack_nack(remote_qpn, nack), now)
+
+    def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
+        """The peer has no queue pair `qpn`."""
+        requester = self.requester
+        if qpn == self.remote_qpn and self.running and requester is not None and requester.sent_just(number, stamp):
+            self.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, _GONE, now)
 
     def refuse(self, syndrome: int) -> None:
         """The responder came to a message that is not allowed: tell the peer, and that is the end."""

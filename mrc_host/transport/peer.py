@@ -29,6 +29,7 @@ from mrc_host.transport.host import Host
 from mrc_host.transport.loss import Reordering, RoundTrip
 from mrc_host.transport.pings import MAX_PINGS, Pings
 from mrc_host.transport.port_status import PeerPorts, PortStatus
+from mrc_host.transport.refusals import Refusals
 from mrc_host.transport.scheduler import Source
 from mrc_host.transport.ways_back import WaysBack
 from mrc_host.transport.window import SharedWindow, WindowUser
@@ -59,6 +60,10 @@ class PlaneUser(PathUser):
         """The set of usable planes changed."""
 
     @abstractmethod
+    def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
+        """The peer has no queue pair `qpn`; `number` is the low half of a PSN sent there, or that of a probe."""
+
+    @abstractmethod
     def path_denied(self, index: int, denied: bool, now: int) -> None:
         """The controller forbids a path or allows it again."""
 
@@ -74,6 +79,7 @@ class Peer(Source):
         "_pings",
         "_prefixes",
         "_probes",
+        "_refusals",
         "_remote",
         "_responses",
         "_reverse_at",
@@ -125,6 +131,7 @@ class Peer(Source):
         self.answerable = 0  # usable planes with a path that the controller does not forbid
         self._answer_port = 0
         self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, when it came
+        self._refusals = Refusals()
         self._probes = EvProbes(self._rng, ports)
         self._bad = BadPaths(host, self._probes, ports)
         self._ways = WaysBack(self._rng, self.members, host.transport.reverse_interval)
@@ -415,6 +422,16 @@ class Peer(Source):
             self._responses.append((request_id, request.op, request.timestamp, now))
             self._offer()
 
+    def refuse(self, body: bytes, now: int) -> None:
+        """Tell the peer that a queue pair takes nothing any more, unless it was told too much of late."""
+        if self._refusals.add(body, now):
+            self._offer()
+
+    def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
+        """The peer has no queue pair `qpn`; whose packet it was that found none will know."""
+        for user in list(self.users):
+            user.remote_gone(qpn, number, stamp, now)
+
     def receive_response(self, request_id: int, response: EndpointResponse, port: int, now: int) -> bool:
         """Take an answer that came in at `port`; False when nothing was asked."""
         if response.op == OP_PORT_STATUS_UPDATE:
@@ -435,7 +452,7 @@ class Peer(Source):
 
     def _wanted(self) -> int:
         mask = self._probes.ports()
-        if self._responses or self._status.fresh:
+        if self._responses or self._status.fresh or self._refusals.waiting:
             if not self._answer_port & self.answerable:
                 self._answer_port = self.answer_port()
             mask |= self._answer_port
@@ -481,7 +498,9 @@ class Peer(Source):
             took = max(1, now - arrived) if settings.service_time else 0
             response = EndpointResponse(op, stamp, took if took <= control.MAX_SERVICE_TIME else 0)
             return control.pack_endpoint_response(request_id, response, settings.endpoint_op_shift)
-        return self._status.take(port, now) if self._status.fresh else b""
+        if self._status.fresh:
+            return self._status.take(port, now)
+        return self._refusals.waiting.popleft() if self._refusals.waiting else b""
 
     def on_timer(self, now: int) -> int:
         """Repeat the port status, send due probes, look for ways back; next time or 0."""

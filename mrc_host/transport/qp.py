@@ -209,6 +209,10 @@ class QueuePair(Source, PlaneUser, Receiver):
         """Take a packet whose ICRC, source and transport are right; struct.error when it is too short."""
 
     @abstractmethod
+    def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
+        """A packet of `peer` came in RESET or INIT."""
+
+    @abstractmethod
     def paths_info(self) -> tuple[PathInfo, ...]:
         """State of every path."""
 

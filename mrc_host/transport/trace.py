@@ -205,5 +205,6 @@ def _operation(op: int) -> str:
         control.OP_PORT_STATUS_UPDATE: "port_status_update",
         control.OP_EV_PROBE: "ev_probe",
         control.OP_PATH_PROBE: "path_probe",
+        control.OP_NO_QP: "no_qp",
     }
     return names.get(op, str(op))

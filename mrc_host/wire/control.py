@@ -42,6 +42,7 @@ NACK_NAMES: Final = {
 OP_PORT_STATUS_UPDATE: Final = 0
 OP_EV_PROBE: Final = 1
 OP_PATH_PROBE: Final = 2  # ours (docs/protocol.md §10): never answered, counted where it arrives
+OP_NO_QP: Final = 3  # ours (docs/protocol.md §12.1): never answered
 
 MAX_SERVICE_TIME: Final = 0xFFFFFFFF  # ns; what took longer is not told
 
@@ -107,7 +108,10 @@ class Probe(NamedTuple):
 
 
 class EndpointRequest(NamedTuple):
-    """ERTH: `port_mask` is the usable ports for OP_PORT_STATUS_UPDATE, the round for OP_PATH_PROBE, else unused."""
+    """ERTH: `port_mask` is the usable ports for OP_PORT_STATUS_UPDATE, the round for OP_PATH_PROBE, else unused.
+
+    For OP_NO_QP it is a QPN, and `timestamp` that of the packet which was sent there.
+    """
 
     op: int
     port_mask: int

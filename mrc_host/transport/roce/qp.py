@@ -6,6 +6,7 @@ from mrc_host.transport import algorithms
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.dcqcn import CnpGenerator, DcqcnParameters
 from mrc_host.transport.host import Host
+from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import QueuePair
 from mrc_host.transport.roce.link import Link
 from mrc_host.transport.roce.requester import RcRequester
@@ -106,6 +107,12 @@ class RcQueuePair(QueuePair):
                 self._cnp_due = True
                 self.offer_control()
         return self._receive_data(responder, opcode - opcodes.RC_WRITE_FIRST, frame, flow)
+
+    def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
+        """A RoCE NIC drops in silence what is for no queue pair that can receive."""
+
+    def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
+        """Only MRC is told; RC waits for its retries."""
 
     def _receive_data(self, responder: RcResponder, kind: int, frame: memoryview, flow: Flow) -> Drop | None:
         start = flow.start

@@ -108,7 +108,7 @@ def test_bytes_of_nobody(monkeypatch, buffers):
 
 
 class Chatty(Nic):
-    """Says its last word again every 5 us for some milliseconds."""
+    """Says its last word to a queue pair again every 5 us for some milliseconds."""
 
     def __init__(self, *arguments, **named):
         super().__init__(*arguments, **named)
@@ -117,7 +117,7 @@ class Chatty(Nic):
     def transmit(self, port, now):
         frame = super().transmit(port, now)
         if frame is not None:
-            if not opcodes.WRITE_FIRST <= frame[_OPCODE] <= opcodes.WRITE_ONLY_IMM:
+            if frame[_OPCODE] in (opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.PROBE):
                 self.word = frame
         elif self.word is not None and self.next <= now < 8 * MS:
             self.next = now + 5_000
