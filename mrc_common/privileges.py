@@ -36,6 +36,7 @@ class Capability(enum.IntEnum):
     """Some of capabilities(7), by number."""
 
     DAC_OVERRIDE = 1
+    DAC_READ_SEARCH = 2
     NET_ADMIN = 12
     NET_RAW = 13
     SYS_PTRACE = 19
@@ -93,18 +94,24 @@ def current(pid: int | None = None) -> Privileges:
 
 
 def drop(
-    *, keep: Collection[Capability] = (), writable: Collection[StrPath] = (), removable: Collection[StrPath] = ()
+    *,
+    keep: Collection[Capability] = (),
+    writable: Collection[StrPath] = (),
+    removable: Collection[StrPath] = (),
+    landlock: bool = True,
 ) -> Privileges:
     """Keep the capabilities `keep`, of those there are, and the right to change files beneath `writable`; see above.
 
-    Beneath `removable` files may only be removed, as who made a socket does in the end. Returns what is left. Raises
+    Beneath `removable` files may only be removed, as who made a socket does in the end. Without `landlock` files are as
+    they were and programs may be executed, for who runs a compiler. Returns what is left. Raises
     PrivilegeError, having perhaps given up some; a kernel without Landlock is no error.
     """
     if len(os.listdir("/proc/self/task")) > 1:
         raise PrivilegeError("Privileges are given up before the first thread is started, not after.")
     kept = sum(1 << capability for capability in keep)
     _prctl("no_new_privs cannot be set", _PR_SET_NO_NEW_PRIVS, 1)
-    _restrict_files(writable, removable)
+    if landlock:
+        _restrict_files(writable, removable)
     with contextlib.suppress(PrivilegeError):  # kernels before 4.3
         _prctl("", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     for number in range(_LAST_CAPABILITY + 1):

@@ -87,7 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ending.at_once()  # until there is something to put in order
     log = options.log_console or options.log_file is not None
     try:
-        asyncio.run(SwitchProcess(settings, cache=options.cache, log=log).serve(ready))
+        process = SwitchProcess(settings, cache=options.cache, log=log)
+        written = (options.log_file, Path(settings.trace) if settings.trace not in (None, "-") else None)
+        process.prepare(
+            keep_privileges=options.keep_privileges, writes=[path.parent for path in written if path is not None]
+        )
+        asyncio.run(process.serve(ready))
     except StartError as error:
         return _complain(str(error), 1)
     return 0
@@ -233,6 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--qdisc", action="store_true", help="send through the interfaces' queueing disciplines (tc), not past them")
     add("--config", type=Path, metavar="FILE", help="YAML or JSON with many switches for this process")
     add("--seed", type=int, default=0, metavar="N", help="seed of the program's random numbers (default 0)")
+    add("--keep-privileges", action="store_true", help="keep what root may do; it is given up at the start otherwise")
     add("--cache", type=Path, metavar="DIR", help="where compiled programs are kept")
     add("--log-console", action="store_true", help="log to standard error, with the program's log_msg()")
     add("--log-file", type=Path, metavar="FILE", help="the same log to a file, which is rotated")

@@ -8,19 +8,22 @@ with one sentence.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from mrc_common.privileges import Capability, PrivilegeError, drop
 from p4runtime_shim import ending
 from p4runtime_shim.config import ProcessSettings, SwitchSettings
 from p4runtime_shim.driver import DriverError, PortDriver
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.listening import ListenError, Listening
-from p4runtime_shim.native import Native, load_engine
+from p4runtime_shim.native import load_engine
 from p4runtime_shim.server.device import DEFAULT_PACKET_RATE, Device
 from p4runtime_shim.server.errors import RpcError
 from p4runtime_shim.server.management import LINE_SLACK_NS, Managed, ManagementService, add_management
@@ -57,7 +60,7 @@ class SwitchProcess:
         """Start, call `ready` with the address clients can connect to, and run until SIGTERM or SIGINT."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        native = self._load_engine()
+        native = load_engine(cache=self._cache)
         for number in ending.SIGNALS:
             loop.add_signal_handler(number, stop.set)
         ending.in_order(native)
@@ -89,10 +92,26 @@ class SwitchProcess:
 
     # --- parts
 
-    def _load_engine(self) -> Native:
+    def prepare(self, *, keep_privileges: bool = False, writes: Sequence[Path] = ()) -> None:
+        """Before anything else: compile the engine if need be, and give up what root may do and a switch need not.
+
+        Ports need CAP_NET_RAW and CAP_NET_ADMIN again whenever their interface comes back. Files are read wherever they
+        are, but written as their owner only, unless one of those that this process writes (the cache, captures, logs:
+        `writes`) is in somebody else's folder. The compiler must run, so what may be executed stays as it was.
+        """
         try:
-            return load_engine(cache=self._cache)
+            engine = load_engine(cache=self._cache)
         except SwitchError as error:
+            raise StartError(str(error)) from None
+        if keep_privileges:
+            return
+        keep = {Capability.NET_RAW, Capability.NET_ADMIN, Capability.DAC_READ_SEARCH}
+        pcap = () if self._settings.pcap is None else (self._settings.pcap,)
+        if any(_is_others(path) for path in (engine.path, *pcap, *writes)):
+            keep.add(Capability.DAC_OVERRIDE)
+        try:
+            drop(keep=keep, landlock=False)
+        except PrivilegeError as error:
             raise StartError(str(error)) from None
 
     async def _make_switches(self, programs: Programs) -> None:
@@ -207,6 +226,14 @@ class SwitchProcess:
         except Exception as error:
             self._driver_error = error
             loop.call_soon_threadsafe(stop.set)
+
+
+def _is_others(path: Path) -> bool:
+    """Whether a file, or the folder that it would be made in, belongs to somebody else."""
+    for existing in (path, *path.absolute().parents):
+        with contextlib.suppress(OSError):
+            return existing.stat().st_uid != os.geteuid()
+    return True
 
 
 __all__ = ["StartError", "SwitchProcess"]

@@ -76,6 +76,7 @@ ELSEWHERE = {
     "python -m p4runtime_shim --config switches.yaml               # many switches in one process, one address": (
         "tests/integration/test_switch_process.py"
     ),
+    'ln -s "$(which p4runtime_shim)" ~/bin/simple_switch_grpc': "tests/p4runtime_shim/test_listening.py",
     "python -m simulation.swarm --seed 17": "tests/simulation/test_docs.py",
 }
 

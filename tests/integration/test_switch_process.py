@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import socket
 import struct
@@ -21,6 +22,7 @@ import pytest
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
+from mrc_common.privileges import Capability, current
 from tests.integration.wires import Process, Wire, running, until, wires
 from tests.p4runtime_shim.server.world import Client, insert, modify
 
@@ -459,3 +461,60 @@ def test_a_new_program_keeps_the_entries_when_asked_to(switch: Process, cables: 
             assert await asyncio.to_thread(cables[2].receive) == frame(mark=3)
 
     asyncio.run(work())
+
+
+# --- privileges and tc
+
+
+def test_it_keeps_what_ports_need_and_no_more(cables: list[Wire]) -> None:
+    """A port whose interface is removed and made again comes back all the same, and programs are compiled."""
+    with running(*arguments(cables, "--no-p4")) as process:
+        left = current(process.process.pid)
+        wanted = {Capability.NET_RAW, Capability.NET_ADMIN, Capability.DAC_READ_SEARCH}
+        assert left.permitted == left.bounding == sum(1 << capability for capability in wanted)
+        assert left.effective == left.permitted
+        assert (left.inheritable, left.ambient, left.no_new_privs) == (0, 0, True)
+        for thread in Path(f"/proc/{process.process.pid}/task").iterdir():
+            assert f"CapPrm:\t{left.permitted:016x}" in (thread / "status").read_text()
+        patch_all(process.address, (1, 2))
+        cables[0].delete()
+        cables[0].create()
+
+        def passes() -> bool:
+            cables[0].send(frame(mark=7))
+            return cables[1].receive(0.2) == frame(mark=7)
+
+        until(passes, "the port to come back")
+        status, _, errors = process.stop()
+        assert (status, errors) == (0, "")
+    with running(*arguments(cables, "--no-p4", "--keep-privileges")) as process:
+        assert current(process.process.pid).permitted == current().permitted
+
+
+@pytest.mark.parametrize("as_bmv2", [True, False], ids=["bmv2", "own-name"])
+def test_tcs_limit_holds_under_bmv2s_name(as_bmv2: bool, cables: list[Wire], tmp_path: Path) -> None:
+    """Mininet's `bw` is a token bucket on the switch's interface; the switch by its own name goes past it."""
+    script = tmp_path / ("simple_switch_grpc" if as_bmv2 else "p4runtime_shim")
+    script.write_text(f"#!{sys.executable}\nimport sys\nfrom p4runtime_shim.cli import main\nsys.exit(main())\n")
+    script.chmod(0o755)
+    limit = f"qdisc add dev {cables[1].inside} root tbf rate 1mbit burst 5kb limit 5kb"
+    subprocess.run(["tc", *limit.split()], check=True)
+    process = subprocess.Popen(
+        [script, *arguments(cables, "--no-p4")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        assert process.stdout is not None
+        words = process.stdout.readline().split()
+        patch_all(words[1].removeprefix("grpc="), (1, 2))
+        for number in range(100):
+            cables[0].send(frame(1400, number))
+            time.sleep(0.001)
+        arrived = cables[1].drain()
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert (arrived < 40) if as_bmv2 else (arrived == 100), arrived
