@@ -92,7 +92,7 @@ def test_a_packet_is_repeated_on_every_plane(dead: set[int]) -> None:
 
 @pytest.mark.parametrize("dead", [{0, 1}, {0, 2}, {1, 2}, {2, 3}])
 def test_nothing_new_takes_the_place_of_a_packet_that_waits_for_another_plane(dead: set[int]) -> None:
-    """A window of one packet, more to send, and planes that fall silent: a lost packet must not wait behind new ones."""
+    """A window of one packet, more to send, planes that fall silent: a lost packet must not wait behind new ones."""
     world = World(planes=4)
     a, b = connect(world, size=1 << 17, attributes=QpAttributes(retry_count=8, congestion_window=4096))
     a.write(b, 4096)
