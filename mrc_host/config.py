@@ -129,7 +129,8 @@ class TransportSettings:
     unloaded round trip of a full packet on the longest path (0: not known), `trimming` whether switches trim, `nscc`
     replaces constants of NSCC and `dcqcn` those of DCQCN, `assumed_rate` (bit/s) stands for a port whose rate is given
     as 0.
-    Balance: on one queue pair no plane may be more than `plane_burst` data packets ahead of the slowest usable plane.
+    Balance: on one queue pair no plane may be more than `plane_burst` data packets of 4096 bytes, or accordingly more
+    shorter ones, ahead of the slowest usable plane.
     Loss: a packet is lost once one sent later on the same path has arrived, or one sent a reorder window later on the
     same plane, which is at least `reorder_fraction` (percent) of a smoothed RTT (docs/protocol.md §10.1); never by what
     other planes deliver. `tail_probe_min` is the shortest

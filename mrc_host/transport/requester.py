@@ -3,7 +3,7 @@
 **Sending.** A port that is free asks for a packet on its plane. Lost packets go first, oldest gap first, then the next
 segment of the oldest request. The packet gets the plane's next path at that moment. Three limits hold: the congestion
 window, the range of PSNs the peer accepts (MPR), and the number of WRITE_WITH_IMM the peer accepts in flight. Planes
-are kept equal: none may be more than ``plane_burst`` packets ahead; retransmissions are free of that.
+are kept equal: none may be more than ``plane_burst`` packets of 4096 bytes ahead; retransmissions are free of that.
 
 **Hearing.** What the peer's answers change is in ``hearing``.
 
@@ -47,6 +47,7 @@ _MASK_IMM: Final = icrc.mask_constant(headers.data_ts_imm.size)
 _DATA_SIZE: Final = headers.data_ts.size
 _IMM_SIZE: Final = headers.data_ts_imm.size
 _NO_STALL: Final = -1
+_FULL: Final = 4096  # payload of the packets that `plane_burst` counts
 _MAX_PROBES: Final = 32
 _RTO_WINDOW: Final = 4  # packets in flight while nothing is heard after a timeout
 _pack = headers.data_ts.pack
@@ -113,7 +114,8 @@ class Requester(Hearing):
         self._msn = 0
         self._wimm_sent = 0
         # balance
-        self._burst = qp.host.transport.plane_burst
+        # In bytes as for full packets: a shorter burst than the scheduler's turns would cut those off.
+        self._burst = qp.host.transport.plane_burst * max(1, _FULL // self._mtu)
         self._credit = [self._burst] * len(peer.members)
         self._credit_mask = peer.planes
         # what keeps data from leaving, and since when

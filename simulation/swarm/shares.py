@@ -22,6 +22,7 @@ from simulation.swarm.plan import Scenario
 from simulation.swarm.traffic import Flow, TrafficCounts
 from topologies.fault_kinds import ControllerGone, Loss
 
+_FULL: Final = 4096  # payload of the packets that `plane_burst` counts
 _UNFAIR: Final = 2.0  # times the bytes of another
 _SHARES: Final = 1.5  # times the mean over the floor
 _LEAST_FLOOR: Final = 8  # paths to speak of shares
@@ -51,7 +52,8 @@ class Shares:
             if touched(self._scenario.fabric, self._scenario.faults, end.nic):
                 continue
             sent = [counts[plane] for plane in range(self._scenario.fabric.planes)]
-            if max(sent) - min(sent) > self._transport.plane_burst:
+            burst = self._transport.plane_burst * max(1, _FULL // end.pair.attributes.path_mtu)
+            if max(sent) - min(sent) > burst:
                 self._report(f"{end.nic} sent {sent} packets by plane, though no path was bad")
 
     def floor(self, applications: Applications) -> None:
