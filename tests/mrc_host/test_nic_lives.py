@@ -292,3 +292,30 @@ def test_a_restarted_nic_repeats_neither_numbers_nor_psns(incarnation: int) -> N
     assert not {p for _, p in first} & {p for _, p in second}
     assert first == numbers(incarnation=1)
     assert numbers() == numbers()
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_a_new_life_does_not_wait_for_a_timer_of_the_last(kind: QpType) -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world, kind=kind)
+    world.faults.dead_planes = {0, 1}
+    a.write(b, SLOT)
+    world.run(8_000 * MS)  # by now it backs off for a long time
+    world.faults.dead_planes = set()
+    reset(a, b)
+    assert (due := a.nic.wakeup()) is None or due > world.now
+    join(a, b)
+    lost: list[bytes] = []
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        if nic == 0 and not lost and len(frame) > SLOT:
+            lost.append(frame)
+            return None
+        return frame
+
+    world.tap = tap
+    start = world.now
+    a.write(b, SLOT)
+    assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
+    assert lost
+    assert world.now - start < 30 * MS  # one ACK timeout of 16.8 ms at most
