@@ -24,7 +24,7 @@ from experiments.deaths import Restarts
 from experiments.errors import ExperimentError
 from mrc_common import children
 from topologies import loader
-from topologies.emulation import cleanup
+from topologies.emulation import cleanup, limits
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.rundir import RunDirectory
 from topologies.emulation.watch import Death
@@ -75,7 +75,8 @@ def _last_word(lines: list[str]) -> dict[str, Any]:
         said = json.loads(lines[-1])
         if isinstance(said, dict):
             return said
-    return {"error": f"the fabric's process has ended: {lines[-1] if lines else 'it said nothing'}"}
+    why = limits.out_of_descriptors("\n".join(lines)) or (lines[-1] if lines else "it said nothing")
+    return {"error": f"the fabric's process has ended: {why}"}
 
 
 def take_down(name: str) -> bool:

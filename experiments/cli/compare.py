@@ -14,6 +14,7 @@ import click
 def compare(first: Path, second: Path, output: Path) -> None:
     """Put two results of 'mrc run', FIRST and SECOND, side by side in one HTML page."""
     from experiments.reports.compare import compare as compared
+    from experiments.reports.writing import write_text
 
-    output.write_text(compared(first, second), "utf-8")
+    write_text(output, compared(first, second))
     click.echo(f"report: {output}")

@@ -30,6 +30,7 @@ from experiments.demo.run import Run
 from experiments.demo.settings import DemoSettings
 from experiments.demo.summary import Outcome, print_summary, summarise
 from experiments.demo.world import World
+from experiments.reports.writing import naming, write_text
 from experiments.training.data import digits
 from experiments.training.job import WorkerJob
 from experiments.training.sgd import train_alone
@@ -158,10 +159,11 @@ class Demo:
             outcomes = self._outcomes(fabric, folder.path)
             interrupted = self.interrupted_by is not None
             summary = summarise(self.settings, self.bring_up, outcomes, interrupted=interrupted)
-            (folder.path / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+            write_text(folder.path / "summary.json", json.dumps(summary, indent=2) + "\n")
             for record in self.records.values():
                 record.write(folder.path)
-            plot_step_times(list(self.records.values()), folder.path / "step_time.png")
+            with naming(plot := folder.path / "step_time.png"):
+                plot_step_times(list(self.records.values()), plot)
             for log in folder.path.glob("*.log"):
                 if not log.stat().st_size:
                     log.unlink()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.demo.faults import FaultRecord
+from experiments.reports.writing import naming
 from mrc_host.values import PathEvent, PathReason, PathState
 
 
@@ -108,14 +109,16 @@ class RunRecord:
     def write(self, folder: Path) -> None:
         """Write the raw series: one CSV of steps, one file of events as JSON lines."""
         reports = [self.steps[step][rank] for step in sorted(self.steps) for rank in sorted(self.steps[step])]
-        with (folder / f"steps-{self.transport}.csv").open("w", newline="") as file:
+        steps = folder / f"steps-{self.transport}.csv"
+        with naming(steps), steps.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["step", "rank", "begin_s", "end_s", "compute_s", "loss", "accuracy", "gradient_crc"])
             for r in reports:
                 begin, end = (f"{(t - self.started_ns) / 1e9:.6f}" for t in (r.begin_ns, r.end_ns))
                 compute = f"{r.compute_ns / 1e9:.6f}"
                 writer.writerow([r.step, r.rank, begin, end, compute, r.loss, r.accuracy, f"{r.crc:08x}"])
-        with (folder / f"events-{self.transport}.jsonl").open("w") as file:
+        events = folder / f"events-{self.transport}.jsonl"
+        with naming(events), events.open("w") as file:
             for event in sorted(self._events(), key=lambda event: event["time_s"]):
                 file.write(json.dumps(event) + "\n")
 

@@ -24,6 +24,7 @@ from experiments.perf.hosts import AgentSocket, find_agents, find_fabric
 from experiments.perf.measure import Report, Row
 from experiments.perf.options import Options
 from experiments.perf.plan import Plan
+from experiments.reports.writing import write_text
 from mrc_common import children
 
 _GRACE_S = 5.0  # for workers to end by themselves before they are killed
@@ -135,7 +136,7 @@ def launch(options: Options, say: Say) -> Report:
         raise ExperimentError(f"There is no rank {options.plan.root} among {len(agents)}.", "Give a smaller root (-r).")
     report = asyncio.run(_interruptible(Launch(options.plan, options.step, agents, say)))
     if options.output is not None:
-        options.output.write_text(json.dumps(to_json(options.plan, report), indent=2) + "\n")
+        write_text(options.output, json.dumps(to_json(options.plan, report), indent=2) + "\n")
     return report
 
 

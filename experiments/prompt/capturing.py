@@ -48,8 +48,7 @@ class Captures:
         file = own_path(path)
         self._check(link, file)
         comment = f"link {link.name} of fabric {self._emulation.fabric.name}"
-        job = Job(str(file), tuple(self._end(end) for end in (link.lower, link.upper)), comment)
-        existed = file.exists()
+        job = Job(str(file), tuple(self._end(end) for end in (link.lower, link.upper)), comment, invoking_user())
         process = children.popen(
             pdeathsig(children.python("topologies.emulation.link_capture", job.to_json())),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
@@ -65,8 +64,6 @@ class Captures:
             process.wait(_PATIENCE_S)
             process.stdout.close()
             raise ExperimentError(said or "the capture did not start")
-        if not existed:
-            give_to_user(file)
         self.running.append(Running(link, file, process))
         return self.running[-1]
 
@@ -119,9 +116,7 @@ def own_path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
-def give_to_user(file: Path) -> None:
-    """Let a file belong to whoever ran sudo."""
+def invoking_user() -> tuple[int, int] | None:
+    """User and group of whoever ran sudo."""
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
-    if user.isdecimal() and group.isdecimal():
-        with contextlib.suppress(OSError):
-            os.chown(file, int(user), int(group))
+    return (int(user), int(group)) if user.isdecimal() and group.isdecimal() else None

@@ -24,6 +24,7 @@ from experiments.errors import ExperimentError
 from experiments.files.loader import CASE_NAME
 from experiments.files.model import Experiment
 from experiments.reports.tables import write_tables
+from experiments.reports.writing import write_text
 from experiments.running.recording import Recording
 
 
@@ -61,7 +62,7 @@ def write_result(
     run: Mapping[str, Any],
 ) -> None:
     """Write everything but the plots and the report."""
-    (folder / "experiment.yaml").write_text(experiment.text, "utf-8")
+    write_text(folder / "experiment.yaml", experiment.text)
     write_json(folder / "summary.json", summary)
     write_json(folder / "run.json", run)
     for name, recording in recordings.items():
@@ -79,7 +80,7 @@ def point_latest(folder: Path) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """A JSON file that people can read."""
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_summary(folder: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from experiments.reports import plots, topology
 from experiments.reports.markup import Html, html, span, verdict
 from experiments.reports.shown import block
 from experiments.reports.verdicts import Judged, show
+from experiments.reports.writing import write_text
 from experiments.running.recording import FaultSpan, Recording
 
 RELATIONS = {"at_least": "at least", "at_most": "at most", "about": "about"}
@@ -53,7 +54,7 @@ def write_report(
         parts.append(_case(folder, experiment, case, recordings[name], alone=len(cases) == 1))
     parts.append(_circumstances(run, summary))
     parts.append(f"<h2>The file as run</h2><pre>{escape(experiment.text)}</pre>")
-    (folder / "report.html").write_text(page(experiment.title, "".join(parts)), "utf-8")
+    write_text(folder / "report.html", page(experiment.title, "".join(parts)))
 
 
 def page(title: str, body: str) -> str:
@@ -208,7 +209,7 @@ def _figures(folder: Path, name: str, figures: Mapping[str, str]) -> str:
     out = []
     for number, (title, svg) in enumerate(figures.items(), 1):
         word = title.split(":")[0].lower().replace(" ", "-").replace(",", "")
-        (place / f"{number}-{word}.svg").write_text(svg, "utf-8")
+        write_text(place / f"{number}-{word}.svg", svg)
         out.append(f"<h3>{escape(title)}</h3>{unique_ids(svg, f'{name}-{number}-')}")
     return "".join(out)
 

@@ -25,6 +25,7 @@ from experiments.reports.markup import Html, html, span, verdict
 from experiments.reports.produce import produce
 from experiments.reports.shown import block
 from experiments.reports.verdicts import show
+from experiments.reports.writing import write_text
 from experiments.running.conduct import check
 from experiments.sweeps.processes import each
 from mrc_host.errors import MrcError
@@ -85,7 +86,7 @@ def reproduce(
     ordered = [found[str(file)] for file in files]
     summary = summarize(ordered, world, seed)
     folders.write_json(folder / "summary.json", summary)
-    (folder / "index.html").write_text(index(ordered, summary, time.monotonic() - began), "utf-8")
+    write_text(folder / "index.html", index(ordered, summary, time.monotonic() - began))
     folders.point_latest(folder)
     return folder, summary
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.reports.writing import naming
 from experiments.running.recording import FLOW_COUNTERS, LINK_COUNTERS, Recording
 
 
@@ -25,7 +26,7 @@ def write_tables(recording: Recording, folder: Path) -> list[str]:
         ),
     }
     for name, (head, rows) in tables.items():
-        with (folder / name).open("w", newline="") as out:
+        with naming(folder / name), (folder / name).open("w", newline="") as out:
             writer = csv.writer(out, lineterminator="\n")
             writer.writerow(head)
             writer.writerows(rows)

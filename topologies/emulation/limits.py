@@ -3,12 +3,15 @@
 Mininet has a list of such limits too, but gives up at the first that it cannot raise, with a warning among the output.
 In a container, or any network namespace but the first, those of socket buffers are read-only and others are not there.
 A fabric works without, up to a size, so each is raised on its own and nothing is said of one that cannot be: ``mrc
-doctor`` asks :func:`out_of_reach` and tells.
+doctor`` asks :func:`out_of_reach` and tells. They stay raised when the fabric is gone, until the machine is started
+again: other fabrics may need them by then, and whoever has raised one further would find it lowered. docs/start.md says
+so.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -55,6 +58,14 @@ def out_of_reach() -> Iterator[str]:
         value = _read(path)
         if _raised(value, least) != value and not os.access(path, os.W_OK):
             yield f"{name} {' '.join(map(str, value))}"
+
+
+def out_of_descriptors(log: str) -> str | None:
+    """One sentence where a process says in its log that it ran out of file descriptors; else None."""
+    if os.strerror(errno.EMFILE) not in log:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"too many open files: {soft} are allowed here ('ulimit -n'), which is too few for a fabric of this size"
 
 
 def _enough(value: int, least: int) -> bool:

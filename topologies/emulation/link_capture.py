@@ -11,16 +11,18 @@ many packets were written and how many the kernel dropped because this was too s
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import selectors
 import signal
 import socket
+import stat
 import struct
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from mrc_host.captures.pcapng import PcapngWriter
 from topologies.emulation import namespaces
@@ -46,11 +48,12 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to capture where to; `comment` goes into the file."""
+    """What to capture where to; `comment` goes into the file, which is given to user and group `owner` if it is new."""
 
     file: str
     ends: tuple[End, ...]
     comment: str = ""
+    owner: tuple[int, int] | None = None
 
     def to_json(self) -> str:
         """As the command line takes it."""
@@ -60,7 +63,8 @@ class Job:
     def from_json(cls, text: str) -> Job:
         """The reverse of :meth:`to_json`."""
         values = json.loads(text)
-        return cls(values["file"], tuple(End(**end) for end in values["ends"]), values["comment"])
+        owner = None if values["owner"] is None else (values["owner"][0], values["owner"][1])
+        return cls(values["file"], tuple(End(**end) for end in values["ends"]), values["comment"], owner)
 
 
 class LinkCapture:
@@ -72,7 +76,7 @@ class LinkCapture:
         self.lost = 0
         self._stopping = False
         self._sockets = [_open(end) for end in job.ends]
-        self._stream = Path(job.file).open("wb", buffering=1 << 20)  # noqa: SIM115 - until close
+        self._stream = os.fdopen(open_new(job.file, job.owner), "wb", buffering=1 << 20)
         ends = [(end.interface, f"arrived at {end.node}") for end in job.ends]
         self._writer = PcapngWriter(self._stream, ends, job.comment)
         self._stream.flush()
@@ -126,6 +130,27 @@ class LinkCapture:
             yield seconds * 10**9 + nanoseconds, number, frame
 
 
+def open_new(file: str, owner: tuple[int, int] | None = None) -> int:
+    """A descriptor to write `file` from its beginning, made if need be and then given to user and group `owner`.
+
+    We are root, and others may write to the folder. So nothing but a plain file with one name is written to, and only
+    what was made here is given away. Raises OSError: ELOOP for a symbolic link, EINVAL or ENXIO for anything else.
+    """
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO without a reader does not block us
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        if owner is not None:
+            os.fchown(descriptor, *owner)
+        return descriptor
+    descriptor = os.open(file, flags)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no plain file with this name alone", file)
+    os.ftruncate(descriptor, 0)
+    return descriptor
+
+
 def _open(end: End) -> socket.socket:
     if end.pid is None:
         return _listen(end.interface)
@@ -152,7 +177,8 @@ def main(text: str) -> int:
         with contextlib.closing(capture):
             capture.run()
     except OSError as error:
-        print(f"{job.file} cannot be written: {error.strerror or error}.", flush=True)
+        why = "it is a symbolic link, which root does not follow" if error.errno == errno.ELOOP else error.strerror
+        print(f"{job.file} cannot be written: {why or error}.", flush=True)
         return 1
     print(json.dumps({"packets": capture.packets, "lost": capture.lost}), flush=True)
     return 0

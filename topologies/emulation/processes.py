@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mrc_common import children
+from topologies.emulation import limits
 from topologies.emulation.errors import ProcessError
 from topologies.emulation.rundir import RunDirectory
 
@@ -65,9 +66,11 @@ class Child:
         state = "is not ready" if status is None else f"ended with status {status}"
         try:
             with open(self.log, encoding="utf-8", errors="replace") as stream:
-                lines = [line.strip() for line in stream if line.strip()][-_LOG_LINES:]
+                lines = [line.strip() for line in stream if line.strip()]
         except OSError:
             lines = []
+        few = limits.out_of_descriptors("\n".join(lines))
+        lines = [few] if few else lines[-_LOG_LINES:]
         return ProcessError(f"Process {self.name} {state}: {' | '.join(lines) or 'it printed nothing'}")
 
 

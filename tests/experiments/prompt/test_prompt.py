@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -354,12 +353,11 @@ def test_a_path_is_the_users_not_roots(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert capturing.own_path("~/x.pcapng") == Path("/root/x.pcapng")
     monkeypatch.chdir(tmp_path)
     assert capturing.own_path("x.pcapng") == tmp_path / "x.pcapng"
-    given: list[Any] = []
-    monkeypatch.setattr(os, "chown", lambda *words: given.append(words))
     monkeypatch.setenv("SUDO_UID", "1000")
     monkeypatch.setenv("SUDO_GID", "100")
-    capturing.give_to_user(tmp_path)
-    assert given == [(tmp_path, 1000, 100)]
+    assert capturing.invoking_user() == (1000, 100)
+    monkeypatch.delenv("SUDO_GID")
+    assert capturing.invoking_user() is None
 
 
 def test_lines_of_a_file_are_run_and_python_is_evaluated(at: Session, tmp_path: Path) -> None:

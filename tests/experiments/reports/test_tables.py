@@ -1,6 +1,10 @@
 import csv
+import resource
+
+import pytest
 
 from experiments.reports.tables import write_tables
+from experiments.reports.writing import naming, write_text
 from tests.experiments.reports.recordings import recording
 
 
@@ -32,3 +36,17 @@ def test_events_are_in_order_of_time(tmp_path):
         "fault begins", "port", "path", "path", "fault ends", "path",
     ]  # fmt: skip
     assert events[2]["first_loss_ns"] == "41000"
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path):
+    """The system names the file it cannot open, but not the one it cannot write to."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"notes\.txt"):
+            write_text(tmp_path / "notes.txt", "more than ten bytes, so that it does not fit")
+        series = tmp_path / "series.csv"
+        with pytest.raises(OSError, match=r"series\.csv"), naming(series), series.open("w") as file:
+            file.write("more than ten bytes, noticed when it is closed")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -137,3 +137,15 @@ def test_starting_is_quick(run: RunDirectory, children: list[Child]) -> None:
     began = time.monotonic()
     children += [processes.start(run, python(f"p{n}", READY, READY_FD)) for n in range(5)]
     assert time.monotonic() - began < 2
+
+
+def test_a_process_without_descriptors_is_one_sentence(run: RunDirectory, children: list[Child]) -> None:
+    code = "import os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))\nwhile True: os.pipe()"
+    children.append(processes.start(run, python("switches", code, READY_FD)))
+    with pytest.raises(ProcessError) as failed:
+        processes.wait_ready(children, timeout_s=20, check=no_signal)
+    said = str(failed.value)
+    assert said.startswith("Process switches ended with status 1: too many open files: ")
+    assert "ulimit -n" in said
+    assert "Traceback" not in said
+    assert "|" not in said
