@@ -188,7 +188,7 @@ async def abort(context: Any, error: Exception) -> NoReturn:
         metadata = ((DETAILS_KEY, details),) if details is not None else ()
         await context.abort(grpc.StatusCode.UNKNOWN, error.message[:_MAX_MESSAGE], metadata)
     _log.error("a request failed unexpectedly", exc_info=error)
-    await context.abort(grpc.StatusCode.INTERNAL, f"internal error: {error!r}")
+    await context.abort(grpc.StatusCode.INTERNAL, f"internal error: {error!r}"[:_MAX_MESSAGE])
     raise AssertionError("abort returns never")
 
 

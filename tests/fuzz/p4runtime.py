@@ -190,7 +190,8 @@ def _answering(*, patient: bool = False) -> Iterator[None]:
         return
     except grpc.RpcError as error:
         batch = error.code() == grpc.StatusCode.UNKNOWN and "failed; the first, number" in (error.details() or "")
-        if error.code() in FORBIDDEN and not batch:
+        oversized = "metadata size" in (error.details() or "")  # what it said was more than a client takes
+        if oversized or (error.code() in FORBIDDEN and not batch):
             raise AssertionError(f"{error.code()}: {error.details()}") from None
         if error.code() == grpc.StatusCode.UNAVAILABLE or (
             error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and not patient

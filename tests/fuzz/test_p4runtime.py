@@ -1,0 +1,68 @@
+"""The fuzzer of the P4Runtime server knows a server at fault from one that refuses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import grpc
+import pytest
+
+from tests.fuzz import p4runtime
+from tests.fuzz.p4runtime import P4RuntimeFuzzer
+
+
+class Answer(grpc.RpcError):
+    """A status."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        self.code, self.details = lambda: code, lambda: details
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "fault"),
+    [
+        ("INTERNAL", "internal error", True),
+        ("UNKNOWN", "Unexpected <class 'KeyError'>", True),
+        ("UNKNOWN", "1 of 2 updates failed; the first, number 0: NOT_FOUND: x", False),
+        ("UNAVAILABLE", "Socket closed", True),
+        ("DEADLINE_EXCEEDED", "", True),
+        ("RESOURCE_EXHAUSTED", "received metadata size exceeds hard limit", True),
+        ("RESOURCE_EXHAUSTED", "the write has 20000 updates; the most is 16384", False),
+        ("INVALID_ARGUMENT", "bad", False),
+    ],
+)
+def test_which_answers_are_a_servers_fault(code: str, details: str, fault: bool) -> None:
+    def answer() -> None:
+        with p4runtime._answering():
+            raise Answer(grpc.StatusCode[code], details)
+
+    if fault:
+        with pytest.raises(AssertionError, match=code):
+            answer()
+    else:
+        answer()
+
+
+@pytest.fixture
+def fuzzer() -> Iterator[P4RuntimeFuzzer]:
+    made = P4RuntimeFuzzer()
+    yield made
+    made.close()
+
+
+def test_every_attack_leaves_the_server_in_service(fuzzer: P4RuntimeFuzzer) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    for attack in (fuzzer._write, fuzzer._read, fuzzer._garbage, fuzzer._config, fuzzer._stream):
+        for _ in range(3):
+            attack(chance)
+            fuzzer._check_health()
+
+
+def test_a_server_that_has_ended_is_a_crash(fuzzer: P4RuntimeFuzzer) -> None:
+    fuzzer._process.terminate()
+    fuzzer._process.wait(10)
+    with pytest.raises((AssertionError, grpc.RpcError)):
+        fuzzer.case(random.Random(1))
