@@ -215,6 +215,10 @@ class FakeSwitch:
     def members(self, profile: str) -> dict[int, ActionCall]:
         return dict(self._members[profile])
 
+    def member(self, profile: str, member_id: int) -> ActionCall:
+        _must_have(self._members[profile], member_id, f"{profile}: member {member_id}")
+        return self._members[profile][member_id]
+
     def group_add(
         self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
     ) -> None:

@@ -50,5 +50,7 @@ MAX_ROLES = 64  # of a device; one without clients makes room for another
 MAX_ROLE_NAME = 256  # characters
 MAX_WAITING_MESSAGES = 1024  # that a stream's client has not taken; more are dropped and counted
 MAX_WAITING_BYTES = 4 << 20  # the same in bytes
+MAX_DIGESTS = 4096  # messages in one list, whatever the client asks for
+MAX_DIGESTS_SENT = 65_536  # messages of a digest that the client has not acknowledged; then the oldest may come again
 MAX_PACKET_OUT_BYTES = 64 << 10
 MAX_CONFIGS = 4  # pipeline configs of one device that wait for one another

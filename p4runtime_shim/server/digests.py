@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 
 from finsy.proto import p4r
 
+from p4runtime_shim import limits
 from p4runtime_shim.server import p4data
 from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.errors import exists, invalid, not_found
 from p4runtime_shim.server.journal import Journal
 from p4runtime_shim.server.p4info import DigestInfo, Schema, find
 from p4runtime_shim.values import Digest
-
-_MAX_LIST = 4096  # messages in a list when the client sets no limit
-_MAX_CACHE = 65536  # unacknowledged messages remembered for each digest
 
 
 @dataclass(slots=True)
@@ -31,16 +29,22 @@ class _Stream:
     config: p4r.DigestEntry.Config
     buffer: dict[tuple[int, ...], int] = field(default_factory=dict)
     unacknowledged: dict[int, tuple[int, frozenset[tuple[int, ...]]]] = field(default_factory=dict)
+    sent: set[tuple[int, ...]] = field(default_factory=set)  # all messages of those lists, each of which is in one
     next_list: int = 1
 
     def knows(self, values: tuple[int, ...]) -> bool:
-        return values in self.buffer or any(values in sent for _, sent in self.unacknowledged.values())
+        return values in self.buffer or values in self.sent
+
+    def forget(self, list_id: int) -> None:
+        """The list was acknowledged, or is too old."""
+        _, values = self.unacknowledged.pop(list_id, (0, frozenset()))
+        self.sent -= values
 
     @property
     def limit(self) -> int:
         if self.config.max_timeout_ns == 0:
             return 1
-        return self.config.max_list_size or _MAX_LIST
+        return min(self.config.max_list_size or limits.MAX_DIGESTS, limits.MAX_DIGESTS)
 
 
 class Digests:
@@ -73,6 +77,7 @@ class Digests:
             stream = _Stream(info, kept)
             if old is not None:
                 stream.buffer, stream.unacknowledged = dict(old.buffer), dict(old.unacknowledged)
+                stream.sent = set(old.sent)
                 stream.next_list = old.next_list
             self._streams[info.id] = stream
         if journal is not None:
@@ -135,12 +140,13 @@ class Digests:
             raise invalid(f"no digest has id {message.digest_id} in the P4Info")
         stream = self._streams.get(message.digest_id)
         if stream is not None:
-            stream.unacknowledged.pop(message.list_id, None)
+            stream.forget(message.list_id)
 
     def forget(self) -> None:
         """The client has changed: the new one gets what is learned again."""
         for stream in self._streams.values():
             stream.unacknowledged.clear()
+            stream.sent.clear()
 
     def _buffered(self) -> list[_Stream]:
         return [stream for stream in self._streams.values() if stream.buffer]
@@ -149,10 +155,9 @@ class Digests:
         while stream.unacknowledged:
             first = next(iter(stream.unacknowledged))
             sent_at, _ = stream.unacknowledged[first]
-            total = sum(len(sent) for _, sent in stream.unacknowledged.values())
-            if now - sent_at < stream.config.ack_timeout_ns and total <= _MAX_CACHE:
+            if now - sent_at < stream.config.ack_timeout_ns and len(stream.sent) <= limits.MAX_DIGESTS_SENT:
                 return
-            del stream.unacknowledged[first]
+            stream.forget(first)
 
     def _list(self, stream: _Stream, now: int) -> p4r.DigestList:
         message = p4r.DigestList(digest_id=stream.info.id, list_id=stream.next_list, timestamp=now)
@@ -160,6 +165,7 @@ class Digests:
             message.data.append(p4data.encode(stream.info.type_spec, self._schema.type_info, iter(values)))
         if stream.config.ack_timeout_ns:
             stream.unacknowledged[stream.next_list] = (now, frozenset(stream.buffer))
+            stream.sent.update(stream.buffer)
         stream.next_list += 1
         stream.buffer.clear()
         return message

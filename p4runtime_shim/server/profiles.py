@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from finsy.proto import p4r
 
-from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.errors import NotFound, SwitchError
 from p4runtime_shim.server import actions, bytestrings
 from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.errors import RpcError, exhausted, invalid, not_found, precondition, unimplemented
@@ -71,8 +72,15 @@ class Profiles:
                 raise invalid(f"{profile.name} is an action profile without selector; it has no groups")
             if target.id not in state.groups:
                 raise not_found(f"{profile.name} has no group {target.id}")
-        elif isinstance(target, MemberRef) and target.id not in self._target.members(profile.name):
-            raise not_found(f"{profile.name} has no member {target.id}")
+        elif isinstance(target, MemberRef):
+            self._existing(profile, target.id, f"{profile.name} has no member {target.id}")
+
+    def _existing(self, profile: Profile, member_id: int, otherwise: str) -> ActionCall:
+        """A member's action; NOT_FOUND. Others may be many, so they are left alone."""
+        try:
+            return self._target.member(profile.name, member_id)
+        except NotFound:
+            raise not_found(otherwise) from None
 
     # --- members
 
@@ -100,10 +108,9 @@ class Profiles:
             journal.append(lambda: self._target.member_modify(name, id_, old))
 
     def _member(self, profile: Profile, id_: int) -> ActionCall:
-        members = self._target.members(profile.name)
-        if id_ not in members or self._is_hidden(profile):
+        if self._is_hidden(profile):
             raise not_found(f"{profile.name} has no member {id_}")
-        return members[id_]
+        return self._existing(profile, id_, f"{profile.name} has no member {id_}")
 
     def _delete_member(self, profile: Profile, id_: int, journal: Journal | None) -> None:
         state = self._states[profile.id]
@@ -183,14 +190,12 @@ class Profiles:
             journal.append(lambda: self._restore_group(profile, id_, old))
 
     def _group_members(self, profile: Profile, message: p4r.ActionProfileGroup) -> list[tuple[int, int]]:
-        known = self._target.members(profile.name)
         what = f"{profile.name}: group {message.group_id}"
         seen: dict[int, int] = {}
         for member in message.members:
             if member.member_id in seen:
                 raise invalid(f"{what}: member {member.member_id} is given twice; use its weight")
-            if member.member_id not in known:
-                raise not_found(f"{what}: there is no member {member.member_id}")
+            self._existing(profile, member.member_id, f"{what}: there is no member {member.member_id}")
             seen[member.member_id] = _weight(profile, member, f"{what}: member {member.member_id}")
         limit = message.max_size
         if profile.max_group_size and not 0 < limit <= profile.max_group_size:
@@ -234,9 +239,8 @@ class Profiles:
         self._remove_members(profile, state.one_shots.pop(group.id))
 
     def _remove_members(self, profile: Profile, ids: list[int] | tuple[int, ...]) -> None:
-        known = self._target.members(profile.name)
         for id_ in ids:
-            if id_ in known:
+            with suppress(NotFound):
                 self._target.member_delete(profile.name, id_)
 
     def _fresh_id(self, state: _State) -> int:

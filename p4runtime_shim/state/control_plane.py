@@ -141,6 +141,11 @@ class ControlPlane:
             members = require(self._forwarding).profile(profile).members
             return {number: item.action for number, item in members.items()}
 
+    def member(self, profile: str, member_id: int) -> ActionCall:
+        """One member; NotFound."""
+        with self._lock:
+            return require(self._forwarding).profile(profile).member(member_id).action
+
     def group_add(
         self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
     ) -> None:

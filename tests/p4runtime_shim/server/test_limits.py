@@ -19,12 +19,13 @@ from p4runtime_shim.program import load_program
 from p4runtime_shim.server import p4data, p4info
 from p4runtime_shim.server.arbitration import Arbitration
 from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.digests import Digests
 from p4runtime_shim.server.errors import RpcError
 from p4runtime_shim.server.pipeline import Programs
 from p4runtime_shim.server.service import P4RuntimeService, make_server
 from p4runtime_shim.server.stream import ClientStream
 from p4runtime_shim.switch import Pipeline, Switch
-from p4runtime_shim.values import ActionCall, CounterValue, Entry, Exact, MeterConfig, Replica
+from p4runtime_shim.values import ActionCall, CounterValue, Digest, Entry, Exact, MeterConfig, Replica
 from tests.p4runtime_shim.builder import Builder, call, const, field
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import (
@@ -450,6 +451,26 @@ def test_a_client_that_never_reads_costs_a_bounded_number_of_bytes() -> None:
         stream.send(p4r.StreamMessageResponse(arbitration=p4r.MasterArbitrationUpdate(role=p4r.Role(name="r" * 200))))
     assert stream._waiting_bytes <= limits.MAX_WAITING_BYTES
     assert ended == [True]
+
+
+def test_digests_that_nobody_acknowledges_cost_a_bounded_number_and_time() -> None:
+    schema = p4info.build(sample.p4info())
+    digests = Digests(schema)
+    name = schema.digests[sample.DIGEST].name
+    config = {"max_timeout_ns": 0, "ack_timeout_ns": 2**62, "max_list_size": 2**31 - 1}
+    digests.write(p4r.Update.INSERT, p4r.DigestEntry(digest_id=sample.DIGEST, config=config), None)
+    began = time.monotonic()
+    for number in range(2 * limits.MAX_DIGESTS_SENT):
+        digests.offer([Digest(name, (number, 1), number)], number)
+    assert time.monotonic() - began < 20
+    (stream,) = digests._streams.values()
+    assert len(stream.unacknowledged) == len(stream.sent) <= limits.MAX_DIGESTS_SENT + 1
+    digests.write(
+        p4r.Update.MODIFY, p4r.DigestEntry(digest_id=sample.DIGEST, config={**config, "max_timeout_ns": 2**62}), None
+    )
+    many = [Digest(name, (number, 2), 0) for number in range(limits.MAX_DIGESTS + 1)]
+    (full,) = digests.offer(many, 0)
+    assert len(full.data) == limits.MAX_DIGESTS
 
 
 def test_packet_outs_of_16_megabytes_are_refused_and_not_sent_back() -> None:
