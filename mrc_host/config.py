@@ -107,6 +107,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "probe_successes": (1, 1000),
     "probe_timeout": (1, _HOUR),
     "probe_spacing": (0, _HOUR),
+    "flap_half_life": (1, _HOUR),
     "reverse_interval": (1, _HOUR),
     "port_status_retry": (1, _HOUR),
     "port_status_max": (1, _HOUR),
@@ -142,7 +143,9 @@ class TransportSettings:
     of use. Otherwise one in `backup_share` paths of a plane is a backup; at least `ev_min_active` paths of the queue
     pair stay in the active set. A bad path returns after `probe_successes` background probes in a row came back,
     `probe_interval` apart. A probe counts as lost after `probe_timeout`; then the next is sent, with up to four times
-    that patience. The whole NIC sends at most one background probe every `probe_spacing`.
+    that patience. The whole NIC sends at most one background probe every `probe_spacing`. A path that fails again after
+    its return waits longer: each failure doubles the interval, up to 64 times, and half of them are forgotten in
+    `flap_half_life`.
     `reverse_interval` is how often a receiver that sends nothing looks for a working way back. `port_status_retry` is
     the wait before a port status update that was not answered is repeated on the next plane; it doubles up to
     `port_status_max` when each plane has had its turn. When a port returns, paths that went bad at most `flap_window`
@@ -164,7 +167,7 @@ class TransportSettings:
     assumed_rate: int = 1_000_000_000
     default_window: int = 262144
     plane_burst: int = 8
-    reorder_fraction: int = 50
+    reorder_fraction: int = 25
     tail_probe_min: int = 100_000
     linear_retries: int = 7
     max_backoff: int = 6
@@ -177,6 +180,7 @@ class TransportSettings:
     probe_successes: int = 3
     probe_timeout: int = 50_000_000
     probe_spacing: int = 500_000
+    flap_half_life: int = 10_000_000_000
     reverse_interval: int = 10_000_000
     port_status_retry: int = 10_000_000
     port_status_max: int = 1_000_000_000

@@ -38,8 +38,9 @@ class Timing:
         timers = {
             "tail_probe_min": 2 * trip,
             "probe_interval": 10 * trip,
-            "probe_timeout": patience,
+            "probe_timeout": 4 * trip + self.queue,
             "probe_spacing": -(-trip // 4),
+            "flap_half_life": 5000 * trip,
             "reverse_interval": 10 * trip,
             "port_status_retry": patience,
             "port_status_max": 100 * patience,

@@ -45,6 +45,7 @@ TIMERS = (
     "probe_interval",
     "probe_timeout",
     "probe_spacing",
+    "flap_half_life",
     "reverse_interval",
     "port_status_retry",
     "port_status_max",

@@ -33,6 +33,7 @@ _MAX_MARKED: Final = 4096  # paths whose marks are counted
 _LEAST_RANGE: Final = 8  # units of 128 PSNs; no responder may offer less
 _NO_ENTROPY: Final = 0xFFFFFFFF  # a SACK that answers no packet in particular
 _ALL: Final = (1 << control.SACK_BITS) - 1
+_MAX_CREDIT: Final = 512  # SACKs of a sweep: they show 32,768 PSNs, the widest window there is
 _PENALTY: Final = 64  # of 127: halves the sender's window in a round trip
 
 
@@ -58,6 +59,8 @@ class Acknowledger:
         "_bitmap",
         "_cap",
         "_count",
+        "_credit",
+        "_doubted",
         "_first",
         "_high",
         "_low",
@@ -67,6 +70,7 @@ class Acknowledger:
         "_next_msn",
         "_offer",
         "_ooo",
+        "_paid",
         "_peer",
         "_qp",
         "_remote_qpn",
@@ -77,6 +81,9 @@ class Acknowledger:
         "_slow",
         "_slow_since",
         "_stats",
+        "_sweep",
+        "_sweep_all",
+        "_sweeping",
         "_trim_nack",
         "_units",
         "_window",
@@ -114,6 +121,12 @@ class Acknowledger:
         # answers due
         self._count = 0  # bytes since the last SACK
         self._sacks: deque[_Trigger] = deque()
+        self._sweeping = False  # further SACKs are due that show what one did not
+        self._sweep_all = False  # and not only where something is missing
+        self._sweep = first_psn  # the next one begins here or later
+        self._credit = 0  # how many of them the peer's packets have paid for,
+        self._paid = 0  # when so many had come
+        self._doubted = -1  # next_psn when the ways back were last put in doubt because of a hole
         self._nacks: deque[Nack] = deque()
         self.ack_due = False
         self.nak = 0  # syndrome of the NAK that ended this queue pair
@@ -172,6 +185,7 @@ class Acknowledger:
         self.ack_due = self.ack_due or self._next_msn > 0
         self._count = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE
+        self._credit += 1
         self._queue_sack(_Trigger(self._max, flow.ev, stamp, mark, probe_id))
 
     # ---- answers ------------------------------------------------------------------------------------------------
@@ -212,12 +226,14 @@ class Acknowledger:
 
     def pending(self) -> bool:
         """Whether an answer is due."""
-        return bool(self._sacks or self._nacks or self.ack_due)
+        return bool(self._sacks or self._nacks or self.ack_due or self._sweeping)
 
     def transmit(self, plane: int, now: int) -> bytes | None:
         """Next answer, to leave on `plane`."""
         peer = self._peer
-        index = peer.way_back(plane, now) if self._nacks or self._sacks or self.ack_due else -1
+        if not (self._nacks or self._sacks or self.ack_due):
+            return self._transmit_sweep(plane)
+        index = peer.way_back(plane, now)
         if index < 0:
             return None
         if self._nacks:
@@ -247,6 +263,58 @@ class Acknowledger:
 
     def _build_sack(self, trigger: _Trigger) -> bytes:
         base = self._choose_base(trigger.probe_id >= 0, trigger.psn if trigger.again else -1)
+        if self._max - self.next_psn >= control.SACK_BITS:
+            self._begin_sweep(trigger, base)
+        return self._pack(trigger, base)
+
+    # ---- the sweep ----------------------------------------------------------------------------------------------
+
+    def _begin_sweep(self, trigger: _Trigger, base: int) -> None:
+        """One bitmap, which begins at `base`, does not reach the newest PSN: show the rest in further ones if need be.
+
+        That is so after a probe, and where more has come ahead of a hole than one bitmap shows. Each packet that came
+        pays for one of them, so that nobody gets many for few.
+        """
+        arrived = self._stats.data_received + self._stats.duplicates_received
+        self._credit = min(self._credit + arrived - self._paid, _MAX_CREDIT)
+        self._paid = arrived
+        asked = trigger.probe_id >= 0
+        if self._credit and (asked or self._bitmap.bit_count() >= control.SACK_BITS):
+            if not self._sweeping and not self.next_psn < self._sweep <= self._max:
+                self._sweep = self.next_psn
+            if not asked and self._doubted != self.next_psn:
+                self._doubted = self.next_psn
+                self._peer.distrust_reverse()
+            if base == self._sweep:
+                self._sweep += control.SACK_BITS
+            self._sweep_all = self._sweep_all or asked
+            self._sweeping = True
+
+    def _next_part(self) -> int:
+        """First PSN of the next bitmap of the sweep: where the next hole is, or just the next one; -1 at the end."""
+        at = max(self._sweep, self.next_psn)
+        if not self._sweep_all and at <= self._max:
+            holes = ~(self._bitmap >> at - self.next_psn)
+            at += (holes & -holes).bit_length() - 1
+        return at if at <= self._max and self._credit else -1
+
+    def _transmit_sweep(self, plane: int) -> bytes | None:
+        """The next SACK of the sweep, on any path: what broke those of the peer may have broken our ways back too."""
+        base = self._next_part() if self._sweeping else -1
+        if base < 0:
+            self._sweeping = self._sweep_all = False
+            return None
+        index = self._peer.stranger(plane)
+        if index < 0:
+            return None
+        self._credit -= 1
+        self._sweep = base + control.SACK_BITS
+        self._stats.acks_sent += 1
+        self._stats.sacks_sent += 1
+        body = self._pack(_Trigger(self.next_psn - 1, _NO_ENTROPY, 0, control.MARK_NONE, -1), base)
+        return self._peer.frame(index, CONTROL, body)
+
+    def _pack(self, trigger: _Trigger, base: int) -> bytes:
         cack = self.next_psn - 1
         if trigger.probe_id >= 0:
             offset = trigger.probe_id - 0x10000 if trigger.probe_id & 0x8000 else trigger.probe_id

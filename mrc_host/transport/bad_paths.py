@@ -1,7 +1,13 @@
 """Paths to one peer that some queue pair holds for bad: each is probed for all of them until it works again.
 
-A path returns after ``probe_successes`` probes in a row came back. A lost one starts the count afresh, and the wait for
-the next doubles up to four times ``probe_timeout``. The whole NIC sends at most one background probe every
+A path returns after ``probe_successes`` probes in a row came back. They travel in the class of data, for that is what
+was lost. A lost one starts the count afresh, and the wait for the next doubles up to four times ``probe_timeout``.
+
+**Damping.** A path that fails again and again after its probes came back returns later each time, as routes and links
+that flap do elsewhere (RFC 2439): each failure adds one to its *penalty*, which halves every ``flap_half_life``. One
+failure by itself costs nothing; each further one doubles the interval between probes, up to 64 times.
+
+The whole NIC sends at most one background probe every
 ``probe_spacing``: a path that is due reserves the next free moment and is probed then, so that all get their turn in
 the order in which they became due, to whatever peer they lead and however late the NIC is woken.
 """
@@ -18,6 +24,7 @@ from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.host import Host
 from mrc_host.values import PathReason
 
+_MAX_DAMPING: Final = 6  # doublings of the interval
 _PATIENCE: Final = 4  # how many times probe_timeout a lost probe may wait at most
 
 
@@ -35,14 +42,15 @@ class PathUser(ABC):
 class _Watched:
     """A bad path."""
 
-    __slots__ = ("due", "patience", "pending", "plane", "reserved", "sent", "since", "successes", "users")
+    __slots__ = ("due", "interval", "patience", "pending", "plane", "reserved", "sent", "since", "successes", "users")
 
-    def __init__(self, plane: int, now: int, patience: int) -> None:
+    def __init__(self, plane: int, now: int, interval: int, patience: int) -> None:
         self.users: dict[PathUser, None] = {}
         self.plane = plane
         self.since = now
         self.due = 0
         self.reserved = False  # `due` is a moment reserved for its probe
+        self.interval = interval  # between probes that come back
         self.patience = patience
         self.pending = -1  # request id on the way, -1 for none
         self.sent = 0
@@ -52,10 +60,12 @@ class _Watched:
 class BadPaths:
     """Background probes towards one peer."""
 
-    __slots__ = ("_due", "_host", "_probes", "_watched", "of_plane")
+    __slots__ = ("_due", "_host", "_kind", "_penalties", "_probes", "_watched", "of_plane")
 
-    def __init__(self, host: Host, probes: EvProbes, ports: int) -> None:
+    def __init__(self, host: Host, probes: EvProbes, ports: int, kind: int) -> None:
         self._host = host
+        self._kind = kind  # class of the probes
+        self._penalties: dict[int, tuple[float, int]] = {}  # by path: penalty, and when it was that
         self._probes = probes
         self._watched: dict[int, _Watched] = {}
         self._due: list[tuple[int, int]] = []
@@ -72,9 +82,10 @@ class BadPaths:
         watched = self._watched.get(index)
         if watched is None:
             settings = self._host.transport
-            watched = self._watched[index] = _Watched(plane, now, settings.probe_timeout)
+            interval = settings.probe_interval << self._punish(index, now)
+            watched = self._watched[index] = _Watched(plane, now, interval, settings.probe_timeout)
             self.of_plane[plane] += 1
-            self._schedule(index, watched, now + settings.probe_interval)
+            self._schedule(index, watched, now + interval)
         watched.users[user] = None
         return watched.due
 
@@ -84,6 +95,7 @@ class BadPaths:
         if watched is not None:
             watched.users.pop(user, None)
             if not watched.users:
+                self._forgive(index)
                 self._drop(index)
 
     def leave(self, user: PathUser) -> None:
@@ -97,6 +109,18 @@ class BadPaths:
         self._probes.cancel(watched.pending)
         return watched
 
+    def _punish(self, index: int, now: int) -> int:
+        """A path failed: how many times its probe interval doubles."""
+        penalty, then = self._penalties.get(index, (0.0, now))
+        penalty = penalty * 0.5 ** ((now - then) / self._host.transport.flap_half_life) + 1
+        self._penalties[index] = penalty, now
+        return min(int(penalty + 0.5) - 1, _MAX_DAMPING)
+
+    def _forgive(self, index: int) -> None:
+        """It was not the path that failed."""
+        penalty, then = self._penalties[index]
+        self._penalties[index] = max(penalty - 1, 0.0), then
+
     def _works(self, index: int, reason: PathReason, now: int) -> None:
         for user in self._drop(index).users:
             user.path_probed_good(index, reason, now)
@@ -107,6 +131,7 @@ class BadPaths:
             if watched.plane != plane:
                 continue
             if watched.since >= guilty_until:
+                self._forgive(index)
                 self._works(index, PathReason.PORT_UP, now)
             else:
                 watched.patience = self._host.transport.probe_timeout
@@ -149,7 +174,7 @@ class BadPaths:
             self._probes.cancel(watched.pending)
             watched.successes = 0
             watched.patience = min(watched.patience * 2, self._host.transport.probe_timeout * _PATIENCE)
-        watched.pending = self._probes.send(index, watched.plane)
+        watched.pending = self._probes.send(index, watched.plane, self._kind)
         watched.sent = now
         self._schedule(index, watched, now + watched.patience)
 
@@ -165,5 +190,5 @@ class BadPaths:
         if watched.successes >= settings.probe_successes:
             self._works(index, PathReason.PROBE, now)
             return 0
-        self._schedule(index, watched, max(now, watched.sent + settings.probe_interval))
+        self._schedule(index, watched, max(now, watched.sent + watched.interval))
         return watched.due

@@ -1,7 +1,7 @@
 """EV probes towards one peer: endpoint requests on one path each, by the id that their answers repeat.
 
-Background probes, probes for ways back and those that a controller asks for are all the same on the wire; each who
-sends one remembers the id. A probe waits for the line of its plane's port.
+Background probes, probes for ways back and those that a controller asks for differ on the wire only in their class;
+each who sends one remembers the id. A probe waits for the line of its plane's port.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ class EvProbes:
 
     def __init__(self, rng: random.Random, ports: int) -> None:
         self._next_id = rng.getrandbits(16)
-        self._paths: dict[int, int] = {}  # request id -> path
+        self._paths: dict[int, tuple[int, int]] = {}  # request id -> path, class
         self._queues: list[deque[int]] = [deque() for _ in range(ports)]
 
-    def send(self, index: int, plane: int) -> int:
-        """Put a probe on path `index` into the queue of its plane; its request id."""
+    def send(self, index: int, plane: int, kind: int) -> int:
+        """Put a probe on path `index` into the queue of its plane; its request id. `kind` is its class (see `Peer`)."""
         request_id = (self._next_id + 1) & 0xFFFF
         while request_id in self._paths:
             request_id = (request_id + 1) & 0xFFFF
         self._next_id = request_id
-        self._paths[request_id] = index
+        self._paths[request_id] = index, kind
         self._queues[plane].append(request_id)
         return request_id
 
@@ -36,17 +36,17 @@ class EvProbes:
 
     def answered(self, request_id: int) -> int:
         """The path that an answer speaks of; -1 when nobody waits for it."""
-        return self._paths.pop(request_id, -1)
+        return self._paths.pop(request_id, (-1, 0))[0]
 
-    def take(self, port: int) -> tuple[int, int]:
-        """Request id and path of the next probe to leave on `port`; the path is -1 when there is none."""
+    def take(self, port: int) -> tuple[int, int, int]:
+        """Request id, path and class of the next probe to leave on `port`; the path is -1 when there is none."""
         queue = self._queues[port]
         while queue:
             request_id = queue.popleft()
-            index = self._paths.get(request_id, -1)
+            index, kind = self._paths.get(request_id, (-1, 0))
             if index >= 0:
-                return request_id, index
-        return 0, -1
+                return request_id, index, kind
+        return 0, -1, 0
 
     def ports(self) -> int:
         """Mask of ports that have probes to send."""

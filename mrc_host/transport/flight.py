@@ -44,6 +44,7 @@ class Flight:
 
     __slots__ = (
         "_count",
+        "_data_lanes",
         "_dead",
         "_estimated",
         "_excess",
@@ -53,7 +54,7 @@ class Flight:
         "_needless",
         "_next",
         "_ordered_from",
-        "_path_sent",
+        "_path_last",
         "_path_serial",
         "_peer",
         "_reordering",
@@ -69,6 +70,7 @@ class Flight:
         "_strikes",
         "_suspects",
         "_una",
+        "_unshown",
         "cc",
         "flying",
         "lanes",
@@ -97,10 +99,11 @@ class Flight:
         self._ring_mask = _FIRST_RING - 1
         self._lost: list[int] = []  # heap of PSNs to retransmit
         self._serial = 0
-        # by path, of first transmissions only: latest serial sent, and latest that arrived
-        self._path_sent = array("q", bytes(8 * len(peer.evs)))
+        # by path, of first transmissions only: the latest one sent, and the serial of the latest that arrived
+        self._path_last = [Sent()] * len(peer.evs)
         self._path_serial = array("q", bytes(8 * len(peer.evs)))
         self.lanes = [Lane() for _ in range(2 * len(peer.members))]
+        self._data_lanes = sum(1 << 2 * plane for plane in range(len(peer.members)))
         self.round_trips = peer.round_trips
         self._reordering = peer.reordering
         self._ordered_from = 0  # order on a path is believed from this time on
@@ -114,6 +117,7 @@ class Flight:
         self._since_count = 0  # proved one by one since that count
         self._first_arrived = _NEVER  # sending time of the first packet known to have arrived
         self._suspects = Suspects()
+        self._unshown = 0  # lanes whose oldest packet was overtaken, but was not shown as missing
         self._strikes: dict[int, tuple[int, int]] = {}  # by path: losses in a row, and what had arrived at the last one
         self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet that told
         # Paths with timeouts since anything was acknowledged -> how many times, when last, when that packet was sent
@@ -161,6 +165,8 @@ class Flight:
             return  # which transmission arrived, and when, only a SACK of its own tells
         number = record.lane
         trip = self.round_trips[record.plane]
+        if self.paths.trial:
+            self.paths.trial.pop(record.index, None)
         if not trip.smoothed:
             trip.limit(now - sent)
         self._heard(number, sent, now)
@@ -220,7 +226,7 @@ class Flight:
 
     def _arrived_after_all(self, index: int, lane: int, sent: int, by_order: bool, now: int) -> None:
         """A transmission judged lost was not: learn from it, and clear its path."""
-        late = self.lanes[lane].acked - sent
+        late = self._acked(lane) - sent
         if late > 0:
             self._reordering[lane].saw(late, now)
         if by_order:
@@ -280,10 +286,13 @@ class Flight:
 
         Only a packet that the newest SACK shows as missing can be lost: the one at `hole`, or one in the bitmap that
         starts at `base`. About others this SACK says nothing, and an earlier one may still be on its way. Where it does
-        not show the oldest packet of a lane, those that it does show are looked at one by one. Nothing need be shown of
-        paths found dead: the bitmaps of new SACKs may have passed what was sent on them.
+        not show the oldest packet of a lane, those that it does show are looked at one by one, and the lane is looked
+        at again with the next SACK, whatever that acknowledges. Nothing need be shown of paths found dead: the bitmaps
+        of new SACKs may have passed what was sent on them.
         """
         end = base + control.SACK_BITS
+        touched |= self._unshown | (touched & self._data_lanes) << 1
+        hidden = 0
         while touched:
             low = touched & -touched
             touched ^= low
@@ -292,29 +301,84 @@ class Flight:
             record = lane.head()
             if record is None:
                 continue
-            windows = self._reordering[number].windows(self.round_trips[number >> 1], self._fraction, now)
+            acked, windows = self._acked(number), self._windows(number, now)
             in_order = not number & 1 and now >= self._ordered_from
-            while record is not None and self._overtaken(record, lane.acked, windows, in_order):
+            while record is not None and self._overtaken(record, acked, windows, in_order):
                 if not (base <= record.psn < end or record.psn == hole or self._went_dead(record)):
-                    for psn in range(max(base, self._una), min(end, self._next)):
-                        record = self._ring[psn & self._ring_mask]
-                        shown = record.state == OUT and record.lane == number
-                        if shown and self._overtaken(record, lane.acked, windows, in_order):
-                            self._lose(record, now)
+                    hidden |= low
                     break
                 if self._lose(record, now) and not record.by_order:
                     self._dead[record.index] = record.serial
-                    self._lose_followers(record, lane, lane.acked - windows[0], now)
+                    self._lose_followers(record, lane, acked - windows[0], now)
+                record = lane.head()
+        self._unshown = hidden
+        if hidden:
+            self._judge_shown(hidden, max(base, self._una), min(end, self._next), now)
+
+    def _judge_shown(self, lanes: int, first: int, end: int, now: int) -> None:
+        """Look at what a SACK shows as missing from PSN `first` to before `end`, of the lanes in mask `lanes`."""
+        missing = (1 << max(end - first, 0)) - 1 & ~(self._sacked >> first - self._una)
+        while missing:
+            low = missing & -missing
+            missing ^= low
+            record = self._ring[first + low.bit_length() - 1 & self._ring_mask]
+            number = record.lane
+            if record.state == OUT and lanes >> number & 1:
+                in_order = not number & 1 and now >= self._ordered_from
+                if self._overtaken(record, self._acked(number), self._windows(number, now), in_order):
+                    self._lose(record, now)
+
+    def _judge_silent(self, oldest: Sent, asked: int, now: int) -> None:
+        """Lose what a silent plane carries. A SACK answers what was sent at time `asked` and shows `oldest` as missing.
+
+        It is silent when nothing sent there since has arrived, two of its round trips before what did on another plane.
+        """
+        before = asked - self.round_trips[oldest.plane].patience()
+        if oldest.state != OUT or oldest.sent > before or not self.round_trips[oldest.plane].smoothed:
+            return
+        lanes = self.lanes[2 * oldest.plane : 2 * oldest.plane + 2]
+        if max(lane.acked for lane in lanes) >= oldest.sent:
+            return
+        for lane in lanes:
+            record = lane.head()
+            while record is not None and record.sent <= before:
+                record.by_order = False
+                if self._lose(record, now):
+                    self._dead[record.index] = record.serial
                 record = lane.head()
 
+    def _acked(self, number: int) -> int:
+        """Latest sending time of what has arrived and cannot have overtaken a packet of lane `number` in a switch."""
+        acked = self.lanes[number].acked
+        return max(acked, self.lanes[number - 1].acked) if number & 1 else acked
+
+    def _windows(self, number: int, now: int) -> tuple[int, int]:
+        """Reorder windows of lane `number`; see `Reordering.windows`."""
+        trip = self.round_trips[number >> 1]
+        windows = self._reordering[number].windows(trip, self._fraction, now)
+        if not number & 1:
+            return windows
+        data = self._reordering[number - 1].windows(trip, self._fraction, now)
+        return max(windows[0], data[0]), max(windows[1], data[1])
+
     def _overtaken(self, record: Sent, acked: int, windows: tuple[int, int], in_order: bool) -> bool:
-        """Whether something has arrived that was sent so much later than `record`, or later on its path."""
+        """Whether something has arrived that was sent so much later than `record`, or later on its path.
+
+        The narrow window does where the path has no later packets, or where the next one is as late and nothing sent
+        since has come through.
+        """
         index, serial = record.index, record.serial
         late = acked - record.sent
         narrow, wide = windows
-        followed = not record.lane & 1 and self._path_sent[index] > serial
-        record.by_order = late < narrow or (late < wide and followed and not self.paths.bad(index))
-        return not record.by_order or (in_order and self._path_serial[index] > serial)
+        arrived = self._path_serial[index]
+        followed = 0 if record.lane & 1 else record.followed
+        record.by_order = late < narrow or (
+            late < wide
+            and followed > 0
+            and (followed > acked - narrow or arrived > serial)
+            and not self.paths.bad(index)
+        )
+        return not record.by_order or (in_order and arrived > serial)
 
     def _lose_followers(self, first: Sent, lane: Lane, before: int, now: int) -> None:
         """The path of `first` is dead: what else was sent on it until `before` is lost too."""
@@ -337,7 +401,8 @@ class Flight:
         by_order = record.by_order
         self._mark_lost(record, "sack")
         record.by_order = by_order
-        self.cc.on_loss(record.weight, now)
+        if not self._went_dead(record):  # a dead path tells nothing of congestion, beyond its first packet
+            self.cc.on_loss(record.weight, now)
         if record.sent < self._first_arrived:
             return False
         alive = self._carries(record.index, record.serial)
@@ -357,6 +422,7 @@ class Flight:
         return losses < _DEAD_AFTER
 
     def _mark_lost(self, record: Sent, why: str) -> None:
+        self.paths.trial.pop(record.index, None)
         record.state = LOST
         record.by_order = False
         self.paths.count_lost(record.index, record.psn, record.sent, why)

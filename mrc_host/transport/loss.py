@@ -10,7 +10,8 @@ order, and the oldest packet of a lane is lost when
   seen to come, retransmissions that proved needless included. A path that carries later packets of its own is given
   the wider window, because these will tell of a single loss; the window is there for paths that are dead.
 
-What other planes deliver is never taken for a sign of loss.
+What other planes deliver is taken for a sign of loss only where a plane has been silent for two round trips of its own
+and more, and the packet is the oldest of all.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Sent:
     __slots__ = (
         "attempts",
         "by_order",
+        "followed",
         "index",
         "kind",
         "lane",
@@ -70,6 +72,7 @@ class Sent:
         self.stamp = 0  # its 16-bit timestamp
         self.attempts = 0
         self.timed = False  # a SACK has told the round-trip time of the latest transmission
+        self.followed = 0  # when the next first transmission on its path was sent, 0 for not yet
         self.by_order = False  # judged lost by the order on its path
 
 

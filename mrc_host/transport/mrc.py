@@ -147,7 +147,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         if responder is None:
             return Drop.QP_STATE
         if opcode > opcodes.WRITE_ONLY_IMM:
-            return self._receive_control(responder, opcode, frame, flow, now)
+            return self._receive_control(responder, opcode, frame, flow, port, now)
         if not self.running:
             return self._repeat_nak(opcode, frame, flow, now)
         start = flow.start
@@ -180,7 +180,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         )
 
     def _receive_control(
-        self, responder: Responder, opcode: int, frame: memoryview, flow: Flow, now: int
+        self, responder: Responder, opcode: int, frame: memoryview, flow: Flow, port: int, now: int
     ) -> Drop | None:
         if flow.trimmed:
             return Drop.MALFORMED
@@ -188,6 +188,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
             if not self.running:
                 return self._repeat_nak(opcode, frame, flow, now)
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
+            self._answer_port = 1 << port & self.joined().answerable  # who asks on all planes is answered on all
             responder.probe(probe.probe_id, probe.timestamp, flow)
             return None
         if not self.running:

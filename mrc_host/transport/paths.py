@@ -11,6 +11,8 @@ cursor, and a list of *backups*; all planes start with equally many active paths
   one): those paths stay in use as long as anything comes through on them. A dead one is bad all the same, though it
   keeps its place in the ring. A plane with nothing but bad paths is not in ``good_planes`` and carries data only when
   every plane is like that; then its bad paths take turns.
+* A path that takes the place of another, or has just returned, is on *trial* as long as there are others: it carries
+  two packets until something comes through. The backup of a dead path may well be dead too.
 * Probes that come back, or the controller: -> GOOD. The path takes the place of a bad one in the ring, or fills a
   gap, or becomes a backup.
 * Controller: any -> DENIED, DENIED -> GOOD. A denied path is never used.
@@ -38,6 +40,7 @@ _OUTSIDE: Final = 4  # a path of the peer that is not in this queue pair's unive
 
 STATES: Final = (PathState.GOOD, PathState.SKIP, PathState.ASSUMED_BAD, PathState.DENIED)
 _STIR: Final = 2  # exchanges per rotation
+_TRIAL: Final = 2  # packets
 
 
 @trait
@@ -84,6 +87,7 @@ class PathSet:
         "restored_at",
         "round_trip",
         "sent",
+        "trial",
         "trimmed",
     )
 
@@ -132,6 +136,7 @@ class PathSet:
         self._allowed = [len(m) for m in members]  # paths of each plane that no controller denies
         self.open_planes = self.planes  # planes that have such a path
         self.restored_at: dict[int, int] = {}
+        self.trial: dict[int, int] = {}  # paths of which it is not known that they work -> packets they may still take
         self._oblivious = oblivious
         # counters by path, for PathCounters
         empty = bytes(8 * len(plane_of))
@@ -148,7 +153,8 @@ class PathSet:
         count = len(ring)
         at = self._cursor[plane]
         rested = False
-        spare = -1
+        spare = held = -1
+        trial = self.trial
         for _ in range(count):
             if at >= count:
                 at = 0
@@ -158,6 +164,9 @@ class PathSet:
             now_state = state[index]
             if now_state == GOOD:
                 if index != avoid:
+                    if trial and self._on_trial(index, avoid):
+                        held = index
+                        continue
                     self._cursor[plane] = at
                     self.sent[index] += 1
                     return index
@@ -168,10 +177,21 @@ class PathSet:
                     self._listener.path_rested(index, SKIP, GOOD, PathReason.ROTATION)
                 spare = index
         self._cursor[plane] = at
-        spare = self._relieve(plane, spare, avoid) if spare >= 0 else self._last_resort(plane, avoid)
+        if spare >= 0:
+            spare = self._relieve(plane, spare, avoid)
+        else:
+            spare = held if held >= 0 else self._last_resort(plane, avoid)
         if spare >= 0:
             self.sent[spare] += 1
         return spare
+
+    def _on_trial(self, index: int, avoid: int) -> bool:
+        """Whether a path must wait until something comes through on it; what was lost before never goes there."""
+        left = self.trial.get(index, -1)
+        if left > 0 and avoid < 0:
+            self.trial[index] = left - 1
+            return False
+        return left >= 0
 
     def _relieve(self, plane: int, index: int, avoid: int) -> int:
         """A GOOD backup in the place of `index`, which rests as all of the ring do; `index` when there is none."""
@@ -243,6 +263,7 @@ class PathSet:
         if first_loss is not None and self.restored_at and first_loss < self.restored_at.get(index, 0):
             return False
         self._state[index] = BAD
+        self.trial.pop(index, None)
         self._leave(index)
         self._listener.path_changed(index, old, BAD, reason, first_loss, now)
         return True
@@ -305,6 +326,7 @@ class PathSet:
             if state[backup] < BAD:
                 ring[at] = backup
                 backups[choice] = index
+                self.trial[backup] = _TRIAL
                 return
         self._good[plane] -= 1
         if len(ring) > self._floor:
@@ -329,6 +351,7 @@ class PathSet:
                 ring.append(index)
             else:
                 return
+            self.trial[index] = _TRIAL
         self._good[plane] += 1
         self.good_planes |= 1 << plane
 

@@ -3,9 +3,10 @@
 * **Prefixes.** All bytes before the BTH depend on path, class and length only; they are made once and kept.
 * **Planes.** A plane is usable when our port and the peer's port in it have a link. Peers tell each other by port
   status updates (``port_status``). When that leaves no plane at all, the peer's word is ignored: it may be out of date.
-* **Way back.** Answers change planes at random from one to the next, and each goes on one of its plane's ways back
-  (``ways_back``). A plane whose probes are lost carries no answers, as long as there is another; one whose every path
-  the controller forbids carries none at all, and where that is so of all planes answers wait until a path is allowed.
+* **Way back.** Answers take all planes in turn, in another order each time, so that a dead plane does not take several
+  in a row, and each goes on one of its plane's ways back (``ways_back``). A plane whose probes are lost carries no
+  answers, as long as there is another; one whose every path the controller forbids carries none at all, and where that
+  is so of all planes answers wait until a path is allowed.
 * **Probes.** A path that any queue pair holds for bad is probed once for all of them (``bad_paths``).
 """
 
@@ -86,6 +87,7 @@ class Peer(Source):
         "_reverse_used",
         "_rng",
         "_status",
+        "_unanswered",
         "_ways",
         "address",
         "answerable",
@@ -130,10 +132,11 @@ class Peer(Source):
         self.usable = 0
         self.answerable = 0  # usable planes with a path that the controller does not forbid
         self._answer_port = 0
+        self._unanswered = 0  # planes that have not had their turn yet
         self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, when it came
         self._refusals = Refusals()
         self._probes = EvProbes(self._rng, ports)
-        self._bad = BadPaths(host, self._probes, ports)
+        self._bad = BadPaths(host, self._probes, ports, NO_TRIM)
         self._ways = WaysBack(self._rng, self.members, host.transport.reverse_interval)
         self._pings = Pings(host, destination.address)
         self._reverse_at = 0
@@ -332,8 +335,11 @@ class Peer(Source):
         planes = planes or self.answerable
         if planes & (planes - 1) == 0:
             return planes
-        choices = [p for p in range(len(self.members)) if planes >> p & 1]
-        return 1 << choices[int(self._rng.random() * len(choices))]
+        left = self._unanswered & planes or planes
+        choices = [p for p in range(len(self.members)) if left >> p & 1]
+        chosen = 1 << choices[int(self._rng.random() * len(choices))]
+        self._unanswered = left & ~chosen
+        return chosen
 
     def acknowledging(self, now: int) -> None:
         """We send acknowledgements: keep looking for working ways back while this goes on."""
@@ -353,6 +359,10 @@ class Peer(Source):
     def way_back(self, plane: int, now: int) -> int:
         """Path for an answer on `plane`; -1 when the controller forbids all."""
         return self._ways.choose(plane, self._bad, self.denied, now)
+
+    def stranger(self, plane: int) -> int:
+        """A random path for an answer on `plane`, for when the known ways may have failed; -1 when all are denied."""
+        return self._ways.stranger(plane, self._bad, self.denied)
 
     def _probe_reverse(self, now: int) -> None:
         """Once an interval while we acknowledge: see whether a way back works."""
@@ -400,7 +410,7 @@ class Peer(Source):
             self._host.scheduler.arm(self, due)
 
     def _send_probe(self, index: int) -> int:
-        request_id = self._probes.send(index, self.plane_of[index])
+        request_id = self._probes.send(index, self.plane_of[index], CONTROL)  # what tells of answers' ways
         self._offer()
         return request_id
 
@@ -484,12 +494,12 @@ class Peer(Source):
             index = self._ways.any_path(port, self.denied)
             if index >= 0:
                 return self.frame(index, CONTROL, self._status.take(port, now))
-        request_id, path = self._probes.take(port)
+        request_id, path, kind = self._probes.take(port)
         if path < 0:
             return None
         self._pings.sent(request_id, now)
         request = EndpointRequest(OP_EV_PROBE, 0, timestamp(now))
-        return self.frame(path, CONTROL, control.pack_endpoint_request(request_id, request))
+        return self.frame(path, kind, control.pack_endpoint_request(request_id, request))
 
     def _answer(self, port: int, now: int) -> bytes:
         if self._responses:

@@ -3,7 +3,8 @@
 **Sending.** A port that is free asks for a packet on its plane. Lost packets go first, oldest gap first, then the next
 segment of the oldest request. The packet gets the plane's next path at that moment. Three limits hold: the congestion
 window, the range of PSNs the peer accepts (MPR), and the number of WRITE_WITH_IMM the peer accepts in flight. Planes
-are kept equal: none may be more than ``plane_burst`` packets of 4096 bytes ahead; retransmissions are free of that.
+are kept equal: none may be more than ``plane_burst`` packets of 4096 bytes ahead; retransmissions count, but wait for
+no plane.
 
 **Hearing.** What the peer's answers change is in ``hearing``.
 
@@ -49,6 +50,7 @@ _IMM_SIZE: Final = headers.data_ts_imm.size
 _NO_STALL: Final = -1
 _FULL: Final = 4096  # payload of the packets that `plane_burst` counts
 _MAX_PROBES: Final = 32
+_MANY_ATTEMPTS: Final = 3  # of the oldest packet: if nothing is acknowledged meanwhile, it is a timeout all the same
 _RTO_WINDOW: Final = 4  # packets in flight while nothing is heard after a timeout
 _pack = headers.data_ts.pack
 _pack_imm = headers.data_ts_imm.pack
@@ -168,6 +170,11 @@ class Requester(Hearing):
         self._credit = [self._burst] * len(self._credit)
         self._credit_mask = self._peer.planes
 
+    def _spend(self, plane: int) -> None:
+        self._credit[plane] -= 1
+        if not self._credit[plane]:
+            self._credit_mask &= ~(1 << plane)
+
     def transmit(self, plane: int, now: int) -> bytes | None:
         """Next data packet for `plane`, or None."""
         cc = self.cc
@@ -207,9 +214,7 @@ class Requester(Hearing):
         if index < 0:
             self._stall(PATHS, now)
             return None
-        self._credit[plane] -= 1
-        if not self._credit[plane]:
-            self._credit_mask &= ~bit
+        self._spend(plane)
         if psn - self._una > self._ring_mask:
             self._grow()
         record = self._ring[psn & self._ring_mask]
@@ -325,6 +330,8 @@ class Requester(Hearing):
             heapq.heappop(lost)
             self._stats.retransmitted += 1
             self._host.retransmitted_by_plane[plane] += 1
+            if self._credit_mask >> plane & 1:
+                self._spend(plane)
             repeat = self._repeat(record)
             frame = self._emit(record, wqe, plane, index, RETRANSMISSION, now)
             repeat.again(record)
@@ -363,7 +370,11 @@ class Requester(Hearing):
         record.stamp = stamp = now // self._tick & 0xFFFF
         self.lanes[lane].queue.append((record, serial))
         if not kind:
-            self._path_sent[index] = serial
+            last = self._path_last[index]
+            if last.index == index:
+                last.followed = now
+            self._path_last[index] = record
+            record.followed = 0
         cc = self.cc
         weight = record.weight
         cc.inflight += weight
@@ -419,6 +430,7 @@ class Requester(Hearing):
             silence = self.silence
             if silence.last_heard < now:
                 silence.last_heard = now
+            silence.progressed = now
             self._host.scheduler.arm(self._qp, now + silence.quiet_time())
         if pad:
             tail = _PADS[size & 3]
@@ -457,7 +469,8 @@ class Requester(Hearing):
         silence = self.silence
         retry = silence.retry_time()
         since = oldest or max(silence.last_heard, silence.last_timeout)
-        if now >= since + retry:
+        stalled = self._una < self._next and self._ring[self._una & self._ring_mask].attempts > _MANY_ATTEMPTS
+        if now >= since + retry or (stalled and now >= max(silence.progressed, silence.last_timeout) + retry):
             self._time_out(now, retry)
             return now + min(silence.retry_time(), silence.quiet_time())
         quiet = max(silence.last_heard, oldest, silence.asked, silence.last_sent) + silence.quiet_time()
@@ -499,8 +512,7 @@ class Requester(Hearing):
             )
             return
         self.cc.on_timeout(now, self.expire(now - retry, now))
-        if not self._lost:
-            self._ask(self._planes(), now)  # on all: which of them are dead nobody knows
+        self._ask(self._planes(), now)  # on all: which of them are dead nobody knows
         self._qp.offer_data()
 
     def probe(self, plane: int, now: int) -> bytes | None:

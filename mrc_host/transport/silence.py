@@ -35,6 +35,7 @@ class Silence:
         "last_heard",
         "last_sent",
         "last_timeout",
+        "progressed",
         "retries",
         "tail_min",
     )
@@ -55,6 +56,7 @@ class Silence:
         self.last_heard = 0
         self.last_sent = 0  # data
         self.last_timeout = 0
+        self.progressed = 0  # when anything was last acknowledged, or sent after a pause
         self.asked = 0  # when the peer was last asked
         self._backoff = 0  # doublings of the quiet time
 
@@ -90,6 +92,7 @@ class Silence:
             return False
         self._backoff = 0
         self._refused_from = 0
+        self.progressed = now
         if not self.retries:
             return False
         self.retries = 0

@@ -92,6 +92,10 @@ class WaysBack:
             way = ways[0] if len(ways) == 1 else ways[int(self._rng.random() * len(ways))]
             way.used = now
             return way.index
+        return self.stranger(plane, bad, denied)
+
+    def stranger(self, plane: int, bad: Container[int], denied: Container[int]) -> int:
+        """A random path of `plane`, whether known to work or not; -1 when all are `denied`. Those `bad` come last."""
         members = self._members[plane]
         if not members:
             return -1

@@ -170,8 +170,10 @@ def test_all_that_was_sent_on_a_dead_path_is_lost_at_once_however_little_a_bitma
             if packet.ev != dead:
                 arrived.add(number)
             if due % 8 == 7:
-                base = max(4, number - 63)
-                end.sack(3, bits(sorted(arrived & set(range(base, number + 1))), base), base=base - 3, of=packet)
+                arrived |= {p.psn - FIRST_OUT for p in again if end.now - p.time >= 20 * US}
+                cack = next(psn for psn in range(4, number + 2) if psn not in arrived) - 1
+                base = max(cack + 1, number - 63)
+                end.sack(cack, bits(sorted(arrived & set(range(base, number + 1))), base), base=base - cack, of=packet)
         (packet,) = end.drain(1)
         dead = packet.ev if dead < 0 else dead
         if packet.rtx:

@@ -497,3 +497,50 @@ def test_a_trimmed_packet_of_an_earlier_life_is_dropped() -> None:
     end.segment(-1, dscp=12, cut=24)
     assert not end.drain()
     assert end.nic.nic_counters()["drop_other_life"] == 1
+
+
+def scattered(end: FarEnd, newest: int = 640, every: int = 4) -> set[int]:
+    """All but each fourth of so many packets arrive, and what is due because of them has left; those that arrived."""
+    arrived = {psn for psn in range(newest) if psn % every}
+    for psn in sorted(arrived):
+        end.segment(psn, msn=psn, plane=psn % 2)
+        end.drain()
+    return arrived
+
+
+def numbers(sack: control.Sack) -> range:
+    first = (sack.cack_psn + sack.bitmap_offset - FIRST_IN) & 0xFFFFFF
+    return range(first, first + 64)
+
+
+@pytest.mark.parametrize("question", ["probe", "retransmission"])
+def test_one_question_brings_every_hole_to_light(question: str) -> None:
+    end = FarEnd()
+    arrived = scattered(end)
+    if question == "probe":
+        end.probe(7)
+    else:
+        end.segment(0, msn=0, flags=RTX)
+    got = sacks(end)
+    told = set().union(*(numbers(sack) for sack in got))
+    assert told >= set(range(4, 640)) - arrived
+    assert set().union(*(shown(sack) for sack in got)) <= arrived | {0}
+    assert len(got) <= 12
+
+
+def test_each_packet_pays_for_one_sack_of_a_sweep() -> None:
+    """Whoever repeats itself, or probes without end, gets no more than two SACKs a packet beyond what was saved up."""
+    end = FarEnd(attributes=QpAttributes(mpr=255))
+    for psn in range(1, 16_000, 25):
+        end.segment(psn, msn=psn, plane=psn % 2)
+        end.drain()
+    assert end.nic.qp_counters(end.qpn).data_received == 640
+    for _ in range(3):
+        sent = 0
+        for number in range(400):
+            if number % 2:
+                end.probe(number)
+            else:
+                end.segment(1, msn=1, flags=RTX)
+            sent += len(sacks(end))
+    assert sent <= 2 * 400 + 8

@@ -1,0 +1,146 @@
+"""Paths that fail for data alone, or again and again: probed in the class that failed, and back later each time."""
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+
+from mrc_host.config import TransportSettings
+from mrc_host.transport.bad_paths import BadPaths, PathUser
+from mrc_host.transport.ev_probes import EvProbes
+from mrc_host.transport.host import Host
+from mrc_host.transport.peer import NO_TRIM
+from mrc_host.values import PathReason, PathState
+from mrc_host.wire import control
+from tests.mrc_host.transport.far_end import FarEnd
+from tests.mrc_host.transport.test_bad_paths import bad
+from tests.mrc_host.transport.test_peer import answer, requests
+from tests.mrc_host.wires import MS, World, connect, make_config, path_events
+
+SETTINGS = TransportSettings()
+
+
+class User(PathUser):
+    def __init__(self) -> None:
+        self.returned: list[int] = []
+
+    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
+        self.returned.append(now)
+
+
+class Bench:
+    """Bad paths of a NIC without a NIC: probes are answered at once, or not at all."""
+
+    def __init__(self, settings: TransportSettings = SETTINGS) -> None:
+        host = Host(make_config(0, 2, 2, 4, settings), random.Random(1), random.Random(2))
+        self.probes = EvProbes(host.rng, 2)
+        self.paths = BadPaths(host, self.probes, 2, NO_TRIM)
+        self.user = User()
+        self.now = 1_000 * MS
+
+    def outage(self, index: int = 0) -> int:
+        """The path fails now, and all probes come back: how long until it is used again."""
+        start, before = self.now, len(self.user.returned)
+        self.paths.watch(self.user, index, 0, self.now)
+        while len(self.user.returned) == before:
+            self.now = self.paths.next_time()
+            self.paths.run(0b11, self.now)
+            request_id, path, _kind = self.probes.take(0)
+            if path >= 0:
+                self.probes.answered(request_id)
+                self.paths.answered(path, request_id, self.now)
+        return self.now - start
+
+
+def test_the_first_failure_is_forgotten_fast_and_each_further_one_slower() -> None:
+    bench = Bench()
+    outages = [bench.outage() for _ in range(9)]
+    fast = SETTINGS.probe_interval * SETTINGS.probe_successes
+    assert outages[0] <= fast + MS
+    for early, late in itertools.pairwise(outages[:5]):
+        assert 1.9 * early <= late <= 2.1 * early
+    assert max(outages) <= 64 * fast + MS, "there is a bound"
+
+
+def test_damping_is_each_path_by_itself_and_wears_off() -> None:
+    bench = Bench()
+    for _ in range(5):
+        bench.outage(0)
+    fast = SETTINGS.probe_interval * SETTINGS.probe_successes + MS
+    assert bench.outage(1) <= fast
+    bench.now += 6 * SETTINGS.flap_half_life
+    assert bench.outage(0) <= fast
+
+
+def test_a_path_that_was_found_to_work_after_all_has_no_penalty() -> None:
+    bench = Bench()
+    for _ in range(20):
+        bench.paths.watch(bench.user, 0, 0, bench.now)
+        bench.paths.unwatch(bench.user, 0)
+    assert bench.outage() <= SETTINGS.probe_interval * SETTINGS.probe_successes + MS
+
+
+def test_background_probes_are_in_the_class_of_data_and_are_not_trimmed() -> None:
+    end: FarEnd = bad(3)
+    probes = requests(end.wait(30 * MS), control.OP_EV_PROBE)
+    assert len(probes) == 3
+    assert {probe.dscp for probe in probes} == {end.nic.config.settings.dscp.no_trim}
+
+
+@pytest.mark.parametrize("loss", [0.2, 1.0])
+def test_paths_that_lose_data_alone_do_not_flap(loss: float) -> None:
+    """Two of eight paths of a plane lose data and nothing in the control class, for a second of writes."""
+    world = World(2, 2, 8)
+    a, b = connect(world, size=1 << 20)
+    chance = random.Random(5)
+
+    def tap(_nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes | None:
+        uplink = int.from_bytes(frame[44:46], "big") & 0x3FF
+        of_data = (frame[14] << 8 | frame[15]) >> 6 & 63 != 46
+        return None if of_data and port == 0 and uplink in (3, 4) and chance.random() < loss else frame
+
+    def idle() -> bool:
+        sends = a.nic._qps[a.qpn].sends
+        return not sends.outstanding and not sends.waiting
+
+    world.tap = tap
+    events = []
+    end = world.now + 1000 * MS
+    while world.now < end:
+        for _ in range(4):
+            a.write(b, 1 << 17)
+        world.run(20 * MS, until=idle)
+        a.poll()
+        events += path_events(a.nic)
+        world.run(2 * MS)
+    failed = [event for event in events if event.new is PathState.ASSUMED_BAD]
+    assert {event.ev for event in failed} <= {3, 4}
+    assert len(failed) <= (2 if loss == 1.0 else 10), "with probes in the control class and no damping: 34"
+    assert a.nic.qp_counters(a.qpn).timeouts == 0
+
+
+def test_a_restored_path_that_is_dead_costs_two_packets() -> None:
+    """It is on trial until something comes through."""
+    world = World(2, 2, 8, transport=replace(SETTINGS, backup_share=100))
+    a, b = connect(world, size=1 << 20)
+    a.write(b, 1 << 20)
+    world.run(100 * MS, until=lambda: bool(a.poll()))
+    paths = a.nic._qps[a.qpn].requester.paths
+    for now in (1, 2):
+        paths.retire(3, PathReason.LOSS, None, world.now + now)
+        paths.restore(3, PathReason.PROBE, world.now + now)
+    world.faults.dead_paths = {(0, 3)}
+    a.write(b, 1 << 20)
+    assert world.run(100 * MS, until=lambda: bool(a.poll()))
+    assert a.nic.qp_counters(a.qpn).lost == 2
+
+
+def test_answers_restore_only_after_probes_of_data_came_back() -> None:
+    end = bad(1, replace(SETTINGS, probe_successes=2))
+    events = []
+    while not events:
+        for probe in requests(end.wait(MS), control.OP_EV_PROBE):
+            answer(end, probe)
+        events = path_events(end.nic)
+    assert [event.reason for event in events] == [PathReason.PROBE]
