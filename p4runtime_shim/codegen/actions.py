@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from p4runtime_shim.codegen.expr import Compiler
-from p4runtime_shim.codegen.layout import Layout, storage
+from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.sizes import storage
 from p4runtime_shim.codegen.values import U64, convert, modular_kind
 from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.actions import (
@@ -38,9 +39,12 @@ def function(layout: Layout, position: int, w: Writer) -> None:
     with w.block(head):
         w("(void)s;\n(void)p;\n(void)h;\n(void)a;")
         targets = jump_targets(action)
+        loops = layout.costs.loops(action)
         for index, primitive in enumerate(action.primitives):
             if index in targets:
                 w(f"at_{index}:;")
+            if index in loops:
+                w(f"if (!sw_spend(s, {loops[index]})) {{\n    p->failed = SW_STUCK;\n    return;\n}}")
             Statement(layout, Compiler(layout, position, primitive.source), primitive, w).write()
         if len(action.primitives) in targets:
             w(f"at_{len(action.primitives)}:;")
@@ -57,9 +61,10 @@ def jump_targets(action: Action) -> set[int]:
     }
 
 
-def may_exit(action: Action) -> bool:
+def may_exit(layout: Layout, action: Action) -> bool:
     """True when the pipeline may end after the action."""
-    return any(primitive.op in ("exit", "assert", "assume") for primitive in action.primitives)
+    ends = any(primitive.op in ("exit", "assert", "assume") for primitive in action.primitives)
+    return ends or bool(layout.costs.loops(action))
 
 
 class Statement:

@@ -19,7 +19,7 @@ MAX_STACK = 1024  # elements
 MAX_HASH_BYTES = 1 << 16  # of a calculation's inputs without the payload
 MAX_DIGEST_WORDS = 4096  # of 64 bits
 MAX_KEY_WORDS = 1024
-MAX_WEIGHT = 1 << 16  # steps of a packet's way through the program (cost.py), if nothing is repeated
+MAX_WEIGHT = 1 << 20  # steps of a packet's way through the program (cost.py), if nothing is repeated
 _U32 = 1 << 32
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from p4runtime_shim.codegen.bounds import input_bytes
 from p4runtime_shim.codegen.expr import Compiler
 from p4runtime_shim.codegen.headers import store_bits
 from p4runtime_shim.codegen.layout import Layout
@@ -17,6 +18,10 @@ from p4runtime_shim.codegen.values import literal, modular_kind
 from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderRef, ValidBit
 from p4runtime_shim.program.model.externs import Bits, CalcInput, Payload
+from p4runtime_shim.program.model.program import Program
+
+_ON_STACK = 1024  # bytes of input; more are gathered in the switch's scratch memory
+_SLACK = 8  # bytes that may be written beyond the last bit, as zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +57,15 @@ def function(layout: Layout, name: str, algorithm: str, inputs: Sequence[CalcInp
     """`static uint64_t <name>(s, p, h)`."""
     parts = pieces(layout, inputs)
     payload = any(isinstance(item, Payload) for item in inputs)
-    size = (sum(part.width for part in parts) + 7) // 8
+    size = input_bytes(layout.program, inputs)
     head = f"static uint64_t {name}(struct sw *s, const struct sw_packet *p, const struct phv *h)"
     with w.block(head):
         w("(void)s;\n(void)p;\n(void)h;")
-        if payload:
+        if payload or size > _ON_STACK:
             w("uint8_t *b = s->scratch;")
-            w(f"memset(b, 0, {size + 8});")
+            w(f"memset(b, 0, {size + _SLACK});")
         else:
-            w(f"uint8_t b[{size + 8}] = {{0}};")
+            w(f"uint8_t b[{size + _SLACK}] = {{0}};")
         w("size_t n = 0; /* bits, then bytes */")
         guards = sorted({part.valid for part in parts} - {"1"})
         if guards:
@@ -75,6 +80,13 @@ def function(layout: Layout, name: str, algorithm: str, inputs: Sequence[CalcInp
             w("uint32_t rest = p->len < p->cut ? p->len : p->cut;")
             w("memcpy(b + n, p->data, rest);\nn += rest;")
         w(f"return {ALGORITHMS[algorithm]}(b, n);")
+
+
+def scratch(program: Program) -> int:
+    """Bytes that the switch's scratch memory needs beside a payload."""
+    hashes = [input_bytes(program, item.inputs) for item in program.calculations]
+    selectors = [input_bytes(program, item.inputs) for item in program.profiles]
+    return max([*hashes, *selectors], default=0) + _SLACK
 
 
 ALGORITHMS = {

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from p4runtime_shim.codegen.actions import may_exit
 from p4runtime_shim.codegen.calc import function as calculation
 from p4runtime_shim.codegen.expr import Compiler
-from p4runtime_shim.codegen.layout import Layout, limbs
+from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.sizes import limbs
 from p4runtime_shim.codegen.values import literal, modular_kind
 from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.control import NodeRef, Pipeline, Table
@@ -90,6 +91,8 @@ def pipeline(layout: Layout, part: Pipeline, w: Writer) -> None:
         order = [part.start] if part.start else []
         for ref in order:  # grows as nodes name others
             w(f"{_label(ref)}:;")
+            if ref in layout.costs.node_cycles:
+                w(f"if (!sw_spend(s, {layout.costs.node(ref)})) {{\n    p->failed = SW_STUCK;\n    goto done;\n}}")
             node = Node(layout, w)
             node.write(ref)
             order.extend(item for item in node.named if item not in order)
@@ -138,7 +141,7 @@ class Node:
         self.w("if (__builtin_expect(s->tracing, 0))")
         self.w(f"    sw_trace_action(s, p, s->texts[{self.layout.action_texts[action]}], {params});")
         self.w(f"{self.layout.actions[action]}(s, p, h, {args});")
-        if may_exit(self.program.actions[action]):
+        if may_exit(self.layout, self.program.actions[action]):
             self.w("if (p->exited | p->failed)\n    goto done;")
 
     def table(self, position: int) -> None:

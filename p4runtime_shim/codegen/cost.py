@@ -19,7 +19,7 @@ from p4runtime_shim.program.model.externs import CalcInput, Payload
 from p4runtime_shim.program.model.parser import Extract, ExtractNext
 from p4runtime_shim.program.model.program import Program
 
-_PAYLOAD = 2500  # steps of a hash over the longest frame
+_PAYLOAD = 8000  # steps of a hash over the longest frame
 _LOOKUP = 64
 _DIVISION = 64
 _HASH = 32
@@ -96,7 +96,7 @@ class Costs:
             if isinstance(item, ObjectArg) and item.kind == "calculation":
                 steps += self.hashes[item.index]
             waiting.extend(getattr(item, name) for name in item.__dataclass_fields__)
-        return steps + divisions * (_DIVISION + 3 * widest * widest)
+        return steps + divisions * (_DIVISION + 60 * widest * widest)
 
     def _words(self, item: object) -> int:
         program = self.program

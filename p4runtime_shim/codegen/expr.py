@@ -10,7 +10,7 @@ the compiler quiet.
 from __future__ import annotations
 
 from p4runtime_shim.codegen.intervals import Intervals
-from p4runtime_shim.codegen.layout import limbs, storage
+from p4runtime_shim.codegen.sizes import limbs, storage
 from p4runtime_shim.codegen.values import (
     I64,
     U64,

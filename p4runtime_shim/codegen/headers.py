@@ -7,7 +7,8 @@ one (wide fields, long runs of odd widths) goes through the bit-string functions
 
 from __future__ import annotations
 
-from p4runtime_shim.codegen.layout import Layout, limbs, storage
+from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.sizes import limbs, storage
 from p4runtime_shim.codegen.values import U64, U128, literal
 from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.headers import Field, HeaderType

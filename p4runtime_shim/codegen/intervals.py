@@ -43,6 +43,8 @@ class Intervals:
 
     def _interval(self, expr: Expr) -> Interval:
         if isinstance(expr, Const):
+            if expr.value.bit_length() > MAX_BITS:
+                self.refuse(f"constant of more than {MAX_BITS} bits")
             return Interval(expr.value, expr.value)
         if isinstance(expr, FieldRef):
             field = self.program.field(expr)

@@ -11,31 +11,12 @@ Every header struct ends in `valid`; a stack is an array of structs and a count 
 
 from __future__ import annotations
 
+from p4runtime_shim.codegen.cost import Costs
+from p4runtime_shim.codegen.sizes import limbs
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef, StackItem, StackLast
 from p4runtime_shim.program.model.program import Program
 
 MAX_TEXT = 900  # characters of a text that is printed; lines of the log are cut at 1000 bytes (SW_LINE_BYTES)
-
-
-def limbs(bits: int) -> int:
-    """64-bit words that hold so many bits."""
-    return (bits + 63) // 64
-
-
-def storage(bits: int) -> str:
-    """C type of a stored value."""
-    for size in (8, 16, 32, 64):
-        if bits <= size:
-            return f"uint{size}_t"
-    return "u128" if bits <= 128 else f"w{limbs(bits)}_t"
-
-
-def storage_bytes(bits: int) -> int:
-    """Size of `storage(bits)`."""
-    for size in (8, 16, 32, 64, 128):
-        if bits <= size:
-            return size // 8
-    return limbs(bits) * 8
 
 
 def printable(text: str) -> str:
@@ -51,6 +32,7 @@ class Layout:
         self.program = program
         self.wide: set[int] = set()
         self.texts: list[str] = []
+        self.costs = Costs(program)
         self.types = [f"t_{position}" for position in range(len(program.types))]
         self.stacks = [f"s_{position}" for position in range(len(program.stacks))]
         self.headers = [

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from p4runtime_shim.codegen import actions, calc, control, headers, parser
+from p4runtime_shim.codegen import actions, bounds, calc, control, headers, parser
 from p4runtime_shim.codegen.expr import Compiler
-from p4runtime_shim.codegen.layout import Layout, limbs, storage, storage_bytes
+from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.sizes import limbs, storage, storage_bytes
 from p4runtime_shim.codegen.values import U64, convert, modular_kind
 from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.expressions import FieldRef, ValidBit
-from p4runtime_shim.program.model.externs import Checksum, FieldList
+from p4runtime_shim.program.model.externs import Checksum
 from p4runtime_shim.program.model.program import Program
 
 
@@ -23,8 +24,10 @@ class Generated:
 
 
 def generate(program: Program) -> Generated:
-    """C source of the program; Unsupported if an expression cannot be made finite."""
+    """C source of the program; Unsupported if an expression cannot be made finite, or the program is too large."""
+    bounds.check(program)
     layout = Layout(program)
+    bounds.check_weight(layout.costs.weight)
     body = Writer()
     headers.structs(layout, body)
     for position in range(len(program.types)):
@@ -175,11 +178,6 @@ def _digest_field(layout: Layout, ref: FieldRef | ValidBit, word: int, w: Writer
     return word + limbs(width)
 
 
-def digest_words(program: Program, item: FieldList) -> int:
-    """Words of a digest's values."""
-    return sum(1 if isinstance(ref, ValidBit) else limbs(program.field(ref).width) for ref in item.fields)
-
-
 def _verbs(layout: Layout, w: Writer) -> None:
     """Ingress and egress: metadata that change between the stages, then the pipeline, then the verdict."""
     program = layout.program
@@ -269,12 +267,13 @@ def _descriptions(layout: Layout, w: Writer) -> None:
         w("{0}")
     with w.block("static const struct sw_digest_desc digest_desc[] =", "};"):
         for item in program.digests:
-            w(f"{{{item.id}, {digest_words(program, item)}}},")
+            w(f"{{{item.id}, {bounds.digest_words(program, item)}}},")
         w("{0}")
     headroom = sum(program.types[program.headers[header].type].width // 8 for header in program.deparser)
     key_words = max([control.TableShape.of(table).words for table in program.tables], default=0)
     with w.block("const struct sw_program sw_program =", "};"):
-        w(f".abi = SW_ABI, .texts = {len(layout.texts)}, .phv_size = sizeof(struct phv), .headroom = {headroom},")
+        w(f".abi = SW_ABI, .scratch = {calc.scratch(program)}, .texts = {len(layout.texts)},")
+        w(f".weight = {layout.costs.weight}, .phv_size = sizeof(struct phv), .headroom = {headroom},")
         w(f".tables = {len(program.tables)}, .counters = {len(program.counters)},")
         w(f".registers = {len(program.registers)}, .meters = {len(program.meters)},")
         w(f".actions = {len(program.actions)}, .digests = {len(program.digests)}, .key_words = {key_words},")

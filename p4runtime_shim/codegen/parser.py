@@ -1,7 +1,8 @@
 """The parser to one C function: states are labels, transitions gotos, errors a jump to the end.
 
 `at` is the number of bytes taken so far. A state that can be reached again counts its visits, so that a program that
-never ends does not hang the switch: beyond the limit the packet gets error ParserTimeout.
+never ends does not hang the switch: beyond the limit, or what a call of the engine may do, the packet gets error
+ParserTimeout.
 """
 
 from __future__ import annotations
@@ -80,20 +81,6 @@ def _reachable(states: tuple[ParserState, ...], start: int) -> list[int]:
     return order
 
 
-def _in_cycle(states: tuple[ParserState, ...], state: int) -> bool:
-    seen: set[int] = set()
-    waiting = [state]
-    while waiting:
-        item = states[waiting.pop()]
-        for target in [case.next_state for case in item.cases] + [item.default]:
-            if target == state:
-                return True
-            if target is not None and target not in seen:
-                seen.add(target)
-                waiting.append(target)
-    return False
-
-
 class State:
     """Writes one parser state."""
 
@@ -109,8 +96,10 @@ class State:
         """Label, operations, transition."""
         self.w(f"{_label(self.position)}:;")
         self.w(f'SW_TRACE(s, p, "parser state %s at byte %u", s->texts[{self.layout.text(self.state.name)}], at);')
-        if _in_cycle(self.program.parser.states, self.position):
-            self.fail_if(f"++visits > {VISIT_LIMIT}", "ParserTimeout")
+        costs = self.layout.costs
+        if self.position in costs.state_cycles:
+            spend = f"!sw_spend(s, {costs.states[self.position]})"
+            self.fail_if(f"++visits > {VISIT_LIMIT} || {spend}", "ParserTimeout")
         for op in self.state.ops:
             if isinstance(op, Extract):
                 self.extract(f"h->{self.layout.headers[op.header]}", self.program.headers[op.header].type)

@@ -91,13 +91,18 @@ void sw_ctl_entry_counter(struct sw *sw, struct sw_entry *entry, int write, uint
     sw_unlock(sw);
 }
 
+static struct sw_meter_rate rate(double per_us, double burst) {
+    uint64_t most = burst < 0x1p63 ? (uint64_t)burst : (uint64_t)1 << 63;
+    return (struct sw_meter_rate){per_us, most, most, 0};
+}
+
 static void configure(struct sw_meter *m, const double *c) {
     m->configured = 0;
     if (!c)
         return;
     m->configured = 1;
-    m->committed = (struct sw_meter_rate){c[0], (uint64_t)c[1], (uint64_t)c[1], 0};
-    m->peak = (struct sw_meter_rate){c[2], (uint64_t)c[3], (uint64_t)c[3], 0};
+    m->committed = rate(c[0], c[1]);
+    m->peak = rate(c[2], c[3]);
 }
 
 static void colors(struct sw_meter *m, int write, uint64_t *values) {
@@ -216,17 +221,20 @@ void sw_ctl_queue_limits(struct sw *sw, unsigned port, unsigned queue, uint32_t 
 
 int sw_ctl_digest(struct sw *sw, uint32_t *list, int64_t *time, uint64_t *values, uint32_t cap) {
     sw_lock(sw);
-    struct sw_digest *m = sw->digests;
     int words = -1;
-    if (m && m->words <= cap) {
+    for (struct sw_digest *m; words < 0 && (m = sw->digests);) {
         sw->digests = m->next;
         if (!sw->digests)
             sw->digests_end = &sw->digests;
         sw->digest_count--;
         *list = m->list;
         *time = m->time;
-        memcpy(values, m->values, m->words * sizeof(uint64_t));
-        words = (int)m->words;
+        if (m->words <= cap) {
+            memcpy(values, m->values, m->words * sizeof(uint64_t));
+            words = (int)m->words;
+        } else {
+            sw->digests_lost++;
+        }
         free(m);
     }
     sw_unlock(sw);

@@ -70,7 +70,7 @@ struct sw_queue_stats {
 /* With `reset`, the peaks start again from what waits now. */
 void sw_ctl_queue_stats(struct sw *sw, unsigned port, unsigned queue, int reset, struct sw_queue_stats *out);
 void sw_ctl_queue_limits(struct sw *sw, unsigned port, unsigned queue, uint32_t packets, uint32_t bytes);
-/* The oldest digest: words written to `values`, or -1 when there is none. */
+/* The oldest digest: words written to `values`, or -1 when there is none. One that is longer than `cap` is lost, and counted. */
 int sw_ctl_digest(struct sw *sw, uint32_t *list, int64_t *time, uint64_t *values, uint32_t cap);
 uint64_t sw_ctl_digests_lost(struct sw *sw);
 /* Which lines are wanted, and the eventfd written when one is added (-1 = none). */

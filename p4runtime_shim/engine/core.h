@@ -19,7 +19,13 @@
 #define SW_MAX_QUEUES 8
 #define SW_LINE_BYTES 1000 /* longest line of the log or trace; longer ones are cut */
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
-#define SW_MAX_WORK 1024 /* the same, of all packets in one call of a verb */
+
+/* What one call of a verb may do, in steps of some nanoseconds, beyond one way of a packet through the program and what waited
+ * when it was called: further passes of all packets, copies, egress towards dead ports, rounds of loops in the program. So a verb
+ * returns after some ten milliseconds, whatever the program is (BMv2's thread goes round for ever). */
+#define SW_MAX_WORK (1u << 22)
+#define SW_MIN_PASS 4096 /* steps that a pass costs at least: there are never more than 1024 */
+#define SW_STUCK 2       /* sw_packet.failed: the loop limit, not an assertion */
 
 enum sw_instance { SW_NORMAL, SW_INGRESS_CLONE, SW_EGRESS_CLONE, SW_COALESCED, SW_RECIRC, SW_REPLICATION, SW_RESUBMIT };
 
@@ -131,7 +137,7 @@ struct sw {
     int64_t now, epoch;
     uint64_t now_us; /* of the program's clock */
     uint64_t random;
-    uint8_t *scratch; /* for checksums over payload: max_frame and all headers */
+    uint8_t *scratch; /* for long inputs of hashes: any packet's bytes, and program->scratch before them */
 
     struct sw_packet *pool;
     uint8_t *slab;
@@ -163,7 +169,8 @@ struct sw {
     uint64_t drops[SW_DROP_COUNT];
     uint64_t seed;
     uint32_t device_id;
-    uint32_t work; /* further passes that the running verb may start */
+    uint32_t work;        /* steps that the running verb has left */
+    uint8_t loop_logged;  /* it has been said that the program loops */
     pthread_mutex_t lock;
 };
 
@@ -188,6 +195,8 @@ struct sw_digest_desc {
 struct sw_program {
     uint32_t abi, phv_size, headroom; /* headroom: the most bytes that the deparser can emit */
     uint32_t texts;                   /* how many it prints */
+    uint32_t weight;                  /* steps of one way through it (codegen/cost.py) */
+    uint32_t scratch;                 /* bytes that a calculation puts before a payload */
     uint32_t tables, counters, registers, meters, actions, digests, key_words;
     const struct sw_table_desc *table;
     const struct sw_array_desc *counter, *meter;
@@ -219,7 +228,8 @@ int sw_pool_make(struct sw *sw);
 void sw_pool_free(struct sw *sw);
 struct sw_packet *sw_packet_new(struct sw *sw);
 void sw_packet_free(struct sw *sw, struct sw_packet *p);
-/* A copy with bytes (from the start of data, or of the parsed headers) and, when asked, phv. */
+/* A copy with bytes (from the start of data, or of the parsed headers) and, when asked, phv. NULL, and a counted drop, when there
+ * is no buffer or the bytes do not fit in one. */
 struct sw_packet *sw_packet_copy(struct sw *sw, const struct sw_packet *p, int with_phv, int from_start);
 
 /* queue.c */
@@ -266,6 +276,7 @@ void sw_clear_digests(struct sw *sw);
 /* log.c, trace.c; called by generated code too */
 void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *values);
 void sw_failed(struct sw *sw, struct sw_packet *p, const char *what);
+void sw_log_loop(struct sw *sw, const struct sw_packet *p); /* once a program, to whoever takes messages */
 void sw_trace(struct sw *sw, const struct sw_packet *p, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void sw_trace_table(struct sw *sw, const struct sw_packet *p, const char *name, const struct sw_table *t,
                     const uint64_t *key, const struct sw_entry *e);
@@ -279,6 +290,16 @@ void sw_clear_lines(struct sw *sw);
         if (__builtin_expect((sw)->tracing, 0))                                                                         \
             sw_trace(sw, p, __VA_ARGS__);                                                                               \
     } while (0)
+
+/* False: the verb has done as much as it may. */
+SW_INLINE int sw_spend(struct sw *sw, uint32_t steps) {
+    if (__builtin_expect(sw->work < steps, 0)) {
+        sw->work = 0;
+        return 0;
+    }
+    sw->work -= steps;
+    return 1;
+}
 
 SW_INLINE uint64_t sw_random(struct sw *sw) { /* splitmix64 */
     uint64_t z = sw->random += 0x9e3779b97f4a7c15u;

@@ -105,7 +105,7 @@ static int allocate(struct sw *sw, const struct sw_program *program, const char 
     sw->counters = calloc(program->counters + 1, sizeof *sw->counters);
     sw->meters = calloc(program->meters + 1, sizeof *sw->meters);
     sw->registers = calloc(program->registers + 1, sizeof *sw->registers);
-    sw->scratch = calloc(1, (size_t)sw->max_frame + 2 * (size_t)program->headroom + 4096);
+    sw->scratch = calloc(1, (size_t)sw->max_frame + 2 * ((size_t)program->headroom + 64) + program->scratch);
     if (!sw->tables || !sw->counters || !sw->meters || !sw->registers || !sw->scratch || !sw->texts)
         return SW_NO_MEMORY;
     for (uint32_t i = 0; i < program->tables; i++)
@@ -120,6 +120,7 @@ static int allocate(struct sw *sw, const struct sw_program *program, const char 
         if (!(sw->registers[i].cells = calloc(program->reg[i].size + 1, program->reg[i].cell_bytes)))
             return SW_NO_MEMORY;
     sw->random = sw->seed;
+    sw->loop_logged = 0;
     return sw_pool_make(sw) ? SW_NO_MEMORY : SW_OK;
 }
 
@@ -152,6 +153,7 @@ static void swap_programs(struct sw *sw, struct sw *staged) {
     SWAP(registers);
     SWAP(scratch);
     SWAP(random);
+    SWAP(loop_logged);
     SWAP(pool);
     SWAP(slab);
     SWAP(slab_bytes);

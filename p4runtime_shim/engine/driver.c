@@ -161,7 +161,7 @@ static void woken(struct drv *drv, int64_t now)
 
 static void dispatch(struct drv *drv, const struct epoll_event *events, int count)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && !drv_stopping(drv); i++) {
         if (events[i].data.ptr == &drv->wake_fd)
             woken(drv, drv_now());
         else if (events[i].data.ptr == &drv->link_fd)
@@ -199,7 +199,7 @@ static int loop(struct drv *drv)
     int64_t now = drv_now();
     for (unsigned i = 0; i < drv->port_count; i++)
         link_inspect(drv, drv->ports[i], now);
-    while (!__atomic_load_n(&drv->stop, __ATOMIC_ACQUIRE)) {
+    while (!drv_stopping(drv)) {
         struct epoll_event events[MAX_EVENTS];
         for (unsigned i = 0; i < drv->port_count && drv->retry_at == SW_NEVER; i++)
             if (drv->ports[i]->fd < 0)

@@ -90,6 +90,12 @@ static inline void bump(uint64_t *counter, uint64_t by)
 
 int64_t drv_now(void);
 
+/* Looked at between frames: one may keep the switch for some ten milliseconds (SW_MAX_WORK). */
+static inline bool drv_stopping(const struct drv *drv)
+{
+    return __atomic_load_n(&drv->stop, __ATOMIC_ACQUIRE);
+}
+
 static inline bool drv_measuring(const struct drv *drv)
 {
     return __atomic_load_n(&drv->measuring, __ATOMIC_RELAXED);

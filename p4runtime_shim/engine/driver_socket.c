@@ -195,7 +195,7 @@ int port_receive(struct drv *drv, struct drv_port *port, int64_t *now)
     if (drv_measuring(drv))
         delay_arrivals(drv, port, (unsigned)count, *now);
     sw_lock(port->owner->sw);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && !drv_stopping(drv); i++)
         receive_one(drv, port, &drv->rx_messages[i], *now);
     return count;
 }

@@ -86,6 +86,16 @@ void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *v
     add_line(sw, text, used);
 }
 
+void sw_log_loop(struct sw *sw, const struct sw_packet *p) {
+    if (!sw->logging || sw->loop_logged)
+        return;
+    sw->loop_logged = 1;
+    char text[200];
+    int length = snprintf(text, sizeof text, "packet %llu is dropped: it goes round in a loop of the program, or passes it too often;"
+                          " further ones are only counted (loop_limit)", p ? (unsigned long long)p->id : 0ull);
+    add_line(sw, text, (size_t)length);
+}
+
 void sw_failed(struct sw *sw, struct sw_packet *p, const char *what) {
     p->failed = 1;
     if (sw->logging || sw->tracing)

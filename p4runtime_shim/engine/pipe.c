@@ -14,13 +14,18 @@ void sw_set_now(struct sw *sw, int64_t now) {
 }
 
 static int may_pass_again(struct sw *sw, struct sw_packet *p) {
-    if (p->passes < SW_MAX_PASSES && sw->work) {
+    uint32_t weight = sw->program->weight;
+    if (p->passes < SW_MAX_PASSES && sw_spend(sw, weight > SW_MIN_PASS ? weight : SW_MIN_PASS)) {
         p->passes++;
-        sw->work--;
         return 1;
     }
     sw_drop(sw, p, SW_DROP_loop_limit);
     return 0;
+}
+
+/* What became of a packet that its pipeline gave up. */
+static void drop_failed(struct sw *sw, struct sw_packet *p) {
+    sw_drop(sw, p, p->failed == SW_STUCK ? SW_DROP_loop_limit : SW_DROP_assertion);
 }
 
 static void clear_requests(struct sw_packet *p) {
@@ -43,10 +48,8 @@ static void replicate(struct sw *sw, struct sw_packet *p, const struct sw_replic
         const struct sw_replica *at = available(sw, &to->at[i]);
         next = i + 1 + to->at[i].backups;
         struct sw_packet *copy = next < to->count ? sw_packet_copy(sw, p, 1, 0) : p;
-        if (!copy) {
-            sw_drop(sw, NULL, SW_DROP_no_buffer);
+        if (!copy)
             continue;
-        }
         if (copy != p)
             SW_TRACE(sw, p, "copied as packet %llu", (unsigned long long)copy->id);
         clear_requests(copy);
@@ -65,10 +68,8 @@ static void clone_from_ingress(struct sw *sw, struct sw_packet *p) {
         return;
     }
     struct sw_packet *copy = sw_packet_copy(sw, p, 0, 1);
-    if (!copy) {
-        sw->drops[SW_DROP_no_buffer]++;
+    if (!copy)
         return;
-    }
     copy->length = copy->ingress_len = copy->len;
     sw->program->set_ingress_port(copy->phv, p->arrival_port);
     sw->program->parse(sw, copy);
@@ -86,10 +87,8 @@ static void clone_from_egress(struct sw *sw, struct sw_packet *p) {
         return;
     }
     struct sw_packet *copy = sw_packet_copy(sw, p, 1, 0);
-    if (!copy) {
-        sw->drops[SW_DROP_no_buffer]++;
+    if (!copy)
         return;
-    }
     sw->program->reset_metadata(copy->phv);
     sw->program->copy_list(copy->phv, p->phv, p->clone_list);
     sw->program->set_instance(copy->phv, SW_EGRESS_CLONE);
@@ -125,7 +124,7 @@ void sw_run_ingress(struct sw *sw, struct sw_packet *p) {
         program->parse(sw, p);
         program->ingress(sw, p);
         if (p->failed) {
-            sw_drop(sw, p, SW_DROP_assertion);
+            drop_failed(sw, p);
             return;
         }
         p->exited = 0;
@@ -183,7 +182,7 @@ struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t dep
     int64_t since = p->enqueued > sw->epoch ? p->enqueued - sw->epoch : 0;
     program->egress(sw, p, (uint64_t)since / 1000, depth);
     if (p->failed) {
-        sw_drop(sw, p, SW_DROP_assertion);
+        drop_failed(sw, p);
         return NULL;
     }
     p->exited = 0;
@@ -200,6 +199,10 @@ struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t dep
         return NULL;
     }
     if (p->recirc) {
+        if (p->len > sw->max_frame) { /* as if it had arrived: it may have grown in egress, but not with every pass */
+            sw_drop(sw, p, SW_DROP_frame_size);
+            return NULL;
+        }
         if (!may_pass_again(sw, p))
             return NULL;
         SW_TRACE(sw, p, "recirculated");

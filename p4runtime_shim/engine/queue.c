@@ -18,6 +18,8 @@ static void signal_fd(int fd) {
 
 void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason) {
     sw->drops[reason]++;
+    if (reason == SW_DROP_loop_limit)
+        sw_log_loop(sw, p);
     if (p) {
         SW_TRACE(sw, p, "dropped: %s", reason_text[reason]);
         sw_packet_free(sw, p);
@@ -37,7 +39,8 @@ void sw_announce(struct sw *sw, struct sw_port *port) {
 /* A port that does not exist or has no carrier: egress still runs, as its effects (registers, counters) are part of the
  * program, and what it would send is dropped. */
 static void to_nowhere(struct sw *sw, struct sw_packet *p, enum sw_drop reason) {
-    p = sw_run_egress(sw, p, 0);
+    if (sw_spend(sw, sw->program->weight))
+        p = sw_run_egress(sw, p, 0);
     if (p)
         sw_drop(sw, p, reason);
 }

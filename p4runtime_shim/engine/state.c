@@ -9,13 +9,18 @@
 
 /* --- meters: two rates, three colors (RFC 2698, color-blind); 0 green, 1 yellow, 2 red --- */
 
-/* Tokens are counted from the start of time, so that rounding does not add up. */
+/* Tokens are counted from the start of time, so that rounding does not add up. A fast meter has issued more than 64 bits can
+ * say after some seconds; a double says that too, without fractions from 2^52 on. */
 static int take(struct sw_meter_rate *r, uint64_t now_us, uint64_t amount) {
-    uint64_t issued = (uint64_t)((double)now_us * r->per_us);
-    uint64_t fresh = issued > r->issued ? issued - r->issued : 0;
-    if (issued > r->issued)
+    double issued = (double)now_us * r->per_us;
+    if (issued < 0x1p63)
+        issued = (double)(uint64_t)issued;
+    if (issued > r->issued) {
+        double fresh = issued - r->issued;
+        uint64_t room = r->burst - r->tokens;
+        r->tokens += fresh < (double)room ? (uint64_t)fresh : room;
         r->issued = issued;
-    r->tokens = fresh < r->burst && r->tokens + fresh < r->burst ? r->tokens + fresh : r->burst;
+    }
     if (r->tokens < amount)
         return 0;
     r->tokens -= amount;

@@ -136,12 +136,12 @@ int sw_port_stats(const struct sw *sw, unsigned port, struct sw_port_stats *out)
     X(no_port, "sent to or received from a port that does not exist")                                                   \
     X(port_down, "sent to or received from a port without carrier")                                                     \
     X(no_pipeline, "no program is loaded")                                                                              \
-    X(frame_size, "an empty or too long frame")                                                                         \
+    X(frame_size, "empty, or longer than a frame may be")                                                                        \
     X(no_headroom, "beyond the headroom of priority flow control")                                                      \
     X(bad_priority, "priority at or above the number of queues")                                                        \
     X(no_group, "multicast group without replicas, or unknown")                                                         \
     X(no_session, "clone to a session that is not configured")                                                          \
-    X(loop_limit, "resubmitted, recirculated or cloned too often")                                                      \
+    X(loop_limit, "a loop that does not end, or too many passes or copies")                                                      \
     X(assertion, "an assert or assume of the program failed")
 enum sw_drop {
 #define SW_DROP_ENUM(name, text) SW_DROP_##name,

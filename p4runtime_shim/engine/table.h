@@ -17,7 +17,6 @@
 
 #include "wide.h"
 
-#define SW_MAX_KEY_WORDS 64
 #define SW_NO_PORT UINT16_MAX
 
 enum sw_table_kind { SW_EXACT, SW_TERNARY };
@@ -44,7 +43,8 @@ struct sw_group {
 
 struct sw_meter_rate {
     double per_us; /* tokens a microsecond */
-    uint64_t burst, tokens, issued;
+    uint64_t burst, tokens;
+    double issued; /* whole tokens that there have been since the start of time */
 };
 
 struct sw_meter {

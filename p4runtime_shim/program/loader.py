@@ -121,7 +121,7 @@ def _refuse_halves(data: object) -> None:
 def _errors(root: Node) -> tuple[tuple[str, int], ...]:
     errors = []
     for item in root.items("errors"):
-        if not isinstance(item, list) or len(item) != 2 or not isinstance(item[1], int):
+        if not isinstance(item, list) or len(item) != 2 or type(item[1]) is not int:
             root.fail(f"bad error {item!r}")
         errors.append((str(item[0]), item[1]))
     return tuple(errors)

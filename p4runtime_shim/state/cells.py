@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from p4runtime_shim.codegen.layout import storage_bytes
+from p4runtime_shim.codegen.sizes import storage_bytes
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.native import Native
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.values import CounterValue, MeterColors, MeterConfig
 
+MAX_METER = (1 << 63) - 1
 _BLOCK = 1 << 14  # cells that are moved while packets wait
 
 _V = TypeVar("_V")
@@ -57,6 +58,8 @@ def meter_doubles(config: MeterConfig | None) -> c.Array[c.c_double] | None:
         return None
     if min(config.cir, config.cburst, config.pir, config.pburst) < 0:
         raise InvalidArgument("rates and bursts of a meter cannot be negative")
+    if max(config.cir, config.cburst, config.pir, config.pburst) > MAX_METER:
+        raise InvalidArgument("rates and bursts of a meter are at most 2**63 - 1, as in P4Runtime")
     if config.cir > config.pir:
         raise InvalidArgument("the committed rate of a meter cannot be above its peak rate")
     return (c.c_double * 4)(config.cir / 1e6, config.cburst, config.pir / 1e6, config.pburst)

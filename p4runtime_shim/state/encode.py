@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from p4runtime_shim.codegen.control import TERNARY, TableShape
-from p4runtime_shim.codegen.layout import limbs
+from p4runtime_shim.codegen.sizes import limbs
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model.actions import Action

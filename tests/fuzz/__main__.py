@@ -11,6 +11,7 @@ import click
 from tests.fuzz import harness
 
 FUZZERS = {
+    "engine": ("tests.fuzz.engine", "EngineFuzzer"),
     "nic": ("tests.fuzz.nic", "NicFuzzer"),
     "agent": ("tests.fuzz.agent", "AgentFuzzer"),
     "p4runtime": ("tests.fuzz.p4runtime", "P4RuntimeFuzzer"),

@@ -103,11 +103,31 @@ def test_meter_colors_follow_rates_and_bursts(switch: Switch) -> None:
     assert switch.meter_colors(P + "by_index", 0).green == CounterValue(1, 500)
 
 
+@pytest.mark.parametrize("rate", [10**9, 10**12, 10**15, 2**62, 2**63 - 1])
+def test_a_meter_far_below_its_rate_stays_green_for_months(switch: Switch, rate: int) -> None:
+    """1,000 bytes every millisecond are 1 MB/s; a count of all tokens since the start passes 2**64 within seconds."""
+    switch.meter_write(P + "by_index", 1, MeterConfig(rate, 10_000, rate, 10_000))
+    for second in (0, 1, 3, 10, 3600, 86_400, 10_000_000):
+        start = second * 10**9
+        colors = [ask(switch, 3, 1, now=start + number * 10**6, size=1000) for number in range(20)]
+        assert colors == [GREEN] * 20, f"after {second} s"
+
+
+def test_a_burst_of_any_size(switch: Switch) -> None:
+    switch.meter_write(P + "by_index", 1, MeterConfig(0, 2**63 - 1, 0, 2**63 - 1))
+    assert [ask(switch, 3, 1, size=9000) for _ in range(50)] == [GREEN] * 50
+    switch.meter_write(P + "by_index", 1, MeterConfig(2**63 - 1, 0, 2**63 - 1, 0))
+    assert ask(switch, 3, 1, now=10**18, size=500) == RED
+
+
 def test_meter_settings_are_checked(switch: Switch) -> None:
     with pytest.raises(InvalidArgument):
         switch.meter_write(P + "by_index", 0, MeterConfig(2, 1, 1, 1))
     with pytest.raises(InvalidArgument):
         switch.meter_write(P + "by_index", 0, MeterConfig(-1, 1, 1, 1))
+    for config in (MeterConfig(1, 2**63, 1, 1), MeterConfig(1, 1, 2**63, 1), MeterConfig(1, 1, 1, 2**70)):
+        with pytest.raises(InvalidArgument, match="at most"):
+            switch.meter_write(P + "by_index", 0, config)
     with pytest.raises(NotFound):
         switch.meter_write(P + "by_index", 4, None)
     with pytest.raises(InvalidArgument, match="direct"):

@@ -1,0 +1,356 @@
+"""What a packet may grow to, and how much one call of the engine may do."""
+
+from __future__ import annotations
+
+import ctypes as c
+import json
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from p4runtime_shim.codegen import generate
+from p4runtime_shim.errors import Unsupported
+from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.program import load_program
+from p4runtime_shim.switch import Switch
+from p4runtime_shim.values import CloneSession, QueueConfig, Replica
+from tests.p4runtime_shim import programs
+from tests.p4runtime_shim.builder import Builder, call, const, expression, extract, field, header, send_to
+
+RECIRCULATE = call("recirculate", const(1))
+LOOPS: dict[str, Callable[[Builder], None]] = {}
+Body = Callable[[Builder], None]
+
+
+def loops(make: Body) -> Body:
+    LOOPS[make.__name__] = make
+    return make
+
+
+def switch_of(make: Body, **queues: int) -> Switch:
+    builder = Builder()
+    builder.data["field_lists"] = [{"id": 1, "name": "kept", "elements": []}]
+    make(builder)
+    return Switch(Pipeline.load(builder.text()), ports=(1, 2), seed=1, queues=QueueConfig(**queues))
+
+
+def drops(switch: Switch) -> dict[str, int]:
+    return {reason: count for reason, count in switch.stats().drops.items() if count}
+
+
+# --- growth ---
+
+
+def grows(builder: Builder, then: Any = RECIRCULATE, *, times: int = 8) -> None:
+    """256 bytes are put in front of the packet in egress, `times` times, and then again at ingress: a clone."""
+    builder.header_type("eth_t", [("dst", 48), ("src", 48), ("type", 16)])
+    builder.header_type("big_t", [("all", 2048)])
+    builder.header_type("m_t", [("passes", 32)])
+    for name in ("eth", "big"):
+        builder.header(name, f"{name}_t")
+    builder.header("m", "m_t", metadata=True)
+    builder.state("start", [extract("eth")])
+    builder.emit("big", "eth")
+    builder.data["register_arrays"] = [{"name": "count", "id": 0, "size": 1, "bitwidth": 32}]
+    cell = {"type": "register_array", "value": "count"}
+    passes = field("m", "passes")
+    clone = call("clone_ingress_pkt_to_egress", const(5), const(1))
+    builder.run(builder.action("in", [send_to(1), clone]))
+    stop = call("_jump_if_zero", expression("<", passes, const(times)), const(6))
+    read, add = call("register_read", passes, cell, const(0)), call("register_write", cell, const(0), passes)
+    more = call("assign", passes, expression("+", passes, const(1)))
+    builder.run(
+        builder.action("out", [read, more, add, stop, call("add_header", header("big")), then]), pipeline="egress"
+    )
+
+
+@pytest.mark.parametrize("length", [64, 1500, 2048])
+def test_a_packet_that_grew_beyond_a_frame_does_not_pass_again(length: int) -> None:
+    with switch_of(lambda b: grows(b, times=50), max_frame=2048, buffer_packets=8) as switch:
+        switch.clone_session_set(5, CloneSession((Replica(2, 1),)))
+        for now in range(20):
+            switch.receive(1, bytes([now]) * length, now)
+            for _ in range(100):
+                if switch.transmit(1, now) is None and switch.transmit(2, now) is None:
+                    break
+        assert switch.stats().drops["frame_size"] > 0
+
+
+@pytest.mark.parametrize(("length", "passes"), [(1792, 2), (1793, 1), (2048, 1)])
+def test_a_packet_as_long_as_a_frame_may_be_passes_again(length: int, passes: int) -> None:
+    with switch_of(lambda b: grows(b, times=50), max_frame=2048) as switch:
+        switch.receive(1, bytes(length), 1)
+        while switch.transmit(1, 1) is not None:
+            pass
+        assert switch.register_read("count", 0) == passes
+        assert drops(switch)["frame_size"] == 1
+
+
+# --- calculations and digests ---
+
+
+def test_a_hash_over_long_inputs_and_the_payload() -> None:
+    def make(builder: Builder) -> None:
+        builder.header_type("m_t", [("wide", 2048), ("sum", 32)])
+        builder.header_type("out_t", [("sum", 32)])
+        builder.header("m", "m_t", metadata=True)
+        builder.header("out", "out_t")
+        builder.emit("out")
+        inputs = [{"type": "field", "value": ["m", "wide"]}] * 64  # 16 KB
+        builder.data["calculations"] = [
+            {"name": "c", "id": 0, "algo": "crc32", "input": [*inputs, {"type": "payload"}]}
+        ]
+        hashed = call(
+            "modify_field_with_hash_based_offset",
+            field("m", "sum"),
+            const(0),
+            {"type": "calculation", "value": "c"},
+            const(1 << 32),
+        )
+        out = [call("add_header", header("out")), call("assign", field("out", "sum"), field("m", "sum"))]
+        builder.run(builder.action("a", [hashed, *out, send_to(1)]))
+
+    payload = bytes(range(256)) * 35
+    with switch_of(make, max_frame=9000) as switch:
+        switch.receive(1, payload, 1)
+        frame = switch.transmit(1, 1)
+    assert frame == zlib.crc32(bytes(256 * 64) + payload).to_bytes(4, "big") + payload
+
+
+def digest_of(words: int) -> Builder:
+    builder = Builder()
+    builder.header_type("m_t", [(f"f{number}", 64) for number in range(words)])
+    builder.header("m", "m_t", metadata=True)
+    elements = [{"type": "field", "value": ["m", f"f{number}"]} for number in range(words)]
+    builder.data["learn_lists"] = [{"id": 1, "name": "digest", "elements": elements}]
+    builder.run(builder.action("a", [call("generate_digest", const(1), const(1))]))
+    return builder
+
+
+def test_a_digest_of_the_greatest_length_is_taken_and_a_longer_one_refused() -> None:
+    with Switch(Pipeline.load(digest_of(4096).text()), ports=(1,), seed=1) as switch:
+        switch.receive(1, bytes(60), 1)
+        assert [len(digest.values) for digest in switch.take_digests()] == [4096]
+    with pytest.raises(Unsupported, match="4097 words of 64 bits in a digest"):
+        Pipeline.load(digest_of(4097).text())
+
+
+def test_a_digest_that_the_taker_has_no_room_for_is_lost_and_does_not_stop_those_behind_it() -> None:
+    with Switch(Pipeline.load(digest_of(3).text()), ports=(1,), seed=1) as switch:
+        switch.receive(1, bytes(60), 1)
+        switch.receive(1, bytes(60), 2)
+        which, when, values = c.c_uint32(), c.c_int64(), (c.c_uint64 * 2)()
+        take = switch.native.library.sw_ctl_digest
+        assert take(switch.handle, c.byref(which), c.byref(when), values, 2) == -1
+        assert switch.digests_lost() == 2
+        switch.receive(1, bytes(60), 3)
+        assert [digest.time for digest in switch.take_digests()] == [3]
+
+
+# --- loops ---
+
+
+@loops
+def table_leads_to_itself(builder: Builder) -> None:
+    action = builder.action("a", [call("no_op")])
+    builder.table("t", [], [action], default=action, const=True)
+    table = builder.data["pipelines"][0]["tables"][0]
+    table.update(next_tables={"a": "t"}, base_default_next="t")
+
+
+@loops
+def tables_in_a_circle(builder: Builder) -> None:
+    key = [("ternary", field("standard_metadata", "ingress_port"))]
+    for name in ("t", "u", "v"):
+        action = builder.action(name, [call("no_op")])
+        builder.table(name, key, [action], default=action)
+    builder.data["pipelines"][0]["tables"][2].update(next_tables={"v": "u"}, base_default_next="u")
+
+
+@loops
+def condition_leads_to_itself(builder: Builder) -> None:
+    expr = expression("==", field("standard_metadata", "mcast_grp"), const(0))
+    node = {"name": "n", "id": 0, "expression": expr, "true_next": "n", "false_next": None}
+    builder.data["pipelines"][0].update(conditionals=[node], init_table="n")
+
+
+@loops
+def jump_back(builder: Builder) -> None:
+    builder.run(builder.action("a", [call("no_op"), call("_jump", const(0))]))
+
+
+@loops
+def jump_back_in_egress(builder: Builder) -> None:
+    builder.run(builder.action("s", [send_to(1)]))
+    builder.run(builder.action("a", [call("_jump_if_zero", const(0), const(0))]), pipeline="egress")
+
+
+@loops
+def costly_rounds(builder: Builder) -> None:
+    builder.header_type("m_t", [("a", 2048), ("b", 2048)])
+    builder.header("m", "m_t", metadata=True)
+    divided = expression(
+        "/", expression("+", field("m", "a"), const(1 << 2000)), expression("+", field("m", "b"), const(3))
+    )
+    builder.run(builder.action("a", [call("assign", field("m", "a"), divided), call("_jump", const(0))]))
+
+
+@loops
+def resubmit_without_end(builder: Builder) -> None:
+    builder.run(builder.action("a", [call("resubmit", const(1))]))
+
+
+@loops
+def recirculate_without_end(builder: Builder) -> None:
+    builder.run(builder.action("s", [send_to(1)]))
+    builder.run(builder.action("a", [RECIRCULATE]), pipeline="egress")
+
+
+@loops
+def copies_of_copies_towards_nowhere(builder: Builder) -> None:
+    builder.run(builder.action("s", [call("assign", field("standard_metadata", "mcast_grp"), const(1))]))
+    builder.run(builder.action("a", [RECIRCULATE]), pipeline="egress")
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_without_end_is_cut_off_counted_and_logged_once(name: str) -> None:
+    with switch_of(LOOPS[name]) as switch:
+        switch.multicast_set(1, [Replica(77, number) for number in range(500)])
+        switch.set_logging()
+        for now in range(3):
+            start = time.perf_counter()
+            switch.receive(1, bytes(9000), now)
+            assert switch.transmit(1, now) is None
+            assert time.perf_counter() - start < 2  # tens of milliseconds on an idle machine
+        assert switch.stats().drops["loop_limit"] >= 3
+        assert [line.text.partition(":")[2][:24] for line in switch.take_log()] == [" it goes round in a loop"]
+        switch.set_pipeline(switch.pipeline)
+        switch.receive(1, bytes(9000), 9)
+        switch.transmit(1, 9)
+        assert switch.take_log() or name == "copies_of_copies_towards_nowhere", "said again of another program"
+
+
+def test_a_parser_that_goes_round_without_end_gives_an_error() -> None:
+    def make(builder: Builder) -> None:
+        builder.state("start", [], default="more")
+        builder.state("more", [], default="start")
+        builder.header_type("out_t", [("error", 32)])
+        builder.header("out", "out_t")
+        builder.emit("out")
+        error = call("assign", field("out", "error"), field("standard_metadata", "parser_error"))
+        builder.run(builder.action("a", [call("add_header", header("out")), error, send_to(1)]))
+
+    with switch_of(make) as switch:
+        switch.receive(1, b"x", 1)
+        assert switch.transmit(1, 1) == (5).to_bytes(4, "big") + b"x"  # error.ParserTimeout
+
+
+def test_loops_that_end_are_run_to_their_end() -> None:
+    def make(builder: Builder) -> None:
+        builder.header_type("m_t", [("n", 32)])
+        builder.header("out", "m_t")
+        builder.emit("out")
+        number = field("out", "n")
+        more = call("assign", number, expression("+", number, const(1)))
+        left = expression("==", number, const(5000))
+        body = [call("add_header", header("out")), more, call("_jump_if_zero", wrapped_b2d(left), const(1)), send_to(1)]
+        builder.run(builder.action("a", body))
+
+    def wrapped_b2d(expr: Any) -> Any:
+        return expression("b2d", None, expr)
+
+    with switch_of(make) as switch:
+        switch.receive(1, b"x", 1)
+        assert switch.transmit(1, 1) == (5000).to_bytes(4, "big") + b"x"
+
+
+def test_a_program_without_loops_pays_nothing() -> None:
+    assert "sw_spend" not in generate(load_program(programs.FABRIC.read_text())).code
+
+
+# --- size ---
+
+
+def stack_of(depth: int) -> Builder:
+    builder = Builder()
+    builder.header_type("h_t", [("a", 8)])
+    builder.stack("st", "h_t", depth)
+    return builder
+
+
+def headers_of(count: int) -> Builder:
+    builder = Builder()
+    builder.header_type("h_t", [("a", 2048)])
+    for number in range(count):
+        builder.header(f"h{number}", "h_t")
+    return builder
+
+
+def emitted(count: int) -> Builder:
+    builder = headers_of(1)
+    builder.emit(*["h0"] * count)
+    return builder
+
+
+def hashed(count: int) -> Builder:
+    builder = headers_of(1)
+    inputs = [{"type": "field", "value": ["h0", "a"]}] * count
+    builder.data["calculations"] = [{"name": "c", "id": 0, "algo": "crc32", "input": inputs}]
+    return builder
+
+
+def keyed(count: int) -> Builder:
+    builder = headers_of(1)
+    action = builder.action("a", [call("no_op")])
+    builder.table("t", [("exact", field("h0", "a"))] * count, [action], default=action)
+    return builder
+
+
+def sized(size: int) -> Builder:
+    builder = Builder()
+    action = builder.action("a", [call("no_op")])
+    builder.table("t", [], [action], default=action, size=size)
+    return builder
+
+
+def long(count: int) -> Builder:
+    builder = Builder()
+    builder.header_type("m_t", [("a", 2048), ("b", 2048)])
+    builder.header("m", "m_t", metadata=True)
+    divided = expression("/", field("m", "a"), expression("+", field("m", "b"), const(3)))
+    builder.run(builder.action("a", [call("assign", field("m", "a"), divided)] * count))
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("make", "most", "words"),
+    [
+        (stack_of, 1024, "elements of a header stack"),
+        (headers_of, 1019, "bytes of headers and metadata"),
+        (emitted, 256, "bytes of headers to emit"),
+        (hashed, 256, "bytes of input of a hash"),
+        (keyed, 32, "words of 64 bits in a key"),
+        (sized, (1 << 32) - 1, "size of a table"),
+        (long, 17, "steps for one packet"),
+    ],
+)
+def test_what_a_program_may_be_large_in(make: Callable[[int], Builder], most: int, words: str) -> None:
+    generate(load_program(make(most).text()))
+    with pytest.raises(Unsupported, match=words):
+        generate(load_program(make(most + 1).text()))
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 32])
+def test_numbers_of_the_program_fit_the_engine(number: int) -> None:
+    for section in ("field_lists", "learn_lists"):
+        builder = Builder()
+        builder.data[section] = [{"id": number, "name": "x", "elements": []}]
+        with pytest.raises(Unsupported, match="id of a field list"):
+            generate(load_program(builder.text()))
+    builder = Builder()
+    builder.data["errors"].append(["Mine", number])
+    with pytest.raises(Unsupported, match="number of an error"):
+        generate(load_program(json.dumps(builder.data)))
