@@ -23,7 +23,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from mrc_common import children
-from p4runtime_shim.build import default_cache
+from p4runtime_shim.object_cache import default_cache, exposed
 from topologies.emulation import cleanup, limits, namespaces, requirements, rundir, watch
 from topologies.emulation.errors import EmulationError, RequirementError
 
@@ -164,6 +164,9 @@ def _cache() -> Finding:
     nearest = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     if not os.access(nearest, os.W_OK):
         return Finding("compiled switches", False, f"{folder} cannot be written: set XDG_CACHE_HOME", fatal=True)
+    problem = exposed(folder)
+    if problem:
+        return Finding("compiled switches", False, problem, fatal=True)
     return Finding("compiled switches", True, f"kept in {folder}", fatal=True)
 
 

@@ -44,15 +44,25 @@ def private_folder(cache: Path) -> Path:
             part.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise BuildError(f"cannot make the cache directory {folder} ({error.strerror}): set XDG_CACHE_HOME") from None
-    place = folder.resolve()
+    problem = exposed(cache)
+    if problem:
+        raise BuildError(problem)
+    return folder
+
+
+def exposed(cache: Path) -> str | None:
+    """What is wrong with a cache directory, or one above it, that others can write to; None if nothing is."""
+    place = (cache / "switch").resolve()
     for part in (place, *place.parents):
+        if not os.path.lexists(part):
+            continue
         who = _other_writer(part.stat(), shared=part not in (place, place.parent))
         if who:
-            raise BuildError(
-                f"{part} can be changed by {who}, and what lies in the cache directory {folder} is run as user"
+            return (
+                f"{part} can be changed by {who}, and what lies in the cache directory {cache} is run as user"
                 f" {os.geteuid()}: remove that folder, or set XDG_CACHE_HOME to one that only you can write to"
             )
-    return folder
+    return None
 
 
 def _other_writer(info: os.stat_result, *, shared: bool = False) -> str | None:

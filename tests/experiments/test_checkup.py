@@ -114,6 +114,15 @@ def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None
     assert "XDG_CACHE_HOME" in finding.detail
 
 
+def test_a_cache_that_others_can_write_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert findings()["compiled switches"].ok
+    tmp_path.chmod(0o777)
+    finding = findings()["compiled switches"]
+    assert not finding.ok
+    assert f"{tmp_path} can be changed by everybody" in finding.detail
+
+
 def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rundir, "existing", lambda: ("mine", "old"))
     monkeypatch.setattr(rundir.RunDirectory, "owner", lambda self: 7 if self.name == "mine" else None)
