@@ -2,7 +2,7 @@
 
 Each is far above what real programs and controllers use (the fabric's: 0.3 MB of JSON, some thousand entries). What is
 beyond is refused with one sentence: a program with INVALID_ARGUMENT, a request or a client with RESOURCE_EXHAUSTED.
-docs/switch.md lists them. The compiler's own limits are in build.py; work for a packet is bounded by the engine.
+docs/switch.md lists them. The compiler's own limits are in compiler.py; work for a packet is bounded by the engine.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ MAX_HEADERS_BYTES = 64 << 10  # all headers and metadata of a packet; also of th
 MAX_EXPRESSION_DEPTH = 100
 MAX_STATE_BYTES = 256 << 20  # counters, meters and registers together
 MAX_LEAVES = 1024  # members of one value of a struct type, those of structs within included
+MAX_STACK_ELEMENTS = 1024
+MAX_KEY_WORDS = 1024  # of 64 bits, of a table's key
+MAX_HASH_BYTES = 64 << 10  # of input of a hash, beside the payload
+MAX_STEPS = 1 << 20  # of a packet's way through the program without repetitions (codegen/cost.py): about 10 ms
 MAX_PACKET_HEADER_BYTES = 1024  # packet_in, packet_out
 
 # --- what is written

@@ -1,43 +1,32 @@
-"""What a program may be large in, so that a packet of it fits in memory, on the stack and in the engine's numbers.
+"""What a program may be large in, so that a packet fits on the stack and in the engine's numbers, and ends in time.
 
-Far above what P4 programs have; whoever pushes a program should not be able to make each packet cost a gigabyte.
+The loader has refused what is large in the JSON; here is what shows when it is laid out for the engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from p4runtime_shim.codegen.sizes import limbs, storage_bytes
+from p4runtime_shim import limits
+from p4runtime_shim.codegen.sizes import limbs
 from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderRef, ValidBit
 from p4runtime_shim.program.model.externs import Bits, CalcInput, FieldList
 from p4runtime_shim.program.model.program import Program
 
-MAX_HEADER_BYTES = 1 << 18  # of all headers and metadata of a packet in memory
-MAX_EMITTED = 1 << 16  # bytes that the deparser may put in front of a payload
-MAX_STACK = 1024  # elements
-MAX_HASH_BYTES = 1 << 16  # of a calculation's inputs without the payload
-MAX_DIGEST_WORDS = 4096  # of 64 bits
-MAX_KEY_WORDS = 1024
-MAX_WEIGHT = 1 << 20  # steps of a packet's way through the program (cost.py), if nothing is repeated
 _U32 = 1 << 32
 
 
 def check(program: Program) -> None:
     """Raise Unsupported when the program is larger than the engine takes."""
-    types = [sum(storage_bytes(field.width) for field in kind.fields) + 1 for kind in program.types]
-    _at_most(MAX_HEADER_BYTES, sum(types[header.type] for header in program.headers), "bytes of headers and metadata")
-    emitted = sum(program.types[program.headers[header].type].width // 8 for header in program.deparser)
-    _at_most(MAX_EMITTED, emitted, "bytes of headers to emit")
-    _at_most(MAX_STACK, max((len(stack.headers) for stack in program.stacks), default=0), "elements of a header stack")
+    for stack in program.stacks:
+        _at_most(limits.MAX_STACK_ELEMENTS, len(stack.headers), "elements of a header stack")
     for calculation in program.calculations:
-        _at_most(MAX_HASH_BYTES, input_bytes(program, calculation.inputs), "bytes of input of a hash")
+        _at_most(limits.MAX_HASH_BYTES, input_bytes(program, calculation.inputs), "bytes of input of a hash")
     for profile in program.profiles:
-        _at_most(MAX_HASH_BYTES, input_bytes(program, profile.inputs), "bytes of input of a selector")
-    for digest in program.digests:
-        _at_most(MAX_DIGEST_WORDS, digest_words(program, digest), "words of 64 bits in a digest")
+        _at_most(limits.MAX_HASH_BYTES, input_bytes(program, profile.inputs), "bytes of input of a selector")
     for table in program.tables:
-        _at_most(MAX_KEY_WORDS, sum(limbs(key.width) for key in table.keys), "words of 64 bits in a key")
+        _at_most(limits.MAX_KEY_WORDS, sum(limbs(key.width) for key in table.keys), "words of 64 bits in a key")
         _in_range(table.size, "size of a table")
     for item in (*program.field_lists, *program.digests):
         _in_range(item.id, "id of a field list")
@@ -45,9 +34,9 @@ def check(program: Program) -> None:
         _in_range(code, "number of an error")
 
 
-def check_weight(weight: int) -> None:
+def check_steps(steps: int) -> None:
     """Raise Unsupported when a packet costs too much even if nothing is repeated."""
-    _at_most(MAX_WEIGHT, weight, "steps for one packet")
+    _at_most(limits.MAX_STEPS, steps, "steps for one packet")
 
 
 def input_bytes(program: Program, inputs: Iterable[CalcInput]) -> int:

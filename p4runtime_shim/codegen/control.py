@@ -91,8 +91,6 @@ def pipeline(layout: Layout, part: Pipeline, w: Writer) -> None:
         order = [part.start] if part.start else []
         for ref in order:  # grows as nodes name others
             w(f"{_label(ref)}:;")
-            if ref in layout.costs.node_cycles:
-                w(f"if (!sw_spend(s, {layout.costs.node(ref)})) {{\n    p->failed = SW_STUCK;\n    goto done;\n}}")
             node = Node(layout, w)
             node.write(ref)
             order.extend(item for item in node.named if item not in order)

@@ -1,8 +1,8 @@
 """What a packet costs at most, in steps of some nanoseconds each, and where a program can go round in circles.
 
 The engine gives every verb a number of steps (SW_MAX_WORK). A pass through the pipelines is paid for as a whole, by its
-`weight`; a node, a parser state or a piece of an action on a cycle pays at each visit. A program without cycles, which
-is what p4c makes but for loops in parsers, pays nothing while it runs.
+`weight`; a parser state on a cycle and a piece of an action that is jumped back to pay at each visit (tables that lead
+back to themselves are refused by the loader). A program without loops pays nothing while it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from p4runtime_shim.codegen.bounds import input_bytes
 from p4runtime_shim.codegen.cycles import on_cycles
 from p4runtime_shim.codegen.sizes import limbs
 from p4runtime_shim.program.model.actions import Action, HeaderArg, ObjectArg, StackArg
-from p4runtime_shim.program.model.control import NodeRef, Pipeline, Table
+from p4runtime_shim.program.model.control import NodeRef, Pipeline
 from p4runtime_shim.program.model.expressions import Binary, Const, FieldRef, HeaderEqual, Local
 from p4runtime_shim.program.model.externs import CalcInput, Payload
 from p4runtime_shim.program.model.parser import Extract, ExtractNext
@@ -41,7 +41,6 @@ class Costs:
             for position, state in enumerate(states)
         }
         self.state_cycles = on_cycles(graph)
-        self.node_cycles = self._node_cycles(program.ingress) | self._node_cycles(program.egress)
         checksums = sum(self.hashes[item.calculation] for item in program.checksums)
         headers = sum(program.types[program.headers[header].type].width // 64 + 1 for header in program.deparser)
         nodes = sum(self.node(ref) for part in (program.ingress, program.egress) for ref in _nodes(part))
@@ -116,24 +115,6 @@ class Costs:
             stack = program.stacks[item.stack]
             return len(stack.headers) * (1 + program.types[stack.type].width // 64)
         return 32 if isinstance(item, Local) else 0
-
-    def _node_cycles(self, part: Pipeline) -> frozenset[NodeRef]:
-        return on_cycles({ref: self._successors(ref) for ref in _nodes(part)})
-
-    def _successors(self, ref: NodeRef) -> set[NodeRef]:
-        kind, position = ref
-        if kind == "condition":
-            condition = self.program.conditions[position]
-            found: tuple[NodeRef | None, ...] = (condition.yes, condition.no)
-        elif kind == "call":
-            found = (self.program.calls[position].next,)
-        else:
-            found = _table_successors(self.program.tables[position])
-        return {item for item in found if item is not None}
-
-
-def _table_successors(table: Table) -> tuple[NodeRef | None, ...]:
-    return (*(ref for _, ref in table.next_by_action), table.next_hit, table.next_miss, table.base_next)
 
 
 def _nodes(part: Pipeline) -> list[NodeRef]:

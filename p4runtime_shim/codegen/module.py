@@ -27,7 +27,7 @@ def generate(program: Program) -> Generated:
     """C source of the program; Unsupported if an expression cannot be made finite, or the program is too large."""
     bounds.check(program)
     layout = Layout(program)
-    bounds.check_weight(layout.costs.weight)
+    bounds.check_steps(layout.costs.weight)
     body = Writer()
     headers.structs(layout, body)
     for position in range(len(program.types)):

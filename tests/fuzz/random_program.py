@@ -49,8 +49,6 @@ class RandomProgram:
             )
             if chance.random() < 0.3:
                 self.builder.run(chance.choice(actions), pipeline=pipeline)
-        if chance.random() < 0.1:
-            self._loop()
         self.text = self.builder.text()
 
     def _headers(self) -> None:
@@ -100,12 +98,6 @@ class RandomProgram:
         b.state("stack", [next_one], key=[more], transitions=again)
         bits = {"op": "advance", "parameters": [expression("*", field("c", "arg"), const(8))]}
         b.state("skip", [bits], default=self.chance.choice([None, "skip"]))
-
-    def _loop(self) -> None:
-        """A table that leads to itself, or to the one before."""
-        tables = self.chance.choice(self.builder.data["pipelines"])["tables"]
-        target = self.chance.choice(tables)["name"]
-        tables[-1]["next_tables"] = dict.fromkeys(tables[-1]["next_tables"], target)
 
     # --- actions ---
 
