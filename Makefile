@@ -34,7 +34,7 @@ unit: ## Run the tests that need no root
 	@scripts/install dev
 	@$(PY) -m pytest -m "not root" --numprocesses auto $(ARGS)
 
-soak: ## Random fabrics and faults in the simulated world, then property tests, 20,000 examples each (ARGS="--seconds 3600 --jobs 2")
+soak: ## Random fabrics and faults in the simulated world, fuzzers, property tests of 20,000 examples (ARGS="--seconds 3600 --jobs 2")
 	@scripts/install dev
 	@$(RUN) scripts.soak $(ARGS)
 

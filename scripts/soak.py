@@ -1,19 +1,22 @@
 """``make soak``: look for hours where the tests look for seconds.
 
-    python -m scripts.soak                             the swarm for a minute, then every property test
-    python -m scripts.soak --seconds 3600 --jobs 2     the swarm for an hour; two processes for either part
-    python -m scripts.soak --only properties           the property tests alone
+    python -m scripts.soak                             the swarm and each fuzzer for a minute, and every property test
+    python -m scripts.soak --seconds 3600 --jobs 2     an hour each; two processes for swarm and property tests
+    python -m scripts.soak --only fuzz                 the fuzzers alone; or one: --only engine
     python -m scripts.soak --seed 17                   the swarm's run of one seed again, and nothing else
 
-Two parts run one after the other, whatever becomes of the first. The *swarm* runs random fabrics, workloads and faults
-in the simulated world; options that are not listed here are its own (``python -m simulation.swarm --help``). The
-*property tests* of ``tests/mrc_host`` run with 20,000 examples each (hypothesis profile ``soak`` in its conftest),
-chosen anew each time; they end by saying which seed chooses the same. A summary ends the output. The status is 0 when
-all is well, 1 when either part failed, 2 when the command line makes no sense, 130 after an interrupt.
+All parts run one after the other, whatever becomes of those before. The *swarm* runs random fabrics, workloads and
+faults in the simulated world; options that are not listed here are its own (``python -m simulation.swarm --help``). The
+*fuzzers* (``tests/fuzz``) attack the switch's engine under sanitizers, its P4Runtime server, the NIC, its agent, the
+dissector in tshark and the loader of experiment files. The *property tests* of ``tests/mrc_host`` run with 20,000
+examples each (hypothesis profile ``soak`` in its conftest), chosen anew each time; they end by saying which seed
+chooses the same. A summary ends the output: what passed, and of each fuzzer cases, crashes and the longest case. The
+status is 0 when all is well, 1 when a part failed, 2 when the command line makes no sense, 130 after an interrupt.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -23,9 +26,11 @@ from pathlib import Path
 import click
 
 from mrc_common import children
+from tests.fuzz.__main__ import FUZZERS
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("swarm", "properties")
+PARTS = ("swarm", *FUZZERS, "properties")
+FUZZ = "fuzz"  # all fuzzers
 USAGE_ERROR = 2
 INTERRUPTED = 130
 
@@ -33,6 +38,11 @@ INTERRUPTED = 130
 def swarm(options: Iterable[str], jobs: int) -> list[str]:
     """The command that runs the swarm."""
     return [*children.python("simulation.swarm", "--jobs", str(jobs), *options)]
+
+
+def fuzzer(name: str, seconds: float) -> list[str]:
+    """The command that runs a fuzzer."""
+    return [*children.python("tests.fuzz", name, "--seconds", f"{seconds:g}")]
 
 
 def properties(jobs: int) -> list[str]:
@@ -50,13 +60,10 @@ def soak(commands: dict[str, list[str]]) -> int:
     for name, command in commands.items():
         print(f"== {name}: {subprocess.list2cmdline(command[1:])}", flush=True)
         start = time.monotonic()
-        try:
-            status = children.run(command, cwd=ROOT, check=False).returncode
-        except KeyboardInterrupt:
-            status = INTERRUPTED
+        status, last_line = _run(command)
         took = time.monotonic() - start
         word = {0: "passed", INTERRUPTED: "was interrupted"}.get(status, f"FAILED with status {status}")
-        lines.append(f"{name:<12}{word} after {took:.0f} s")
+        lines.append(f"{name:<12}{word} after {took:.0f} s{_tried(last_line)}")
         failed = failed or status != 0
         if status in (USAGE_ERROR, INTERRUPTED):
             break
@@ -65,22 +72,57 @@ def soak(commands: dict[str, list[str]]) -> int:
     return status if status in (USAGE_ERROR, INTERRUPTED) else int(failed)
 
 
+def _run(command: list[str]) -> tuple[int, str]:
+    """Run a command, showing what it prints; its status and the last line of its standard output."""
+    last_line = ""
+    with children.popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                last_line = line.strip() or last_line
+            return process.wait(), last_line
+        except KeyboardInterrupt:  # the child has had it too
+            process.wait()
+            return INTERRUPTED, last_line
+
+
+def _tried(last_line: str) -> str:
+    """What a fuzzer says it has tried, in words; nothing for anything else."""
+    try:
+        result = json.loads(last_line)
+        return (
+            f": {result['cases']} cases of seed {result['seed']}, {result['crashes']} crashes,"
+            f" the longest case {result['longest_case_ms']:g} ms"
+        )
+    except (ValueError, TypeError, KeyError):
+        return ""
+
+
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
     epilog="Other options are the swarm's: python -m simulation.swarm --help",
 )
-@click.option("--only", type=click.Choice(PARTS), help="Run one part.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes for either part.")
+@click.option("--only", type=click.Choice((*PARTS, FUZZ)), help="Run one part, or all fuzzers.")
+@click.option(
+    "--seconds", type=click.FloatRange(0), default=60.0, show_default=True, help="Time for the swarm and each fuzzer."
+)
+@click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes for swarm and property tests."
+)
 @click.option("--seed", type=int, help="Replay this seed of the swarm, and nothing else.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[SWARM OPTIONS]...")
-def main(only: str | None, jobs: int, seed: int | None, options: tuple[str, ...]) -> None:
-    """Run random fabrics and faults in the simulated world, then the property tests with 20,000 examples each."""
+def main(only: str | None, seconds: float, jobs: int, seed: int | None, options: tuple[str, ...]) -> None:
+    """Run random fabrics and faults in the simulated world, the fuzzers, and the property tests at full length."""
     if seed is not None:
-        if only == "properties":
-            raise click.UsageError("--seed is one of the swarm; it does not go with --only properties.")
+        if only not in (None, "swarm"):
+            raise click.UsageError(f"--seed is one of the swarm; it does not go with --only {only}.")
         only, options = "swarm", ("--seed", str(seed), *options)
-    commands = {"swarm": swarm(options, jobs), "properties": properties(jobs)}
-    sys.exit(soak({name: command for name, command in commands.items() if only in (None, name)}))
+    commands = {"swarm": swarm(("--seconds", f"{seconds:g}", *options), jobs)}
+    commands |= {name: fuzzer(name, seconds) for name in FUZZERS}
+    commands["properties"] = properties(jobs)
+    chosen = {None: commands.keys(), FUZZ: FUZZERS.keys()}.get(only, {only})
+    sys.exit(soak({name: command for name, command in commands.items() if name in chosen}))
 
 
 if __name__ == "__main__":

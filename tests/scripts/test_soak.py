@@ -1,7 +1,8 @@
-"""The soak runs the swarm and the property tests, tells of both, and fails when either does."""
+"""The soak runs the swarm, the fuzzers and the property tests, tells of all, and fails when one of them does."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scripts import soak
+from tests.fuzz.__main__ import FUZZERS
 
 GOOD, BAD = [sys.executable, "-c", "pass"], [sys.executable, "-c", "raise SystemExit(3)"]
 
@@ -45,18 +47,28 @@ def test_options_go_to_the_swarm_and_jobs_to_both(monkeypatch: pytest.MonkeyPatc
     result, ran = invoke(monkeypatch, "--seconds", "3600", "--jobs", "2", "--no-shrink")
     assert result.exit_code == 0, result.output
     assert ran["swarm"][3:] == ["simulation.swarm", "--jobs", "2", "--seconds", "3600", "--no-shrink"]
+    assert ran["engine"][3:] == ["tests.fuzz", "engine", "--seconds", "3600"]
     assert ran["properties"][-2:] == ["--numprocesses", "2"]
     _, ran = invoke(monkeypatch)
-    assert list(ran) == ["swarm", "properties"]
+    assert list(ran) == ["swarm", *FUZZERS, "properties"]
     assert "--numprocesses" not in ran["properties"]
 
 
 def test_one_part_or_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(invoke(monkeypatch, "--only", "properties")[1]) == ["properties"]
+    assert list(invoke(monkeypatch, "--only", "fuzz")[1]) == list(FUZZERS)
+    assert list(invoke(monkeypatch, "--only", "nic")[1]) == ["nic"]
     _, ran = invoke(monkeypatch, "--seed", "17", "--faults", "1")
     assert list(ran) == ["swarm"]
     assert ran["swarm"][-4:] == ["--seed", "17", "--faults", "1"]
-    assert invoke(monkeypatch, "--seed", "17", "--only", "properties")[0].exit_code == 2
+    for part in ("properties", "fuzz", "nic"):
+        assert invoke(monkeypatch, "--seed", "17", "--only", part)[0].exit_code == 2
+
+
+def test_a_fuzzer_says_what_it_has_tried(capfd: pytest.CaptureFixture[str]) -> None:
+    assert soak.soak({"nic": soak.fuzzer("nic", 0)}) == 0
+    summary = capfd.readouterr().out.partition("== soak")[2]
+    assert re.search(r"nic +passed after \d+ s: 0 cases of seed \d+, 0 crashes, the longest case 0 ms", summary)
 
 
 def test_the_swarm_understands_what_it_is_given() -> None:
