@@ -63,14 +63,16 @@ def _converse(world: EmulatedWorld, console: Console, commands: Sequence[str]) -
         try:
             if not commands:
                 prompt.converse()
-                return 0
             for line in commands:
                 if prompt.onecmd(line) or prompt.fabric_closed:
                     break
         except KeyboardInterrupt:
             if not prompt.fabric_closed:
                 raise
-        return FABRIC_CLOSED if prompt.fabric_closed else int(prompt.failed)
+        if prompt.fabric_closed:
+            return FABRIC_CLOSED
+        at_a_terminal = not commands and prompt.isatty()  # whoever sits there has seen what failed
+        return int(prompt.failed and not at_a_terminal)
 
 
 def _check_alone(context: click.Context) -> None:

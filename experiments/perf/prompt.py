@@ -7,7 +7,6 @@ what they print, so that Ctrl-C stops a tool and not the prompt. Hosts also find
 from __future__ import annotations
 
 import contextlib
-import shlex
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 from experiments.emulation import EmulatedWorld
 from experiments.errors import ExperimentError
 from experiments.perf.perftest import listening, meeting_point
+from experiments.prompt.words import split_words
 from mrc_common import children
 
 _PATIENCE_S = 20.0  # for a server to wait for its client
@@ -71,17 +71,17 @@ class PerfCommands:
         """Mrc_ping SOURCE DESTINATION [FLAGS]: ping every path between two hosts; flags as in ping (-h)."""
         with self._one_sentence():
             fabric = self._world.fabric.name
-            self._run_tool(children.python("experiments.perf.ping", "--fabric", fabric, *shlex.split(line)))
+            self._run_tool(children.python("experiments.perf.ping", "--fabric", fabric, *split_words(line)))
 
     def _among_all(self, test: str, line: str) -> None:
         with self._one_sentence():
-            words = shlex.split(line)
+            words = split_words(line)
             fabric = self._world.fabric.name
             self._run_tool(children.python("experiments.perf", test, "--fabric", fabric, *words))
 
     def _between_two(self, tool: str, line: str) -> None:
         with self._one_sentence():
-            words = shlex.split(line)
+            words = split_words(line)
             command = children.python(f"mrc_host.tools.{tool}")
             if "-h" in words or "--help" in words:
                 self._run_tool([*command, "-h"])

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from shutil import which
 from typing import IO, Any
@@ -39,7 +39,9 @@ from experiments.prompt import completing, nic_views, switch_views
 from experiments.prompt.capturing import Captures
 from experiments.prompt.helping import COMMANDS, Entry, describe, nearest, overview
 from experiments.prompt.layout import columns
+from experiments.prompt.mininet_output import mininet_output
 from experiments.prompt.transfers import Transfers
+from experiments.prompt.words import split_words
 from experiments.workloads.verified_write import parse_size, planes_text
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError
@@ -73,6 +75,8 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self.failed = False
         self.fabric_closed = False  # it was taken down by somebody else
         self._closed = False
+        self._open = ExitStack()
+        self._open.enter_context(mininet_output(console.file, self._on_mininet_error))
         super().__init__(world.emulation.net, stdin=stdin)
         self._known_dead = set()
         for death in watch.recorded(world.emulation.run):
@@ -105,9 +109,10 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     def close(self) -> None:
         """Give back what writes have left on the NICs, and end captures."""
         self._closed = True
-        for sentence in self._captures.close():
-            self._say(sentence)
-        self._transfers.close()
+        with self._open:
+            for sentence in self._captures.close():
+                self._say(sentence)
+            self._transfers.close()
 
     # Traffic
 
@@ -416,13 +421,13 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     def _words(name: str, line: str, least: int, most: int) -> list[str]:
         """The words of a command's line; ExperimentError with its example when there are too few or too many."""
         entry: Entry = COMMANDS[name]
-        try:
-            words = shlex.split(line)
-        except ValueError as error:
-            raise ExperimentError(f"{error}: a quotation mark stands at both ends, or at none") from None
+        words = split_words(line)
         if not least <= len(words) <= most:
             raise ExperimentError(f"use it like this: {entry.example}", f"'help {name}' says more.")
         return words
+
+    def _on_mininet_error(self) -> None:
+        self.failed = True
 
     def _fail(self, sentence: str, hint: str = "") -> None:
         self.failed = True

@@ -96,7 +96,7 @@ def test_bandwidth_and_latency_between_two_hosts_at_the_prompt(tools):
         ("write_bw h1 h9", "h9"),
         ("all_reduce_perf -b nonsense", "not a size"),
         ("all_reduce_perf --hosts h1,h9", "no host h9"),
-        ("write_bw 'h1", "quotation"),
+        ("write_bw 'h1", "Missing closing quote"),
     ],
 )
 def test_what_cannot_be_done_at_the_prompt_is_said(tools, line, why):

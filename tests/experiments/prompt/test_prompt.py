@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from rich.console import Console
 
 from controller.readings import Row, TableReading
 from controller.values import FleetStatus
+from experiments.cli.shell import _converse
 from experiments.prompt import prompt as module
 from experiments.prompt import switch_views
 from experiments.prompt.prompt import Prompt
@@ -107,15 +109,15 @@ class Session:
         self.printed = io.StringIO()
         self.watch = Watch()
         names = (*FABRIC.nic_names, *(switch.name for switch in FABRIC.switches))
-        self.net = Net({name: SimpleNamespace(connectionsTo=lambda other: ()) for name in names})
+        self.net = Net({name: SimpleNamespace(connectionsTo=lambda other: (), waiting=False) for name in names})
         emulation = SimpleNamespace(
             net=self.net, fabric=FABRIC, run=run, watch=self.watch, switches_address="unix:/nowhere",
             socket=lambda host: f"{FABRIC.nic(host).name}.sock",
         )  # fmt: skip
-        world = SimpleNamespace(
+        self.world = SimpleNamespace(
             emulation=emulation, fabric=FABRIC, controller=lambda: contextlib.nullcontext(Controller())
         )
-        self.prompt = Prompt(world, Console(file=self.printed, width=80), io.StringIO())  # type: ignore[arg-type]
+        self.prompt = Prompt(self.world, Console(file=self.printed, width=80), io.StringIO())  # type: ignore[arg-type]
         self.prompt._ask = Agents()  # type: ignore[method-assign]
 
     def says(self, line: str) -> str:
@@ -127,9 +129,11 @@ class Session:
 
 
 @pytest.fixture
-def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.setattr("mininet.cli.poll", lambda: SimpleNamespace(register=lambda *_: None))  # input is in memory
-    return Session(tmp_path)
+    session = Session(tmp_path)
+    with contextlib.closing(session.prompt):
+        yield session
 
 
 @pytest.mark.parametrize(
@@ -139,7 +143,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
         ("write h1 h9 1M", "has no NIC that matches 'h9': did you mean h"),
         ("write h1 h1 1M", "a write goes from one host to another"),
         ("write h1 h3 lots", "'lots' is not a size such as 64M"),
-        ('write "h1', "No closing quotation"),
+        ('write "h1', "Missing closing quote"),
         ("wirte h1 h3 1M", "*** Unknown command: wirte\ndid you mean write"),
         ("qqqqqqq", "*** Unknown command: qqqqqqq\n'help' lists what there is."),
         ("h11 ls", "*** Unknown command: h11\ndid you mean h1"),
@@ -365,3 +369,23 @@ def test_lines_of_a_file_are_run_and_python_is_evaluated(at: Session, tmp_path: 
     file.write_text("py 'first'\npy 6 * 7\n\npx print('third')\nexit\npy 'never'\n")
     assert at.says(f"source {file}").split() == ["first", "42"]
     assert not at.prompt.failed
+
+
+def test_mininet_prints_where_the_prompt_prints(at: Session, capfd: pytest.CaptureFixture[str]) -> None:
+    assert "available nodes are: \nh1 h2" in at.says("nodes")
+    assert not at.prompt.failed
+    at.says("h1")  # a node without a command: Mininet's own error
+    assert at.prompt.failed
+    printed, errors = capfd.readouterr()
+    assert printed == ""
+    assert errors == "*** Please enter a command for node: h1 <cmd>\n"
+
+
+@pytest.mark.parametrize(("typed", "status"), [("nodes\n", 0), ("nodes\nnonsense\nnodes\n", 1), ("h1\n", 1), ("", 0)])
+def test_piped_input_ends_with_1_if_a_command_failed(
+    at: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: str, status: int
+) -> None:
+    (tmp_path / "typed").write_text(typed)
+    with (tmp_path / "typed").open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert _converse(at.world, Console(file=at.printed), ()) == status  # type: ignore[arg-type]
