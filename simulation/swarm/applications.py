@@ -92,6 +92,7 @@ class Applications:
             task.cancel()
         self._contexts.pop(nic, None)
         self._shared.pop(nic, None)
+        self._polled[nic].set()  # who waits for room there waits for nothing
 
     def all_settled(self) -> bool:
         """Whether nothing more is to be heard of any write."""

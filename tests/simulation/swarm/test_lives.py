@@ -5,6 +5,7 @@ import pytest
 from simulation.swarm.hosts import Manner, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
 from simulation.swarm.run import _Run
 from tests.simulation.swarm.plans import plan, write
+from topologies.fault_kinds import LinkDown
 
 
 def play(made):
@@ -72,3 +73,12 @@ def test_a_slow_poller_takes_its_time():
     assert outcome.violations == ()
     assert outcome.end >= 600_000
     assert second.announced == [0, 1, 2]
+
+
+def test_a_nic_restarts_while_a_post_waits_for_room():
+    cut, crowd = (LinkDown("h3@*", "t0-*"), 0, 50_000), (SharedQueue("h1", 2), 0, 9_000_000)
+    writes = [write(imm=True) for _ in range(4)]
+    outcome, (first, _) = play(plan(cut, crowd, (Restart("h1", 500), 30_000, 60_000), writes=writes))
+    assert outcome.violations == ()
+    assert [posted.given_up for posted in first.writes] == [True, True, False, False]
+    assert first.writes[-1].succeeded

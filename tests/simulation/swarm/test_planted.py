@@ -112,17 +112,22 @@ class Chatty(Nic):
 
     def __init__(self, *arguments, **named):
         super().__init__(*arguments, **named)
-        self.word, self.next = None, 0
+        self.word, self.next, self.again = None, 0, False
 
     def transmit(self, port, now):
         frame = super().transmit(port, now)
         if frame is not None:
             if frame[_OPCODE] in (opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.PROBE):
                 self.word = frame
-        elif self.word is not None and self.next <= now < 8 * MS:
-            self.next = now + 5_000
+        elif self.again:
+            self.again = False
             return self.word
         return frame
+
+    def tick(self, now):
+        super().tick(now)
+        if self.word is not None and self.next <= now:
+            self.next, self.again = now + 5_000, now < 8 * MS
 
     def wakeup(self):
         due = super().wakeup()

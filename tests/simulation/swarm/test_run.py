@@ -18,7 +18,7 @@ from topologies.fault_kinds import LinkDown
 @pytest.mark.parametrize("first", range(1, 41, 5))
 def test_a_few_seeds_are_clean(first):
     for seed in range(first, first + 5):
-        assert run(plain(seed)).violations == (), f"replay: python -m simulation.swarm --seed {seed}"
+        assert run(generate(seed)).violations == (), f"replay: python -m simulation.swarm --seed {seed}"
 
 
 def test_a_run_can_be_repeated():
