@@ -64,8 +64,7 @@ class Lives:
             if fault.manner is Manner.TOGETHER:
                 self._renew(first, fault.anew)
                 self._renew(second, fault.anew)
-                first.connect(second)
-                second.connect(first)
+                await self._meet(first, second, 0)
             elif fault.manner is Manner.BY_TURNS:
                 await self._by_turns(first, second, fault.anew, fault.word)
             else:
@@ -94,6 +93,10 @@ class Lives:
             return
         if second.life.peer is not None:
             self._renew(second, anew)
+        await self._meet(first, second, word)
+
+    async def _meet(self, first: End, second: End, word: int) -> None:
+        """Connect two new lives; who is refused for its first PSN chooses another."""
         for _ in range(_TRIES):
             refused = await self._join(first, second, word)
             if refused is None:
@@ -103,7 +106,7 @@ class Lives:
         raise AssertionError(f"{first.nic} and {second.nic} cannot be connected: each refuses the other's first PSN")
 
     async def _join(self, first: End, second: End, word: int) -> End | None:
-        """Connect two new lives; the end, if any, whose first PSN the other refuses (docs/protocol.md §12)."""
+        """Connect them; the end, if any, whose first PSN the other refuses (docs/protocol.md §12)."""
         if first.away or second.away:
             return None
         try:
