@@ -3,19 +3,23 @@
 Built once per P4Info and shared by the devices that run it. Names are the preamble's full names, which the BMv2 JSON
 uses too. The order of match fields and of action parameters in P4Info is that of the P4 source, as in the JSON, so a
 position in `Table.fields` or `Action.params` is a position in the switch's tuples whatever ids the program gave them.
+
+p4c writes the P4Info before it is done with optimising. A table that no packet can reach is then in the P4Info and not
+in the JSON, and so is a selector that only such tables used: `Schema.without` sets them aside, and what a client
+writes to them is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from finsy.proto import p4i, p4t
 
 from p4runtime_shim import limits
 from p4runtime_shim.server import p4data
-from p4runtime_shim.server.errors import RpcError, invalid, not_found, unimplemented
+from p4runtime_shim.server.errors import RpcError, invalid, not_found, precondition, unimplemented
 
 _KINDS = {
     p4i.MatchField.EXACT: "exact",
@@ -25,6 +29,9 @@ _KINDS = {
     p4i.MatchField.OPTIONAL: "optional",
 }
 _NEED_PRIORITY = {"ternary", "range", "optional"}
+_ERROR_BITS = 32  # of P4's type error in BMv2 JSON; numbers are places in the P4Info's type_info.error
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +146,46 @@ class Schema:
     digests: dict[int, DigestInfo] = field(default_factory=dict)
     packet_in: PacketHeader | None = None
     packet_out: PacketHeader | None = None
+    removed: dict[int, str] = field(default_factory=dict)  # tables and selectors that the program does not have
+
+    def table(self, id_: int) -> Table:
+        """The table to write to; NOT_FOUND, FAILED_PRECONDITION when the compiler removed it."""
+        return self._writable(self.tables, id_, "table")
+
+    def profile(self, id_: int) -> Profile:
+        """The action profile to write to, likewise."""
+        return self._writable(self.profiles, id_, "action profile")
+
+    def tables_to_read(self, id_: int) -> list[Table]:
+        """The table, none when the compiler removed it, for 0 all; NOT_FOUND."""
+        return self._readable(self.tables, id_, "table")
+
+    def profiles_to_read(self, id_: int) -> list[Profile]:
+        """Action profiles, likewise."""
+        return self._readable(self.profiles, id_, "action profile")
+
+    def without(self, removed: dict[int, str]) -> Schema:
+        """The same without some tables and selectors, by id with their names."""
+        tables = {id_: item for id_, item in self.tables.items() if id_ not in removed}
+        profiles = {id_: item for id_, item in self.profiles.items() if id_ not in removed}
+        return replace(self, tables=tables, profiles=profiles, removed=removed)
+
+    def _writable(self, items: Mapping[int, _T], id_: int, what: str) -> _T:
+        if id_ in self.removed:
+            raise precondition(
+                f"{what} {self.removed[id_]} is in the P4Info and not in the JSON: p4c removes what no packet can reach"
+            )
+        return find(items, id_, what)
+
+    def _readable(self, items: Mapping[int, _T], id_: int, what: str) -> list[_T]:
+        if id_ in self.removed:
+            return []
+        return list(items.values()) if id_ == 0 else [find(items, id_, what)]
 
     @property
     def type_info(self) -> p4t.P4TypeInfo:
         """Named types that type specifications refer to."""
         return self.p4info.type_info
-
-
-_T = TypeVar("_T")
 
 
 def find(items: Mapping[int, _T], id_: int, what: str) -> _T:
@@ -202,15 +241,18 @@ def _add(items: dict[int, _T], item: _T) -> None:
     items[id_] = item
 
 
-def _fields(messages: Iterable[Any], owner: str, kind_of: Callable[[Any], str] = lambda _: "") -> tuple[Field, ...]:
+def _fields(
+    messages: Iterable[Any], owner: str, kind_of: Callable[[Any], str] = lambda _: "", untyped_bits: int = 0
+) -> tuple[Field, ...]:
+    """Fields in order; those without a width and without a named type have `untyped_bits`."""
     items = []
     for position, message in enumerate(messages):
-        if message.bitwidth <= 0:
+        width = message.bitwidth or (0 if message.HasField("type_name") else untyped_bits)
+        if width <= 0:
             raise unimplemented(f"{owner}.{message.name}: values without a bit width (sdn_string) are not supported")
-        if message.bitwidth > limits.MAX_VALUE_BITS:
-            most = limits.MAX_VALUE_BITS
-            raise unimplemented(f"{owner}.{message.name}: {message.bitwidth} bits are more than {most}")
-        items.append(Field(message.id, message.name, message.bitwidth, position, kind_of(message)))
+        if width > limits.MAX_VALUE_BITS:
+            raise unimplemented(f"{owner}.{message.name}: {width} bits are more than {limits.MAX_VALUE_BITS}")
+        items.append(Field(message.id, message.name, width, position, kind_of(message)))
     if len({item.id for item in items}) != len(items):
         raise invalid(f"P4Info of {owner} gives an id to two fields")
     return tuple(items)
@@ -257,7 +299,7 @@ def _table(message: p4i.Table, schema: Schema, counted: set[int], metered: Mappi
         profile = schema.profiles.get(message.implementation_id)
         if profile is None:
             raise invalid(f"table {name} refers to action profile {message.implementation_id}, which is missing")
-    key = _fields(message.match_fields, name, _match_kind)
+    key = _fields(message.match_fields, name, _match_kind, untyped_bits=_ERROR_BITS)
     return Table(
         id=id_,
         name=name,

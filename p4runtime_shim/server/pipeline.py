@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from finsy.proto import p4i, p4r
 
 from p4runtime_shim import limits
 from p4runtime_shim.server import p4info
-from p4runtime_shim.server.errors import invalid
+from p4runtime_shim.server.errors import RpcError, invalid
 from p4runtime_shim.server.p4info import Schema
 from p4runtime_shim.server.target import LoadProgram
 
@@ -26,10 +27,11 @@ _KEEP = 16  # programs and schemas remembered; a switch in use keeps its own ali
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A loaded BMv2 JSON and the names in it."""
+    """A loaded BMv2 JSON, and the names of its tables and of all that a client addresses."""
 
     pipeline: Any
     names: frozenset[str]
+    tables: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Programs:
             raise invalid("the pipeline config has no p4_device_config; put the BMv2 JSON there")
         schema = self._schema(message.p4info)
         program = await self.program(unwrap(message.p4_device_config))
-        _check_names(schema, program.names)
+        schema = _present(schema, program.names, program.tables)
         kept = p4r.ForwardingPipelineConfig()
         kept.CopyFrom(message)
         return Config(kept, schema, program.pipeline)
@@ -93,7 +95,7 @@ class Programs:
         if not isinstance(document, dict):
             raise invalid("p4_device_config is not BMv2 JSON: it is no object")
         try:
-            return Program(self._load(text), _names(document))
+            return Program(self._load(text), _names(document), _table_names(document))
         except RecursionError:
             raise invalid("p4_device_config: its expressions are nested too deeply") from None
 
@@ -150,7 +152,15 @@ def _names(document: dict[str, Any]) -> frozenset[str]:
         for item in _list(document, key)
     ]
     for pipeline in _list(document, "pipelines"):
-        items += _list(pipeline, "tables") + _list(pipeline, "action_profiles")
+        items += _list(pipeline, "action_profiles")
+    return _named(items) | _table_names(document)
+
+
+def _table_names(document: dict[str, Any]) -> frozenset[str]:
+    return _named(table for pipeline in _list(document, "pipelines") for table in _list(pipeline, "tables"))
+
+
+def _named(items: Iterable[dict[str, Any]]) -> frozenset[str]:
     return frozenset(item["name"] for item in items if isinstance(item.get("name"), str))
 
 
@@ -159,16 +169,25 @@ def _list(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _check_names(schema: Schema, names: frozenset[str]) -> None:
+def _present(schema: Schema, names: frozenset[str], tables: frozenset[str]) -> Schema:
+    """The schema without what p4c removed from the program; INVALID_ARGUMENT when the two belong to other programs."""
     for what, items in (
-        ("table", schema.tables),
-        ("action profile", schema.profiles),
-        ("counter", schema.counters),
-        ("meter", schema.meters),
-        ("register", schema.registers),
+        ("action profile", [item for item in schema.profiles.values() if not item.with_selector]),
+        ("counter", schema.counters.values()),
+        ("meter", schema.meters.values()),
+        ("register", schema.registers.values()),
     ):
-        for item in items.values():
+        for item in items:
             if item.name not in names:
-                raise invalid(
-                    f"the P4Info has {what} {item.name}, the JSON has not; give the two files of one compilation"
-                )
+                raise _other_program(what, item.name)
+    absent = [table for table in schema.tables.values() if table.name not in names]
+    # Tables that p4c makes for its own use have no control's name before theirs.
+    if absent and len(absent) == len(schema.tables) and any("." in name for name in tables):
+        raise _other_program("table", absent[0].name)
+    removed = {table.id: table.name for table in absent}
+    removed |= {item.id: item.name for item in schema.profiles.values() if item.name not in names}
+    return schema.without(removed) if removed else schema
+
+
+def _other_program(what: str, name: str) -> RpcError:
+    return invalid(f"the P4Info has {what} {name}, the JSON has not; give the two files of one compilation")

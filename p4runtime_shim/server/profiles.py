@@ -21,7 +21,7 @@ from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.errors import RpcError, exhausted, invalid, not_found, precondition, unimplemented
 from p4runtime_shim.server.errors import exists as already_exists
 from p4runtime_shim.server.journal import Journal
-from p4runtime_shim.server.p4info import Profile, Schema, Table, find
+from p4runtime_shim.server.p4info import Profile, Schema, Table
 from p4runtime_shim.server.target import Target
 from p4runtime_shim.values import ActionCall, GroupRef, MemberRef
 from p4runtime_shim.values import Target as EntryTarget
@@ -86,7 +86,7 @@ class Profiles:
 
     def write_member(self, update: int, message: p4r.ActionProfileMember, journal: Journal | None) -> None:
         """INSERT, MODIFY or DELETE of a member."""
-        profile = find(self._schema.profiles, message.action_profile_id, "action profile")
+        profile = self._schema.profile(message.action_profile_id)
         if message.member_id == 0:
             raise invalid(f"{profile.name}: member id 0 is not allowed")
         if update == p4r.Update.DELETE:
@@ -135,7 +135,7 @@ class Profiles:
 
     def write_group(self, update: int, message: p4r.ActionProfileGroup, journal: Journal | None) -> None:
         """INSERT, MODIFY or DELETE of a group."""
-        profile = find(self._schema.profiles, message.action_profile_id, "action profile")
+        profile = self._schema.profile(message.action_profile_id)
         if not profile.with_selector:
             raise invalid(f"{profile.name} is an action profile without selector; it has no groups")
         if message.group_id == 0:
@@ -289,7 +289,7 @@ class Profiles:
     def read_members(self, message: p4r.ActionProfileMember, budget: ReadBudget) -> Iterator[p4r.ActionProfileMember]:
         """One member, those of a profile, or all."""
         found = []
-        for profile in self._selected(message.action_profile_id):
+        for profile in self._schema.profiles_to_read(message.action_profile_id):
             if not self._is_hidden(profile):
                 members = self._target.members(profile.name)
                 budget.take(len(members), profile.name)
@@ -306,16 +306,11 @@ class Profiles:
     def read_groups(self, message: p4r.ActionProfileGroup, budget: ReadBudget) -> Iterator[p4r.ActionProfileGroup]:
         """One group, those of a selector, or all."""
         found: list[tuple[int, p4r.ActionProfileGroup]] = []
-        for profile in self._selected(message.action_profile_id):
+        for profile in self._schema.profiles_to_read(message.action_profile_id):
             groups = self._states[profile.id].groups
             budget.take(len(groups), profile.name)
             found += sorted(groups.items())
         return (group for id_, group in found if message.group_id in (0, id_))
-
-    def _selected(self, id_: int) -> list[Profile]:
-        if id_ == 0:
-            return list(self._schema.profiles.values())
-        return [find(self._schema.profiles, id_, "action profile")]
 
 
 def _weight(profile: Profile, item: p4r.ActionProfileGroup.Member | p4r.ActionProfileAction, what: str) -> int:

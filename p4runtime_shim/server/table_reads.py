@@ -53,7 +53,7 @@ class TableReads:
     def read(self, wanted: p4r.TableEntry, budget: ReadBudget) -> Iterator[p4r.TableEntry]:
         """Entries that the filter lets pass."""
         parts: list[Iterable[p4r.TableEntry]] = []
-        for table in self._selected(wanted):
+        for table in self._schema.tables_to_read(wanted.table_id):
             if wanted.HasField("time_since_last_hit") and wanted.table_id:
                 raise invalid(f"table {table.name} has no idle timeouts")
             if wanted.is_default_action:
@@ -69,7 +69,7 @@ class TableReads:
     def read_counters(self, wanted: p4r.DirectCounterEntry, budget: ReadBudget) -> Iterator[p4r.DirectCounterEntry]:
         """Direct counters: of one entry (NOT_FOUND when it is missing), of a table, or of all tables."""
         found = []
-        for table in self._selected(wanted.table_entry):
+        for table in self._schema.tables_to_read(wanted.table_entry.table_id):
             if table.has_counter:
                 entries = self._addressed(table, wanted.table_entry)
                 found.append((table, self._rows(table, entries, budget, counted=True, colored=False)))
@@ -86,7 +86,7 @@ class TableReads:
         """Direct meters, likewise."""
         found = []
         colored = wanted.HasField("counter_data")
-        for table in self._selected(wanted.table_entry):
+        for table in self._schema.tables_to_read(wanted.table_entry.table_id):
             if table.meter is not None:
                 entries = self._addressed(table, wanted.table_entry)
                 found.append((table, self._rows(table, entries, budget, counted=False, colored=colored)))
@@ -117,11 +117,6 @@ class TableReads:
     @staticmethod
     def _each(read: Callable[[str, tuple[Match, ...], int], _T], name: str, entries: Sequence[Entry]) -> list[_T]:
         return [read(name, entry.match, entry.priority) for entry in entries]
-
-    def _selected(self, wanted: p4r.TableEntry) -> list[Table]:
-        if wanted.table_id == 0:
-            return list(self._schema.tables.values())
-        return [find(self._schema.tables, wanted.table_id, "table")]
 
     def _entries(self, table: Table, wanted: p4r.TableEntry) -> list[Entry] | None:
         if wanted.table_id == 0 or not wanted.match:

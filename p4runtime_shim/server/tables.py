@@ -16,7 +16,7 @@ from p4runtime_shim.server import actions, matches
 from p4runtime_shim.server.counters import counter_value, meter_config, only_modify, resets_colors
 from p4runtime_shim.server.errors import denied, exhausted, invalid, unimplemented
 from p4runtime_shim.server.journal import Journal
-from p4runtime_shim.server.p4info import Schema, Table, find
+from p4runtime_shim.server.p4info import Schema, Table
 from p4runtime_shim.server.profiles import Profiles
 from p4runtime_shim.server.target import Target
 from p4runtime_shim.values import ActionCall, CounterValue, Entry, GroupRef, Match, MemberRef, MeterColors
@@ -83,7 +83,7 @@ class Tables:
 
     def write(self, update: int, message: p4r.TableEntry, journal: Journal | None) -> None:
         """INSERT, MODIFY or DELETE of an entry, MODIFY of a default entry."""
-        table = find(self._schema.tables, message.table_id, "table")
+        table = self._schema.table(message.table_id)
         if message.is_const:
             raise invalid(f"table {table.name}: is_const cannot be set by a client")
         if message.is_default_action:
@@ -289,7 +289,7 @@ class Tables:
 
     def write_counter(self, update: int, message: p4r.DirectCounterEntry, journal: Journal | None) -> None:
         """MODIFY of the counter of an entry."""
-        table = find(self._schema.tables, message.table_entry.table_id, "table")
+        table = self._schema.table(message.table_entry.table_id)
         only_modify(update, f"table {table.name}: a direct counter")
         if not table.has_counter:
             raise invalid(f"table {table.name} has no direct counter")
@@ -306,7 +306,7 @@ class Tables:
 
     def write_meter(self, update: int, message: p4r.DirectMeterEntry, journal: Journal | None) -> None:
         """MODIFY of the meter of an entry; without a config back to "all green"."""
-        table = find(self._schema.tables, message.table_entry.table_id, "table")
+        table = self._schema.table(message.table_entry.table_id)
         only_modify(update, f"table {table.name}: a direct meter")
         if table.meter is None:
             raise invalid(f"table {table.name} has no direct meter")

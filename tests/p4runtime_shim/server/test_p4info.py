@@ -53,9 +53,11 @@ def _refused(text: str) -> RpcError:
         ('externs { extern_type_id: 129 extern_type_name: "Thing" }', "Thing"),
         ('tables { preamble { id: 33554433 name: "t" } idle_timeout_behavior: NOTIFY_CONTROL }', "idle"),
         (
-            'tables { preamble { id: 33554433 name: "t" } match_fields { id: 1 name: "f" match_type: EXACT } }',
+            'tables { preamble { id: 33554433 name: "t" }'
+            ' match_fields { id: 1 name: "f" match_type: EXACT type_name { name: "port_name_t" } } }',
             "bit width",
         ),
+        ('actions { preamble { id: 16777217 name: "a" } params { id: 1 name: "p" } }', "bit width"),
         (
             'tables { preamble { id: 33554433 name: "t" } match_fields { id: 1 name: "f" bitwidth: 8 } }',
             "match type",
