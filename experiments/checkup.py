@@ -26,6 +26,7 @@ from mrc_common import children
 from p4runtime_shim.object_cache import default_cache, exposed
 from topologies.emulation import cleanup, limits, namespaces, requirements, rundir, watch
 from topologies.emulation.errors import EmulationError, RequirementError
+from topologies.emulation.rundir import State
 
 _ROOT = Path(__file__).resolve().parents[1]
 _INSTALLER = _ROOT / "scripts/install"
@@ -44,13 +45,17 @@ class Remedy(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. `fatal`: without it no fabric can be brought up. `detail`: what is there, or the cost."""
+    """One thing looked at. `fatal`: without it no fabric can be brought up. `detail`: what is there, or the cost.
+
+    `if_not` is what it is if not `ok`: absent, low, or found although it should not be there.
+    """
 
     what: str
     ok: bool
     detail: str
     fatal: bool = False
     remedy: Remedy | None = None
+    if_not: str = "absent"
 
 
 def examine() -> Iterator[Finding]:
@@ -201,7 +206,7 @@ def _has_module(name: str) -> bool:
 
 def _processors() -> Finding:
     count = len(os.sched_getaffinity(0))
-    return Finding("processors", count >= 2, f"{count}; with fewer than 2 rates are low and times vary")
+    return Finding("processors", count >= 2, f"{count}; with fewer than 2 rates are low and times vary", if_not="low")
 
 
 def _memory() -> Finding:
@@ -211,6 +216,7 @@ def _memory() -> Finding:
         "memory",
         available >= _LEAST_MEMORY,
         f"{available / (1 << 30):.1f} GB free; with less than 2 the demo may not fit",
+        if_not="low",
     )
 
 
@@ -218,7 +224,10 @@ def _limits() -> Finding:
     low = ", ".join(limits.out_of_reach())
     cost = "; a fabric of many hosts may not come up, and bursts are lost"
     return Finding(
-        "limits", not low, f"too low, and not to be raised here: {low}{cost}" if low else "enough, or raised"
+        "limits",
+        not low,
+        f"too low, and not to be raised here: {low}{cost}" if low else "enough, or raised",
+        if_not="low",
     )
 
 
@@ -234,15 +243,21 @@ def _tools() -> Iterator[Finding]:
 
 
 def _leftovers() -> Finding:
-    up: list[str] = []
-    left: list[str] = []
+    by_state: dict[State, list[str]] = {state: [] for state in State}
     for name in rundir.existing():
-        (up if rundir.RunDirectory(name).owner() is not None else left).append(name)
+        run = rundir.RunDirectory(name)
+        by_state[run.state()].append(name if run.accessible() else f"{name} (another user's: use sudo)")
+    left = by_state[State.DOWN]
     orphans = cleanup.orphans() if os.geteuid() == 0 else ()
     if left or orphans:
         what = [f"of {', '.join(left)}"] * bool(left) + [f"{len(orphans)} interfaces"] * bool(orphans)
-        return Finding("leftovers", False, f"{' and '.join(what)}: run 'mrc clean'", remedy=Remedy.CLEAN)
-    return Finding("leftovers", True, "; ".join(["none", *(f"up: {name}" for name in up)]))
+        return Finding(
+            "leftovers", False, f"{' and '.join(what)}: run 'sudo mrc clean'", remedy=Remedy.CLEAN, if_not="found"
+        )
+    up = [f"up: {name}" for name in by_state[State.UP]]
+    return Finding(
+        "leftovers", True, "; ".join(["none", *up, *(f"unknown: {name}" for name in by_state[State.UNKNOWN])])
+    )
 
 
 def _fabrics() -> Iterator[Finding]:
@@ -250,7 +265,7 @@ def _fabrics() -> Iterator[Finding]:
     for name in rundir.existing():
         run = rundir.RunDirectory(name)
         for death in watch.recorded(run) if run.owner() is not None else ():
-            yield Finding("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down")
+            yield Finding("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down", if_not="found")
 
 
 def _installation() -> Remedy | None:

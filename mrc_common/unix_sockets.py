@@ -15,6 +15,7 @@ from pathlib import Path
 
 MAX_PATH = 107  # bytes in sun_path
 DEFAULT_GROUP = "mrc"
+_LISTENS = 0x10000  # __SO_ACCEPTCON among the flags in /proc/net/unix
 
 
 class SocketError(Exception):
@@ -83,3 +84,9 @@ def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
         except OSError:
             pass  # something lives there, if not ours
     raise SocketError(f"Another process listens at {path}: stop it or choose another path.")
+
+
+def listening() -> frozenset[str]:
+    """Paths at which a process of this network namespace accepts clients, whosever it is; asks none of them."""
+    lines = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
+    return frozenset(words[7] for words in lines if len(words) > 7 and int(words[3], 16) & _LISTENS)

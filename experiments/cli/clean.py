@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from experiments.cli.options import complete_names
+from experiments.cli.options import fabric_name
 
 
 @click.command(epilog="Example: sudo mrc clean")
-@click.option("--name", shell_complete=complete_names, help="Only this fabric. [default: all]")
+@fabric_name("all")
 @click.option("--force", is_flag=True, help="Take down fabrics that are in use, too.")
 def clean(name: str | None, force: bool) -> None:
     """Remove what a crashed run left: interfaces, namespaces, processes, sockets.

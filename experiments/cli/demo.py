@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from experiments.cli.options import fabric_options
+from experiments.cli.options import fabric_name, fabric_options
 
 
 @click.command(epilog="Example: sudo mrc demo --hosts 8 --planes 4")
+@fabric_name("demo")
 @fabric_options
 @click.option("--steps", type=int, help="Training steps of each run. [default: as many as the faults need]")
 @click.option("--fault-seconds", "fault_s", default=5.0, show_default=True, help="How long each link stays cut.")
@@ -32,6 +33,7 @@ def demo(**options: Any) -> int:
     from experiments.demo.settings import DemoSettings
     from experiments.emulation import running
 
+    options["name"] = options["name"] or "demo"
     options["rate_bps"] = options["rate_bps"] or carried_rate(options["hosts"], options["planes"])
     settings = DemoSettings.with_enough_steps(**options)
     return Demo(settings, Console(), lambda fabric: running(fabric, switch=settings.switch)).run()

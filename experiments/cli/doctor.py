@@ -27,7 +27,7 @@ def doctor(fix: bool) -> int:
     if fix and _mend(findings):
         findings = list(examine())
     for finding in findings:
-        mark = "ok     " if finding.ok else ("MISSING" if finding.fatal else "absent ")
+        mark = "ok     " if finding.ok else ("MISSING" if finding.fatal else f"{finding.if_not:<7}")
         click.echo(f"{mark}  {finding.what:<18}  {finding.detail}")
     if not fix and any(finding.remedy for finding in findings if not finding.ok):
         click.echo("'sudo mrc doctor --fix' mends some of this.")

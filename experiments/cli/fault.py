@@ -17,8 +17,9 @@ from click.shell_completion import CompletionItem
 
 from experiments.cli import fault_words
 from experiments.cli.fault_completion import next_words
-from experiments.cli.options import complete_names
+from experiments.cli.options import ONLY_ONE, fabric_name
 from experiments.errors import ExperimentError
+from experiments.fabrics import find_controller, find_fabric
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PATH = click.Path(path_type=Path)
@@ -36,13 +37,12 @@ class _Words(click.ParamType):  # type: ignore[type-arg] # only newer versions o
         """What may come next."""
         from topologies import loader
         from topologies.emulation.errors import EmulationError
-        from topologies.emulation.rundir import RunDirectory
         from topologies.errors import FabricError
 
         given = tuple(ctx.params.get(param.name or "") or ())
         try:
-            fabric = loader.load_file(RunDirectory(ctx.params.get("name") or "demo").fabric_file)
-        except (FabricError, EmulationError, OSError):
+            fabric = loader.load_file(find_fabric(ctx.params.get("by_option")).fabric_file)
+        except (ExperimentError, FabricError, EmulationError, OSError):
             return []
         return [CompletionItem(w) for w in next_words(fabric, (*self._before, *given)) if w.startswith(incomplete)]
 
@@ -52,11 +52,7 @@ def _of_a_fabric(function: _F) -> _F:
         click.option("--tls-ca", type=_PATH, help="Certificate (PEM) that vouches for the controller: turns TLS on."),
         click.option("--token-file", type=_PATH, help="File with the token that the controller was started with."),
         click.option("--address", default="", help="Where its controller listens, host:port or a socket's path."),
-        click.option(
-            "--fabric", "name", default="demo", show_default=True, shell_complete=complete_names,
-            help="Name of a fabric that is up here.",
-        ),
-    ):  # fmt: skip
+    ):
         function = option(function)
     return function
 
@@ -72,6 +68,7 @@ def fault() -> None:
 @fault.command(epilog="Example: sudo mrc fault add h1@p0 flap 2s 25% random 7 at +1s for 30s --fabric lab")
 @click.argument("words", nargs=-1, required=True, type=_Words("add"))
 @click.option("--hold", is_flag=True, help="Stay until interrupted, and then clear it: also if this process is killed.")
+@fabric_name(ONLY_ONE, words=True)
 @_of_a_fabric
 def add(words: Sequence[str], hold: bool, **where: Any) -> None:
     """Make a fault.
@@ -104,6 +101,7 @@ def add(words: Sequence[str], hold: bool, **where: Any) -> None:
 
 @fault.command(name="list", epilog="Example: sudo mrc fault list --all --fabric lab")
 @click.option("--all", "cleared", is_flag=True, help="Also those that have been cleared, as far as remembered.")
+@fabric_name(ONLY_ONE)
 @_of_a_fabric
 def list_faults(cleared: bool, **where: Any) -> None:
     """List faults, those that have not begun yet as well."""
@@ -113,6 +111,7 @@ def list_faults(cleared: bool, **where: Any) -> None:
 
 @fault.command(epilog="Example: sudo mrc fault clear f1 f2, or mrc fault clear all, or mrc fault clear link h1@p0")
 @click.argument("which", nargs=-1, required=True, type=_Words("clear"))
+@fabric_name(ONLY_ONE, words=True)
 @_of_a_fabric
 def clear(which: Sequence[str], **where: Any) -> None:
     """Clear faults: some by id, 'all', those of 'owner NAME', or all on a 'link NAME', which also takes it up."""
@@ -126,6 +125,7 @@ def clear(which: Sequence[str], **where: Any) -> None:
 
 @fault.command(epilog="Example: sudo mrc fault watch --for 60s")
 @click.option("--for", "duration", default="", help="How long, as in 60s.  [default: until interrupted]")
+@fabric_name(ONLY_ONE)
 @_of_a_fabric
 def watch(duration: str, **where: Any) -> None:
     """Print what happens: faults, links that go down and up, switches lost and returned, entries repaired.
@@ -141,33 +141,25 @@ def watch(duration: str, **where: Any) -> None:
             click.echo(fault_words.describe_event(event))
 
 
-def _controller(name: str, address: str, token_file: Path | None, tls_ca: Path | None) -> Any:
+def _controller(name: str | None, address: str, token_file: Path | None, tls_ca: Path | None) -> Any:
     """A client of the controller that the options mean; ExperimentError, one sentence, if there is none."""
     from controller.client import ControllerClient
-    from topologies.emulation.attach import up_now
-    from topologies.emulation.rundir import RunDirectory
 
     token = "" if token_file is None else _token(token_file)
     if address:
         return ControllerClient(address, token=token, tls_ca=tls_ca)
-    socket = RunDirectory(name).controller_socket
-    if not socket.exists():
-        raise ExperimentError(f"no fabric {name} is up here", f"Now {up_now()}; 'sudo mrc up' brings one up.")
-    if not os.access(socket, os.W_OK):
-        raise ExperimentError(f"fabric {name} belongs to another user", "Run the same command with sudo.")
-    return ControllerClient(socket, token=token)
+    return ControllerClient(find_controller(name).controller_socket, token=token)
 
 
 @contextlib.contextmanager
-def _deaths(name: str, address: str, **_rest: Any) -> Iterator[None]:
+def _deaths(name: str | None, address: str, **_rest: Any) -> Iterator[None]:
     """Print deaths of the processes of a fabric that is up here, meanwhile."""
     from topologies.emulation.attach import watching
-    from topologies.emulation.rundir import RunDirectory
 
     if address:
         yield
         return
-    with watching(RunDirectory(name)) as watch:
+    with watching(find_controller(name)) as watch:
         watch.listen(lambda death: click.echo(f"{death}. {death.consequence}"))
         yield
 

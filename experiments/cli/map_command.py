@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import click
 
 from controller.path_map.client import PathMapClient
 from controller.path_map.picture import draw
 from controller.path_map.values import MapState
-from experiments.cli.options import complete_names
+from experiments.cli.options import ONLY_ONE, fabric_name
 from experiments.errors import ExperimentError
+from experiments.fabrics import find_controller
 from topologies import loader
-from topologies.emulation.rundir import RunDirectory
 from topologies.fabric import Fabric
 
 EXAMPLE = "map, map 30, map rate 20, map deny, map allow, map stop"
@@ -76,25 +75,18 @@ def _number(text: str) -> float:
     return value
 
 
-@click.command(name="map", epilog="Example: sudo mrc map --fabric demo --watch 30")
-@click.option(
-    "--fabric", "name", default="demo", show_default=True, shell_complete=complete_names,
-    help="Name of a fabric that is up.",
-)  # fmt: skip
+@click.command(name="map", epilog="Example: sudo mrc map lab --watch 30")
+@fabric_name(ONLY_ONE)
 @click.option("--watch", "seconds", type=click.FloatRange(0, 1e6), default=0.0, help="Print it anew for some seconds.")
 @click.option("--rate", type=float, help="Probes a second that every link sees in each direction.  [default: 10]")
 @click.option("--deny/--allow", "feed", default=None, help="Whether hosts are told not to use what is blamed.")
 @click.option("--stop", is_flag=True, help="Probe no more.")
-def path_map(name: str, seconds: float, rate: float | None, feed: bool | None, stop: bool) -> int:
+def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | None, stop: bool) -> int:
     """Probe the fabric and show which links and switches lose packets. Exit status 1 when something is to blame.
 
     The map goes on being kept until it is stopped or the fabric is taken down.
     """
-    run = RunDirectory(name)
-    if not Path(run.fabric_file).exists():
-        raise ExperimentError(
-            f"no fabric {name} is up here", "Bring one up with 'sudo mrc shell', or say --fabric NAME."
-        )
+    run = find_controller(name)
     fabric = loader.load_file(run.fabric_file)
     with PathMapClient(run.controller_socket) as controller:
         if stop:

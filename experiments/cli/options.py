@@ -1,7 +1,8 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the one rule for a fabric's name (:func:`fabric_name`)."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -69,10 +70,42 @@ def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str
     return [name for name in rundir.existing() if name.startswith(incomplete)]
 
 
+ONLY_ONE = "the only one that is up"
+
+
+def fabric_name(default: str, *, words: bool = False) -> Callable[[_F], _F]:
+    """The command takes the name of a fabric as its argument, or by --fabric or --name, and gets it as `name`.
+
+    `name` is None if there is none; `default` says what is meant then. With `words` the command's arguments are
+    something else, and there are only the options.
+    """
+
+    def decorate(function: _F) -> _F:
+        @functools.wraps(function)
+        def command(*args: Any, by_option: str | None, by_argument: str | None = None, **kwargs: Any) -> Any:
+            if by_option and by_argument and by_option != by_argument:
+                raise click.UsageError(f"two fabrics are named, {by_argument} and {by_option}: say one")
+            return function(*args, name=by_argument or by_option, **kwargs)
+
+        decorated: Any = click.option(
+            "--fabric",
+            "--name",
+            "by_option",
+            shell_complete=complete_names,
+            help=f"Name of the fabric. [default: {default}]",
+        )(command)
+        if not words:
+            decorated = click.argument("by_argument", metavar="[NAME]", required=False, shell_complete=complete_names)(
+                decorated
+            )
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
 def fabric_options(function: _F) -> _F:
-    """Options that describe the fabric."""
+    """Options that describe the fabric, but for its name."""
     for option in (
-        click.option("--name", default="demo", show_default=True, help="Name of the fabric."),
         click.option(
             "--switch",
             type=click.Choice(SWITCHES),

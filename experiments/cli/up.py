@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from experiments.cli.options import complete_names, fabric_options
+from experiments.cli.options import ONLY_ONE, fabric_name, fabric_options
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=True)
 
 
-@click.command(epilog="Example: sudo mrc up --name lab --planes 4 --hosts 8")
+@click.command(epilog="Example: sudo mrc up lab --planes 4 --hosts 8")
+@fabric_name("demo")
 @fabric_options
 @click.option("--restart", is_flag=True, help="Start anew what dies: controller, switches, hosts' agents.")
 @click.option("--listen", "address", default="", help="host:port on which its controller listens, for 'mrc fault'.")
@@ -20,7 +21,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @click.option("--tls-cert", type=_FILE, help="File with the certificate (PEM) for --listen.")
 @click.option("--tls-key", type=_FILE, help="File with its private key (PEM).")
 def up(
-    name: str,
+    name: str | None,
     switch: str,
     restart: bool,
     address: str,
@@ -46,7 +47,7 @@ def up(
     from topologies.emulation import requirements
 
     sizes["rate_bps"] = sizes["rate_bps"] or carried_rate(sizes["hosts"], sizes["planes"])
-    fabric = multi_plane_clos(name, **sizes)
+    fabric = multi_plane_clos(name or "demo", **sizes)
     files = {"--token-file": token_file, "--tls-cert": tls_cert, "--tls-key": tls_key}
     more = [word for option, file in files.items() if file for word in (option, str(file))]
     if address or more:
@@ -57,26 +58,28 @@ def up(
     requirements.check(switch=switch)
     took = bring_up(fabric, switch, more, restart=restart)
     click.echo(
-        f"fabric {name}: {sizes['planes']} planes, {len(fabric.switches)} switches, {sizes['hosts']} hosts,"
+        f"fabric {fabric.name}: {sizes['planes']} planes, {len(fabric.switches)} switches, {sizes['hosts']} hosts,"
         f" {sizes['rate_bps'] / 1e6:g} Mbit/s a link, up and verified in {took['total_s']:.2f} s"
     )
 
 
 @click.command(epilog="Example: sudo mrc down lab")
-@click.argument("name", default="demo", shell_complete=complete_names)
-def down(name: str) -> None:
+@fabric_name(ONLY_ONE)
+def down(name: str | None) -> None:
     """Take the fabric NAME down that 'mrc up' has brought up, or what is left of it.
 
-    NAME is demo unless another is given. A fabric of a prompt, a demo or an experiment that is running is left alone.
+    A fabric of a prompt, a demo or an experiment that is running is left alone.
     """
     import os
 
     from experiments.errors import ExperimentError
+    from experiments.fabrics import to_take_down
     from experiments.standing import take_down
     from topologies.emulation.attach import up_now
 
     if os.geteuid() != 0:
         raise ExperimentError("taking a fabric down needs root", "Run the same command with sudo.")
+    name = to_take_down(name)
     if not take_down(name):
         raise ExperimentError(f"there is no fabric {name}", f"Now {up_now()}.")
     click.echo(f"fabric {name} is down")

@@ -1,7 +1,4 @@
-"""Which fabric and which agents a tool talks to.
-
-A tool started inside a host of a fabric knows both: the namespace's cookie is in the records of the run directory.
-"""
+"""Which agents of a fabric a tool talks to."""
 
 from __future__ import annotations
 
@@ -11,12 +8,9 @@ from pathlib import Path
 
 from experiments.errors import ExperimentError
 from topologies import addressing
-from topologies.emulation.namespaces import cookie
-from topologies.emulation.rundir import DEFAULT_ROOT, RunDirectory, existing
+from topologies.emulation.rundir import RunDirectory
 from topologies.fabric import Fabric
 from topologies.loader import load_file
-
-_SHELL = "shell-"  # begins the name of a host's record
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +19,6 @@ class AgentSocket:
 
     host: str
     path: Path
-
-
-def find_fabric(name: str | None, root: Path = DEFAULT_ROOT) -> RunDirectory:
-    """The fabric of that name; without one that of the host we are in, or the only one that is up.
-
-    Raises `ExperimentError`.
-    """
-    here = this_host(root) if name is None else None
-    if here is not None:
-        return here[0]
-    up = [each for each in existing(root) if RunDirectory(each, root).fabric_file.exists()]
-    if name is not None:
-        if name not in up:
-            raise ExperimentError(f"Fabric {name} is not up.", _hint(up))
-        return RunDirectory(name, root)
-    if len(up) != 1:
-        raise ExperimentError("No fabric is up." if not up else "Several fabrics are up.", _hint(up))
-    return RunDirectory(up[0], root)
 
 
 def find_agents(run: RunDirectory, hosts: tuple[str, ...] | None) -> tuple[AgentSocket, ...]:
@@ -74,20 +50,3 @@ def host_named(fabric: Fabric, word: str) -> str | None:
         if address in (addressing.nic_address(fabric, nic), *kernel):
             return nic.name
     return None
-
-
-def this_host(root: Path = DEFAULT_ROOT) -> tuple[RunDirectory, str] | None:
-    """The fabric and the host in whose network namespace this process runs, None if it is in no host's."""
-    own = cookie()
-    for name in existing(root):
-        run = RunDirectory(name, root)
-        for record in run.records():
-            if record.namespace == own and record.alive():
-                return run, record.name.removeprefix(_SHELL)
-    return None
-
-
-def _hint(up: list[str]) -> str:
-    if not up:
-        return "Start one with 'make run' or 'mrc shell' and try again from another terminal."
-    return f"Choose one with --fabric: {', '.join(up)}."

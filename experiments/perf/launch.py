@@ -19,8 +19,9 @@ from typing import Any
 from experiments.collectives.communicator import TransferCounters
 from experiments.collectives.rendezvous import RendezvousServer
 from experiments.errors import ExperimentError
+from experiments.fabrics import find_fabric
 from experiments.perf import table
-from experiments.perf.hosts import AgentSocket, find_agents, find_fabric
+from experiments.perf.hosts import AgentSocket, find_agents
 from experiments.perf.measure import Report, Row
 from experiments.perf.options import Options
 from experiments.perf.plan import Plan

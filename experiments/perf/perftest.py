@@ -14,10 +14,10 @@ import argparse
 import itertools
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from experiments.errors import ExperimentError
-from experiments.perf.hosts import find_fabric, host_named, this_host
+from experiments.fabrics import find_fabric, this_host
+from experiments.perf.hosts import host_named
 from mrc_host.tools import write_bw as bandwidth
 from mrc_host.tools import write_lat as latency
 from topologies.emulation.rundir import RunDirectory
@@ -29,18 +29,11 @@ _DEVICE = ("-d", "--ib-dev")
 _PORT = ("-p", "--port")
 _HELP = ("-h", "--help")
 CANNOT = 3
-_LISTENS = 0x10000  # __SO_ACCEPTCON among the flags in /proc/net/unix
 
 
 def meeting_point(tool: str, run: RunDirectory, host: str) -> str:
     """Where the server of `tool` on `host` waits."""
     return f"unix:{run.path / f'{host}.{tool}'}"
-
-
-def listening(path: str) -> bool:
-    """Tell whether a process accepts clients at the UNIX socket `path`, without becoming one."""
-    lines = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
-    return any(len(words) > 7 and words[7] == path and int(words[3], 16) & _LISTENS for words in lines)
 
 
 def translate(tool: str, words: Sequence[str], run: RunDirectory, here: str | None) -> list[str]:

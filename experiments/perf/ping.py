@@ -14,7 +14,8 @@ import sys
 from collections.abc import Sequence
 
 from experiments.errors import ExperimentError
-from experiments.perf.hosts import find_fabric, host_named, this_host
+from experiments.fabrics import find_fabric, this_host
+from experiments.perf.hosts import host_named
 from mrc_host.errors import MrcError
 from mrc_host.tools import mrc_ping as tool
 from topologies import paths

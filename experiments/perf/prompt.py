@@ -16,9 +16,10 @@ from typing import Any
 
 from experiments.emulation import EmulatedWorld
 from experiments.errors import ExperimentError
-from experiments.perf.perftest import listening, meeting_point
+from experiments.perf.perftest import meeting_point
 from experiments.prompt.words import split_words
 from mrc_common import children
+from mrc_common.unix_sockets import listening
 
 _PATIENCE_S = 20.0  # for a server to wait for its client
 
@@ -124,7 +125,7 @@ class PerfCommands:
 def _wait_for(server: subprocess.Popen[bytes], path: str) -> None:
     """Return when `server` accepts clients at the UNIX socket `path`."""
     deadline = time.monotonic() + _PATIENCE_S
-    while not listening(path):
+    while path not in listening():
         if server.poll() is not None or time.monotonic() > deadline:
             raise ExperimentError("the server did not start")
         time.sleep(0.01)

@@ -46,7 +46,7 @@ ELSEWHERE = {
         ),
         "it takes several machines; tests/experiments/sweeps/test_cluster.py has a cluster of one",
     ),
-    "sudo mrc up --name lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
+    "sudo mrc up lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
     "sudo mrc up --name lab --restart": "tests/integration/test_deaths.py",
     'sudo mrc shell lab -c "write h1 h5 16M"': "tests/integration/test_standing.py",
     "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=testbed"

@@ -14,6 +14,7 @@ from experiments.checkup import Finding, Remedy, examine, mend
 from topologies.emulation import cleanup, limits, requirements, rundir
 from topologies.emulation.cleanup import CleanupReport
 from topologies.emulation.errors import EmulationError, RequirementError
+from topologies.emulation.rundir import State
 
 Script = Callable[[str, str], None]
 
@@ -125,19 +126,31 @@ def test_a_cache_that_others_can_write_to(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rundir, "existing", lambda: ("mine", "old"))
-    monkeypatch.setattr(rundir.RunDirectory, "owner", lambda self: 7 if self.name == "mine" else None)
+    monkeypatch.setattr(rundir.RunDirectory, "state", lambda self: State.UP if self.name == "mine" else State.DOWN)
+    monkeypatch.setattr(rundir.RunDirectory, "accessible", lambda self: True)
     monkeypatch.setattr(cleanup, "orphans", lambda: ("ab-t0-0p0-1",))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     finding = checkup._leftovers()
     assert (finding.ok, finding.remedy) == (False, Remedy.CLEAN)
-    assert finding.detail == "of old and 1 interfaces: run 'mrc clean'"
+    assert (finding.if_not, finding.detail) == ("found", "of old and 1 interfaces: run 'sudo mrc clean'")
 
 
 def test_a_fabric_that_is_up_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rundir, "existing", lambda: ("mine",))
-    monkeypatch.setattr(rundir.RunDirectory, "owner", lambda self: 7)
+    monkeypatch.setattr(rundir.RunDirectory, "state", lambda self: State.UP)
+    monkeypatch.setattr(rundir.RunDirectory, "accessible", lambda self: True)
     monkeypatch.setattr(cleanup, "orphans", tuple)
     assert checkup._leftovers() == Finding("leftovers", True, "none; up: mine")
+
+
+def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {"lab": State.UP, "odd": State.UNKNOWN}
+    monkeypatch.setattr(rundir, "existing", lambda: tuple(states))
+    monkeypatch.setattr(rundir.RunDirectory, "state", lambda self: states[self.name])
+    monkeypatch.setattr(rundir.RunDirectory, "accessible", lambda self: False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    why = "(another user's: use sudo)"
+    assert checkup._leftovers() == Finding("leftovers", True, f"none; up: lab {why}; unknown: odd {why}")
 
 
 def test_cleaning_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,4 +181,4 @@ def test_limits_that_cannot_be_raised_are_named_with_their_cost(monkeypatch: pyt
     assert (found.ok, found.fatal) == (False, False)
     assert "raised here: open files 1024, net.core.rmem_max 212992; a fabric of many hosts" in found.detail
     monkeypatch.setattr(limits, "out_of_reach", lambda: iter(()))
-    assert findings()["limits"] == Finding("limits", True, "enough, or raised")
+    assert findings()["limits"] == Finding("limits", True, "enough, or raised", if_not="low")

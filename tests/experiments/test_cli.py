@@ -52,7 +52,7 @@ def test_an_unknown_option_is_a_sentence_and_status_2(command, capsys):
         (["clean", "--name", ".."], 3, "no name of a fabric" if os.geteuid() == 0 else "root"),
         (["fault", "list", "--fabric", ".."], 3, "no name of a fabric"),
         (["down", "one", "two"], 2, "unexpected extra argument"),
-        (["clean", "now"], 2, "unexpected extra argument"),
+        (["clean", "now", "then"], 2, "unexpected extra argument"),
         (["doctor", "now"], 2, "unexpected extra argument"),
         (["run"], 2, "Missing argument"),
         (["run", "nowhere.yaml"], 3, "nowhere.yaml: cannot be read: No such file"),

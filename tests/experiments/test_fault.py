@@ -86,7 +86,7 @@ def test_exit_statuses(fault: Fault, words: list[str], status: int, sentence: st
 
 def test_a_fabric_that_is_not_up_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fault", "list", "--fabric", "nosuch"]) == 3
-    assert "no fabric nosuch is up here" in capsys.readouterr().err
+    assert "Fabric nosuch is not up" in capsys.readouterr().err
 
 
 def test_over_the_network_with_certificate_and_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,4 +65,4 @@ def test_what_makes_no_sense_is_a_sentence_with_an_example(words: str) -> None:
 
 def test_a_fabric_that_is_not_up_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["map", "--fabric", "nosuch"]) == 3
-    assert "no fabric nosuch is up here" in capsys.readouterr().err
+    assert "Fabric nosuch is not up" in capsys.readouterr().err

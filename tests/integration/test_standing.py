@@ -82,6 +82,28 @@ def test_it_stays_up_takes_a_prompt_and_goes_without_a_trace(fabric: Standing, c
     fabric.down()
 
 
+def test_another_user_is_told_whose_it_is(fabric: Standing):
+    fabric.up()
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+
+    def mrc(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "HOME": "/nonexistent", "XDG_CACHE_HOME": "/tmp"}
+        return subprocess.run(
+            [*nobody, MRC, *words], capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+
+    examined = mrc("doctor").stdout
+    assert f"up: {fabric.name} (another user's: use sudo)" in examined
+    assert "mrc clean" not in examined
+    for words in (["fault", "list", "--fabric"], ["map"]):
+        refused = mrc(*words, fabric.name)
+        assert (refused.returncode, refused.stdout) == (3, "")
+        assert refused.stderr == (
+            f"mrc: Fabric {fabric.name} is up, but belongs to another user.\n     Run the same command with sudo.\n"
+        )
+    fabric.down()
+
+
 def test_a_prompt_ends_when_its_fabric_is_taken_down(fabric: Standing):
     fabric.up()
     with Terminal("shell", fabric.name) as waiting, Terminal("shell", fabric.name) as busy:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, allow_group, group_id, listen
+from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, allow_group, group_id, listen, listening
 
 
 def test_a_socket_is_its_owners_or_a_groups_too_whatever_the_umask(tmp_path: Path) -> None:
@@ -67,3 +67,13 @@ def test_what_stands_in_the_way_is_said(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
     with pytest.raises(SocketError, match="longer than 107"):
         listen(tmp_path / ("x" * 120), socket.SOCK_STREAM)
+
+
+def test_listening_is_told_from_bound_and_from_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "meet")
+    assert path not in listening()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        assert path not in listening()
+        server.listen()
+        assert path in listening()

@@ -15,7 +15,7 @@ from topologies import addressing, loader
 from topologies.emulation import requirements, rundir, switches
 from topologies.emulation.build import Emulation, kernel_ports, link_options
 from topologies.emulation.errors import EmulationError
-from topologies.emulation.rundir import ProcessRecord, RunDirectory
+from topologies.emulation.rundir import ProcessRecord, RunDirectory, State
 from topologies.emulation.watch import Watch
 from topologies.fabric import Fabric
 
@@ -61,7 +61,7 @@ def _watched(record: ProcessRecord) -> bool:
 
 def up_now() -> str:
     """What is up, in words."""
-    names = [name for name in rundir.existing() if RunDirectory(name).owner() is not None]
+    names = [name for name in rundir.existing() if RunDirectory(name).state() is State.UP]
     return f"up are {', '.join(names)}" if names else "none is up"
 
 

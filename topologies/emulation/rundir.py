@@ -15,6 +15,7 @@ Sockets are named here once, so that everybody finds them: ``switches.sock`` (or
 from __future__ import annotations
 
 import contextlib
+import enum
 import fcntl
 import json
 import os
@@ -24,11 +25,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mrc_common.unix_sockets import DEFAULT_GROUP, group_id
+from mrc_common.unix_sockets import DEFAULT_GROUP, group_id, listening
 from topologies.emulation.errors import EmulationError, InUseError
 
 DEFAULT_ROOT = Path("/run/mrc")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")  # as of fabrics
+
+
+class State(enum.Enum):
+    """Of a fabric with a run directory, as far as this user can tell."""
+
+    UP = "up"
+    DOWN = "down"  # the run directory is a leftover
+    UNKNOWN = "unknown"  # the directory is closed to this user, and nobody listens in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +166,14 @@ class RunDirectory:
         temporary.write_text(json.dumps(asdict(entry)))
         temporary.replace(path)
 
+    def accessible(self) -> bool:
+        """Whether this user may open what is in the directory."""
+        return os.access(self.path, os.X_OK, effective_ids=True)
+
     def records(self) -> Iterator[ProcessRecord]:
-        """Every process noted, running or not; a half-written note is passed over."""
+        """Every process noted, running or not; a half-written note is passed over, a directory closed to us empty."""
+        if not self.accessible():
+            return
         for path in sorted((self.path / "processes").glob("*.json")):
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 values = json.loads(path.read_text())
@@ -185,6 +200,20 @@ class RunDirectory:
         except (OSError, ValueError):
             return None
         return None
+
+    def state(self) -> State:
+        """Whether the fabric is up; never raises.
+
+        Its lock tells. To whom the directory is closed (all but root), its listening sockets do: the kernel lists their
+        paths for everybody.
+        """
+        try:
+            (self.path / "lock").open().close()
+        except PermissionError:
+            return State.UP if any(Path(path).parent == self.path for path in listening()) else State.UNKNOWN
+        except OSError:
+            return State.DOWN
+        return State.DOWN if self.owner() is None else State.UP
 
     def _lock(self) -> int:
         while True:

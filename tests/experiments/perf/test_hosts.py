@@ -1,3 +1,4 @@
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -5,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import ExperimentError
-from experiments.perf.hosts import find_agents, find_fabric, host_named, this_host
+from experiments.fabrics import find_fabric, this_host
+from experiments.perf.hosts import find_agents, host_named
 from topologies.addressing import kernel_address, nic_address
 from topologies.clos import multi_plane_clos
 from topologies.emulation.namespaces import cookie
@@ -16,12 +18,12 @@ from topologies.loader import dump_text
 @pytest.fixture
 def up(tmp_path):
     """Makes a fabric look as if it were up."""
-    sockets = []
+    sockets, locks = [], contextlib.ExitStack()
 
     def make(name, hosts=4):
         fabric = multi_plane_clos(name, planes=2, t0=2, t1=2, hosts=hosts)
         run = RunDirectory(name, tmp_path)
-        run.create()
+        locks.enter_context(run.locked())
         run.fabric_file.write_text(dump_text(fabric))
         for nic in fabric.nic_names:
             sockets.append(socket.socket(socket.AF_UNIX))
@@ -29,6 +31,7 @@ def up(tmp_path):
         return run
 
     yield make
+    locks.close()
     for each in sockets:
         each.close()
 
@@ -43,7 +46,7 @@ def test_the_only_fabric_that_is_up_need_not_be_named(up, tmp_path):
 def test_without_a_fabric_the_hint_says_how_to_start_one(tmp_path):
     with pytest.raises(ExperimentError, match="No fabric is up") as error:
         find_fabric(None, tmp_path / "nothing")
-    assert "make run" in error.value.hint
+    assert "sudo make run" in error.value.hint
 
 
 def test_of_several_fabrics_one_must_be_chosen(up, tmp_path):

@@ -1,10 +1,8 @@
-import socket
-
 import pytest
 
 from experiments.errors import ExperimentError
+from experiments.fabrics import find_fabric
 from experiments.perf import perftest
-from experiments.perf.hosts import find_fabric
 from tests.experiments.perf.test_hosts import up
 
 __all__ = ["up"]
@@ -54,13 +52,3 @@ def test_what_cannot_be_started_is_one_sentence(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(perftest, "find_fabric", nothing)
     assert perftest.run_tool("write_bw", ["h3"]) == 3
     assert capsys.readouterr().err == "write_bw: No fabric is up.\nStart one.\n"
-
-
-def test_listening_is_told_from_bound_and_from_nothing(tmp_path):
-    path = str(tmp_path / "meet")
-    assert not perftest.listening(path)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
-        assert not perftest.listening(path)
-        server.listen()
-        assert perftest.listening(path)
