@@ -14,7 +14,6 @@ be meant.
 
 from __future__ import annotations
 
-import difflib
 import enum
 import re
 from collections import Counter
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
+from mrc_common.suggestions import did_you_mean
 from mrc_host.config import ProtocolSettings
 from topologies.errors import FabricError
 from topologies.queues import QueueProfile
@@ -39,6 +39,7 @@ DEFAULT_ADDRESS_PREFIX = 0xFD00_006D_7263  # the first 48 bits of every NIC and 
 
 _Named = TypeVar("_Named")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_GLOB = re.compile(r"[*?[]")
 
 
 class Tier(enum.IntEnum):
@@ -196,12 +197,12 @@ class Fabric:
     def find_links(self, pattern: str) -> tuple[Link, ...]:
         """Links whose name matches a glob pattern such as ``t0-0:t1-*@p1`` or ``h*@p0``; FabricError if none does."""
         found = tuple(_matching(self._links, _lower_end_first(pattern)))
-        return found or (self.link(pattern),)
+        return found or (_lookup(self._links, _lower_end_first(pattern), "link", self.name, patterns=True),)
 
     def find_switches(self, pattern: str) -> tuple[Switch, ...]:
         """Switches whose name matches a glob pattern such as ``t1-*@p0``; FabricError if none does."""
         found = tuple(_matching(self._switches, pattern))
-        return found or (self.switch(pattern),)
+        return found or (_lookup(self._switches, pattern, "switch", self.name, patterns=True),)
 
 
 def _lower_end_first(name: str) -> str:
@@ -217,13 +218,14 @@ def _matching(named: dict[str, _Named], pattern: str) -> Iterator[_Named]:
     return (thing for name, thing in named.items() if fnmatchcase(name, pattern))
 
 
-def _lookup(named: dict[str, _Named], name: str, kind: str, fabric: str) -> _Named:
+def _lookup(named: dict[str, _Named], name: str, kind: str, fabric: str, *, patterns: bool = False) -> _Named:
     if name in named:
         return named[name]
-    *others, last = difflib.get_close_matches(name, named, n=3, cutoff=0.5) or list(named)[:1] or [""]
-    either = f"{', '.join(others)} or {last}" if others else last
-    hint = f": did you mean {either}?" if either else ""
-    raise FabricError(f"fabric {fabric} has no {kind} that matches {name!r}{hint}")
+    example = next(iter(named), "")
+    if not patterns and _GLOB.search(name):
+        raise FabricError(f"{name!r} is a pattern, and here one {kind} is meant: write its name, as in {example}")
+    hint = did_you_mean(name, named) or (f"names are as in {example}" if example else "there is none")
+    raise FabricError(f"fabric {fabric} has no {kind} that matches {name!r}: {hint}")
 
 
 # Checks

@@ -24,7 +24,6 @@ would be right; nothing is guessed.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from ipaddress import IPv6Network
@@ -33,6 +32,7 @@ from typing import Any
 
 import yaml
 
+from mrc_common.suggestions import did_you_mean
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
 from topologies import plain_yaml
 from topologies.clos import DEFAULT_RATE_BPS, multi_plane_clos
@@ -193,8 +193,7 @@ def _mapping(what: str, value: object, known: Iterable[str]) -> Mapping[str, obj
         raise FabricError(f"{what} must be a mapping with keys such as {known[0]!r}, not {_kind(value)}")
     for key in value:
         if key not in known:
-            close = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known keys are {', '.join(known)}"
+            hint = did_you_mean(str(key), known, most=1, cutoff=0.6) or f"known keys are {', '.join(known)}"
             raise FabricError(f"unknown key {_shown(key)} in {what}: {hint}")
     return value
 

@@ -22,6 +22,7 @@ from experiments.cli.shell import shell
 from experiments.cli.sweep import sweep
 from experiments.cli.up import down, up
 from experiments.errors import ExperimentError
+from mrc_common.suggestions import nearest
 from mrc_host.errors import MrcError
 from p4runtime_shim.errors import SwitchError
 from simulation.errors import SimulationError
@@ -79,6 +80,12 @@ def run(arguments: list[str]) -> int:
     try:
         return int(group.main(arguments, prog_name="mrc", standalone_mode=False) or 0)
     except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.NoSuchOption as error:
+        options = [name for each in error.ctx.command.params for name in each.opts] if error.ctx else []
+        bare = {name.lstrip("-"): name for name in options if name.startswith("--")}
+        error.possibilities = [bare[near] for near in nearest(error.option_name.lstrip("-"), bare, cutoff=0.6)]
+        error.show()
         return error.exit_code
     except click.ClickException as error:
         error.show()

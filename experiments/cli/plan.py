@@ -12,7 +12,7 @@ _EXAMPLE = "Example: mrc plan --nics 65536 --port-speed 800G --radix 512 --set o
 
 
 @click.command(epilog=_EXAMPLE)
-@click.option("--nics", type=click.IntRange(1, 10**9), required=True, help="NICs to connect.")
+@click.option("--nics", "--hosts", type=click.IntRange(1, 10**9), required=True, help="NICs to connect.")
 @click.option("--port-speed", type=RATE, default="800G", show_default=True, help="Speed of a NIC, all planes together.")
 @click.option(
     "--radix", type=click.IntRange(2, 1 << 16), default=512, show_default=True, help="Ports of a switch at lane speed."

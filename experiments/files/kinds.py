@@ -7,7 +7,6 @@ the schema and the documentation are one description.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from experiments.files import quantities
 from experiments.files.document import Value
+from mrc_common.suggestions import did_you_mean
 
 JsonSchema = dict[str, Any]
 _ANY_NUMBER = 1 << 62
@@ -333,5 +333,4 @@ def check_keys(value: Value, members: Mapping[str, Value], known: Sequence[str])
 
 def suggest(name: str, known: Collection[str]) -> str:
     """A hint at the right name: ``did you mean ...?``, or all there are."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return did_you_mean(name, known, most=1, cutoff=0.6) or f"known are {', '.join(known)}"

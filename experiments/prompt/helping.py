@@ -176,14 +176,3 @@ def describe(entry: Entry) -> str:
     """Usage, example and what else there is to say of one command."""
     head = f"{entry.summary[0].upper()}{entry.summary[1:]}."
     return "\n".join((f"usage:    {entry.usage}", f"example:  {entry.example}", "", head, *filter(None, [entry.more])))
-
-
-def nearest(name: str, known: list[str], most: int = 3) -> str:
-    """The nearest of the known names as a question; empty when none is near."""
-    import difflib
-
-    close = difflib.get_close_matches(name, known, n=most, cutoff=0.5)
-    if not close:
-        return ""
-    *others, last = close
-    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"

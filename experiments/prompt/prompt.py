@@ -37,12 +37,13 @@ from experiments.errors import ExperimentError
 from experiments.perf.prompt import PerfCommands
 from experiments.prompt import completing, nic_views, switch_views
 from experiments.prompt.capturing import Captures
-from experiments.prompt.helping import COMMANDS, Entry, describe, nearest, overview
+from experiments.prompt.helping import COMMANDS, Entry, describe, overview
 from experiments.prompt.layout import columns
 from experiments.prompt.mininet_output import mininet_output
 from experiments.prompt.transfers import Transfers
 from experiments.prompt.words import split_words
 from experiments.workloads.verified_write import parse_size, planes_text
+from mrc_common.suggestions import did_you_mean
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError
 from topologies.emulation import watch
@@ -332,7 +333,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         elif name in self.mn:
             self._say(f"a command after {name} runs there: {name} ip -br addr")
         else:
-            self._fail(f"there is no command {name!r}", nearest(name, list(COMMANDS)) or "'help' lists them.")
+            self._fail(f"there is no command {name!r}", did_you_mean(name, list(COMMANDS)) or "'help' lists them.")
 
     def default(self, line: str) -> None:
         """A node's command, or nothing known."""
@@ -340,7 +341,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         if first in self.mn:
             super().default(line)
             return
-        hint = nearest(first, [*COMMANDS, *self.mn.keys()])
+        hint = did_you_mean(first, [*COMMANDS, *self.mn.keys()])
         self._fail(f"*** Unknown command: {first}", hint or "'help' lists what there is.")
 
     # The loop
@@ -471,7 +472,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         for name in names:
             if name not in known:
                 raise ExperimentError(
-                    f"there is no host or switch {name!r}", nearest(name, known) or "'nodes' lists them."
+                    f"there is no host or switch {name!r}", did_you_mean(name, known) or "'nodes' lists them."
                 )
 
     @staticmethod

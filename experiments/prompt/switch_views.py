@@ -14,8 +14,8 @@ from controller.errors import ControllerError
 from controller.inspection import DROP_REASONS
 from controller.readings import SwitchReader, table_names
 from experiments.errors import ExperimentError
-from experiments.prompt.helping import nearest
 from experiments.prompt.layout import columns
+from mrc_common.suggestions import did_you_mean
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from topologies.fabric import Endpoint, Fabric, Switch
@@ -37,7 +37,7 @@ def all_tables(reader: SwitchReader) -> Table:
 def one_table(reader: SwitchReader, name: str) -> Table:
     """A line each entry."""
     if name not in table_names():
-        hint = nearest(name, table_names()) or f"there are {', '.join(table_names())}"
+        hint = did_you_mean(name, table_names()) or f"there are {', '.join(table_names())}"
         raise ExperimentError(f"the switches' program has no table {name!r}", hint)
     found = reader.table(name)
     prioritized = any(row.priority for row in found.rows)

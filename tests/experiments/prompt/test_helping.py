@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("mininet")
 
-from experiments.prompt.helping import COMMANDS, Group, describe, nearest, overview
+from experiments.prompt.helping import COMMANDS, Group, describe, overview
 from experiments.prompt.prompt import Prompt
 
 
@@ -31,15 +31,3 @@ def test_the_overview_lists_commands_by_group_on_lines_that_fit() -> None:
     assert titles == [group.value for group in Group]
     assert max(map(len, text.splitlines())) <= 110
     assert "  paths  " in text
-
-
-@pytest.mark.parametrize(
-    ("name", "known", "hint"),
-    [
-        ("wirte", ["write", "paths"], "did you mean write?"),
-        ("h1", ["h11", "h12", "t0"], "did you mean h12 or h11?"),
-        ("zzz", ["write"], ""),
-    ],
-)
-def test_the_nearest_names_are_asked_for(name: str, known: list[str], hint: str) -> None:
-    assert nearest(name, known) == hint
