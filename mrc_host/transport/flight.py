@@ -328,13 +328,14 @@ class Flight:
                 if self._overtaken(record, self._acked(number), self._windows(number, now), in_order):
                     self._lose(record, now)
 
-    def _judge_silent(self, oldest: Sent, asked: int, now: int) -> None:
+    def _judge_silent(self, oldest: Sent, asked: int, unknown: int, now: int) -> None:
         """Lose what a silent plane carries. A SACK answers what was sent at time `asked` and shows `oldest` as missing.
 
-        It is silent when nothing sent there since has arrived, two of its round trips before what did on another plane.
+        It is silent when nothing sent there since has arrived, two of its round trips before what did on another plane;
+        where its round trip was never measured, the time `unknown` before.
         """
-        before = asked - self.round_trips[oldest.plane].patience()
-        if oldest.state != OUT or oldest.sent > before or not self.round_trips[oldest.plane].smoothed:
+        before = asked - (self.round_trips[oldest.plane].patience() or unknown)
+        if oldest.state != OUT or oldest.sent > before:
             return
         lanes = self.lanes[2 * oldest.plane : 2 * oldest.plane + 2]
         if max(lane.acked for lane in lanes) >= oldest.sent:

@@ -188,7 +188,7 @@ class Hearing(Flight):
         if newest:
             self._judge(touched, cack + 1, cack + sack.bitmap_offset, now)
             if asked and self._una < self._next:
-                self._judge_silent(ring[self._una & ring_mask], asked, now)
+                self._judge_silent(ring[self._una & ring_mask], asked, self.silence.timeout, now)
             got = received * control.RCVD_UNIT
             allowed = self.allowed
             if self._obedient and (sack.cwnd_penalty or allowed.limit != UNLIMITED):

@@ -409,7 +409,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         for plane in range(len(peer.members)):
             if peer.planes >> plane & 1 and not peer.usable >> plane & 1:
                 requester.flush_plane(plane)
-        requester.planes_changed()
+        requester.planes_changed(now)
         requester.starving(now)
         self.offer_data()
         self.offer_control()

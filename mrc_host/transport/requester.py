@@ -162,9 +162,11 @@ class Requester(Hearing):
             return False
         return not head.with_imm or self._wimm_sent - self._wimm_done < self._max_wimm
 
-    def planes_changed(self) -> None:
-        """Other planes are usable now: count the balance afresh."""
+    def planes_changed(self, now: int) -> None:
+        """Other planes are usable now: count the balance afresh. What was not answered may be answered there: ask."""
         self._refill()
+        if self.silence.retries:
+            self._ask(self._planes(), now)
 
     def _refill(self) -> None:
         self._credit = [self._burst] * len(self._credit)

@@ -29,7 +29,6 @@ class Silence:
         "_max_backoff",
         "_refused_from",
         "_round_trips",
-        "_timeout",
         "_waits",
         "asked",
         "last_heard",
@@ -38,13 +37,14 @@ class Silence:
         "progressed",
         "retries",
         "tail_min",
+        "timeout",
     )
 
     def __init__(
         self, round_trips: list[RoundTrip], timeout: int, retry_count: int, linear: int, max_backoff: int, tail_min: int
     ) -> None:
         self._round_trips = round_trips
-        self._timeout = 1024 << timeout
+        self.timeout = 1024 << timeout  # the ACK timeout before any doubling
         self._limit = retry_count
         self._linear = linear
         self._max_backoff = max_backoff
@@ -72,13 +72,13 @@ class Silence:
         """How long to wait for a word before asking."""
         quiet = self.patience()
         if not quiet:
-            return self._timeout // 4 << self._backoff
+            return self.timeout // 4 << self._backoff
         return max(quiet, self.tail_min) << self._backoff
 
     def retry_time(self) -> int:
         """The ACK timeout now: the attribute's, but no less than measured times call for, doubled by retries."""
         doublings = min(max(self.retries - self._linear, 0), self._max_backoff)
-        return max(self._timeout, self.patience(), self._waits.patience()) << doublings
+        return max(self.timeout, self.patience(), self._waits.patience()) << doublings
 
     def ask_less(self) -> None:
         """It was asked: next time wait twice as long, but ask within the ACK timeout, so that an answer can stop it."""

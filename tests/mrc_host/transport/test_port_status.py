@@ -74,6 +74,31 @@ def test_a_plane_that_both_ends_hold_for_down_returns_though_all_others_are_dead
         assert [(e.port, e.up) for e in told] == [(0, True)]
 
 
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_the_wait_for_such_a_plane_grows_with_its_silence_alone_whatever_planes_are_drawn(seed: int) -> None:
+    """The word of the port may come one turn late, since waits double; then data waits for no timeout of its own.
+
+    Turns of one plane are as far apart as the time that has passed and one wait a plane. What the word brings may still
+    lose its answer to a dead plane: then the next question is due, within the ACK timeout of that moment.
+    """
+    silence, first = 400 * MS, SETTINGS.port_status_retry
+    world = World(planes=3, uplinks=4, seed=seed)
+    a, b = connect(world)
+    world.run(100 * MS)
+    for number in (0, 1):
+        world.set_port(number, 0, False)
+    world.run(100 * MS)
+    world.faults.dead_planes |= {0, 1, 2}
+    for number in (0, 1):
+        world.set_port(number, 0, True)
+    a.write(b, 4096)
+    world.run(silence)
+    world.faults.dead_planes.discard(0)
+    question = 8 * (1024 << 14)  # seven timeouts, then twice and four times as long: asked in between
+    assert world.run(silence + 3 * first + question, until=lambda: bool(a.poll())), f"seed {seed}"
+    assert a.buffer[:4096] == b.buffer[:4096]
+
+
 def test_repetitions_take_turns_on_all_planes_with_a_port_of_ours_and_waits_grow_from_round_to_round() -> None:
     end = settled(planes=5, told=0b00010)
     start = end.now

@@ -170,3 +170,59 @@ def test_work_that_never_found_a_port_ends_in_an_error() -> None:
     end.wait(300 * US)
     assert [c.status for c in end.poll()] == [CompletionStatus.RETRY_EXCEEDED]
     assert end.nic.qp_state(end.qpn) is QpState.ERROR
+
+
+# ---- the first word after a long silence -------------------------------------------------------------------------
+
+
+ONCE = 1024 << 8  # the ACK timeout before it doubles
+
+
+def silent_for_long() -> FarEnd:
+    """A NIC whose first packet was never answered, and whose timeout has doubled four times."""
+    settings = TransportSettings(linear_retries=1, max_backoff=4)
+    end = FarEnd(planes=3, attributes=QpAttributes(timeout=8, retry_count=255), transport=settings)
+    end.write(1000)
+    end.wait(40 * ONCE)
+    return end
+
+
+def test_a_probe_that_is_answered_shows_a_loss_though_no_round_trip_was_ever_measured_there() -> None:
+    """The timeout doubles to spare a peer that is silent. What is older than a single one is lost once it speaks."""
+    end = silent_for_long()
+    latest = [p for p in end.wait(16 * ONCE) if p.opcode == opcodes.WRITE_ONLY][-1]
+    other = (latest.port + 1) % 3
+    end.nic.port_changed(other, False, end.now)
+    end.now = max(end.now, latest.time + 2 * ONCE)
+    end.nic.port_changed(other, True, end.now)
+    probe = next(p for p in end.drain() if p.opcode == opcodes.PROBE and p.port == other)
+    assert end.now < latest.time + 16 * ONCE, "the doubled timeout is not over"
+    end.sack(-1, probe=int.from_bytes(probe.body[16:18], "big"))
+    assert [p.rtx for p in end.data()] == [True]
+
+
+def test_an_answer_to_what_was_sent_together_shows_no_loss_on_a_plane_never_measured() -> None:
+    end = FarEnd(planes=3, attributes=QpAttributes(timeout=8, retry_count=255))
+    end.write(2 * 4096)
+    first, second = end.data()
+    assert first.port != second.port
+    end.now += ONCE // 4
+    end.sack(-1, 0b10, of=second)
+    assert not end.data()
+
+
+def test_a_plane_that_comes_up_is_asked_at_once_by_who_waits_for_an_answer() -> None:
+    end = silent_for_long()
+    end.nic.port_changed(1, False, end.now)
+    end.wait(1024)
+    end.nic.port_changed(1, True, end.now)
+    assert 1 in {p.port for p in end.drain() if p.opcode == opcodes.PROBE}
+
+
+def test_a_plane_that_comes_up_is_not_asked_by_who_was_answered() -> None:
+    end = FarEnd(planes=3)
+    warm(end)
+    end.nic.port_changed(1, False, end.now)
+    end.drain()
+    end.nic.port_changed(1, True, end.now)
+    assert not [p for p in end.drain() if p.opcode == opcodes.PROBE]
