@@ -84,8 +84,8 @@ def run(arguments: list[str]) -> int:
     except click.NoSuchOption as error:
         options = [name for each in error.ctx.command.params for name in each.opts] if error.ctx else []
         bare = {name.lstrip("-"): name for name in options if name.startswith("--")}
-        error.possibilities = [bare[near] for near in nearest(error.option_name.lstrip("-"), bare, cutoff=0.6)]
-        error.show()
+        near = [bare[name] for name in nearest(error.option_name.lstrip("-"), bare, cutoff=0.6)]
+        click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx).show()
         return error.exit_code
     except click.ClickException as error:
         error.show()
