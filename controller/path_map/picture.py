@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 
 from controller.path_map.values import Direction, MapState, Part, Verdict
@@ -26,7 +28,8 @@ def draw(fabric: Fabric, state: MapState) -> str:
     ]
     for plane in range(fabric.planes):
         lines += ["", *_plane(fabric, state, plane)]
-    lines += ["", *(describe(verdict) for verdict in state.verdicts)]
+    began = time.time() - state.seconds
+    lines += ["", *(describe(verdict, began) for verdict in state.verdicts)]
     if not state.verdicts:
         lines.append("nothing is to blame" if any(link.sent for link in state.links) else "no probes are judged yet")
     lines += [f"the agent of {host} does not answer" for host in state.silent]
@@ -37,12 +40,16 @@ def draw(fabric: Fabric, state: MapState) -> str:
     return "\n".join(lines)
 
 
-def describe(verdict: Verdict) -> str:
-    """A verdict as a sentence."""
-    share = "all" if verdict.loss > 0.985 else f"{verdict.loss:.1%}"
+def describe(verdict: Verdict, began: float) -> str:
+    """A verdict as a sentence; mapping began at `began`, seconds since the epoch.
+
+    The confidence is rounded down: 100 % would be a promise that no count of probes can keep.
+    """
+    share = "100 %" if verdict.loss > 0.985 else f"{verdict.loss * 100:.1f} %"
     way = _WAYS.get(verdict.part, {}).get(verdict.direction, "") if verdict.direction else ", direction unclear"
-    text = f"{verdict.name} ({_PARTS[verdict.part]}) loses {share}{way}"
-    text += f", since {verdict.since / SECOND:.1f} s, sure to {verdict.confidence:.0%}"
+    clock = time.strftime("%H:%M:%S", time.localtime(began + verdict.since / SECOND))
+    confidence = min(99, math.floor(verdict.confidence * 100))
+    text = f"{verdict.name} ({_PARTS[verdict.part]}): {share} loss{way} since {clock} (confidence {confidence} %)"
     return text + (f"; or else {', '.join(verdict.rivals)}" if verdict.rivals else "")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from experiments.cli.options import fabric_name, fabric_options
+from experiments.cli.options import fabric_name, fabric_options, link_rate
 
 
 @click.command(epilog="Example: sudo mrc demo --hosts 8 --planes 4")
@@ -28,12 +28,11 @@ def demo(**options: Any) -> int:
     """
     from rich.console import Console
 
-    from experiments.capacity import carried_rate
     from experiments.demo.coordinator import Demo
     from experiments.demo.settings import DemoSettings
     from experiments.emulation import running
 
     options["name"] = options["name"] or "demo"
-    options["rate_bps"] = options["rate_bps"] or carried_rate(options["hosts"], options["planes"])
+    options["rate_bps"] = link_rate(options["rate_bps"], options["hosts"], options["planes"])
     settings = DemoSettings.with_enough_steps(**options)
     return Demo(settings, Console(), lambda fabric: running(fabric, switch=settings.switch)).run()

@@ -172,8 +172,8 @@ def _fault(name: str, verb: str, more: Sequence[str]) -> Fault:
         _at_most(more, 0)
         return SwitchSilent(name) if verb == "silent" else SwitchDead(name)
     raise ExperimentError(
-        f"a link goes 'down' or 'up', has 'loss', a 'rate' or a 'delay', is 'corrupt', 'flap's;"
-        f" a switch is 'silent' or 'dead': not {verb!r}"
+        f"a fault is of a kind that there is, not {verb!r}; use it like this: fault LINK {'|'.join(LINK_VERBS)} ...,"
+        f" or fault SWITCH {'|'.join(SWITCH_VERBS)}"
     )
 
 
@@ -217,7 +217,8 @@ def parse_share(text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 < share <= 1:
-        raise ExperimentError(f"a share is more than 0% and at most 100%, not {text!r}")
+        meant = f": write {text}% for {text} in a hundred" if 1 < share <= 100 else ""
+        raise ExperimentError(f"a share is more than 0% and at most 100%, not {text!r}{meant}")
     return share
 
 
@@ -232,7 +233,7 @@ def _number(parse_text: Callable[[str], int], text: str) -> int:
     try:
         return parse_text(text)
     except (ValueError, ArithmeticError) as error:
-        raise ExperimentError(str(error) or f"{text!r} is no number") from None
+        raise ExperimentError(str(error) or f"{text!r} is not a number") from None
 
 
 def _whole(text: str, what: str) -> int:

@@ -69,7 +69,7 @@ def _number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ExperimentError(f"{text!r} is no number; use it like this: {EXAMPLE}") from None
+        raise ExperimentError(f"{text!r} is not a number; use it like this: {EXAMPLE}") from None
     if not 0 <= value < 1e6:
         raise ExperimentError(f"{text} is out of range; use it like this: {EXAMPLE}")
     return value

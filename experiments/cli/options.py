@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from topologies.errors import FabricError
 from topologies.loader import parse_rate
+
+if TYPE_CHECKING:
+    from topologies.fabric import Fabric
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 SWITCHES = ("shim", "shim-each", "bmv2")
@@ -101,6 +104,33 @@ def fabric_name(default: str, *, words: bool = False) -> Callable[[_F], _F]:
         return decorated  # type: ignore[no-any-return]
 
     return decorate
+
+
+def count(number: int, what: str) -> str:
+    """A number of things: ``1 plane``, ``2 planes``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def came_up(fabric: Fabric, rate_bps: int, seconds: float) -> str:
+    """What a command says that has brought a fabric up, in `seconds`."""
+    return (
+        f"fabric {fabric.name}: {count(fabric.planes, 'plane')}, {len(fabric.switches)} switches,"
+        f" {count(len(fabric.nics), 'host')}, {rate_bps / 1e6:g} Mbit/s a link, up and verified in {seconds:.2f} s"
+    )
+
+
+def link_rate(wanted: int | None, hosts: int, planes: int) -> int:
+    """The rate of every link, bit/s: as wanted, with a warning beyond what this machine carries, or what it carries."""
+    from experiments.capacity import carried_rate
+
+    carried = carried_rate(hosts, planes)
+    if wanted is not None and wanted > carried:
+        click.echo(
+            f"Warning: this machine carries about {carried / 1e6:g} Mbit/s a link with {count(hosts, 'host')} and"
+            f" {count(planes, 'plane')}; at {wanted / 1e6:g} Mbit/s the links are not what limits traffic.",
+            err=True,
+        )
+    return wanted or carried
 
 
 def fabric_options(function: _F) -> _F:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from experiments.cli.options import complete_names, fabric_options
+from experiments.cli.options import came_up, complete_names, fabric_options, link_rate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +34,6 @@ def shell(
     """
     from rich.console import Console
 
-    from experiments.capacity import carried_rate
     from experiments.emulation import EmulatedWorld, running
     from topologies.clos import multi_plane_clos
     from topologies.emulation.attach import attached
@@ -47,13 +46,12 @@ def shell(
         with attached(attach_to) as emulation:
             return _converse(EmulatedWorld(emulation), Console(), commands)
 
-    sizes["rate_bps"] = sizes["rate_bps"] or carried_rate(sizes["hosts"], sizes["planes"])
+    sizes["rate_bps"] = link_rate(sizes["rate_bps"], sizes["hosts"], sizes["planes"])
     fabric = multi_plane_clos(name, **sizes)
     console = Console()
     with running(fabric, switch=switch) as world:
         console.print(
-            f"fabric {name}: {sizes['planes']} planes, {len(fabric.switches)} switches, {sizes['hosts']} hosts,"
-            f" {sizes['rate_bps'] / 1e6:g} Mbit/s a link, up and verified in {world.bring_up['total_s']:.2f} s",
+            came_up(fabric, sizes["rate_bps"], world.bring_up["total_s"]),
             highlight=False,
             soft_wrap=True,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from experiments.cli.options import ONLY_ONE, fabric_name, fabric_options
+from experiments.cli.options import ONLY_ONE, came_up, fabric_name, fabric_options, link_rate
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=True)
 
@@ -41,12 +41,11 @@ def up(
     A process that dies is told to prompts and to 'mrc fault watch', and listed by 'mrc doctor'. With --restart it is
     started anew: no entry and no queue pair is lost, except those of an agent that died.
     """
-    from experiments.capacity import carried_rate
     from experiments.standing import bring_up
     from topologies.clos import multi_plane_clos
     from topologies.emulation import requirements
 
-    sizes["rate_bps"] = sizes["rate_bps"] or carried_rate(sizes["hosts"], sizes["planes"])
+    sizes["rate_bps"] = link_rate(sizes["rate_bps"], sizes["hosts"], sizes["planes"])
     fabric = multi_plane_clos(name or "demo", **sizes)
     files = {"--token-file": token_file, "--tls-cert": tls_cert, "--tls-key": tls_key}
     more = [word for option, file in files.items() if file for word in (option, str(file))]
@@ -57,10 +56,7 @@ def up(
         more += ["--listen", address] if address else []
     requirements.check(switch=switch)
     took = bring_up(fabric, switch, more, restart=restart)
-    click.echo(
-        f"fabric {fabric.name}: {sizes['planes']} planes, {len(fabric.switches)} switches, {sizes['hosts']} hosts,"
-        f" {sizes['rate_bps'] / 1e6:g} Mbit/s a link, up and verified in {took['total_s']:.2f} s"
-    )
+    click.echo(came_up(fabric, sizes["rate_bps"], took["total_s"]))
 
 
 @click.command(epilog="Example: sudo mrc down lab")

@@ -165,7 +165,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
             try:
                 qpn = int(rest[0], 0)
             except ValueError:
-                raise ExperimentError(f"{rest[0]!r} is no queue pair's number", f"'qps {host}' lists them.") from None
+                raise ExperimentError(f"{rest[0]!r} is not a QP number", f"'qps {host}' lists them.") from None
         if as_json:
             self._say(nic_views.counters_json(host, qpn, self._ask))
         else:

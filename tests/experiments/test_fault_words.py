@@ -94,6 +94,7 @@ def test_words_become_faults(words: str, fault: Fault) -> None:
     [
         (LINK, "use it like this"),
         (f"{LINK} sideways", "not 'sideways'"),
+        (f"{LINK} loss 5", "not '5': write 5% for 5 in a hundred"),
         (f"{LINK} loss", "say how much"),
         (f"{LINK} loss lots", "a share is more than 0% and at most 100%, not 'lots'"),
         (f"{LINK} loss 101%", "a share is"),

@@ -63,6 +63,10 @@ class FabricSwitch(ShellNode, Switch):  # type: ignore[misc]
         self.listenPort = None
         self.controlIntf = None
 
+    def __repr__(self) -> str:
+        """Mininet's, without the process id of a shell that there is not yet."""
+        return str(super().__repr__()).replace(" pid=None", "")
+
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802 (Mininet's name)
         """Start the shell, but not before it is needed."""
         if self._shell_wanted:

@@ -48,9 +48,9 @@ class Death:
     def consequence(self) -> str:
         """What the fabric lacks now."""
         if self.name == "controller":
-            return "Packets go on as before; faults, the map and tables are out of reach."
+            return "Packets flow on as before; faults, links, the map and the wait command are unavailable."
         if self.name.startswith("switch"):
-            return "Nothing passes what it switched."
+            return "Traffic through its switches is lost."
         return f"The queue pairs of {self.name} are lost, and all that its applications had registered."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from controller.path_map.picture import describe, draw
@@ -34,10 +35,12 @@ def test_a_picture_shows_every_link_of_every_plane() -> None:
 
 
 def test_verdicts_are_sentences() -> None:
-    assert describe(CUT) == "t0-0:t1-2@p0 (T0-T1 link) loses all, since 4.2 s, sure to 100%"
-    assert describe(LOSSY) == "h2@p1 (NIC-T0 link) loses 12.3% towards the NIC, since 5.0 s, sure to 99%"
-    assert describe(replace(LOSSY, direction=None)).startswith("h2@p1 (NIC-T0 link) loses 12.3%, direction unclear,")
-    assert describe(DEAD).endswith("sure to 60%; or else t0-0:t1-0@p1")
+    began = time.mktime((2026, 11, 22, 12, 4, 47, 0, 0, -1))
+    assert describe(CUT, began) == "t0-0:t1-2@p0 (T0-T1 link): 100 % loss since 12:04:51 (confidence 99 %)"
+    lossy = "h2@p1 (NIC-T0 link): 12.3 % loss towards the NIC since 12:04:52 (confidence 98 %)"
+    assert describe(replace(LOSSY, confidence=0.989), began) == lossy
+    assert ": 12.3 % loss, direction unclear since 12" in describe(replace(LOSSY, direction=None), began)
+    assert describe(DEAD, began).endswith("(confidence 60 %); or else t0-0:t1-0@p1")
 
 
 def test_a_map_without_probes_or_without_a_start_says_so() -> None:

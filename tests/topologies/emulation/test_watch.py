@@ -125,7 +125,12 @@ def test_who_only_looks_on_finds_those_that_others_start_anew(
 
 
 @pytest.mark.parametrize(
-    ("name", "lost"), [("controller", "Packets go on"), ("switches", "Nothing passes"), ("h1", "queue pairs of h1")]
+    ("name", "lost"),
+    [
+        ("controller", "Packets flow on"),
+        ("switches", "Traffic through its switches is lost"),
+        ("h1", "queue pairs of h1"),
+    ],
 )
 def test_what_a_death_means_is_told(name: str, lost: str) -> None:
     assert lost in Death(name, 1, 0.0, "ended", "").consequence
