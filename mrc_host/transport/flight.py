@@ -8,8 +8,8 @@ up.
 **Needless retransmissions** are found by three signs: a SACK answers an earlier transmission of a packet that was sent
 again (its timestamp tells which); a packet is acknowledged sooner than its latest transmission could have been; and,
 whenever a SACK shows everything that is on the way, the peer's count of received bytes exceeds what was to be received,
-which counts duplicates, those that were proved one by one before among them (docs/protocol.md §10). The first two
-also tell how far packets overtake each other, widen the reorder window, and clear the path that was blamed.
+which counts duplicates, those that were proved one by one before among them (docs/protocol.md §10). Only the first
+tells which transmission arrived, and so how far packets overtake each other, and which path was blamed wrongly.
 
 An acknowledged packet that was sent more than once tells nothing about its lanes, since any of its transmissions may be
 the one that arrived; the SACK that answers the latest one does.
@@ -200,16 +200,22 @@ class Flight:
         if stamp == repeat.latest:
             self._heard(repeat.latest_lane, repeat.latest_sent, now)
             self._suspects.answered(psn)
+            record = self._ring[psn & self._ring_mask]
+            if record.psn == psn and record.state == LOST:
+                self._arrived_after_all(record.index, record.lane, record.sent, record.by_order, now)
             return
         number = repeat.earlier(stamp, now - self._stamp_wrap)
         if number >= 0:  # an earlier one: all that came after it were needless
             self._suspects.acquit(psn)
-            _stamp, sent, _index, lane = repeat.history[number]
+            _stamp, sent, index, lane = repeat.history[number]
             self.round_trips[lane >> 1].sample(now - sent)
-            self._proved(repeat, number, newest, now)
+            self._counted(repeat, number, newest)
+            if number < repeat.proved:
+                repeat.proved = number
+                self._arrived_after_all(index, lane, sent, repeat.by_order and number == 0, now)
 
-    def _proved(self, repeat: Repeat, number: int, newest: bool, now: int) -> None:
-        """Transmission `number` of a repeated packet has arrived, so those after it were needless.
+    def _counted(self, repeat: Repeat, number: int, newest: bool) -> None:
+        """Transmission `number` of a repeated packet, or one before it, has arrived, so those after it were needless.
 
         What an overtaken SACK proves, the peer's count in a newer one may have included already.
         """
@@ -221,8 +227,6 @@ class Flight:
             self._since_count += needless - repeat.counted
         repeat.counted = needless
         self._count_needless()
-        _stamp, sent, index, lane = repeat.history[number]
-        self._arrived_after_all(index, lane, sent, repeat.by_order and number == 0, now)
 
     def _arrived_after_all(self, index: int, lane: int, sent: int, by_order: bool, now: int) -> None:
         """A transmission judged lost was not: learn from it, and clear its path."""
@@ -240,13 +244,16 @@ class Flight:
         stats.spurious_retransmitted = max(found, stats.spurious_retransmitted)
 
     def _after_retransmission(self, record: Sent, now: int) -> bool:
-        """A packet sent more than once is acknowledged; False when that cannot be the latest transmission's doing."""
+        """A packet sent more than once is acknowledged; False when that is too soon for the latest transmission.
+
+        That clears no path: it is not known which transmission arrived, and few round trips may not tell the least.
+        """
         least = self.round_trips[record.plane].least
         latest = not least or now - record.sent >= least * 3 // 4
         if not latest:
             repeat = self._repeats.get(record.psn)
             if repeat is not None:
-                self._proved(repeat, len(repeat.history) - 1, True, now)
+                self._counted(repeat, len(repeat.history) - 1, True)
             self._suspects.acquit(record.psn)
         else:
             self._suspects.acknowledged(record.psn)
@@ -254,10 +261,10 @@ class Flight:
 
     def _needless_loss(self, record: Sent, now: int) -> None:
         """Judged lost, but it arrived: the path works after all. After a timeout, the answers were what was lost."""
-        if record.attempts > 1:
+        if record.attempts > 1:  # but which transmission arrived?
             self._suspects.acknowledged(record.psn)
-        else:
-            self._suspects.acquit(record.psn)
+            return
+        self._suspects.acquit(record.psn)
         self._arrived_after_all(record.index, record.lane, record.sent, record.by_order, now)
 
     def _compare_counts(self, now: int) -> None:

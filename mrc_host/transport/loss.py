@@ -166,7 +166,7 @@ class Reordering:
 class Repeat:
     """Transmissions of one packet before its latest one, the last few: timestamp, time, path and lane of each."""
 
-    __slots__ = ("by_order", "counted", "history", "latest", "latest_lane", "latest_sent")
+    __slots__ = ("by_order", "counted", "history", "latest", "latest_lane", "latest_sent", "proved")
 
     def __init__(self, by_order: bool) -> None:
         self.history: list[tuple[int, int, int, int]] = []
@@ -175,6 +175,7 @@ class Repeat:
         self.latest_lane = 0
         self.by_order = by_order
         self.counted = 0  # how many are known to have been needless
+        self.proved = _FEW  # the earliest that a SACK of its own has shown to have arrived
 
     def add(self, stamp: int, sent: int, index: int, lane: int) -> None:
         """It is about to be sent once more; this is how it was sent before."""

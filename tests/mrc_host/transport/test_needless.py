@@ -158,3 +158,55 @@ def test_duplicates_in_the_peers_count_are_needless_retransmissions() -> None:
     end.sack(4, of=again[0], units=UNITS * 6)
     assert not path_events(end.nic)
     assert end.nic.qp_counters(end.qpn).spurious_retransmitted == 1
+
+
+def states(end: FarEnd) -> list[tuple[int, PathState]]:
+    return [(event.ev, event.new) for event in path_events(end.nic)]
+
+
+def test_an_acknowledgement_that_comes_too_soon_clears_no_path() -> None:
+    """The round trip of the plane is known from packets that all waited: the retransmission was just faster."""
+    end = FarEnd(planes=1, uplinks=16, attributes=WIDE)
+    warm(end, rtt=100 * US)
+    end.sack(3, units=4 * UNITS)
+    first, _again = lose_one(end, 4, gap=40 * US)
+    assert states(end) == [(first.ev, PathState.ASSUMED_BAD)]
+    end.pass_time(20 * US)
+    end.sack(11, units=12 * UNITS)
+    assert states(end) == []
+    assert spurious(end) == 1, "it is still taken for a needless one"
+    end.sack(11, of=first, units=12 * UNITS)
+    assert states(end) == [(first.ev, PathState.GOOD)], "its timestamp proves it"
+    assert spurious(end) == 1
+
+
+def lose_twice(end: FarEnd) -> tuple[Packet, Packet]:
+    """Both transmissions of a packet are judged lost, and it was not sent a third time yet."""
+    first, again = lose_one(end, 4)
+    end.pass_time(20 * US)
+    rest = flight(end, 8, gap=20 * US)
+    end.sack(3, 0x7FFF, base=2, of=rest[-1], units=19 * UNITS)
+    assert states(end) == [(first.ev, PathState.ASSUMED_BAD), (again.ev, PathState.ASSUMED_BAD)]
+    assert counters(end)[0] == 2
+    return first, again
+
+
+def test_the_arrival_of_the_first_transmission_clears_its_own_path_only() -> None:
+    end = warmed()
+    first, _again = lose_twice(end)
+    end.sack(19, of=first, units=20 * UNITS)
+    assert states(end) == [(first.ev, PathState.GOOD)]
+
+
+def test_the_arrival_of_the_second_transmission_clears_its_own_path_only() -> None:
+    end = warmed()
+    _first, again = lose_twice(end)
+    end.sack(19, of=again, units=20 * UNITS)
+    assert states(end) == [(again.ev, PathState.GOOD)]
+
+
+def test_an_arrival_of_which_nobody_knows_clears_no_path() -> None:
+    end = warmed()
+    lose_twice(end)
+    end.sack(19, units=20 * UNITS)
+    assert states(end) == []
