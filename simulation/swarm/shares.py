@@ -6,7 +6,8 @@
 * Queue pairs with work without end that share a NIC, each with a window that never shuts, get equal bytes, whatever
   their MTU.
 * While the world stands still (nothing is sent for the first time, nothing completes), a queue pair that waits asks
-  less and less often: no storm.
+  less and less often: no storm. What it answers to retransmissions is not asked: they are bounded themselves, and each
+  is answered with a SACK and pays for another one that shows holes (docs/protocol.md §2).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _LEAST_FLOOR: Final = 8  # paths to speak of shares
 _ENOUGH: Final = 500  # packets to speak of shares
 _BURST: Final = 64  # frames of a queue pair at the beginning of standing still
 _PER_TIMEOUT: Final = 4  # frames a timeout from one end of a queue pair, on and on
+_ANSWERS: Final = 2  # to a retransmission
 
 
 class Shares:
@@ -86,14 +88,17 @@ class Shares:
         for end, other in applications.ends:
             once = 1024 << end.pair.attributes.timeout
             round_ = 8 + 2 * fabric.planes
-            for frames, length in self._counts.still.get((end.nic, other.qp.qpn), []):
+            heard = {stretch.start: stretch.data for stretch in self._counts.still.get((other.nic, end.qp.qpn), [])}
+            for start, length, data, control in self._counts.still.get((end.nic, other.qp.qpn), []):
+                frames = data + max(0, control - _ANSWERS * heard.get(start, 0))
                 rounds = settings.linear_retries + settings.max_backoff + 1 + length / (once << settings.max_backoff)
                 bound = _BURST + round_ * rounds + _PER_TIMEOUT * length / once
                 if faulty:
                     bound += fabric.planes * max(1, fabric.t1_count) * length / settings.probe_interval
                 if frames > bound:
                     self._report(
-                        f"{end.nic} sent {frames} frames to QP {other.qp.qpn:#x} in {length} ns in which nothing moved"
+                        f"{end.nic} sent {data + control} frames to QP {other.qp.qpn:#x} in {length} ns"
+                        " in which nothing moved"
                     )
 
 

@@ -2,14 +2,14 @@
 
 A queue pair is named by the sending NIC and the QPN that its packets carry, which is the receiver's. Time is cut into
 bins of `bin_ns`. As long as bins pass without a first transmission or a completion anywhere, the world stands still:
-what each queue pair sends meanwhile is counted apart, and the longest such stretch of each is kept.
+what each queue pair sends in each such stretch is counted apart.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from mrc_host.wire import opcodes
 from simulation.trace import Trace
@@ -25,7 +25,15 @@ _RTX: Final = 0x20
 _ENDPOINT_QPN: Final = 2  # of what is between NICs, not queue pairs
 
 Flow = tuple[str, int]  # the sending NIC and the receiver's QPN
-Stretch = tuple[int, int]  # frames, ns
+
+
+class Stretch(NamedTuple):
+    """What a queue pair sent while nothing moved, from `start` on for `length` (ns)."""
+
+    start: int
+    length: int
+    data: int  # frames: retransmissions
+    control: int
 
 
 class TrafficCounts(Trace):
@@ -42,8 +50,8 @@ class TrafficCounts(Trace):
         self._bin_ns = bin_ns
         self._bin = 0
         self._moved = True
-        self._now: Counter[Flow] = Counter()  # frames in this bin
-        self._stretch: Counter[Flow] = Counter()  # frames in the bins before without movement
+        self._now: Counter[tuple[Flow, bool]] = Counter()  # frames in this bin; whether they are data
+        self._stretch: Counter[tuple[Flow, bool]] = Counter()  # frames in the bins before without movement
         self._since = 0
 
     def start(self, devices: Sequence[str]) -> None:
@@ -64,7 +72,8 @@ class TrafficCounts(Trace):
             self._next_bin(now)
         qpn = int.from_bytes(frame[_QPN], "big")
         flow = sender[0], qpn
-        if opcodes.WRITE_FIRST <= frame[_BTH] <= opcodes.WRITE_ONLY_IMM:
+        data = opcodes.WRITE_FIRST <= frame[_BTH] <= opcodes.WRITE_ONLY_IMM
+        if data:
             self.sent[flow] += len(frame)
             if not frame[_FLAGS] & _RTX:
                 self._moved = True
@@ -75,7 +84,7 @@ class TrafficCounts(Trace):
                 planes[sender[1]] += 1
                 self.paths[flow][frame[_OUTER]] += 1
         if qpn != _ENDPOINT_QPN:
-            self._now[flow] += 1
+            self._now[flow, data] += 1
 
     def progress(self, now: int) -> None:
         """Something completed."""
@@ -100,6 +109,8 @@ class TrafficCounts(Trace):
         self._bin = now // self._bin_ns
 
     def _close(self, until: int) -> None:
-        for flow, frames in self._stretch.items():
-            self.still.setdefault(flow, []).append((frames, until - self._since))
-        self._stretch.clear()
+        counts = self._stretch
+        for flow in dict.fromkeys(flow for flow, _ in counts):
+            stretch = Stretch(self._since, until - self._since, counts[flow, True], counts[flow, False])
+            self.still.setdefault(flow, []).append(stretch)
+        counts.clear()
