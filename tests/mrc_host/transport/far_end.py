@@ -6,11 +6,13 @@ them, without a second NIC getting in the way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
 from mrc_host.config import ProtocolSettings, TransportSettings
 from mrc_host.nic import Nic
+from mrc_host.transport.algorithms import Algorithm
 from mrc_host.values import Completion, QpAddress, QpAttributes, QpType, WorkRequest, WrOpcode
 from mrc_host.wire import control, headers, icrc, opcodes
 from mrc_host.wire.encap import SRV6_PREFIX, Encapsulation
@@ -99,10 +101,11 @@ class FarEnd:
         settings: ProtocolSettings | None = None,
         capacity: int = 1024,
         size: int = 1 << 18,
+        congestion: Mapping[str, Algorithm] | None = None,
     ) -> None:
         self.now = 10 * MS
         self.planes = planes
-        self.nic = Nic(make_config(0, 2, planes, uplinks, transport, settings), seed=3)
+        self.nic = Nic(make_config(0, 2, planes, uplinks, transport, settings), seed=3, congestion=congestion)
         self.encapsulation = Encapsulation(make_config(1, 2, planes, uplinks))
         self.buffer = bytearray(size)
         self.region = self.nic.register_memory(0, memoryview(self.buffer), ALL_RIGHTS)

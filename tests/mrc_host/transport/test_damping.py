@@ -63,6 +63,14 @@ def test_the_first_failure_is_forgotten_fast_and_each_further_one_slower() -> No
     assert max(outages) <= 64 * fast + MS, "there is a bound"
 
 
+def test_damping_has_a_bound_however_often_a_path_fails() -> None:
+    bench = Bench(replace(SETTINGS, flap_half_life=3600 * 1000 * MS))
+    outages = [bench.outage() for _ in range(14)]
+    slowest = 64 * SETTINGS.probe_interval * SETTINGS.probe_successes
+    assert slowest <= max(outages) <= slowest + MS
+    assert outages[-1] == max(outages)
+
+
 def test_damping_is_each_path_by_itself_and_wears_off() -> None:
     bench = Bench()
     for _ in range(5):

@@ -1,0 +1,132 @@
+"""What a burst of losses asks of both ends, packet by packet: how holes are shown, and what tells of a loss.
+
+That a queue pair is soon back at line rate is for `tests/simulation/test_burst_loss.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mrc_host.transport.algorithms import Algorithm
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.values import QpAttributes
+from mrc_host.wire import control, opcodes
+from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, warm
+from tests.mrc_host.transport.test_peer import answer, quiet, requests
+from tests.mrc_host.wires import MS, US
+
+# ---- what the receiver shows ---------------------------------------------------------------------------------------
+
+
+def receiver() -> tuple[FarEnd, set[int]]:
+    """A NIC that has received for a while, and the ways back that it knows: every probe of one was answered."""
+    end = FarEnd(planes=2, uplinks=32, attributes=QpAttributes(mpr=255))
+    quiet(end)
+    used: set[int] = set()
+    for psn in range(200):
+        end.segment(psn, msn=psn, plane=psn % 2)
+        out = end.wait(MS // 2)
+        for probe in requests(out, control.OP_EV_PROBE):
+            answer(end, probe)
+        if psn >= 100:
+            used |= {p.ev for p in out if p.opcode == opcodes.SACK}
+    assert len(used) < 16, "few of 64 paths are ways back"
+    return end, used
+
+
+def test_a_sweep_takes_other_paths_than_the_known_ways_back() -> None:
+    """What broke the peer's paths may have broken these too."""
+    end, known = receiver()
+    for psn in range(201, 800):
+        if psn % 4:
+            end.segment(psn, msn=psn, plane=psn % 2)
+            end.drain()
+    end.probe(7)
+    swept = [p.ev for p in end.only(opcodes.SACK)][1:]
+    assert len(swept) >= 8
+    assert len(set(swept) - known) > len(swept) // 2
+    assert {ev >> 10 for ev in swept} == {0, 1}
+
+
+def test_a_hole_that_many_packets_have_passed_puts_the_ways_back_in_doubt() -> None:
+    """Its sender repeats a packet within a round trip, so it seems not to hear of it: look for ways back at once."""
+    end, _known = receiver()
+    looked: list[int] = []
+    for psn in range(201, 320):
+        end.segment(psn, msn=psn, plane=psn % 2)
+        if requests(end.drain(), control.OP_EV_PROBE):
+            looked.append(psn)
+    assert looked, "no time has passed, so the hole is what made it look"
+    assert min(looked) >= 201 + control.SACK_BITS
+
+
+# ---- what the sender concludes -------------------------------------------------------------------------------------
+
+
+def in_turn(end: FarEnd, count: int) -> list[Packet]:
+    """So many packets, a microsecond apart."""
+    out: list[Packet] = []
+    while len(out) < count:
+        out += end.data(1)
+        end.pass_time(US)
+    return out
+
+
+def test_a_lost_retransmission_is_told_by_first_transmissions_of_its_plane() -> None:
+    """None of them overtakes it, since it travels in a higher class; another retransmission may never come."""
+    end = FarEnd(planes=1, uplinks=8, attributes=WIDE, size=1 << 20)
+    warm(end)
+    end.write(200 * 4096)
+    sent = in_turn(end, 60)
+    lost = sent[0]
+    first = lost.psn - FIRST_OUT
+    arrived = [p.psn - FIRST_OUT for p in sent[1:]]
+    end.sack(first - 1, bits(arrived, first), base=1, of=sent[-1])
+    (again,) = [p for p in end.data(1) if p.rtx]
+    assert again.psn == lost.psn
+    end.pass_time(US)
+    later = in_turn(end, 60)
+    assert not [p for p in later if p.rtx], "nothing has come since"
+    newest = later[-1].psn - FIRST_OUT
+    base = newest - control.SACK_BITS + 1
+    shown = [n for n in (p.psn - FIRST_OUT for p in later) if n >= base]
+    end.sack(first - 1, bits(shown, base), base=base - first + 1, of=later[-1])
+    (third,) = [p for p in end.data(1) if p.rtx]
+    assert third.psn == lost.psn
+
+
+class Counting(CongestionControl):
+    """Never changes its window, and counts what it is told of losses."""
+
+    def __init__(self) -> None:
+        super().__init__(1 << 30)
+        self.losses = 0
+
+    def on_loss(self, size: int, now: int) -> None:
+        self.losses += 1
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_one_failure_is_told_to_congestion_control_once_and_losses_on_a_live_path_each(dead: bool) -> None:
+    """Nothing queues on a dead link: what else was on its way there says nothing of what the others can carry."""
+    cc = Counting()
+    attributes = replace(WIDE, congestion_window=None, cc_profile="counting")
+    end = FarEnd(
+        planes=1, uplinks=8, attributes=attributes, size=1 << 20, congestion={"counting": Algorithm(lambda _line: cc)}
+    )
+    warm(end)
+    end.write(64 * 4096)
+    sent = in_turn(end, 60)
+    path = sent[0].ev
+    on_it = [p for p in sent if p.ev == path]
+    assert len(on_it) > 4
+    lost = on_it[:-2] if dead else on_it[:-1]  # the dead path's last ones are too young to be judged
+    gone = {p.psn for p in (on_it if dead else lost)}
+    first = sent[0].psn - FIRST_OUT
+    arrived = [p.psn - FIRST_OUT for p in sent if p.psn not in gone]
+    end.pass_time(20 * US)
+    end.sack(first - 1, bits(arrived, first), base=1, of=sent[-1])
+    assert counters(end)[0] >= len(lost)
+    assert cc.losses == (1 if dead else len(lost))
