@@ -6,7 +6,8 @@ and the counts of sent and lost probes give a log-likelihood that is concave in 
 already known, the one that adds most is taken in, all strengths are fitted again, and those that the others explain as
 well are dropped, until nothing adds more than its threshold. A threshold is the price of believing in a fault at all:
 a switch that loses most of what it gets costs little more than a link, so it is blamed as soon as two of its links
-would have to be; one that loses less, and a single path, are rarer and cost more.
+would have to be; one that loses less, and a single path, are rarer and cost more. At last every switch and every
+partial loss has to beat the best explanation without it.
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ _SWEEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A culprit: its number among the plane's suspects, its strength, and what it adds to the log-likelihood (nats)."""
+    """A culprit: its number among the plane's suspects, its strength, and what it adds to the log-likelihood (nats).
+
+    `margin` is by how much (nats, prices included) this explanation beats the best that was found without it.
+    """
 
     suspect: int
     strength: float
     gain: float
+    margin: float = math.inf
 
     @property
     def loss(self) -> float:
@@ -62,20 +67,56 @@ class PlaneInference:
 
     def explain(self, sent: Floats, lost: Floats, noise: float, known: Sequence[int] = ()) -> list[Finding]:
         """The culprits, those of `known` among them that still are, by what they add."""
-        chosen: dict[int, float] = dict.fromkeys(known, 0.1)
+        chosen = self._choose(dict.fromkeys(known, 0.1), sent, lost, noise)
+        margins: dict[int, float] = {}
+        for doubtful in [n for n, strength in chosen.items() if self._switches[n] or strength < _HALF]:
+            if doubtful in chosen and doubtful not in known:
+                chosen, margins[doubtful] = self._without(doubtful, chosen, sent, lost, noise)
+        found = [
+            Finding(n, t, self._worth(chosen, n, sent, lost, noise), margins.get(n, math.inf))
+            for n, t in chosen.items()
+        ]
+        return sorted(found, key=lambda finding: -finding.gain)
+
+    def _without(
+        self, doubtful: int, chosen: dict[int, float], sent: Floats, lost: Floats, noise: float
+    ) -> tuple[dict[int, float], float]:
+        """The better of this explanation and the best without a suspect, and by how much this one is the better.
+
+        Taking in one culprit after the other begins with a switch that loses a little of everything when several of
+        its neighbours and links are at fault. All of them together may explain the counts better.
+        """
+        rest = {number: strength for number, strength in chosen.items() if number != doubtful}
+        other = self._choose(rest, sent, lost, noise, forbidden=doubtful)
+        margin = self._score(chosen, sent, lost, noise) - self._score(other, sent, lost, noise)
+        return (chosen if margin > 0 else other), margin
+
+    def _score(self, chosen: dict[int, float], sent: Floats, lost: Floats, noise: float) -> float:
+        """Log-likelihood of an explanation, less its prices."""
+        price = sum(
+            float(self.prices[n]) + (PARTIAL_PRICE if self._switches[n] and strength < _HALF else 0.0)
+            for n, strength in chosen.items()
+        )
+        return float(np.sum(_by_route(sent, lost, self._risk(chosen, noise)))) - price
+
+    def _choose(
+        self, chosen: dict[int, float], sent: Floats, lost: Floats, noise: float, forbidden: int | None = None
+    ) -> dict[int, float]:
+        """Take in what adds most, one after the other, and leave out what that makes superfluous."""
         self._fit(chosen, sent, lost, noise)
         for _ in range(MOST_CULPRITS):
             gains = self.gains(sent, lost, self._risk(chosen, noise))
             gains[list(chosen)] = -1.0
+            if forbidden is not None:
+                gains[forbidden] = -1.0
             best = int(np.argmax(gains))
             if gains[best] <= 0:
                 break
             chosen[best] = 0.1
             self._fit(chosen, sent, lost, noise)
-            self._unite(chosen, best, sent, lost, noise)
+            self._unite(chosen, best, sent, lost, noise, forbidden)
             self._drop_needless(chosen, sent, lost, noise)
-        found = [Finding(n, t, self._worth(chosen, n, sent, lost, noise)) for n, t in chosen.items()]
-        return sorted(found, key=lambda finding: -finding.gain)
+        return chosen
 
     def rivals(self, finding: Finding, others: Sequence[Finding], sent: Floats, lost: Floats, noise: float) -> Floats:
         """Probability of each suspect to be the culprit instead of `finding`, given the others, by suspect."""
@@ -147,11 +188,13 @@ class PlaneInference:
         without = self._risk(others, noise)
         return float(np.sum(_by_route(sent, lost, with_it) - _by_route(sent, lost, without)))
 
-    def _unite(self, chosen: dict[int, float], newest: int, sent: Floats, lost: Floats, noise: float) -> None:
+    def _unite(
+        self, chosen: dict[int, float], newest: int, sent: Floats, lost: Floats, noise: float, forbidden: int | None
+    ) -> None:
         """Blame a whole instead of its parts, if that is the better bargain: a link, a switch."""
         for whole, parts in self._wholes_of.get(newest, ()):
             found = [number for number in chosen if number in parts]
-            if whole in chosen or len(found) < 2:
+            if whole in chosen or whole == forbidden or len(found) < 2:
                 continue
             other = {number: strength for number, strength in chosen.items() if number not in parts}
             other[whole] = 0.1

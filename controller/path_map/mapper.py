@@ -266,7 +266,7 @@ class _Plane:
         for suspect, chance in zip(suspects, chances, strict=True):
             by_name[suspect.name] = by_name.get(suspect.name, 0.0) + float(chance)
         suspect = suspects[finding.suspect]
-        own = by_name[suspect.name]
+        own = by_name[suspect.name] / (1 + math.exp(-max(-50.0, finding.margin)))
         rivals = tuple(sorted(n for n, chance in by_name.items() if n != suspect.name and chance > _LEAST_RIVAL))
         same = [float(chances[number]) for number in self._same_name[suspect.name] if number != finding.suspect]
         clear = not same or chances[finding.suspect] > math.exp(SURE) * max(same)

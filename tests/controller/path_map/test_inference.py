@@ -61,6 +61,17 @@ def test_a_switch_is_blamed_when_all_its_links_are_dead_and_not_when_one_works()
     assert set(explain(dict.fromkeys(links[:2], 1.0), probes=20)) == set(links[:2])
 
 
+@pytest.mark.parametrize("probes", [10, 20, 100])
+def test_a_healthy_switch_is_not_blamed_for_its_neighbours_together(probes: int) -> None:
+    faults = {
+        one(Part.NIC_T0, "h1@p1"): 1.0, one(Part.NIC_T0, "h2@p1"): 0.5, one(Part.SWITCH, "t1-1@p1"): 1.0,
+        one(Part.T0_T1, "t0-0:t1-0@p1"): 0.5,
+    }  # fmt: skip
+    found = set(explain(faults, probes))
+    assert found <= set(faults), "nothing healthy"
+    assert one(Part.SWITCH, "t1-1@p1") in found
+
+
 def test_losses_of_a_few_probes_by_chance_blame_nobody() -> None:
     sent = np.full(len(PLANE.routes), 100.0)
     lost = np.zeros(len(PLANE.routes))

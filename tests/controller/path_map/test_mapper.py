@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+
+import pytest
 
 from controller.path_map.mapper import SECOND, PathMap
 from controller.path_map.values import Direction
@@ -108,6 +111,30 @@ def test_a_link_that_loses_is_not_hidden_by_one_that_is_cut_beside_it() -> None:
 
     field.passes = passes
     assert sorted(field.steps(12)[-1]) == sorted([dead, half])
+
+
+FOUR_FAULTS: list[dict[str, float]] = [
+    {"h2@p0": 1.0, "t1-1@p0": 1.0, "t0-0:t1-0@p0": 0.5, "h1@p0": 0.1},
+    {"t0-1:t1-3@p0": 0.5, "h1@p0": 0.1, "t0-1:t1-2@p0": 1.0, "t1-1@p0": 1.0},
+    {"t0-0:t1-2@p0": 1.0, "t0-1:t1-0@p0": 1.0, "t1-0@p0": 1.0, "h1@p0": 1.0},
+    {"h2@p0": 0.5, "t1-2@p0": 1.0, "t0-0:t1-1@p0": 0.1, "t1-1@p0": 1.0},
+    {"t1-3@p0": 1.0, "h4@p0": 0.2, "t0-1:t1-0@p0": 0.2, "t1-1@p0": 1.0},
+]
+
+
+@pytest.mark.parametrize("faults", FOUR_FAULTS, ids=lambda faults: " ".join(faults))
+def test_of_four_faults_at_once_no_healthy_switch_is_named_with_confidence(faults: dict[str, float]) -> None:
+    field, rng = Field(multi_plane_clos()), random.Random(11)
+    field.steps(6)
+    field.passes = lambda route: (
+        not any(rng.random() < faults.get(name, 0.0) for name in (*(c.link for c in route.crossings), *route.switches))
+    )
+    switches = {switch.name for switch in field.plan.fabric.switches}
+    for _ in range(15):
+        field.step()
+        sure = {verdict.name for verdict in field.map.verdicts if verdict.confidence >= 0.9}
+        assert sure & switches <= set(faults)
+    assert {verdict.name for verdict in field.map.verdicts} & set(faults)
 
 
 def test_health_of_links_counts_what_crossed_them() -> None:
