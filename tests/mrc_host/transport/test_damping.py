@@ -89,6 +89,15 @@ def test_a_path_that_was_found_to_work_after_all_has_no_penalty() -> None:
     assert bench.outage() <= SETTINGS.probe_interval * SETTINGS.probe_successes + MS
 
 
+def test_what_a_lost_port_was_to_blame_for_has_no_penalty() -> None:
+    bench = Bench()
+    for _ in range(20):
+        bench.paths.watch(bench.user, 0, 0, bench.now)
+        bench.paths.plane_up(0, bench.now - 1, bench.now)
+    assert len(bench.user.returned) == 20
+    assert bench.outage() <= SETTINGS.probe_interval * SETTINGS.probe_successes + MS
+
+
 def test_background_probes_are_in_the_class_of_data_and_are_not_trimmed() -> None:
     end: FarEnd = bad(3)
     probes = requests(end.wait(30 * MS), control.OP_EV_PROBE)

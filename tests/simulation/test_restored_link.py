@@ -1,0 +1,77 @@
+"""How soon a link that is up again carries data again, with the settings that the world chooses for its fabric."""
+
+from __future__ import annotations
+
+import pytest
+
+from mrc_host.values import CompletionStatus, PathState, QpType
+from simulation.world import SimulatedWorld
+from tests.simulation.worlds import GIGA
+from topologies.clos import multi_plane_clos
+
+UPLINKS = 8
+
+
+def return_time(seed: int, gone: list[int], outage: int) -> tuple[int, int]:
+    """`gone` uplinks of plane 0 go down for so many base round trips while h1 writes to h3.
+
+    Returns when no path is bad any more, and how long that may take; ns after the links came up.
+    """
+    with SimulatedWorld(
+        multi_plane_clos("restored", planes=2, t0=2, t1=UPLINKS, hosts=4), seed=seed, rate=100 * GIGA
+    ) as world:
+        near, far = world.open("h1"), world.open("h3")
+        pd, far_pd = near.alloc_pd(), far.alloc_pd()
+        length = 256 << 10
+        source, target = pd.alloc_mr(length), far_pd.alloc_mr(length)
+        cq, far_cq = near.create_cq(1024), far.create_cq()
+        qp = pd.create_qp(cq, cq, QpType.MRC, world.attributes())
+        far_qp = far_pd.create_qp(far_cq, far_cq, QpType.MRC, world.attributes())
+        qp.connect(far_qp.address)
+        far_qp.connect(qp.address)
+
+        async def load() -> None:
+            for _ in range(8):
+                qp.post_write(source, 0, length, target.address, target.rkey)
+            while True:
+                assert (await cq.next()).status is CompletionStatus.SUCCESS
+                qp.post_write(source, 0, length, target.address, target.rkey)
+
+        task = world.spawn(load())
+        trip = world.timing.round_trip
+        world.run(30 * trip)
+        for uplink in gone:
+            world.faults.link_down(f"t0-0:t1-{uplink}@p0", until=world.now + outage * trip)
+        world.run(world.now + outage * trip)
+        bad = {path.ev for path in qp.paths() if path.state is PathState.ASSUMED_BAD}
+        assert bad, "the outage was felt"
+        settings = world.fabric.settings.transport
+        start, probes = world.now, settings.probe_successes
+        # The probe that was lost last may wait four times its time; then so many come back, an interval apart, and all
+        # bad paths share the moments in which the NIC may probe.
+        allowed = (
+            4 * settings.probe_timeout
+            + (probes - 1) * settings.probe_interval
+            + 2 * trip
+            + probes * len(bad) * settings.probe_spacing
+        )
+        before = {path.ev: path.sent for path in qp.paths()}
+        while any(path.state is PathState.ASSUMED_BAD for path in qp.paths()) and world.now < start + 2 * allowed:
+            world.run(world.now + trip)
+        took = world.now - start
+        world.run(world.now + 4 * trip)
+        used = {path.ev for path in qp.paths() if path.ev in bad and path.sent > before[path.ev]}
+        task.cancel()
+        # The four probe timeouts are what the slowest round trip of a probe calls for: its own and a full queue's.
+        assert allowed <= 4 * (4 * trip + world.timing.queue) + (10 * probes + 2 + len(bad)) * trip
+        assert len(used) >= len(bad) - 1, "one of eight paths of a plane is its backup"
+        return took, allowed
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("outage", [20, 400])
+@pytest.mark.parametrize("gone", [[3], [0, 1, 2, 3, 4]], ids=["one", "five"])
+def test_a_restored_link_is_used_as_soon_as_its_probes_have_come_back(seed: int, outage: int, gone: list[int]) -> None:
+    """However long it was down: what was lost then makes the next probe wait no longer than its bound."""
+    took, allowed = return_time(seed, gone, outage)
+    assert took <= allowed, f"{took / 1000:.0f} us, allowed {allowed / 1000:.0f}"
