@@ -89,6 +89,9 @@ class PlaneInference:
         rest = {number: strength for number, strength in chosen.items() if number != doubtful}
         other = self._choose(rest, sent, lost, noise, forbidden=doubtful)
         margin = self._score(chosen, sent, lost, noise) - self._score(other, sent, lost, noise)
+        if margin <= 0 and self._switches[doubtful] and chosen[doubtful] < _HALF:
+            # A switch that has just died loses part of what the span counts: unlikely for now, but not out of the race.
+            return (chosen if margin + PARTIAL_PRICE > 0 else other), margin
         return (chosen if margin > 0 else other), margin
 
     def _score(self, chosen: dict[int, float], sent: Floats, lost: Floats, noise: float) -> float:

@@ -71,6 +71,7 @@ class _Known:
     strength: float
     onset: int
     losses: float = 0.0  # of probes over it, when it was last measured
+    margin: float = math.inf  # over the best explanation without it, when it was named
 
     @property
     def finding(self) -> Finding:
@@ -205,7 +206,7 @@ class _Plane:
         others = self._others(known)
         risk = self._inference.risk(others, noise)
         best = self._best_way(known, whole, risk)
-        verdict = self._verdict(best, others, whole, known.verdict.since)
+        verdict = self._verdict(replace(best, margin=known.margin), others, whole, known.verdict.since)
         if verdict.confidence < 1 - CERTAIN and not known.verdict.rivals:
             self.known.remove(known)
             return
@@ -246,7 +247,7 @@ class _Plane:
             verdict = self._verdict(finding, [other for other in findings if other is not finding], evidence, now)
             first = seen[name] = before.get(name, now)
             if first < now and (verdict.confidence >= CERTAIN or now - first >= self._settings.settle):
-                self.known.append(_Known(verdict, finding.suspect, finding.strength, since))
+                self.known.append(_Known(verdict, finding.suspect, finding.strength, since, margin=finding.margin))
                 self._replace(finding.suspect, findings)
         return seen
 
