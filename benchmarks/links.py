@@ -19,6 +19,7 @@ from pathlib import Path
 import finsy
 
 from mrc_common import children
+from topologies.emulation.switches import bmv2_options
 
 FABRIC = Path(__file__).parents[1] / "p4src" / "build" / "fabric.json"
 BLOCK = 0xFC000000
@@ -102,7 +103,8 @@ def bmv2_process(interfaces: list[str], where: str, folder: Path) -> Iterator[tu
     command = [*inside(where), "simple_switch_grpc", "--no-p4", "--device-id", "1"]
     for number, name in enumerate(interfaces, 1):
         command += ["-i", f"{number}@{name}"]
-    command += ["--thrift-port", "9090", "--notifications-addr", f"ipc://{folder}/notify.ipc", "--"]
+    command += bmv2_options({"--thrift-port": "9090", "--notifications-addr": f"ipc://{folder}/notify.ipc"})
+    command += ["--"]
     command += ["--grpc-server-addr", f"unix:{path}", "--priority-queues", "8", "--cpu-port", "510"]
     process = children.popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

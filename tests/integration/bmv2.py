@@ -18,6 +18,7 @@ from controller import translate
 from tests.integration.wires import Wire, namespace, until, wires
 from topologies.emulation import namespaces
 from topologies.emulation.bmv2 import ThriftClient
+from topologies.emulation.switches import bmv2_options
 from topologies.entries import SwitchEntries, TableEntry
 
 BUILD = Path(__file__).parents[2] / "p4src" / "build"
@@ -42,7 +43,8 @@ class Bmv2:
         command = ["ip", "netns", "exec", namespace, "simple_switch_grpc", "--no-p4", "--device-id", "1"]
         for number, wire in enumerate(cables, 1):
             command += ["-i", f"{number}@{wire.inside}"]
-        command += ["--thrift-port", str(THRIFT_PORT), "--notifications-addr", f"ipc://{directory}/notify.ipc", "--"]
+        addresses = {"--thrift-port": str(THRIFT_PORT), "--notifications-addr": f"ipc://{directory}/notify.ipc"}
+        command += [*bmv2_options(addresses), "--"]
         command += ["--grpc-server-addr", self._address, "--priority-queues", "8", "--cpu-port", str(CPU_PORT)]
         self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         log.close()

@@ -14,7 +14,7 @@ import json
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -107,16 +107,19 @@ def _bmv2(fabric: Fabric, run: RunDirectory, switch: Switch) -> Command:
     for port in switch.ports:
         argv += ["-i", f"{port}@{addressing.interface_name(fabric, Endpoint(switch.name, port))}"]
     argv += ["--thrift-port", str(_free_tcp_port())]
-    if _bmv2_takes("--notifications-addr"):
-        argv += ["--notifications-addr", f"ipc://{run.path}/notify-{switch.device_id}.ipc"]
+    argv += bmv2_options({"--notifications-addr": f"ipc://{run.path}/notify-{switch.device_id}.ipc"})
     argv += ["--", "--grpc-server-addr", f"unix:{path}", "--priority-queues", "8", "--cpu-port", str(CPU_PORT)]
     return Command(f"switch-{switch.name}", tuple(argv), ready_socket=str(path))
 
 
-def _bmv2_takes(option: str) -> bool:
-    """Whether the installed BMv2 was built with what an option is for; its parser refuses those that it lacks."""
+def bmv2_options(wanted: Mapping[str, str]) -> list[str]:
+    """Those of BMv2's options, with their values, that the installed one was built with: it refuses those it lacks.
+
+    Without nanomsg it has no ``--notifications-addr``, without Thrift no ``--thrift-port``.
+    """
     path = shutil.which("simple_switch_grpc")
-    return path is not None and option in _bmv2_help(path)
+    known = "" if path is None else _bmv2_help(path)
+    return [word for option, value in wanted.items() if option in known for word in (option, value)]
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from tests.p4runtime_shim.differential.embedded import WIDEST_REGISTER
 from tests.p4runtime_shim.differential.vectors import CPU_PORT, p4info, program_text
 from topologies.emulation import namespaces
 from topologies.emulation.bmv2 import ThriftClient
+from topologies.emulation.switches import bmv2_options
 
 THRIFT_PORT = 9090
 HUNG_S = 60.0  # for whatever must happen, however slow the machine
@@ -43,7 +44,8 @@ class Process:
         for port, wire in wires.items():
             command += ["-i", f"{port}@{wire.inside}"]
         command += ["--log-console", "--log-level", "error", "--pcap", str(directory)]
-        command += ["--thrift-port", str(THRIFT_PORT), "--notifications-addr", f"ipc://{directory}/notify.ipc", "--"]
+        addresses = {"--thrift-port": str(THRIFT_PORT), "--notifications-addr": f"ipc://{directory}/notify.ipc"}
+        command += [*bmv2_options(addresses), "--"]
         command += ["--grpc-server-addr", f"unix:{directory}/grpc.sock", "--priority-queues", "8"]
         command += ["--cpu-port", str(CPU_PORT)]
         with (directory / "log").open("wb") as log:

@@ -9,7 +9,7 @@ from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.rundir import RunDirectory
-from topologies.emulation.switches import SwitchKind, address, commands, thrift_port
+from topologies.emulation.switches import SwitchKind, address, bmv2_options, commands, thrift_port
 from topologies.fabric import Endpoint, Fabric
 from topologies.queues import QueueProfile
 
@@ -78,6 +78,17 @@ def test_bmv2_is_told_of_notifications_only_if_it_was_built_with_them(
     argv = commands(fabric, run, SwitchKind.BMV2)[0].argv
     assert ("--notifications-addr" in argv) is nanomsg
     assert argv.index("--") < argv.index("--grpc-server-addr")
+
+
+def test_bmv2_gets_no_option_that_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In benchmarks and tests too: BMv2 ends at once when it does not know one."""
+    wanted = {"--thrift-port": "9090", "--notifications-addr": "ipc:///tmp/x"}
+    fake = tmp_path / "simple_switch_grpc"
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert bmv2_options(wanted) == []  # none is installed
+    fake.write_text("#!/bin/sh\nprintf 'Options:\n  --thrift-port arg\n'\n")
+    fake.chmod(0o755)
+    assert bmv2_options(wanted) == ["--thrift-port", "9090"]
 
 
 def test_bmv2_is_started_as_its_users_know_it(fabric: Fabric, run: RunDirectory) -> None:
