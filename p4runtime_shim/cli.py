@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser().parse_args([item for item in given if item != "--"])
         if as_bmv2:
             _behave_as_bmv2(options)
-        settings = _settings(options)
+        settings = replace(_settings(options), bmv2_send_buffer=as_bmv2)
         _start_log(options)
     except ConfigError as error:
         return _complain(str(error), 2)

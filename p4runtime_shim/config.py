@@ -106,6 +106,7 @@ class ProcessSettings:
     grpc_address: str = ""  # as a rule `default_address`
     listen: ListenSettings = field(default_factory=ListenSettings)
     qdisc: bool = False  # send through the queueing disciplines of the interfaces (tc) instead of past them
+    bmv2_send_buffer: bool = False  # let tc hold back no more than BMv2 does before frames wait in the queues
     pcap: Path | None = None  # directory for captures
     capturing: bool = True  # from the start, if there is such a directory
     trace: str | None = None  # file for a trace, "-" = standard error

@@ -102,6 +102,7 @@ class _COptions(ctypes.Structure):
     _fields_ = [
         ("max_frame", ctypes.c_uint32),
         ("socket_buffer", ctypes.c_uint32),
+        ("bmv2_send_buffer", ctypes.c_int32),
         ("coalesce", ctypes.c_int64),
         ("use_qdisc", ctypes.c_int32),
     ]
@@ -111,6 +112,8 @@ class PortDriver:
     """One driver for any number of switches; `ports` names the interface of each port of each switch.
 
     Frames leave past the queueing disciplines of the interfaces, or through them with `qdisc` (for tc's netem and tbf).
+    What such a discipline holds back fills the send buffer before frames wait in the queues of the switch; with
+    `bmv2_send_buffer` it is as small as BMv2's (net.core.wmem_default).
     `cache` is the build cache of the switches (they and the driver must use the same engine).
     """
 
@@ -122,10 +125,11 @@ class PortDriver:
         socket_buffer: int = DEFAULT_SOCKET_BUFFER,
         coalesce_ns: int = COALESCE_NS,
         qdisc: bool = False,
+        bmv2_send_buffer: bool = False,
         cache: Path | None = None,
     ) -> None:
         self._library = _declare(load_engine(cache=cache).library)
-        options = _COptions(max_frame, socket_buffer, coalesce_ns, qdisc)
+        options = _COptions(max_frame, socket_buffer, bmv2_send_buffer, coalesce_ns, qdisc)
         self._driver = self._library.drv_create(ctypes.byref(options))
         if not self._driver:
             raise DriverError("the port driver cannot be set up: out of memory or of file descriptors (see ulimit -n)")

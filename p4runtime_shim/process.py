@@ -207,7 +207,13 @@ class SwitchProcess:
             return
         frame = max(item.queues.max_frame for item in self._settings.switches)
         try:
-            driver = PortDriver(ports, max_frame=frame, qdisc=self._settings.qdisc, cache=self._cache)
+            driver = PortDriver(
+                ports,
+                max_frame=frame,
+                qdisc=self._settings.qdisc,
+                bmv2_send_buffer=self._settings.bmv2_send_buffer,
+                cache=self._cache,
+            )
         except DriverError as error:
             raise StartError(str(error)) from None
         for item in self._settings.switches:

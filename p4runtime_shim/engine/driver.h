@@ -14,6 +14,7 @@ struct drv;
 struct drv_options {
     uint32_t max_frame;     /* longest frame of any switch, in bytes */
     uint32_t socket_buffer; /* receive and send buffer of each socket, in bytes of kernel memory */
+    int32_t bmv2_send_buffer; /* send buffers as the kernel makes them (net.core.wmem_default), which BMv2 leaves alone */
     int64_t coalesce;       /* ns that a line may stand idle so that several ports share a wake-up */
     int32_t use_qdisc;      /* send through the queueing discipline of the interface (netem, tbf) instead of past it */
 };

@@ -28,10 +28,15 @@ static int socket_set(int fd, int level, int option, int value)
     return setsockopt(fd, level, option, &value, sizeof value) ? -errno : 0;
 }
 
-static void socket_buffers(int fd, int size)
+/* What a slow queueing discipline holds counts against the send buffer: when that is full, frames wait in the queues of the
+ * switch, where the program sees them. */
+static void socket_buffers(int fd, const struct drv_options *options)
 {
+    int size = (int)options->socket_buffer;
     if (socket_set(fd, SOL_SOCKET, SO_RCVBUFFORCE, size))
         socket_set(fd, SOL_SOCKET, SO_RCVBUF, size);
+    if (options->bmv2_send_buffer)
+        return;
     if (socket_set(fd, SOL_SOCKET, SO_SNDBUFFORCE, size))
         socket_set(fd, SOL_SOCKET, SO_SNDBUF, size);
 }
@@ -46,7 +51,7 @@ static int socket_setup(int fd, int ifindex, const struct drv_options *options)
         return error;
     if (!options->use_qdisc)
         socket_set(fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1);
-    socket_buffers(fd, (int)options->socket_buffer);
+    socket_buffers(fd, options);
     struct packet_mreq promiscuous = {.mr_ifindex = ifindex, .mr_type = PACKET_MR_PROMISC};
     if (setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
         return -errno;

@@ -23,6 +23,7 @@ from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
 from mrc_common.privileges import Capability, current
+from p4runtime_shim.proto import switch_v1_pb2, switch_v1_pb2_grpc
 from tests.integration.wires import Process, Wire, running, until, wires
 from tests.p4runtime_shim.server.world import Client, insert, modify
 
@@ -494,11 +495,42 @@ def test_it_keeps_what_ports_need_and_no_more(cables: list[Wire]) -> None:
 @pytest.mark.parametrize("as_bmv2", [True, False], ids=["bmv2", "own-name"])
 def test_tcs_limit_holds_under_bmv2s_name(as_bmv2: bool, cables: list[Wire], tmp_path: Path) -> None:
     """Mininet's `bw` is a token bucket on the switch's interface; the switch by its own name goes past it."""
-    script = tmp_path / ("simple_switch_grpc" if as_bmv2 else "p4runtime_shim")
-    script.write_text(f"#!{sys.executable}\nimport sys\nfrom p4runtime_shim.cli import main\nsys.exit(main())\n")
-    script.chmod(0o755)
     limit = f"qdisc add dev {cables[1].inside} root tbf rate 1mbit burst 5kb limit 5kb"
     subprocess.run(["tc", *limit.split()], check=True)
+    with named("simple_switch_grpc" if as_bmv2 else "p4runtime_shim", cables, tmp_path) as address:
+        patch_all(address, (1, 2))
+        for number in range(100):
+            cables[0].send(frame(1400, number))
+            time.sleep(0.001)
+        arrived = cables[1].drain()
+    assert (arrived < 40) if as_bmv2 else (arrived == 100), arrived
+
+
+def test_what_tc_holds_back_waits_in_the_switch_under_bmv2s_name(cables: list[Wire], tmp_path: Path) -> None:
+    """So that a program sees queues grow, as the tutorials' ECN and MRI do; tc itself has room for all of it here."""
+    limit = f"qdisc add dev {cables[1].inside} root tbf rate 100kbit burst 5kb limit 10mb"
+    subprocess.run(["tc", *limit.split()], check=True)
+    sent, kernels = 400, int(Path("/proc/sys/net/core/wmem_default").read_text()) // 1400
+    assert kernels < 200
+    with named("simple_switch_grpc", cables, tmp_path) as address:
+        patch_all(address, (1, 2))
+        with grpc.insecure_channel(address) as channel:
+            switch = switch_v1_pb2_grpc.SwitchManagementStub(channel)  # type: ignore[no-untyped-call]
+            switch.SetQueue(switch_v1_pb2.SetQueueRequest(device_id=1, port=2, priority=0, max_packets=sent))
+            for number in range(sent):
+                cables[0].send(frame(1400, number))
+                time.sleep(0.0005)
+            (state,) = switch.GetSwitches(switch_v1_pb2.GetSwitchesRequest()).switches
+    queues = next(port.queues for port in state.ports if port.port == 2)
+    assert queues[0].peak_packets > sent - kernels - 100  # 100 kbit/s carries 9 a second
+
+
+@contextlib.contextmanager
+def named(name: str, cables: list[Wire], directory: Path) -> Iterator[str]:
+    """The address of a switch without a program whose console script has that name."""
+    script = directory / name
+    script.write_text(f"#!{sys.executable}\nimport sys\nfrom p4runtime_shim.cli import main\nsys.exit(main())\n")
+    script.chmod(0o755)
     process = subprocess.Popen(
         [script, *arguments(cables, "--no-p4")],
         stdout=subprocess.PIPE,
@@ -508,13 +540,7 @@ def test_tcs_limit_holds_under_bmv2s_name(as_bmv2: bool, cables: list[Wire], tmp
     )
     try:
         assert process.stdout is not None
-        words = process.stdout.readline().split()
-        patch_all(words[1].removeprefix("grpc="), (1, 2))
-        for number in range(100):
-            cables[0].send(frame(1400, number))
-            time.sleep(0.001)
-        arrived = cables[1].drain()
+        yield process.stdout.readline().split()[1].removeprefix("grpc=")
     finally:
         process.terminate()
         process.wait(10)
-    assert (arrived < 40) if as_bmv2 else (arrived == 100), arrived
