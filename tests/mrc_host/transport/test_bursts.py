@@ -12,7 +12,7 @@ import pytest
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import QpAttributes
-from mrc_host.wire import control, opcodes
+from mrc_host.wire import control, headers, opcodes
 from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, warm
 from tests.mrc_host.transport.test_peer import answer, quiet, requests
 from tests.mrc_host.wires import MS, US
@@ -60,6 +60,20 @@ def test_a_hole_that_many_packets_have_passed_puts_the_ways_back_in_doubt() -> N
             looked.append(psn)
     assert looked, "no time has passed, so the hole is what made it look"
     assert min(looked) >= 201 + control.SACK_BITS
+
+
+def test_answers_take_every_plane_once_before_any_of_them_again() -> None:
+    """Drawn at random, several in a row may go to a plane that is dead."""
+    end = FarEnd(planes=4, uplinks=4)
+    quiet(end)
+    ports: list[int] = []
+    for psn in range(80):
+        end.segment(psn, msn=psn, plane=psn % 4, flags=headers.ACK_REQUEST)
+        ports += [p.port for p in end.drain() if p.opcode in (opcodes.SACK, opcodes.TRANSPORT_ACK)]
+    assert len(ports) >= 80
+    for at in range(len(ports) - 7):
+        assert set(ports[at : at + 7]) == {0, 1, 2, 3}, "the end of one turn and the next one whole"
+    assert len({tuple(ports[at : at + 4]) for at in range(0, 80, 4)}) > 4, "in another order each time"
 
 
 # ---- what the sender concludes -------------------------------------------------------------------------------------

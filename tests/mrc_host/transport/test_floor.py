@@ -110,3 +110,11 @@ def test_the_floor_keeps_no_dead_plane_and_no_dead_path(floor: int) -> None:
     assert sum(sent[plane << 10 | uplink] for plane, uplink in dead) == 0
     assert a.nic.qp_counters(a.qpn).lost == lost
     world.run(10 * US)
+
+
+def test_what_was_lost_before_does_not_go_on_a_path_on_trial() -> None:
+    paths, _ = make(1, 8, share=100)
+    paths.retire(3, PathReason.LOSS, None, 1)
+    paths.restore(3, PathReason.PROBE, 2)
+    assert 3 not in {paths.next(0, 5) for _ in range(40)}
+    assert [paths.next(0, -1) for _ in range(40)].count(3) == 2, "two packets that were not lost before try it"
