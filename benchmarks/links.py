@@ -140,7 +140,7 @@ def usid_entries(count: int, first: int = 0x4001) -> list[finsy.P4TableEntry]:
         finsy.P4TableEntry(
             "usid_next",
             match=finsy.Match(locator=BLOCK << 16 | (first + n)),
-            action=finsy.Action("usid_endpoint.set_egress", port=2, dmac=0x020000000001),
+            action=finsy.Action("usid_endpoint.set_egress", port=2, dmac=0x020000000001, smac=0x020000000002),
         )
         for n in range(count)
     ]

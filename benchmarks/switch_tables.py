@@ -49,7 +49,7 @@ def _device_call() -> Iterator[Figure]:
     shift = next(name for name in pipeline.actions if name.endswith("usid_shift"))
     with Switch(pipeline, ports=(1, 2), seed=1) as switch:
         switch.table_insert(names["usid_local"], Entry((Exact(BLOCK << 16 | 0x2001),), ActionCall(shift)))
-        switch.table_insert(names["usid_next"], Entry((Exact(BLOCK << 16 | 0x4001),), ActionCall(forward, (2, 1))))
+        switch.table_insert(names["usid_next"], Entry((Exact(BLOCK << 16 | 0x4001),), ActionCall(forward, (2, 1, 3))))
         frame = usid_packet(4200).ljust(4200, b"\0")
         best = min(_calls(switch, [frame], 1, 2) for _ in range(ROUNDS))
         yield Figure("switch_device_call_4200B", best, "s")

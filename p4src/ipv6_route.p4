@@ -33,9 +33,9 @@ control Ipv6Route(inout headers_t hdr, inout metadata_t meta, inout standard_met
         size = ECMP_SEED_SIZE;
     }
 
-    action set_egress(port_t port, mac_t dmac) {
+    action set_egress(port_t port, mac_t dmac, mac_t smac) {
         std.egress_spec = port;
-        hdr.ethernet.src = hdr.ethernet.dst;
+        hdr.ethernet.src = smac;
         hdr.ethernet.dst = dmac;
         ipv6_route_counter.count();
     }

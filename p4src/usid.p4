@@ -32,9 +32,9 @@ control UsidEndpoint(inout headers_t hdr, inout metadata_t meta, inout standard_
         size = USID_LOCAL_SIZE;
     }
 
-    action set_egress(port_t port, mac_t dmac) {
+    action set_egress(port_t port, mac_t dmac, mac_t smac) {
         std.egress_spec = port;
-        hdr.ethernet.src = hdr.ethernet.dst;
+        hdr.ethernet.src = smac;
         hdr.ethernet.dst = dmac;
         usid_next_counter.count();
     }

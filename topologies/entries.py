@@ -139,10 +139,12 @@ def switch_entries(fabric: Fabric, switch: Switch) -> SwitchEntries:
 
 
 def _set_egress(fabric: Fabric, switch: Switch, port: int) -> Action:
-    peer = fabric.peer(Endpoint(switch.name, port))
+    """To the neighbour's MAC address, from that of the port it leaves by, as any router sends."""
+    own = Endpoint(switch.name, port)
+    peer = fabric.peer(own)
     assert peer is not None, "a fabric has a link on every port"
-    dmac = int.from_bytes(addressing.mac(fabric, peer), "big")
-    return Action("set_egress", (("port", port), ("dmac", dmac)))
+    dmac, smac = (int.from_bytes(addressing.mac(fabric, end), "big") for end in (peer, own))
+    return Action("set_egress", (("port", port), ("dmac", dmac), ("smac", smac)))
 
 
 def _link(fabric: Fabric, switch: Switch, port: int) -> Link:

@@ -37,7 +37,7 @@ def test_entries_are_read_in_the_programs_names(fabric: Fabric, switch: Switch, 
         empty = reader.table("arrival_fault")
     assert (local.name, local.entries, local.counted) == ("usid_next", fabric.t1_count + fabric.nics_per_t0, True)
     rows = {row.match: row.action for row in local.rows}
-    assert rows["locator=0xfc0000006000"] == "set_egress(port=1, dmac=02:30:00:00:00:00)"
+    assert rows["locator=0xfc0000006000"] == "set_egress(port=1, dmac=02:30:00:00:00:00, smac=02:10:00:00:00:01)"
     towards = {row.match: row.action for row in route.rows}
     assert towards["dst=fd00:6d:7263::1/128"].startswith("set_egress(port=1, dmac=02:30:")
     across = next(action for match, action in towards.items() if match.endswith("1::/64"))

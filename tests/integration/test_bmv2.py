@@ -26,6 +26,7 @@ from tests.p4src.scene import (
     NO_TRIM,
     OWN,
     RETX,
+    SMAC,
     TRIMMED,
     arrival,
     departure,
@@ -53,7 +54,8 @@ def real(tmp_path: Path) -> Iterator[Bmv2]:
 def tables() -> SwitchEntries:
     """Something in every table."""
     members = tuple(
-        Member("ecmp", port, Action("set_egress", (("port", port), ("dmac", DMAC[port])))) for port in range(1, 5)
+        Member("ecmp", port, Action("set_egress", (("port", port), ("dmac", DMAC[port]), ("smac", SMAC[port]))))
+        for port in range(1, 5)
     )
     groups = (Group("ecmp", 1, ((2, 1), (3, 1), (4, 1))), Group("ecmp", 2, ((1, 1), (3, 1))))
     entries = (

@@ -123,7 +123,7 @@ def test_the_fabric_program_shifts_a_usid_list(cables: list[Wire]) -> None:
                 +T(
                     "usid_next",
                     match=finsy.Match(locator=block << 16 | following),
-                    action=finsy.Action("usid_endpoint.set_egress", port=2, dmac=0x02AA00000001),
+                    action=finsy.Action("usid_endpoint.set_egress", port=2, dmac=0x02AA00000001, smac=0x02BB00000001),
                 ),
             ]
         )
@@ -139,7 +139,7 @@ def test_the_fabric_program_shifts_a_usid_list(cables: list[Wire]) -> None:
         cables[0].send(packet)
         got = cables[1].receive()
     assert got is not None
-    assert got[:14] == bytes.fromhex("02aa00000001 020000000010 86dd")
+    assert got[:14] == bytes.fromhex("02aa00000001 02bb00000001 86dd")
     assert got[38:54] == shifted
     assert got[21] == 63
     assert got[54:] == inner

@@ -32,6 +32,7 @@ F = "FabricIngress."
 BLOCK = 0xFC000000
 OWN, NEXT, NIC = 0x2000, 0x4001, 0x6003
 NEXT_MAC = 0x02000000AA01
+OWN_MAC = 0x02_0000_0000_03  # of the port it leaves by
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def configure(switch: Switch) -> None:
     )
     switch.table_insert(
         F + "usid_endpoint.usid_next",
-        Entry((Exact(locator(NEXT)),), ActionCall(F + "usid_endpoint.set_egress", (5, NEXT_MAC))),
+        Entry((Exact(locator(NEXT)),), ActionCall(F + "usid_endpoint.set_egress", (5, NEXT_MAC, OWN_MAC))),
     )
     switch.table_insert(
         F + "traffic_class.traffic_class",
@@ -82,7 +83,7 @@ def test_usid_is_shifted_and_sent_to_its_neighbour(fabric: Switch) -> None:
     inner = ipv6(bytes(15) + b"\x02", bytes.fromhex("c00012b7") + bytes(4) + os.urandom(4096), header=17)
     fabric.receive(1, ethernet(ipv6(address(OWN, NEXT, 0x2001, NIC), inner)), 0)
     expected = ethernet(ipv6(address(NEXT, 0x2001, NIC), inner, hop_limit=63))
-    expected = NEXT_MAC.to_bytes(6, "big") + bytes.fromhex("020000000001") + expected[12:]
+    expected = NEXT_MAC.to_bytes(6, "big") + OWN_MAC.to_bytes(6, "big") + expected[12:]
     assert fabric.ready() == [5]
     assert fabric.transmit(5, 0) == expected
     counter = fabric.direct_counter_read(F + "usid_endpoint.usid_next", (Exact(locator(NEXT)),))
@@ -101,7 +102,7 @@ def test_control_overtakes_data(fabric: Switch) -> None:
 
 def test_plain_ipv6_is_spread_over_the_group_by_flow_label(fabric: Switch) -> None:
     for member in range(4):
-        call = ActionCall(F + "ipv6_route.set_egress", (member + 1, NEXT_MAC + member))
+        call = ActionCall(F + "ipv6_route.set_egress", (member + 1, NEXT_MAC + member, OWN_MAC))
         fabric.member_add(F + "ipv6_route.ecmp", member + 1, call)
     fabric.group_add(F + "ipv6_route.ecmp", 1, [(member, 1) for member in range(1, 5)])
     fabric.table_insert(F + "ipv6_route.ipv6_route", Entry((Lpm(0xFD00 << 112, 16),), GroupRef(1)))

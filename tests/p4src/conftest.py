@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.p4src.device import Device
-from tests.p4src.scene import DMAC, forwarding
+from tests.p4src.scene import DMAC, SMAC, forwarding
 
 
 @pytest.fixture
@@ -13,6 +13,6 @@ def device() -> Iterator[Device]:
     """A switch that forwards uSIDs and has a member of the ECMP selector for each port."""
     made = Device()
     made.write(*forwarding())
-    made.group({port: (port, DMAC[port]) for port in range(1, 5)}, {})
+    made.group({port: (port, DMAC[port], SMAC[port]) for port in range(1, 5)}, {})
     yield made
     made.switch.close()

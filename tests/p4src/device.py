@@ -49,8 +49,8 @@ class Device:
             own = self._entry(entry)
             self.switch.table_delete(self._tables[entry.table].name, own.match, own.priority)
 
-    def group(self, members: dict[int, tuple[int, int]], groups: dict[int, dict[int, int]]) -> None:
-        """Members (id -> port, dmac) and groups (id -> member -> weight) of the ECMP selector."""
+    def group(self, members: dict[int, tuple[int, int, int]], groups: dict[int, dict[int, int]]) -> None:
+        """Members (id -> port, dmac, smac) and groups (id -> member -> weight) of the ECMP selector."""
         selector = next(name for name in self.pipeline.profiles if _last(name) == "ecmp")
         action = next(name for name in self.pipeline.actions if name.endswith("ipv6_route.set_egress"))
         for number, args in members.items():
@@ -60,7 +60,7 @@ class Device:
 
     def program(self, entries: neutral.SwitchEntries) -> None:
         """All static entries of a switch of a fabric."""
-        members = {m.member_id: (dict(m.action.args)["port"], dict(m.action.args)["dmac"]) for m in entries.members}
+        members = {m.member_id: tuple(value for _, value in m.action.args) for m in entries.members}
         self.group(members, {group.group_id: dict(group.members) for group in entries.groups})
         self.write(*entries.entries)
 

@@ -14,6 +14,8 @@ ETHERNET, IPV6, UDP = 14, 40, 8
 NIC_A = 0xFD00_006D_7263_0000 << 64 | 1
 NIC_B = 0xFD00_006D_7263_0001 << 64 | 1
 SWITCH_MAC = 0x02_0000_0000_10
+DMAC = {port: 0x02_AA00_0000_00 | port for port in range(1, 8)}  # of the neighbour at a port
+SMAC = {port: 0x02_BB00_0000_00 | port for port in range(1, 8)}  # of the port itself
 MRC_PORT = 4791
 
 
@@ -76,10 +78,10 @@ class Packet:
         """The same with other fields of the outer (or only) IPv6 header."""
         return dataclasses.replace(self, outer=dataclasses.replace(self.outer, **changes))
 
-    def forwarded(self, dst: int, dmac: int, **outer: int) -> Packet:
-        """As it leaves a switch: new destination, one hop less, addressed to the neighbour by the switch."""
+    def forwarded(self, dst: int, port: int, **outer: int) -> Packet:
+        """As it leaves a switch by `port`: new destination, one hop less, to the neighbour's MAC from the port's."""
         moved = self.with_outer(dst=dst, hops=self.outer.hops - 1, **outer)
-        return dataclasses.replace(moved, smac=self.dmac, dmac=dmac)
+        return dataclasses.replace(moved, smac=SMAC[port], dmac=DMAC[port])
 
 
 def mrc(*hops: int, size: int = 64, dscp: int = 0, ecn: int = 2, sport: int = 0x1234, mark: int = 0) -> Packet:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tests.p4src.packets import BLOCK, MRC_PORT
+from tests.p4src.packets import BLOCK, DMAC, MRC_PORT, SMAC
 from topologies.entries import Action, Exact, Lpm, MemberRef, TableEntry, Ternary
 
 OWN = 0x2001
 NEXT = {0x4001: 2, 0x4002: 3, 0x6001: 4}  # uSID -> port
-DMAC = {port: 0x02_AA00_0000_00 | port for port in range(1, 8)}
 CONTROL, RETX, NO_TRIM, TRIMMED, LASTHOP = 46, 8, 4, 12, 16
 
 
@@ -21,7 +20,7 @@ def forwarding() -> list[TableEntry]:
     return [
         entry("usid_local", BLOCK << 16 | OWN, "usid_shift"),
         *(
-            entry("usid_next", BLOCK << 16 | usid, "set_egress", port=port, dmac=DMAC[port])
+            entry("usid_next", BLOCK << 16 | usid, "set_egress", port=port, dmac=DMAC[port], smac=SMAC[port])
             for usid, port in NEXT.items()
         ),
         *(entry("traffic_class", dscp, "set_priority", priority=7) for dscp in (CONTROL, TRIMMED, LASTHOP)),

@@ -8,12 +8,12 @@ import pytest
 
 from tests.p4src.device import ARRIVAL_LOSS, BLACKHOLE, CPU_PORT, DEPARTURE_LOSS, PATH_LOSS, Device
 from tests.p4src.packets import NIC_A, NIC_B, Packet, mrc, plain, usids
-from tests.p4src.scene import DMAC, OWN, arrival, departure, path_loss, route
+from tests.p4src.scene import OWN, arrival, departure, path_loss, route
 
 ALWAYS = 10**9
 HALF = ALWAYS // 2
 PACKET = mrc(OWN, 0x4001, 0x2002, 0x6001)
-FORWARDED = PACKET.forwarded(usids(0x4001, 0x2002, 0x6001), DMAC[2]).pack()
+FORWARDED = PACKET.forwarded(usids(0x4001, 0x2002, 0x6001), 2).pack()
 
 
 def survivors(device: Device, count: int, port: int = 1, packet: Packet = PACKET) -> int:
@@ -100,7 +100,7 @@ def test_other_packets_are_corrupted_in_the_source_address(device: Device, packe
     target = NIC_B if packet.inner is None else usids(0x4001, 0x2002, 0x6001)
     for _ in range(50):
         ((_, (frame,)),) = device.pass_through(1, packet.pack()).items()
-        (position,) = flipped(frame, packet.forwarded(target, DMAC[2]).pack())
+        (position,) = flipped(frame, packet.forwarded(target, 2).pack())
         assert source_at <= position < source_at + 16
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.p4src.device import CPU_PORT, HOP_LIMIT, MALFORMED, NO_ROUTE, NO_USID, Device
 from tests.p4src.packets import NIC_A, NIC_B, Ip6, Packet, Seen, mrc, plain, usids
-from tests.p4src.scene import CONTROL, DMAC, NEXT, OWN, RETX, route
+from tests.p4src.scene import CONTROL, NEXT, OWN, RETX, route
 from topologies import paths
 from topologies.addressing import mac
 from topologies.clos import multi_plane_clos
@@ -22,13 +22,13 @@ RETURN = 0x6001  # the sender's own uSID
 
 def test_a_usid_is_shifted_out_and_the_next_one_names_the_port(device: Device) -> None:
     packet = mrc(OWN, 0x4001, 0x2002, 0x6001)
-    expected = packet.forwarded(usids(0x4001, 0x2002, 0x6001), DMAC[2])
+    expected = packet.forwarded(usids(0x4001, 0x2002, 0x6001), 2)
     assert device.pass_through(1, packet.pack()) == {2: [expected.pack()]}
 
 
 def test_six_usids_are_shifted_one_by_one(device: Device) -> None:
     packet = mrc(OWN, 0x6001, 3, 4, 5, 6)
-    assert device.pass_through(1, packet.pack()) == {4: [packet.forwarded(usids(0x6001, 3, 4, 5, 6), DMAC[4]).pack()]}
+    assert device.pass_through(1, packet.pack()) == {4: [packet.forwarded(usids(0x6001, 3, 4, 5, 6), 4).pack()]}
 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 4096])
@@ -37,14 +37,14 @@ def test_every_size_and_both_encapsulations_pass_unchanged(device: Device, size:
     packet = mrc(OWN, 0x4002, size=size)
     if not inner:
         packet = dataclasses.replace(packet, inner=None)
-    assert device.pass_through(1, packet.pack()) == {3: [packet.forwarded(usids(0x4002), DMAC[3]).pack()]}
+    assert device.pass_through(1, packet.pack()) == {3: [packet.forwarded(usids(0x4002), 3).pack()]}
 
 
 def test_other_headers_and_trailing_padding_pass_unchanged(device: Device) -> None:
     strange = dataclasses.replace(mrc(OWN, 0x4001), udp=None, other=43)
-    assert device.pass_through(1, strange.pack()) == {2: [strange.forwarded(usids(0x4001), DMAC[2]).pack()]}
+    assert device.pass_through(1, strange.pack()) == {2: [strange.forwarded(usids(0x4001), 2).pack()]}
     padded = mrc(OWN, 0x4001)
-    expected = padded.forwarded(usids(0x4001), DMAC[2]).pack()
+    expected = padded.forwarded(usids(0x4001), 2).pack()
     assert device.pass_through(1, padded.pack() + bytes(7)) == {2: [expected + bytes(7)]}
 
 
@@ -93,7 +93,7 @@ def test_plain_ipv6_takes_the_longest_prefix(device: Device) -> None:
     assert list(device.pass_through(1, plain(NIC_B).pack())) == [3]
     assert list(device.pass_through(1, plain(NIC_B + 1).pack())) == [2]
     packet = plain(1)
-    assert device.pass_through(1, packet.pack()) == {4: [packet.forwarded(1, DMAC[4]).pack()]}
+    assert device.pass_through(1, packet.pack()) == {4: [packet.forwarded(1, 4).pack()]}
 
 
 def flows(device: Device, count: int, **fixed: int) -> list[int]:
@@ -201,7 +201,9 @@ def test_every_path_of_every_pair_arrives_as_the_nic_expects_it(small: Fabrics) 
                 start, frame = from_nic(fabric, source.name, plane, route_to.template.address(ev))
                 passed, end, out = small.carry(start, frame)
                 assert end == Endpoint(target.name, plane)
-                assert out[:6] == mac(fabric, end)
+                sender = fabric.peer(end)
+                assert sender is not None
+                assert out[:12] == mac(fabric, end) + mac(fabric, sender)
                 assert Seen.of(out).hops == 64 - len(passed)
                 if source.t0 != target.t0:
                     assert passed[1] == f"t1-{route_to.template.uplink(ev)}@p{plane}"

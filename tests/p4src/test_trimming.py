@@ -11,7 +11,6 @@ from tests.p4src.device import ARRIVAL_LOSS, CPU_PORT, DEPARTURE_LOSS, QUEUE_FUL
 from tests.p4src.packets import MRC_PORT, NIC_B, Packet, Seen, mrc, plain, usids
 from tests.p4src.scene import (
     CONTROL,
-    DMAC,
     LASTHOP,
     NO_TRIM,
     OWN,
@@ -54,7 +53,7 @@ def lengths(frame: bytes) -> tuple[int, ...]:
 def test_below_the_threshold_nothing_is_touched(trimming: Device) -> None:
     fill(trimming, DATA, 3)
     assert trimming.queued(2) == 3 * LENGTH
-    assert trimming.take(2) == [DATA.forwarded(usids(0x4001), DMAC[2]).pack()] * 3
+    assert trimming.take(2) == [DATA.forwarded(usids(0x4001), 2).pack()] * 3
     assert trimming.queued(2) == 0
 
 
@@ -62,7 +61,7 @@ def test_beyond_it_packets_are_cut_to_their_headers_and_overtake_data(trimming: 
     fill(trimming, DATA, 5)
     out = trimming.take(2)
     assert [len(frame) for frame in out] == [14 + 108] * 2 + [LENGTH] * 3
-    whole = DATA.forwarded(usids(0x4001), DMAC[2], dscp=TRIMMED).pack()
+    whole = DATA.forwarded(usids(0x4001), 2, dscp=TRIMMED).pack()
     # the trimmed packet is the beginning of the whole one but for the DSCP and what says how long it is
     for frame in out[:2]:
         assert lengths(frame) == (68, 28, 28, 0)
@@ -124,7 +123,7 @@ def test_what_may_not_be_trimmed_waits_up_to_the_limit_and_is_dropped_beyond(tri
     fill(trimming, packet, 9)
     assert len(packet.pack()) == LENGTH
     assert trimming.queued(2) == 6 * LENGTH
-    assert trimming.take(2) == [packet.forwarded(usids(0x4001), DMAC[2]).pack()] * 6
+    assert trimming.take(2) == [packet.forwarded(usids(0x4001), 2).pack()] * 6
     assert trimming.drops() == {QUEUE_FULL: 3}
     assert trimming.port_drops() == {(2, QUEUE_FULL): 3}
     assert trimming.queued(2) == 0
@@ -140,7 +139,7 @@ def test_what_is_no_longer_than_its_headers_is_not_cut(trimming: Device) -> None
 def test_trimming_can_be_off_while_the_limit_holds(device: Device) -> None:
     device.write(entry("queue_profile", 2, "tail_drop", limit=2 * LENGTH), *trimmable(0))
     fill(device, DATA, 5)
-    assert device.take(2) == [DATA.forwarded(usids(0x4001), DMAC[2]).pack()] * 2
+    assert device.take(2) == [DATA.forwarded(usids(0x4001), 2).pack()] * 2
     assert device.drops() == {QUEUE_FULL: 3}
     assert device.queued(2) == 0
 
@@ -201,7 +200,7 @@ def test_what_goes_to_the_controller_or_a_port_that_is_not_there_is_not_remember
     trimming.write(
         trim(CPU_PORT, 3 * LENGTH, 6 * LENGTH),
         trim(9, 3 * LENGTH, 6 * LENGTH),
-        entry("usid_next", 0xFC0000004009, "set_egress", port=9, dmac=1),
+        entry("usid_next", 0xFC0000004009, "set_egress", port=9, dmac=1, smac=2),
     )
     fill(trimming, mrc(OWN, 0x4001, size=4096).with_outer(hops=1), 10)
     fill(trimming, mrc(OWN, 0x4009, size=4096), 10)
@@ -213,7 +212,7 @@ def test_what_the_queue_itself_drops_is_forgotten_when_it_runs_empty() -> None:
     device = Device(queue_packets=2)
     device.write(
         entry("usid_local", 0xFC0000002001, "usid_shift"),
-        entry("usid_next", 0xFC0000004001, "set_egress", port=2, dmac=1),
+        entry("usid_next", 0xFC0000004001, "set_egress", port=2, dmac=1, smac=2),
         trim(2, 6 * LENGTH, 9 * LENGTH),
         *trimmable(0),
     )

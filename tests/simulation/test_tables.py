@@ -33,13 +33,13 @@ def test_everything_a_switch_shall_hold_is_in_its_tables(switch):
 
 
 def test_arguments_are_put_into_the_programs_order(switch):
-    action = Action("set_egress", (("dmac", 0x0200_0000_0001), ("port", 3)))
+    action = Action("set_egress", (("smac", 0x0200_0000_0002), ("dmac", 0x0200_0000_0001), ("port", 3)))
     write_entries(switch, SwitchEntries("s", (), (), (TableEntry("usid_next", (Key(5),), action),)))
     table = next(name for name in switch.pipeline.tables if name.endswith(".usid_next"))
     (entry,) = switch.table_entries(table)
     assert isinstance(entry, Entry)
     assert isinstance(entry.target, ActionCall)
-    assert entry.target.args == (3, 0x0200_0000_0001)
+    assert entry.target.args == (3, 0x0200_0000_0001, 0x0200_0000_0002)
     assert not isinstance(entry.match[0], Lpm)
 
 

@@ -41,8 +41,10 @@ class Walker:
 
     def _hop(self, node: str, action: Action) -> Endpoint:
         args = dict(action.args)
-        peer = self.fabric.peer(Endpoint(node, args["port"]))
+        own = Endpoint(node, args["port"])
+        peer = self.fabric.peer(own)
         assert peer is not None
+        assert args["smac"].to_bytes(6, "big") == addressing.mac(self.fabric, own)
         assert args["dmac"].to_bytes(6, "big") == addressing.mac(self.fabric, peer)
         return peer
 

@@ -16,6 +16,7 @@ from tests.p4src.scene import (
     NO_TRIM,
     OWN,
     RETX,
+    SMAC,
     TRIMMED,
     arrival,
     departure,
@@ -34,7 +35,8 @@ ALWAYS = 1_000_000_000
 def fabric(rng: random.Random) -> tuple[list[Any], Callable[[], bytes]]:
     """Any of the program's features, each with certainty or never: chance is not compared."""
     chosen: list[Any] = [
-        Member("ecmp", port, Action("set_egress", (("port", port), ("dmac", DMAC[port])))) for port in range(1, 5)
+        Member("ecmp", port, Action("set_egress", (("port", port), ("dmac", DMAC[port]), ("smac", SMAC[port]))))
+        for port in range(1, 5)
     ]
     # Groups of one member: which of several is chosen differs (docs/switch.md).
     chosen += [Group("ecmp", port, ((port, 1),)) for port in range(1, 5)]

@@ -43,7 +43,7 @@ def test_finsy_works_unchanged() -> None:
             one_shot = finsy.P4TableEntry(
                 "ipv6_route",
                 match=finsy.Match(dst="fd00::/16"),
-                action=finsy.P4IndirectAction([(2, finsy.Action("ipv6_route.set_egress", port=1, dmac=2))]),
+                action=finsy.P4IndirectAction([(2, finsy.Action("ipv6_route.set_egress", port=1, dmac=2, smac=3))]),
             )
             await switch.write([+one_shot])
             found = [item async for item in switch.read(finsy.P4TableEntry("ipv6_route"))]
@@ -51,7 +51,7 @@ def test_finsy_works_unchanged() -> None:
                 finsy.P4TableEntry(
                     "ipv6_route",
                     match=finsy.Match(dst=(0xFD00 << 112, 16)),
-                    action=finsy.P4IndirectAction([(2, finsy.Action("ipv6_route.set_egress", port=1, dmac=2))]),
+                    action=finsy.P4IndirectAction([(2, finsy.Action("ipv6_route.set_egress", port=1, dmac=2, smac=3))]),
                 )
             ]
             await switch.delete_all()
