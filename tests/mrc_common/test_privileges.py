@@ -24,7 +24,7 @@ LANDLOCK = privileges.landlock_version() > 0
 def in_child(function: Callable[[], Any]) -> Any:
     """What `function` returns (or the text of what it raises) in a child of this process.
 
-    Made by _Fork(3), which runs no handlers: those of libraries that other tests have loaded start threads in the child.
+    Made by _Fork(3), which runs no handlers: those of libraries that other tests have loaded start threads in it.
     """
     reading, writing = os.pipe()
     pid = ctypes.PyDLL(None)._Fork()  # keeps the interpreter's lock
