@@ -60,7 +60,8 @@ def test_an_update_that_contradicts_the_stream_ends_it(changes: dict[str, Any], 
 def test_an_election_id_in_use_is_refused_in_words_that_clients_know() -> None:
     async def work(made: World) -> None:
         async with made.channel() as channel:
-            await Client(channel, election=5).arbitrate()
+            first = Client(channel, election=5)  # kept: a call that nobody holds is cancelled
+            await first.arbitrate()
             again = Client(channel, election=5)
             await again.send_arbitration()
             with pytest.raises(grpc.aio.AioRpcError) as caught:
