@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from experiments.perf.perftest import listening
+from mrc_common.unix_sockets import listening
 from mrc_host.errors import MrcError
 from mrc_host.tools import write_bw, write_lat
 from mrc_host.tools.flags import message_size, plan
@@ -31,7 +31,7 @@ def run(agents: Agents, main: Main, *flags: str, folder: Path) -> tuple[int, int
     statuses: list[int] = []
     server = threading.Thread(target=lambda: statuses.append(main(["-d", str(agents.paths[1]), "-p", meeting])))
     server.start()
-    while not listening(f"{folder}/meet") and server.is_alive():
+    while f"{folder}/meet" not in listening() and server.is_alive():
         server.join(0.01)
     client = main(["-d", str(agents.paths[0]), *flags, meeting])
     server.join(30)
@@ -207,7 +207,7 @@ def test_the_peers_end_is_noticed(tmp_path: Path) -> None:
     accepted: list[object] = []
     server = threading.Thread(target=lambda: accepted.append(accept(address)))
     server.start()
-    while not listening(f"{tmp_path}/meet"):
+    while f"{tmp_path}/meet" not in listening():
         server.join(0.01)
     client = connect(address, "")
     server.join(10)
