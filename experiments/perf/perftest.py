@@ -2,6 +2,7 @@
 
     h3 write_bw             the server, on host h3
     h1 write_bw h3          the client, on host h1
+    write_bw h1 h3          both, anywhere on the machine
 
 The tools themselves (`mrc_host.tools`) take the agent's socket and a meeting point. Here a host's name stands for both:
 for the agent's socket after -d, which inside a host may be left out, and anywhere else for the point at which that
@@ -17,11 +18,14 @@ from collections.abc import Sequence
 
 from experiments.errors import ExperimentError
 from experiments.fabrics import find_fabric, this_host
+from experiments.perf import pair
 from experiments.perf.hosts import host_named
+from mrc_common import children
 from mrc_host.tools import write_bw as bandwidth
 from mrc_host.tools import write_lat as latency
 from topologies.emulation.rundir import RunDirectory
 from topologies.errors import FabricError
+from topologies.fabric import Fabric
 from topologies.loader import load_file
 
 TOOLS = {"write_bw": bandwidth.main, "write_lat": latency.main}
@@ -31,15 +35,11 @@ _HELP = ("-h", "--help")
 CANNOT = 3
 
 
-def meeting_point(tool: str, run: RunDirectory, host: str) -> str:
-    """Where the server of `tool` on `host` waits."""
-    return f"unix:{run.path / f'{host}.{tool}'}"
-
-
 def translate(tool: str, words: Sequence[str], run: RunDirectory, here: str | None) -> list[str]:
     """Arguments of the tool itself for arguments with hosts' names; `here` is the host we are on, if any."""
     fabric = load_file(run.fabric_file)
     words = list(words)
+    _check_device(words, fabric)
     if not set(words).intersection(_DEVICE):
         if here is None:
             raise ExperimentError("Say whose NIC to use: -d and a host's name, as this does not run inside a host.")
@@ -51,11 +51,29 @@ def translate(tool: str, words: Sequence[str], run: RunDirectory, here: str | No
             server = host
             result.append(word if host is None else str(run.host_socket(host)))
         else:
-            result.append(word if host is None else meeting_point(tool, run, host))
+            result.append(word if host is None else pair.meeting_point(tool, run, host))
             meets |= result[-1].startswith("unix:")
     if server is not None and not meets:
-        result += [_PORT[0], meeting_point(tool, run, server)]
+        result += [_PORT[0], pair.meeting_point(tool, run, server)]
     return result
+
+
+def _check_device(words: Sequence[str], fabric: Fabric) -> None:
+    """ExperimentError unless what follows -d is a host of the fabric or a path."""
+    for flag, device in itertools.pairwise(words):
+        if flag in _DEVICE and host_named(fabric, device) is None and "/" not in device:
+            raise ExperimentError(
+                f"Fabric {fabric.name} has no device {device!r}: give -d one of {', '.join(fabric.nic_names)},"
+                " or the socket of a NIC's agent."
+            )
+
+
+def _both_ends(words: Sequence[str], fabric: Fabric) -> tuple[str, str] | None:
+    """The two hosts that a command line begins with, if it does."""
+    if len(words) < 2:
+        return None
+    source, destination = (host_named(fabric, word) for word in words[:2])
+    return (source, destination) if source is not None and destination is not None else None
 
 
 def run_tool(tool: str, words: Sequence[str]) -> int:
@@ -66,6 +84,9 @@ def run_tool(tool: str, words: Sequence[str]) -> int:
         name, words = _fabric(words)
         here = this_host() if name is None else None
         run, host = here if here is not None else (find_fabric(name), None)
+        ends = _both_ends(words, load_file(run.fabric_file))
+        if ends is not None:
+            return pair.run_pair(tool, run, *ends, words[2:], lambda command: children.run(command).returncode)
         arguments = translate(tool, words, run, host)
     except ExperimentError as error:
         print(f"{tool}: {error}", *filter(None, [error.hint]), sep="\n", file=sys.stderr)

@@ -9,19 +9,15 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.emulation import EmulatedWorld
 from experiments.errors import ExperimentError
-from experiments.perf.perftest import meeting_point
+from experiments.perf.pair import run_pair
 from experiments.prompt.words import split_words
 from mrc_common import children
-from mrc_common.unix_sockets import listening
-
-_PATIENCE_S = 20.0  # for a server to wait for its client
 
 
 class PerfCommands:
@@ -90,18 +86,10 @@ class PerfCommands:
             if len(words) < 2 or words[0] == words[1]:
                 raise ExperimentError(f"use it like this: {tool} h1 h3 -s 65536")
             source, destination = (self._world.fabric.nic(word).name for word in words[:2])
-            run = self._world.emulation.run
-            meeting = meeting_point(tool, run, destination)
-            server = children.popen([*command, "-d", str(run.host_socket(destination)), "-p", meeting])
-            try:
-                _wait_for(server, meeting.removeprefix("unix:"))
-                self._run_tool([*command, "-d", str(run.host_socket(source)), *words[2:], meeting])
-            finally:
-                server.terminate()
-                server.wait()
+            run_pair(tool, self._world.emulation.run, source, destination, words[2:], self._run_tool)
 
-    def _run_tool(self, command: Sequence[str]) -> None:
-        """Run a process and print its lines as they come."""
+    def _run_tool(self, command: Sequence[str]) -> int:
+        """Run a process and print its lines as they come; its exit status."""
         with children.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             assert process.stdout is not None
             try:
@@ -111,6 +99,7 @@ class PerfCommands:
                 for line in process.stdout:
                     self._say(line.rstrip("\n"))
         self.failed |= process.returncode != 0
+        return process.returncode
 
     @contextlib.contextmanager
     def _one_sentence(self) -> Iterator[None]:
@@ -120,12 +109,3 @@ class PerfCommands:
         except (ExperimentError, OSError, ValueError) as error:
             self.failed = True
             self._say(str(error))
-
-
-def _wait_for(server: subprocess.Popen[bytes], path: str) -> None:
-    """Return when `server` accepts clients at the UNIX socket `path`."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while path not in listening():
-        if server.poll() is not None or time.monotonic() > deadline:
-            raise ExperimentError("the server did not start")
-        time.sleep(0.01)

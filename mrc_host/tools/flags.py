@@ -62,7 +62,7 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
     arguments = argparse.ArgumentParser(prog=prog, description=about, epilog=example, allow_abbrev=False)
     add = arguments.add_argument
     add("peer", nargs="?", help="server's host name, address or unix:PATH; without it this is the server")
-    add("-d", "--ib-dev", required=True, metavar="SOCKET", help="socket of this host's agent")
+    add("-d", "--ib-dev", metavar="DEVICE", help="socket of this host's NIC agent; inside a fabric's host not needed")
     add("-p", "--port", default=str(DEFAULT_PORT), help="TCP port of the server, or unix:PATH (default %(default)s)")
     add("--bind", default="localhost", metavar="ADDRESS", help="where the server listens (default %(default)s)")
     add("-s", "--size", type=message_size, default=size, help="bytes of a message, or 64K, 8M (default %(default)s)")

@@ -28,6 +28,7 @@ MOST_DEPTH = 1 << 16
 MOST_MEMORY = 1 << 30  # bytes that one end writes to, of all queue pairs together
 _PATIENCE_S = 60.0
 _LONGEST_LINE = 1 << 20
+_WAITING = ("", "*" * 36, "* Waiting for client to connect... *", "*" * 36)  # perftest's words
 
 
 class ToolError(MrcError):
@@ -96,8 +97,8 @@ class Channel:
         """Send one value."""
         try:
             self._socket.sendall(json.dumps(value).encode() + b"\n")
-        except OSError as error:
-            raise ToolError(f"The other end is gone: {error}.") from None
+        except OSError:
+            raise ToolError("The other end is gone.") from None
 
     def receive(self) -> Any:
         """Wait for one value; raises ToolError when the other end has gone."""
@@ -105,8 +106,8 @@ class Channel:
             line = self._lines.readline(_LONGEST_LINE)
             if line:
                 return json.loads(line)
-        except OSError as error:
-            raise ToolError(f"The other end is gone: {error}.") from None
+        except OSError:
+            raise ToolError("The other end is gone.") from None
         except (ValueError, RecursionError):  # a line that is too long is cut and then is not JSON
             raise foreign() from None
         raise ToolError("The other end is gone.")
@@ -152,10 +153,13 @@ def _connect_unix(path: str, deadline: float) -> socket.socket:
 
 
 def accept(port: str, bind: str = "localhost") -> Channel:
-    """Wait for one client at a TCP port of the address `bind`, or at unix:PATH, however long it takes."""
+    """Wait for one client at a TCP port of the address `bind`, or at unix:PATH, however long it takes.
+
+    Says that it waits, as perftest does. A socket at PATH is removed again.
+    """
+    path = Path(port[5:]) if port.startswith("unix:") else None
     try:
-        if port.startswith("unix:"):
-            path = Path(port[5:])
+        if path is not None:
             if path.is_socket():
                 path.unlink()
             listener = socket.socket(socket.AF_UNIX)
@@ -166,9 +170,22 @@ def accept(port: str, bind: str = "localhost") -> Channel:
             listener = socket.create_server((address[0], int(port)), family=family)
     except (OSError, OverflowError, ValueError) as error:
         raise ToolError(f"Cannot wait for clients at port {port}: {error}.") from None
-    with listener:
-        sock, _ = listener.accept()
+    print(*_WAITING, sep="\n", flush=True)
+    try:
+        with listener:
+            sock, _ = listener.accept()
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)
     return Channel(sock)
+
+
+def check_device(device: str | None) -> str:
+    """The device, once it is known to answer: before the other end is troubled. Raises MrcError."""
+    if device is None:
+        raise ToolError("Say which NIC to use: -d and the socket of its agent, such as /run/mrc/demo/h1.sock.")
+    verbs.open(device).close()
+    return device
 
 
 class Side:

@@ -24,6 +24,7 @@ from mrc_host.tools.session import (
     Side,
     ToolError,
     accept,
+    check_device,
     connect,
     foreign,
     from_wire,
@@ -220,11 +221,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; returns the exit status."""
     options = flags().parse_args(arguments)
     try:
+        device = check_device(options.ib_dev)
         if options.peer is None:
-            serve(options.ib_dev, accept(options.port, options.bind))
+            serve(device, accept(options.port, options.bind))
         else:
             show = Show(gbits=options.report_gbits, peak=not options.noPeak)
-            results = measure(options.ib_dev, connect(options.peer, options.port), plan(options), show)
+            results = measure(device, connect(options.peer, options.port), plan(options), show)
             if options.out_json_file:
                 write_json(options.out_json_file, [show.as_json(result) for result in results])
     except MrcError as error:

@@ -19,7 +19,18 @@ from dataclasses import dataclass
 from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.tools.flags import only_for, parser, plan
-from mrc_host.tools.session import Channel, Plan, Side, accept, connect, from_wire, header, to_wire, write_json
+from mrc_host.tools.session import (
+    Channel,
+    Plan,
+    Side,
+    accept,
+    check_device,
+    connect,
+    from_wire,
+    header,
+    to_wire,
+    write_json,
+)
 from mrc_host.values import CompletionOpcode
 
 _LAST = 0xFFFFFFFF  # the immediate value that ends a size
@@ -179,11 +190,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; returns the exit status."""
     options = flags().parse_args(arguments)
     try:
+        device = check_device(options.ib_dev)
         if options.peer is None:
-            serve(options.ib_dev, accept(options.port, options.bind))
+            serve(device, accept(options.port, options.bind))
         else:
             show = Show(each=options.report_histogram or options.report_unsorted, in_order=options.report_unsorted)
-            results = measure(options.ib_dev, connect(options.peer, options.port), plan(options), show)
+            results = measure(device, connect(options.peer, options.port), plan(options), show)
             if options.out_json_file:
                 write_json(options.out_json_file, [as_json(result) for result in results])
     except MrcError as error:

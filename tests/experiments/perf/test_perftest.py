@@ -2,7 +2,7 @@ import pytest
 
 from experiments.errors import ExperimentError
 from experiments.fabrics import find_fabric
-from experiments.perf import perftest
+from experiments.perf import pair, perftest
 from tests.experiments.perf.test_hosts import up
 
 __all__ = ["up"]
@@ -52,3 +52,16 @@ def test_what_cannot_be_started_is_one_sentence(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(perftest, "find_fabric", nothing)
     assert perftest.run_tool("write_bw", ["h3"]) == 3
     assert capsys.readouterr().err == "write_bw: No fabric is up.\nStart one.\n"
+
+
+def test_a_device_of_another_kind_is_one_sentence(up):
+    with pytest.raises(ExperimentError, match=r"has no device 'mlx5_0': give -d one of h1, h2"):
+        perftest.translate("write_bw", ["-d", "mlx5_0", "h3"], up("one"), None)
+
+
+def test_two_hosts_are_both_ends(up, monkeypatch, tmp_path):
+    one, ran = up("one"), []
+    monkeypatch.setattr(perftest, "find_fabric", lambda name: find_fabric(name, tmp_path))
+    monkeypatch.setattr(pair, "run_pair", lambda *arguments: ran.append(arguments[:5]) or 0)
+    assert perftest.run_tool("write_bw", ["--fabric", "one", "h1", "h3", "-n", "5"]) == 0
+    assert ran == [("write_bw", one, "h1", "h3", ["-n", "5"])]

@@ -198,8 +198,40 @@ def test_nobody_there_is_one_sentence(
 ) -> None:
     for module in (write_bw, write_lat):
         monkeypatch.setattr(module, "connect", functools.partial(connect, patience_s=0))
+        monkeypatch.setattr(module, "check_device", lambda device: device)
     assert tool(["-d", "x", f"unix:{tmp_path}/none"]) == 1
     assert "No server answers at unix:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tool", [write_bw.main, write_lat.main])
+def test_a_device_that_is_not_there_is_one_sentence_and_troubles_no_server(
+    tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for device, sentence in (((), "Say which NIC to use: -d"), (("-d", f"{tmp_path}/none.sock"), "No agent answers")):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(f"{tmp_path}/meet{len(device)}")
+            server.listen()
+            server.setblocking(False)
+            assert tool([*device, f"unix:{tmp_path}/meet{len(device)}"]) == 1
+            with pytest.raises(BlockingIOError):
+                server.accept()
+        errors = capsys.readouterr().err
+        assert sentence in errors
+        assert errors.count("\n") == 1
+
+
+def test_a_server_says_that_it_waits_and_leaves_no_socket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "meet"
+    accepted: list[Channel] = []
+    server = threading.Thread(target=lambda: accepted.append(accept(f"unix:{path}")))
+    server.start()
+    while str(path) not in listening():
+        assert server.is_alive()
+    connect(f"unix:{path}", "").close()
+    server.join(10)
+    assert "* Waiting for client to connect... *" in capsys.readouterr().out
+    assert not path.exists()
+    accepted[0].close()
 
 
 def test_the_peers_end_is_noticed(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""Both ends of ``write_bw`` or ``write_lat`` from one command line: the server is a process, and so is the client."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+
+from experiments.errors import ExperimentError
+from mrc_common import children
+from mrc_common.unix_sockets import listening
+from topologies.emulation.rundir import RunDirectory
+
+_SERVER_START_S = 20.0
+
+
+def meeting_point(tool: str, run: RunDirectory, host: str) -> str:
+    """Where the server of `tool` on `host` waits."""
+    return f"unix:{run.path / f'{host}.{tool}'}"
+
+
+def run_pair(
+    tool: str,
+    run: RunDirectory,
+    source: str,
+    destination: str,
+    flags: Sequence[str],
+    run_client: Callable[[Sequence[str]], int],
+) -> int:
+    """Measure from host `source` to host `destination`; the client's exit status.
+
+    `run_client` runs a command and returns its status. Raises ExperimentError if the server does not start.
+    """
+    command = children.python(f"mrc_host.tools.{tool}")
+    meeting = meeting_point(tool, run, destination)
+    server = children.popen(
+        [*command, "-d", str(run.host_socket(destination)), "-p", meeting], stdout=subprocess.DEVNULL
+    )
+    try:
+        _wait_until_listening(server, meeting.removeprefix("unix:"))
+        return run_client([*command, "-d", str(run.host_socket(source)), *flags, meeting])
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait_until_listening(server: subprocess.Popen[bytes], path: str) -> None:
+    deadline = time.monotonic() + _SERVER_START_S
+    while path not in listening():
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise ExperimentError("The server did not start.")
+        time.sleep(0.01)
