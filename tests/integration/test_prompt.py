@@ -48,6 +48,8 @@ COMMANDS_AND_ANSWERS = {
     "evs h1": "good",
     "paths h1 h3": "t1-1@p1",
     "tables t0-0@p0": "usid_next",
+    "counters h1": "rx_write_requests",
+    "counters h1 --json": '"rx_write_requests"',
     "tables t1-0@p1 usid_next": "set_egress(port=1, dmac=02:1",
     "tables t0-0@p0 ipv6_route": "one of set_egress(",
     "queues t0-0@p0": "dropped by the P4 program: nothing",
