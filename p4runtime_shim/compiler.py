@@ -1,8 +1,9 @@
 """The C compiler as a child that cannot take more than it is given, nor see more than it needs.
 
 Whoever may push a program decides what is compiled, so a run has bounds on processor time, elapsed time, memory and the
-size of what it writes, and is killed with all that it started when it goes beyond. It runs in the folder of its build,
-with an environment of four variables: what CPATH, TMPDIR or a language says elsewhere does not matter.
+size of what it writes, and is killed with all that it started when it goes beyond, or when the process that wants it
+ends, however that ends. It runs in the folder of its build, with an environment of four variables: what CPATH, TMPDIR
+or a language says elsewhere does not matter.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from pathlib import Path
 from mrc_common import children
 from p4runtime_shim.errors import BuildError, ResourceExhausted
 
-_BOUNDED = 'ulimit -c 0; ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; shift 3; exec "$@"'
+# Standard input is a pipe whose other end we hold. It ends with us, be it by SIGKILL: then the whole group is killed.
+_BOUNDED = """
+exec 3<&0 </dev/null
+(read _ <&3; kill -KILL 0) &
+ulimit -c 0; ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; shift 3; exec "$@" 3<&-
+"""
 _MESSAGES = 1 << 16  # bytes of the compiler's messages that are looked at
 _EXHAUSTED = re.compile(
     r"signal terminated program|out of memory|memory exhausted|annot allocate memory|[Ff]ile size limit"
@@ -45,31 +51,38 @@ class _Running:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._groups: set[int] = set()
+        self._groups: dict[int, int] = {}  # -> our end of the pipe that its processes live by
         self._stopped = False
 
     def start(self, command: list[str], folder: Path, messages: int) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._stopped:
                 raise BuildError("the switch is ending; no program is compiled any more")
-            child = children.popen(
-                command,
-                cwd=folder,
-                env=_environment(folder),
-                stdin=subprocess.DEVNULL,
-                stdout=messages,
-                stderr=messages,
-                start_new_session=True,
-            )
-            self._groups.add(child.pid)
+            theirs, ours = os.pipe()
+            try:
+                child = children.popen(
+                    command,
+                    cwd=folder,
+                    env=_environment(folder),
+                    stdin=theirs,
+                    stdout=messages,
+                    stderr=messages,
+                    start_new_session=True,
+                )
+            except BaseException:
+                os.close(ours)
+                raise
+            finally:
+                os.close(theirs)
+            self._groups[child.pid] = ours
             return child
 
     def end(self, child: subprocess.Popen[bytes]) -> None:
         """Kill what is left of the child's group, and reap it."""
         with self._lock:
-            self._groups.discard(child.pid)
             if child.poll() is None:  # not reaped yet, so the number is still its own
                 os.killpg(child.pid, signal.SIGKILL)
+            os.close(self._groups.pop(child.pid))
         child.wait()
 
     def stop(self) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc_common.privileges import Capability, PrivilegeError, drop
-from p4runtime_shim import ending
+from p4runtime_shim import compiler, ending
 from p4runtime_shim.config import ProcessSettings, SwitchSettings
 from p4runtime_shim.driver import DriverError, PortDriver
 from p4runtime_shim.errors import SwitchError
@@ -62,11 +62,16 @@ class SwitchProcess:
         loop = asyncio.get_running_loop()
         native = load_engine(cache=self._cache)
         for number in ending.SIGNALS:
-            loop.add_signal_handler(number, stop.set)
+            loop.add_signal_handler(number, _end, stop)
         ending.in_order(native)
         with self._resources:
             programs = Programs(self.load)
-            await self._make_switches(programs)
+            try:
+                await self._make_switches(programs)
+            except StartError:
+                if stop.is_set():
+                    return  # it was interrupted
+                raise
             self._start_driver(loop, stop)
             devices = [self._device(switch, programs) for switch in self._settings.switches]
             for device in devices:
@@ -232,6 +237,12 @@ class SwitchProcess:
         except Exception as error:
             self._driver_error = error
             loop.call_soon_threadsafe(stop.set)
+
+
+def _end(stop: asyncio.Event) -> None:
+    """Begin to end: who waits for the compiler goes on with an error at once."""
+    stop.set()
+    compiler.stop_compilers()
 
 
 def _is_others(path: Path) -> bool:

@@ -89,9 +89,18 @@ def fake_compiler(folder: Path, for_engine: bool) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize("for_engine", [True, False], ids=["engine", "program"])
+@pytest.mark.parametrize(
+    ("for_engine", "number", "status"),
+    [
+        (True, signal.SIGTERM, 128 + signal.SIGTERM),
+        (False, signal.SIGTERM, 0),  # in good order: the compiler is stopped, not waited for until time is over
+        (True, signal.SIGKILL, -signal.SIGKILL),
+        (False, signal.SIGKILL, -signal.SIGKILL),
+    ],
+    ids=["engine", "program", "engine, killed", "program, killed"],
+)
 def test_a_process_that_waits_for_the_compiler_ends_and_the_compiler_with_it(
-    for_engine: bool, tmp_path: Path, program_file: Path
+    for_engine: bool, number: int, status: int, tmp_path: Path, program_file: Path
 ) -> None:
     command = children.python(
         "p4runtime_shim",
@@ -104,7 +113,8 @@ def test_a_process_that_waits_for_the_compiler_ends_and_the_compiler_with_it(
     environment = fake_compiler(tmp_path, for_engine)
     with children.popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         wait_for(lambda: (tmp_path / "began").exists())
-        assert end(process, signal.SIGTERM) < LIMIT_S
+        assert end(process, number) < LIMIT_S
+    assert process.returncode == status
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
