@@ -2,19 +2,26 @@
 
 The installer runs it. Without a C compiler, or when something else is in the way, it says so in one line and returns 1:
 the NIC then runs as plain Python, at more than twice the CPU a packet.
+
+Any number may run at once, and be stopped at any time: one works, the others wait for it and then see what is left to
+do. What is compiled takes its place when it is complete, and only then do earlier ones go.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mrc_common import children
 from mrc_host import compiled
 
+LOCK = "lock"
 ROOT = Path(compiled.__file__).resolve().parents[1]
 BUILD = """
 import sys
@@ -31,14 +38,15 @@ class CompileError(Exception):
 
 
 def compile_transport(place: Path) -> None:
-    """Compile the sources into the folder `place`; CompileError when that does not work."""
-    place.parent.mkdir(parents=True, exist_ok=True)
+    """Compile the sources into the folder `place`, under the lock; CompileError when that does not work."""
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="making-") as name:
         scratch = Path(name)
         for file in (ROOT / "mrc_host").rglob("*.py"):  # mypyc writes beside the sources and where it is run
             copy = scratch / file.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
+        if compiled.folder() != place:
+            raise CompileError("its sources have just changed; run it again")
         command = children.python_code(BUILD, "made", *map(str, compiled.sources()))
         environment = {**os.environ, "CFLAGS": "-g0"}  # debug information takes long
         done = children.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
@@ -54,21 +62,43 @@ def compile_transport(place: Path) -> None:
         os.rename(scratch / "made", place)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """While this is held nobody else compiles into `folder`. The kernel gives it back when its holder dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / LOCK, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("The transport is being compiled by another process: waiting for it.", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def main() -> int:
     """Compile what is not compiled yet, and remove what was compiled from earlier sources."""
-    place = compiled.folder()
     if compiled.available():
         return 0
+    place = compiled.folder()
     try:
-        compile_transport(place)
+        with alone(place.parent):
+            if not compiled.available():  # it may have been the same that the other compiled
+                compile_transport(place)
+                _remove_others(place)
     except (CompileError, OSError) as error:
         print(f"The transport was not compiled, so it runs as plain Python: {error}", file=sys.stderr)
         return 1
-    for other in place.parent.iterdir():
-        if other != place:
-            shutil.rmtree(other, ignore_errors=True)
-    (place.parent / "failed.log").unlink(missing_ok=True)
     return 0
+
+
+def _remove_others(place: Path) -> None:
+    for other in place.parent.iterdir():
+        if other.name == LOCK or other == place:
+            continue
+        if other.is_dir():
+            shutil.rmtree(other, ignore_errors=True)
+        else:
+            other.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,110 @@
+"""Compiling the transport: several at once, and one that is killed half-way, leave the old or the new one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mrc_host import compiled
+from scripts import compile_transport
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Instead of the compiler: say that it runs, and make one module when `go` is there.
+BUILD = """
+import os, sys, time
+from pathlib import Path
+folder = Path({folder!r})
+with (folder / "builds").open("a") as file:
+    print(os.getpid(), file=file, flush=True)
+while not (folder / "go").exists():
+    time.sleep(0.01)
+Path(sys.argv[1]).mkdir()
+Path(sys.argv[1], "module.so").touch()
+"""
+RUN = """
+from scripts import compile_transport
+compile_transport.BUILD = {build!r}
+raise SystemExit(compile_transport.main())
+"""
+
+
+class Place:
+    """A Python environment of its own, as far as compiled modules go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.compiled = folder / "compiled"
+        self.target = compiled.folder(folder)
+
+    def compile(self) -> subprocess.Popen[str]:
+        code = RUN.format(build=BUILD.format(folder=str(self.folder)))
+        command = [sys.executable, "-c", f"import sys; sys.prefix = {str(self.folder)!r}\n{code}"]
+        return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+    def builds(self) -> list[int]:
+        """Processes that have built, or do."""
+        log = self.folder / "builds"
+        return [int(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def entries(self) -> list[str]:
+        return sorted(path.name for path in self.compiled.iterdir() if path.name != compile_transport.LOCK)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 100
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, errors
+    return errors
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    old = made.compiled / "0123456789abcdef"
+    old.mkdir(parents=True)
+    compiled.seal(old)
+    return made
+
+
+def test_two_at_once_compile_once(place: Place) -> None:
+    first = place.compile()
+    wait_for(place.builds)
+    second = place.compile()
+    assert second.stderr is not None
+    assert "waiting for it" in second.stderr.readline()
+    assert "0123456789abcdef" in place.entries()  # in use until there is another
+    (place.folder / "go").touch()
+    finish(first)
+    finish(second)
+    assert len(place.builds()) == 1
+    assert place.entries() == [place.target.name]
+    assert (place.target / "module.so").exists()
+
+
+def test_one_that_was_killed_leaves_the_old_and_keeps_nobody_waiting(place: Place) -> None:
+    first = place.compile()
+    wait_for(place.builds)
+    first.kill()
+    first.communicate(timeout=100)
+    assert "0123456789abcdef" in place.entries()
+    assert place.target.name not in place.entries()
+    (place.folder / "go").touch()
+    assert finish(place.compile()) == ""
+    assert place.entries() == [place.target.name]
+
+
+def test_sources_that_change_meanwhile_are_not_taken_for_others(tmp_path: Path) -> None:
+    with pytest.raises(compile_transport.CompileError, match="have just changed"):
+        compile_transport.compile_transport(tmp_path / "of other sources")
