@@ -23,6 +23,7 @@ from typing import Final
 
 from mrc_host.config import ProtocolSettings
 from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.consecutive_losses import ConsecutiveLosses
 from mrc_host.transport.loss import FREE, LOST, OUT, Lane, Repeat, Sent
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import Peer
@@ -36,13 +37,13 @@ _FIRST_RING: Final = 16
 _MAX_REPEATS: Final = 512  # packets sent more than once that are remembered
 _DISORDER: Final = 1_000_000_000  # how long order on a path is not believed after it was found wrong
 _NEVER: Final = 1 << 62
-_DEAD_AFTER: Final = 3  # losses in a row on a path, with nothing that comes through in between
 
 
 class Flight:
     """Everything between the oldest unacknowledged PSN and the next one to be sent."""
 
     __slots__ = (
+        "_consecutive",
         "_count",
         "_data_lanes",
         "_dead",
@@ -67,7 +68,6 @@ class Flight:
         "_since_count",
         "_stamp_wrap",
         "_stats",
-        "_strikes",
         "_suspects",
         "_una",
         "_unshown",
@@ -118,7 +118,7 @@ class Flight:
         self._first_arrived = _NEVER  # sending time of the first packet known to have arrived
         self._suspects = Suspects()
         self._unshown = 0  # lanes whose oldest packet was overtaken, but was not shown as missing
-        self._strikes: dict[int, tuple[int, int]] = {}  # by path: losses in a row, and what had arrived at the last one
+        self._consecutive = ConsecutiveLosses()
         self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet that told
         # Paths with timeouts since anything was acknowledged -> how many times, when last, when that packet was sent
         self._silent: dict[int, tuple[int, int, int]] = {}
@@ -417,17 +417,8 @@ class Flight:
         return self.paths.retire(record.index, PathReason.LOSS, record.sent, now, alive)
 
     def _carries(self, index: int, serial: int) -> bool:
-        """Whether a path that lost transmission `serial` carries others.
-
-        It does when a later one came through, and is taken to until too many in a row are lost.
-        """
-        arrived = self._path_serial[index]
-        if arrived > serial:
-            return True
-        losses, before = self._strikes.get(index, (0, -1))
-        losses = losses + 1 if arrived == before else 1
-        self._strikes[index] = (losses, arrived)
-        return losses < _DEAD_AFTER
+        """Whether a path that lost transmission `serial` carries others."""
+        return self._consecutive.carries(index, serial, self._path_serial[index], self._serial)
 
     def _mark_lost(self, record: Sent, why: str) -> None:
         self.paths.trial.pop(record.index, None)

@@ -76,7 +76,7 @@ def wide(loss: float, floor: int) -> tuple[World, End, End]:
     return world, a, b
 
 
-@pytest.mark.parametrize("loss", [0.001, 0.01])
+@pytest.mark.parametrize("loss", [0.001, 0.01, 0.05, 0.2])
 def test_loss_that_no_path_is_to_blame_for_leaves_the_floor_in_use_and_evenly(loss: float) -> None:
     """Every frame has the same chance to be lost: 32 of 64 paths must stay, and no few of them carry it all."""
     world, a, b = wide(loss, 32)
@@ -110,6 +110,28 @@ def test_the_floor_keeps_no_dead_plane_and_no_dead_path(floor: int) -> None:
     assert sum(sent[plane << 10 | uplink] for plane, uplink in dead) == 0
     assert a.nic.qp_counters(a.qpn).lost == lost
     world.run(10 * US)
+
+
+@pytest.mark.parametrize("loss", [0.01, 0.05, 0.2])
+def test_the_floor_keeps_no_dead_path_where_others_lose_packets(loss: float) -> None:
+    """More losses in a row tell a dead path from one that loses some, but not more than 16.
+
+    A plane has 14 active paths and two backups, and the floor keeps 14 in use.
+    """
+    world, a, b = wide(loss, 64)
+    stream(world, a, b, 10 * MS)
+    dead = {1 << 10 | uplink for uplink in range(0, 16, 2)}
+    before = {path.ev: path.sent for path in a.nic.qp_paths(a.qpn)}
+    world.faults.dead_paths = {(1, ev & 0x3FF) for ev in dead}
+    stream(world, a, b, 10 * MS)
+    info = a.nic.qp_paths(a.qpn)
+    inuse = {path.ev for path in info if path.active and path.state in USABLE}
+    assert not inuse & dead
+    count = Counter(ev >> 10 for ev in inuse)
+    assert [count[plane] for plane in (0, 2, 3)] == [14, 14, 14]
+    assert 6 <= count[1] <= 8, "the two paths that are left out for a loss may be live ones"
+    sent = {path.ev: path.sent - before[path.ev] for path in info}
+    assert max(sent[ev] for ev in dead) < 40 < min(sent[ev] for ev in inuse)
 
 
 def test_what_was_lost_before_does_not_go_on_a_path_on_trial() -> None:
