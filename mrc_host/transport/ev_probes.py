@@ -38,14 +38,20 @@ class EvProbes:
         """The path that an answer speaks of; -1 when nobody waits for it."""
         return self._paths.pop(request_id, (-1, 0))[0]
 
-    def take(self, port: int) -> tuple[int, int, int]:
-        """Request id, path and class of the next probe to leave on `port`; the path is -1 when there is none."""
+    def take(self, port: int, only: int = -1) -> tuple[int, int, int]:
+        """Request id, path and class of the next probe to leave on `port`, of those in class `only` (-1: any).
+
+        The path is -1 when there is none.
+        """
         queue = self._queues[port]
-        while queue:
+        for _ in range(len(queue)):
             request_id = queue.popleft()
             index, kind = self._paths.get(request_id, (-1, 0))
-            if index >= 0:
+            if index < 0:
+                continue
+            if only < 0 or kind == only:
                 return request_id, index, kind
+            queue.append(request_id)
         return 0, -1, 0
 
     def ports(self) -> int:

@@ -340,9 +340,9 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
                 self._answer_port = 0
                 self.offer_control()
                 return frame
-        if requester is not None and requester.probe_mask >> port & 1 and self.running:
-            return requester.probe(port, now)
-        return None
+        if requester is None or not self.running or not requester.probe_mask >> port & 1:
+            return None
+        return None if self.host.scheduler.holds(self, port) else requester.probe(port, now)
 
     def on_timer(self, now: int) -> int:
         """Probe or time out where due."""

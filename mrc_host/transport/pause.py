@@ -2,8 +2,9 @@
 
 A NIC has two transmit queues a port, control and data, and each stands for some of the network's priorities
 (``PausePriorities``). A PAUSE that names a priority of a queue holds that queue on the port where it arrived: for the
-time it says, or until another says zero. A packet on its way to the line is not recalled. The NIC itself sends no
-PAUSE, since it takes packets as fast as they come.
+time it says, or until another says zero. Probes that travel in the class of data are held with it, although they do
+not queue behind it here. A packet on its way to the line is not recalled. The NIC itself sends no PAUSE, since it
+takes packets as fast as they come.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Pauses(Source):
                 if priority in priorities:
                     held[queue] |= 1 << port
         self._account(held[0], now)
-        self._scheduler.held_data, self._scheduler.held_control = held
+        self._scheduler.hold(*held)
         if self._until:
             self._scheduler.arm(self, min(self._until.values()))
 

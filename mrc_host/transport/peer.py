@@ -494,7 +494,7 @@ class Peer(Source):
             index = self._ways.any_path(port, self.denied)
             if index >= 0:
                 return self.frame(index, CONTROL, self._status.take(port, now))
-        request_id, path, kind = self._probes.take(port)
+        request_id, path, kind = self._probes.take(port, CONTROL if self._host.scheduler.holds(self, port) else -1)
         if path < 0:
             return None
         self._pings.sent(request_id, now)

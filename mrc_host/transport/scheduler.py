@@ -4,7 +4,8 @@ Each port has two queues of *sources*: those with control packets and those with
 queue at most once (its ``control_mask`` and ``data_mask`` say where) and is taken from the front. A source that turns
 out to have nothing for this port simply leaves the queue and enters again when it is activated.
 
-Control packets, which are all small, go round robin. Data is shared by bytes, whatever the path MTUs: deficit round
+Control packets, which are all small, go round robin; probes in the class of data are among them, but leave only where
+data may (``holds``). Data is shared by bytes, whatever the path MTUs: deficit round
 robin. The source at the front sends until it has used up its allowance on this port, then gets another quantum and goes
 to the back; one packet may overdraw it. The quantum is the longest frame so far, so each turn is at least one packet
 long, sources of equal frames take turns packet by packet, and the work per packet does not depend on how many sources
@@ -70,6 +71,7 @@ class Scheduler:
         self.asked = 0  # ports that answered "nothing" since the last input
         self.kick = False
         self.held_control = self.held_data = 0  # ports that may not send: see pause.py
+        self._held: list[dict[Source, None]] = [{} for _ in range(ports)]  # with probes in the class of data
         self._quantum = 1  # bytes
         self._heap: list[tuple[int, int, Source]] = []
         self._serial = 0
@@ -100,6 +102,25 @@ class Scheduler:
             low = mask & -mask
             mask ^= low
             queues[low.bit_length() - 1].append(source)
+
+    def hold(self, data: int, control: int) -> None:
+        """Ports that may send no data, or no control packets, from now on."""
+        released = self.held_data & ~data
+        self.held_data, self.held_control = data, control
+        while released:
+            low = released & -released
+            released ^= low
+            waiting = self._held[low.bit_length() - 1]
+            for source in waiting:
+                self.activate_control(source, low)
+            waiting.clear()
+
+    def holds(self, source: Source, port: int) -> bool:
+        """Whether `port` may send no data, nor probes in the class of data; `source` has a turn when it may again."""
+        if not self.held_data >> port & 1:
+            return False
+        self._held[port][source] = None
+        return True
 
     def input_begins(self) -> None:
         """The driver will ask all idle ports after this input, so earlier answers no longer matter."""

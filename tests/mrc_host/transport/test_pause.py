@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mrc_host.config import PausePriorities
+from mrc_host.config import PausePriorities, TransportSettings
 from mrc_host.nic import Nic
-from mrc_host.values import QpType
-from mrc_host.wire import pause
-from tests.mrc_host.wires import End, World, connect, make_config
+from mrc_host.values import PathState, QpType
+from mrc_host.wire import opcodes, pause
+from mrc_host.wire.encap import SRV6_PREFIX
+from tests.mrc_host.wires import MS, End, World, address, connect, make_config
 
 QUANTUM = 512  # ns at the assumed rate of 1 Gb/s
 PEER = bytes(6)
@@ -105,6 +106,46 @@ def test_the_control_class_can_be_paused_too() -> None:
     assert not [frame for _, nic, _, frame in world.sent if nic == 0]
     stop(world, 0, priority=7)
     assert world.run(until=lambda: bool(b.poll()))
+
+
+def probes(world: World, opcode: int, since: int, priority: int) -> list[int]:
+    """When the first NIC sent small packets of an opcode in the class that stands for a priority."""
+    dscp = {0: 0, 7: 46}[priority]
+    return [
+        time
+        for time, nic, _, frame in world.sent
+        if nic == 0 and time >= since and frame[SRV6_PREFIX] == opcode and frame[14] << 2 & 60 | frame[15] >> 6 == dscp
+    ]
+
+
+def test_a_reliability_probe_obeys_the_pause_of_data() -> None:
+    world, a, b = pair(kind=QpType.MRC)
+    a.write(b, 20_000)
+    assert world.run(until=lambda: bool(a.poll()))
+    world.tap = lambda nic, port, to, frame, now: frame if nic == 0 else None  # nobody answers
+    a.write(b, 20_000)
+    world.run(duration=10_000)
+    began = world.now
+    stop(world, 1000)
+    world.run(duration=1000 * QUANTUM + 10_000)
+    sent = probes(world, opcodes.PROBE, began, 0)
+    assert sent[0] == began + 1000 * QUANTUM  # it was due long before
+
+
+def test_probes_of_bad_paths_obey_the_pause_of_data_and_those_of_ways_back_do_not() -> None:
+    world, a, b = pair(kind=QpType.MRC)
+    world.faults.dead_paths = {(0, 0)}
+    a.write(b, 200_000)
+    assert world.run(until=lambda: bool(a.poll()))
+    assert a.nic.qp_paths(a.qpn)[0].state is PathState.ASSUMED_BAD
+    began = world.now
+    stop(world, 65535)
+    a.nic.control.probe(address(1), 1, world.now, 1000 * MS)
+    world.run(duration=65535 * QUANTUM + 10_000)
+    assert probes(world, opcodes.ENDPOINT_REQUEST, began, 7)[0] == began
+    sent = probes(world, opcodes.ENDPOINT_REQUEST, began, 0)
+    assert sent[0] == began + 65535 * QUANTUM
+    assert TransportSettings().probe_interval < 65535 * QUANTUM, "they were due before"
 
 
 def test_a_link_that_goes_down_forgets_its_pause() -> None:
