@@ -387,7 +387,8 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
     def path_denied(self, index: int, denied: bool, now: int) -> None:
         """The controller forbids a path or allows it again."""
         if self.requester is not None:
-            self.requester.paths.deny(index, denied, now)
+            if self.requester.paths.deny(index, denied, now) and not denied:
+                self.requester.path_opened(index, now)
             self.requester.starving(now)
             self.offer_data()
         self.offer_control()  # an answer may have to leave elsewhere, or be able to leave at last
@@ -395,7 +396,8 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
     def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
         """A path watched as bad works again."""
         if self.requester is not None:
-            self.requester.paths.restore(index, reason, now)
+            if self.requester.paths.restore(index, reason, now):
+                self.requester.path_opened(index, now)
             self.offer_data()
 
     def planes_changed(self, now: int) -> None:

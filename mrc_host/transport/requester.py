@@ -84,6 +84,7 @@ class Requester(Hearing):
         "_msn",
         "_mtu",
         "_probe_id",
+        "_probe_paths",
         "_remote_qpn",
         "_shared",
         "_solicited",
@@ -125,6 +126,7 @@ class Requester(Hearing):
         self._stalled_at = 0
         # reliability probes
         self._probe_id = 0
+        self._probe_paths: dict[int, int] = {}  # by plane: on which path the next probe goes, where that matters
         self._asked_plane = 0  # the last one asked on while nothing was on the way, as a mask
         self.probe_mask = 0
 
@@ -167,6 +169,13 @@ class Requester(Hearing):
         self._refill()
         if self.silence.retries:
             self._ask(self._planes(), now)
+
+    def path_opened(self, index: int, now: int) -> None:
+        """A path works or is allowed again. What was not answered for long may be answered there: ask."""
+        plane = self._peer.plane_of[index]
+        if self.silence.retries and self._planes() >> plane & 1:
+            self._probe_paths[plane] = index
+            self._ask(1 << plane, now)
 
     def _refill(self) -> None:
         self._credit = [self._burst] * len(self._credit)
@@ -520,7 +529,9 @@ class Requester(Hearing):
     def probe(self, plane: int, now: int) -> bytes | None:
         """The reliability probe due on `plane`."""
         self.probe_mask &= ~(1 << plane)
-        index = self.paths.next(plane, -1)
+        index = self._probe_paths.pop(plane, -1)
+        if index < 0 or self.paths.bad(index):
+            index = self.paths.next(plane, -1)
         if index < 0:
             return None
         self._probe_id = probe_id = (self._probe_id + 1) & 0xFFFF

@@ -4,10 +4,10 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
-from mrc_host.wire import control
+from mrc_host.wire import control, opcodes
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet, flight, warm
 from tests.mrc_host.transport.test_needless import UNITS, spurious
-from tests.mrc_host.wires import US, path_events
+from tests.mrc_host.wires import MS, US, World, address, connect, path_events
 
 TIMEOUT = 1024 << 8  # ns
 
@@ -47,6 +47,18 @@ def test_the_reason_says_how_many_retries_there_were() -> None:
     end.wait(9 * TIMEOUT)
     (completion,) = end.poll()
     assert completion.reason.startswith("Nothing was acknowledged after 2 retries;")
+
+
+def test_a_timeout_asks_on_every_plane_although_there_is_something_to_send_again() -> None:
+    """What is sent again may be lost again, and its answer too; which planes are dead nobody knows."""
+    end = FarEnd(planes=4, attributes=QpAttributes(timeout=8))
+    warm(end)
+    end.write(4096)
+    end.drain()
+    out = end.wait(4 * TIMEOUT)
+    resent = [p for p in out if p.rtx and p.opcode < 0xD0]
+    asked = {p.port for p in out if p.opcode == opcodes.PROBE and p.time == resent[0].time}
+    assert asked == {0, 1, 2, 3}
 
 
 def test_progress_starts_the_count_afresh() -> None:
@@ -112,6 +124,47 @@ def test_a_retransmission_has_the_timeout_of_any_other_packet() -> None:
 
 
 # ---- paths -------------------------------------------------------------------------------------------------------
+
+
+def test_a_path_that_is_allowed_again_is_tried_at_once_however_long_nothing_was_heard() -> None:
+    end = FarEnd(planes=2, uplinks=4, attributes=QpAttributes(timeout=8))
+    warm(end)
+    dead = 3
+    for path in range(8):
+        end.nic.control.set_path_denied(address(1), path >> 2 << 10 | path & 3, path != dead, end.now)
+    end.write(4096)
+    end.wait(40 * TIMEOUT)
+    before = end.now
+    assert end.nic.qp_counters(end.qpn).timeouts > 3
+    end.nic.control.set_path_denied(address(1), 1 << 10 | 2, False, end.now)
+    (probe,) = end.only(opcodes.PROBE)
+    assert (probe.port, probe.ev, probe.time) == (1, 1 << 10 | 2, before)
+    end.pass_time(20 * US)
+    end.sack(3, probe=int.from_bytes(probe.body[16:18], "big"))
+    (again,) = end.data()
+    assert (again.psn, again.ev, again.time) == (FIRST_OUT + 4, 1 << 10 | 2, before + 20 * US)
+
+
+def test_a_path_that_works_again_is_tried_at_once_however_long_nothing_was_heard() -> None:
+    """What probes find of it frees a packet that others have lost, long before the next timeout."""
+    world = World(planes=1, uplinks=2)
+    a, b = connect(world, attributes=QpAttributes(timeout=8, retry_count=40))
+    dead: set[int] = set()
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        return None if nic == 0 and int.from_bytes(frame[94:96], "big") in dead else frame
+
+    world.tap = tap
+    dead.add(0)
+    a.write(b, 40_000)
+    assert world.run(until=lambda: bool(a.poll()))
+    assert [p.state for p in a.nic.qp_paths(a.qpn)] == [PathState.ASSUMED_BAD, PathState.GOOD]
+    dead.add(1)
+    a.write(b, 4096)
+    world.run(100 * TIMEOUT)
+    dead.remove(0)
+    assert world.run(100 * MS, until=lambda: a.nic.qp_paths(a.qpn)[0].state is PathState.GOOD)
+    assert world.run(10 * 22 * US, until=lambda: bool(a.poll())), "within a few round trips"
 
 
 @pytest.mark.parametrize("planes", [1, 2])
