@@ -153,6 +153,28 @@ def test_a_retransmission_that_overtakes_on_its_path_proves_no_loss() -> None:
     assert counters(end) == (1, 1, 0)
 
 
+def test_what_followed_on_a_dead_path_is_lost_with_its_first_packet_whatever_no_sack_has_shown_in_between() -> None:
+    end = FarEnd(planes=1, uplinks=2, attributes=QpAttributes(congestion_window=1 << 30), size=1 << 20)
+    warm(end)
+    end.write(120 * 4096)
+    sent: list[Packet] = []
+    while len(sent) < 120:
+        sent += end.drain(1)
+        end.pass_time(US)
+    dead = sent[0].ev
+    number = {p.psn: p.psn - FIRST_OUT for p in sent}
+    newest = number[sent[-1].psn]
+    base = newest - 63
+    shown = [number[p.psn] for p in sent if p.ev != dead and number[p.psn] >= base]
+    end.sack(3, bits(shown, base), base=base - 3, of=next(p for p in reversed(sent) if p.ev != dead))
+    again = {p.psn for p in end.drain() if p.rtx}
+    assert retired_paths(end) == [dead]
+    before = {p.psn for p in sent if p.ev == dead and number[p.psn] < base}
+    assert len(before) > 20
+    assert before <= again, "none of them is in the bitmap, and others of which nothing is known lie between"
+    assert again <= {p.psn for p in sent if p.ev == dead}
+
+
 def test_all_that_was_sent_on_a_dead_path_is_lost_at_once_however_little_a_bitmap_shows() -> None:
     """Some 200 packets are on their way, a quarter of them on one dead path; SACKs show the newest 64 PSNs only."""
     end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(congestion_window=1 << 30), size=1 << 22)
