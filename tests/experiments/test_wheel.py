@@ -121,3 +121,9 @@ def test_the_digits_and_where_they_come_from_are_installed(installed: Installed)
         "print(len(digits().labels), 'UCI' in (_DIGITS.parent / 'README.md').read_text())"
     )
     assert installed.run(installed.python, "-c", code).stdout == "1437 True\n"
+
+
+def test_a_program_that_imports_any_of_the_packages_gets_their_types(installed: Installed):
+    for part in _PARTS:
+        code = f"from importlib.resources import files; print(files({part!r}).joinpath('py.typed').is_file())"
+        assert installed.run(installed.python, "-c", code).stdout == "True\n", part
