@@ -25,15 +25,13 @@ static struct mmsghdr messages[BATCH];
 static struct iovec vectors[BATCH];
 static unsigned char frames[BATCH][LONGEST];
 
-static double now(void)
-{
+static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static int attach(const char *name, int receive)
-{
+static int attach(const char *name, int receive) {
     int one = 1, size = 8 << 20, fd = socket(AF_PACKET, SOCK_RAW, 0);
     struct sockaddr_ll address = {.sll_family = AF_PACKET,
                                   .sll_protocol = receive ? htons(ETH_P_ALL) : 0,
@@ -49,8 +47,7 @@ static int attach(const char *name, int receive)
     return fd;
 }
 
-static void lengths(size_t length)
-{
+static void lengths(size_t length) {
     for (int i = 0; i < BATCH; i++) {
         vectors[i] = (struct iovec){frames[i], length};
         messages[i].msg_hdr.msg_iov = &vectors[i];
@@ -58,8 +55,7 @@ static void lengths(size_t length)
     }
 }
 
-static void send_frames(const char *name, size_t length, double rate, double seconds, const char *hex)
-{
+static void send_frames(const char *name, size_t length, double rate, double seconds, const char *hex) {
     int fd = attach(name, 0);
     for (size_t k = 0; 2 * k + 1 < strlen(hex); k++) {
         unsigned byte;
@@ -85,8 +81,7 @@ static void send_frames(const char *name, size_t length, double rate, double sec
     printf("%ld\n", sent);
 }
 
-static int next_batch(int fd, double until)
-{
+static int next_batch(int fd, double until) {
     while (now() < until) {
         struct pollfd wait = {fd, POLLIN, 0};
         lengths(LONGEST);
@@ -97,8 +92,7 @@ static int next_batch(int fd, double until)
     return 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (argc == 7 && !strcmp(argv[1], "send")) {
         send_frames(argv[2], (size_t)atol(argv[3]), atof(argv[4]), atof(argv[5]), argv[6]);
     } else if (argc == 5 && !strcmp(argv[1], "count")) {
