@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from experiments.files.model import Case, Expectation
-from experiments.files.quantities import show_time
+from experiments.reports.axes import (
+    COUNT_UNITS,
+    LETTER,
+    RATE_UNITS,
+    TIME_UNITS,
+    WIDTH,
+    beside,
+    fitted,
+    label_counts,
+    label_ticks,
+    new_figure,
+    svg,
+    title,
+)
 from experiments.running.lines import in_words
 from experiments.running.recording import Recording
 
 _BLUE, _RED, _GREY, _GREEN = "#1f5fa8", "#c62828", "#8a8f98", "#2e7d32"
 _MOST_FLOWS, _MOST_LINES, _MOST_BARS = 16, 160, 24
-_STYLE: Any = {
-    "svg.hashsalt": "mrc-testbed",  # the same plot gives the same file
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-    "axes.axisbelow": True,
-}
+_PANELS = 3  # of `bars` in a row
+_LONGEST_CASE = 36  # letters beside them
+_LONGEST_LOSS = 64  # letters
+_UNITS = {"rate": RATE_UNITS, "time": TIME_UNITS}
+_LOG_SPAN = 20  # completion times that differ by more are drawn on a logarithmic axis
 
 
 def throughput(case: Case, recording: Recording, expectations: Iterable[Expectation]) -> str:
@@ -52,8 +58,8 @@ def throughput(case: Case, recording: Recording, expectations: Iterable[Expectat
         axes.hlines(level, start, end, color=_RED, linestyle="--", linewidth=1.2, label=label)
         labelled = True
     axes.set_ylim(bottom=0)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
-    return _svg(figure)
+    beside(axes)
+    return svg(figure)
 
 
 def compare_throughput(recordings: Mapping[str, Recording]) -> str:
@@ -64,53 +70,62 @@ def compare_throughput(recordings: Mapping[str, Recording]) -> str:
     for label, recording in recordings.items():
         axes.stairs(recording.rates().sum(axis=1) / unit, recording.times / 1000, label=label, baseline=None)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
-    return _svg(figure)
+    beside(axes)
+    return svg(figure)
 
 
 def totals(series: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
     """Some totals over time, each with its edges in us and its values in bits/s."""
     largest = max((max(values, default=0) for _, values in series.values()), default=0)
     unit, name = (1e9, "Gb/s") if largest >= 1e9 else (1e6, "Mb/s")
-    figure = _figure(2.8)
+    figure = new_figure(2.8)
     axes = figure.add_subplot()
+    axes.set_xlim(0, max((edges[-1] for edges, _ in series.values() if len(edges)), default=0) or 1)
     for label, (edges, values) in series.items():
         axes.stairs(np.array(values) / unit, edges, label=label, baseline=None)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(name)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: show_time(value * 1000) if value else "0"))
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
-    return _svg(figure)
+    label_ticks(axes.xaxis, TIME_UNITS, of=1000)
+    beside(axes)
+    return svg(figure)
 
 
 def flow_bars(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) -> str:
     """Mean rate of every flow, sorted, one group a case."""
-    figure = _figure(3.2)
+    figure = new_figure(3.2)
     axes = figure.add_subplot()
-    left = 0
+    left, largest = 0, 0.0
     for name, recording in recordings.items():
         first = int(np.searchsorted(recording.times, cases[name].measure.warmup * recording.time_scale))
-        means = np.sort(recording.rates()[first:].mean(axis=0))[::-1] / 1e9
+        means = np.sort(recording.rates()[first:].mean(axis=0))[::-1]
         axes.bar(range(left, left + len(means)), means, label=name, width=0.9)
-        left += len(means) + 1
-    axes.set_ylabel("Gb/s, mean of each flow")
+        left, largest = left + len(means) + 1, max(largest, *means)
+    label_ticks(axes.yaxis, RATE_UNITS)
+    axes.set_ylabel("mean of each flow")
     axes.set_xticks([])
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
-    return _svg(figure)
+    beside(axes)
+    return svg(figure)
 
 
 def bars(figures: Sequence[Mapping[str, Any]]) -> str:
     """One panel for each figure (title, unit, values by case), a bar for each case."""
-    figure = _figure(1.1 + 0.22 * max(len(one["values"]) for one in figures))
-    panels = figure.subplots(1, len(figures), sharey=True, squeeze=False)[0]
-    for axes, one in zip(panels, figures, strict=True):
-        factor, unit = {"rate": (1e-9, "Gb/s"), "time": (1e-3, "us")}.get(one["unit"], (1.0, ""))
-        names = list(one["values"])[::-1]
-        axes.barh(names, [factor * (one["values"][name] or 0) for name in names], color=_BLUE)
-        axes.set_title(one["title"], fontsize=8, loc="left")
-        axes.set_xlabel(unit)
-        axes.set_xlim(left=0)
-    return _svg(figure)
+    names = list(figures[0]["values"])[::-1]
+    columns = min(_PANELS, len(figures))
+    rows = -(-len(figures) // columns)
+    figure = new_figure(rows * (1.2 + 0.22 * len(names)))
+    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    shown = [fitted(name, _LONGEST_CASE) for name in names]
+    room = (WIDTH - 0.5 - LETTER * max(map(len, shown))) / columns
+    for axes, one in zip(panels, figures, strict=False):
+        values = [one["values"][name] or 0 for name in names]
+        axes.barh(range(len(names)), values, color=_BLUE)
+        axes.set_xlim(0, 1.05 * max(values) or 1)
+        label_ticks(axes.xaxis, _UNITS.get(one["unit"], COUNT_UNITS), most=max(2, int(1.5 * room)))
+        axes.set_yticks(range(len(names)), shown)
+        title(axes, one["title"], room)
+    for axes in panels[len(figures) :]:
+        axes.set_axis_off()
+    return svg(figure)
 
 
 def activity(recording: Recording) -> str:
@@ -131,7 +146,7 @@ def activity(recording: Recording) -> str:
     used = [n for n in chosen if rates[:, n].max() >= busy]
     chosen = sorted(used, key=lambda n: -steps[:, n].sum())[:_MOST_LINES]
     chosen.sort(key=lambda n: (recording.lines[n].split("@")[1], recording.lines[n]))
-    figure = _figure(min(9.0, 1.6 + 0.12 * max(len(chosen), 4)))
+    figure = new_figure(min(9.0, 1.6 + 0.12 * max(len(chosen), 4)))
     axes = figure.add_subplot()
     if chosen:
         edges = recording.times / 1000
@@ -140,7 +155,7 @@ def activity(recording: Recording) -> str:
         mesh = axes.pcolormesh(edges, np.arange(len(chosen) + 1), shades, cmap="viridis", rasterized=True)
         figure.colorbar(mesh, ax=axes, label=name, pad=0.01)
         if len(chosen) < len(used):
-            axes.set_title(f"the {len(chosen)} busiest of {len(used)} paths", fontsize=8, loc="left")
+            title(axes, f"the {len(chosen)} busiest of {len(used)} paths")
         every = max(1, len(chosen) // 24)
         shown = range(0, len(chosen), every)
         axes.set_yticks([n + 0.5 for n in shown], [recording.lines[chosen[n]][:-1] for n in shown], fontsize=7)
@@ -150,7 +165,7 @@ def activity(recording: Recording) -> str:
             axes.axvline(fault.until / 1000, color="white", linewidth=0.8, linestyle="--")
     axes.grid(visible=False)
     _time_ticks(axes, recording)
-    return _svg(figure)
+    return svg(figure)
 
 
 def path_states(recording: Recording) -> str:
@@ -169,12 +184,12 @@ def path_states(recording: Recording) -> str:
             times.append(record.time / 1000)
             counts.append(now)
         axes.step([*times, recording.end / 1000], [*counts, now], where="post", label=f"plane {plane}", linewidth=1)
-    if planes:
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    beside(axes)
     reasons = Counter(f"{record.old} to {record.new}: {record.reason}" for record in recording.paths)
     text = ", ".join(f"{name} ({count})" for name, count in reasons.most_common(5))
-    axes.set_title(text or "no path changed its state", fontsize=8, loc="left")
-    return _svg(figure)
+    title(axes, text or "no path changed its state")
+    label_counts(axes.yaxis)
+    return svg(figure)
 
 
 def losses(recording: Recording) -> str:
@@ -187,26 +202,27 @@ def losses(recording: Recording) -> str:
     rows += [(f"dropped: {reason}", count) for reason, count in recording.drops.items()]
     every = sorted(rows, key=lambda row: -row[1])
     rows = every[:_MOST_BARS]
-    figure = _figure(1.0 + 0.2 * max(len(rows), 1))
+    figure = new_figure(1.0 + 0.2 * max(len(rows), 1))
     axes = figure.add_subplot()
     if len(rows) < len(every):
         left = sum(count for _, count in every[_MOST_BARS:])
-        axes.set_title(
-            f"the largest; {len(every) - len(rows)} more have {left} frames together", fontsize=8, loc="left"
-        )
+        title(axes, f"the largest; {len(every) - len(rows)} more have {left} frames together")
     if rows:
-        axes.barh([name for name, _ in rows][::-1], [count for _, count in rows][::-1], color=_BLUE)
+        axes.barh(range(len(rows)), [count for _, count in rows][::-1], color=_BLUE)
+        axes.set_yticks(range(len(rows)), [fitted(name, _LONGEST_LOSS) for name, _ in rows][::-1])
+        label_ticks(axes.xaxis, COUNT_UNITS)
         axes.set_xlabel("frames")
     else:
         axes.text(0.5, 0.5, "nothing was lost, trimmed or dropped", ha="center", va="center", transform=axes.transAxes)
         axes.set_axis_off()
-    return _svg(figure)
+    return svg(figure)
 
 
 def completions(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) -> str:
     """Distribution of completion times of writes, or of operations, after the warm-up."""
-    figure = _figure(2.8)
+    figure = new_figure(2.8)
     axes = figure.add_subplot()
+    least, most, number = np.inf, 0.0, 0
     for name, recording in recordings.items():
         if recording.operations:
             times = [record.ended - record.began for record in recording.operations if record.counted]
@@ -215,25 +231,22 @@ def completions(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) 
             times = [m.time - m.began for m in recording.messages if m.ok and m.time >= begin]
         if times:
             values = np.sort(np.array(times)) / 1000
-            axes.step(
-                values, np.arange(1, len(values) + 1) / len(values), where="post", label=f"{name} ({len(values)})"
-            )
-    if axes.lines:
-        axes.legend(loc="lower right", frameon=False, fontsize=8)
-        if axes.get_xlim()[0] > 0 and axes.get_xlim()[1] > 20 * axes.get_xlim()[0]:
-            axes.set_xscale("log")
-    in_words = FuncFormatter(lambda value, _: show_time(value * 1000) if value > 0 else "0")
-    axes.xaxis.set_major_formatter(in_words)
-    if axes.get_xscale() == "log":
-        axes.xaxis.set_minor_formatter(in_words)
+            least, most = min(least, values[0]), max(most, values[-1])
+            label = f"{fitted(name)} ({len(values)})" if len(recordings) > 1 else "_"
+            axes.step(values, np.arange(1, len(values) + 1) / len(values), where="post", label=label)
+            number += len(values)
+    beside(axes)
+    if 0 < least * _LOG_SPAN < most:
+        axes.set_xscale("log")
+    label_ticks(axes.xaxis, TIME_UNITS, of=1000)
     axes.set_xlabel("completion time")
-    axes.set_ylabel("share of completions")
+    axes.set_ylabel(f"share of {number} completions")
     axes.set_ylim(0, 1)
-    return _svg(figure)
+    return svg(figure)
 
 
 def _time_axes(recording: Recording, label: str) -> tuple[Figure, Axes]:
-    figure = _figure(2.8)
+    figure = new_figure(2.8)
     axes = figure.add_subplot()
     for fault in recording.faults:
         end = recording.end if fault.until is None else fault.until
@@ -245,22 +258,7 @@ def _time_axes(recording: Recording, label: str) -> tuple[Figure, Axes]:
 
 def _time_ticks(axes: Axes, recording: Recording) -> None:
     axes.set_xlim(0, recording.end / 1000)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: show_time(value * 1000) if value else "0"))
-
-
-def _figure(height: float) -> Figure:
-    with mpl.rc_context(_STYLE):
-        return Figure(figsize=(9.0, height), layout="constrained")
-
-
-def _svg(figure: Figure) -> str:
-    out = io.StringIO()
-    with mpl.rc_context(_STYLE):
-        for axes in figure.axes:
-            axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(out, format="svg", dpi=110, metadata={"Date": None, "Creator": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+    label_ticks(axes.xaxis, TIME_UNITS, of=1000)
 
 
 def colours() -> Sequence[str]:

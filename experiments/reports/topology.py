@@ -9,6 +9,7 @@ from experiments.running.recording import FaultSpan
 from topologies.fabric import Fabric, LinkKind, Tier
 
 _WIDTH, _GAP, _HEIGHT = 940, 16, 150
+_LETTER = 6.0  # width of one of a host's name
 _RED, _LINE, _BOX = "#c62828", "#b7bcc4", "#1f5fa8"
 _ROWS = {"t1": 28.0, "t0": 78.0, "nic": 126.0}
 
@@ -56,7 +57,7 @@ def _panel(fabric: Fabric, plane: int, width: float, marks: dict[str, list[int]]
         size = 4.0 if y == _ROWS["nic"] else 5.0
         place_and_size = f'x="{x - size:.1f}" y="{y - size:.1f}" width="{2 * size}" height="{2 * size}"'
         out.append(f'<rect {place_and_size} rx="1.5" fill="{_BOX}"><title>{escape(name)}</title></rect>')
-    if len(fabric.nics) * 4 <= width / 6:
+    if len(fabric.nics) * (2 + _LETTER * max(map(len, fabric.nic_names))) <= width:
         for nic in fabric.nics:
             x, y = place[nic.name]
             out.append(
