@@ -16,9 +16,8 @@ from experiments.files import checks
 from experiments.files.document import MAX_BYTES, Value, overlay, parse, without
 from experiments.files.errors import FileError
 from experiments.files.kinds import Section
-from experiments.files.model import Case, CasePart, Experiment, FilePart
+from experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart
 
-ONLY = "only"
 # What lies beside the folders of the variants in a result (experiments.reports.folder).
 FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together"})
 CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -76,6 +75,8 @@ def _cases(file: FilePart, document: Value) -> list[Case]:
             raise variant.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
         if name in FILES:
             raise variant.error(f"name {name} is that of a file of every result: call the variant something else")
+        if name == ONLY:
+            raise variant.error(f"name {ONLY} is that of a file without variants: call the variant something else")
         if name in (case.name for case in cases):
             raise variant.error(f"there are two variants {name}")
         unknown = {key: None for key in variant.items() if key not in CasePart.__dataclass_fields__ and key != "name"}

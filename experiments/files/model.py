@@ -270,9 +270,27 @@ class FilePart(CasePart):
     )
 
 
+ONLY = "only"
+
+
+def case_label(name: str) -> str:
+    """What people read of a case's name; nothing of a file's only case, since nobody has named that."""
+    return "" if name == ONLY else name
+
+
+def joined(*words: str) -> str:
+    """``a: b`` of words that are not empty."""
+    return ": ".join(filter(None, words))
+
+
+def case_prefix(name: str) -> str:
+    """``<name>: `` before what is said of a case, or nothing."""
+    return f"{name}: " if case_label(name) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run: a variant, or the only one (called ``only``)."""
+    """One run: a variant, or the only one (``ONLY`` in folders and JSON)."""
 
     name: str
     fabric: FabricPart

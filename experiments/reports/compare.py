@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import ExperimentError
+from experiments.files.model import case_label, case_prefix, joined
 from experiments.reports.folder import read_summary
 from experiments.reports.html import page, table
 from experiments.reports.markup import Html, html, verdict
@@ -50,8 +51,12 @@ def _compared(first: Path, second: Path, summaries: tuple[Mapping[str, Any], Map
     parts.append("<h2>Figures</h2>" + table(("figure", *names, "B over A"), _figures(*summaries), (1, 2, 3)))
     for a, b in pairs(summaries):
         scales = [_scales(summary["cases"][name]) for summary, name in zip(summaries, (a, b), strict=True)]
-        series = {f"A: {a}": read_total(first / a, *scales[0]), f"B: {b}": read_total(second / b, *scales[1])}
-        parts.append(f"<h2>Throughput: {escape(a if a == b else f'{a} and {b}')}</h2>" + totals(series))
+        series = {
+            joined("A", case_label(a)): read_total(first / a, *scales[0]),
+            joined("B", case_label(b)): read_total(second / b, *scales[1]),
+        }
+        names_of_both = " and ".join(filter(None, dict.fromkeys((case_label(a), case_label(b)))))
+        parts.append(f"<h2>{escape(joined('Throughput', names_of_both))}</h2>" + totals(series))
     return page("Two results", "".join(parts))
 
 
@@ -139,7 +144,7 @@ def _cell(one: Mapping[str, Any], ours: float | None) -> str:
 
 def _figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     for left, right in pairs((a, b)):
-        prefix = "" if left == "only" else f"{left}: "
+        prefix = case_prefix(left)
         cases = a["cases"][left], b["cases"][right]
         for key, name, unit in _ROWS:
             values = [_as_in_file(case[key], unit, case) for case in cases]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.files.checks import build_fabric
-from experiments.files.model import Case, Experiment
+from experiments.files.model import Case, Experiment, case_label, case_prefix
 from experiments.files.quantities import show_rate, show_time
 from experiments.files.workloads import Collective, Training
 from experiments.reports import plots, topology
@@ -122,11 +122,12 @@ def _warnings(recordings: Mapping[str, Recording]) -> str:
     for name, recording in recordings.items():
         if recording.rate_scale != 1:
             out.append(
-                f"{escape(name)}: rates are {recording.rate_scale:.3g} of the file's,"
+                f"{escape(case_prefix(name))}rates are {recording.rate_scale:.3g} of the file's,"
                 f" times {recording.time_scale:,.0f} times as long; published rates and times are scaled alike."
             )
-        out += [f"{escape(name)}: timing cannot be trusted: {escape(reason)}" for reason in recording.fidelity.reasons]
-        out += [f"{escape(name)}: {escape(error)}" for error in recording.errors[:5]]
+        of = escape(case_prefix(name))
+        out += [f"{of}timing cannot be trusted: {escape(reason)}" for reason in recording.fidelity.reasons]
+        out += [f"{of}{escape(error)}" for error in recording.errors[:5]]
     return "".join(f'<p class="warn">{text}</p>' for text in out)
 
 
@@ -141,17 +142,19 @@ def _timing(recordings: Mapping[str, Recording]) -> str:
             if key in fidelity.figures
         ]
         if said:
-            out.append(f"{escape(name)}: {'; '.join((*said, *map(escape, fidelity.notes)))}.")
-    return "".join(f'<p class="sub">Timing of {text}</p>' for text in out)
+            of = f"Timing of {case_prefix(name)}" if case_prefix(name) else "Timing: "
+            out.append(f"{of}{'; '.join((*said, *fidelity.notes))}.")
+    return "".join(f'<p class="sub">{escape(text)}</p>' for text in out)
 
 
 _FIDELITY = {  # figures of a Fidelity in words, and what to multiply them by
+    "traffic_s": ("{:.3g} s of traffic were watched", 1),
     "machine_round_trip_s": ("the machine delayed a packet and its answer by {:.3g} ms on average", 1e3),
     "machine_delay_p99_s": ("one frame in a hundred by {:.3g} ms or more at one hop", 1e3),
     "machine_line_idle": ("one line idle for {:.1f} % of the run although frames waited", 1e2),
-    "idle_p10": ("{:.0f} % of the processors idle", 1e2),
     "lag_p99_s": ("wake-ups up to {:.3g} ms late", 1e3),
-    "processors_used": ("{:.0f} % of the processors used", 100),
+    "processors_used": ("the fabric took {:.0f} % of the processors", 1e2),
+    "idle_p10": ("at busy times {:.0f} % of them were idle", 1e2),
 }
 
 
@@ -232,7 +235,6 @@ def _circumstances(run: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     ]
     for name, case in summary["cases"].items():
         packets = ", ".join(f"{label} {count}" for label, count in case["packets"].items())
-        rows.append(
-            (f"packets, {name}", f"{packets}; {case['checked_bytes']} bytes compared, {case['wrong_bytes']} wrong")
-        )
+        label = ", ".join(filter(None, ("packets", case_label(name))))
+        rows.append((label, f"{packets}; {case['checked_bytes']} bytes compared, {case['wrong_bytes']} wrong"))
     return "<h2>Circumstances</h2>" + table(("", ""), [(a, str(b)) for a, b in rows])

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.files.model import Case, Expectation
+from experiments.files.model import Case, Expectation, case_label
 from experiments.reports.axes import (
     COUNT_UNITS,
     LETTER,
@@ -114,7 +114,7 @@ def bars(figures: Sequence[Mapping[str, Any]]) -> str:
     rows = -(-len(figures) // columns)
     figure = new_figure(rows * (1.2 + 0.22 * len(names)))
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    shown = [fitted(name, _LONGEST_CASE) for name in names]
+    shown = [fitted(case_label(name), _LONGEST_CASE) for name in names]
     room = (WIDTH - 0.5 - LETTER * max(map(len, shown))) / columns
     for axes, one in zip(panels, figures, strict=False):
         values = [one["values"][name] or 0 for name in names]

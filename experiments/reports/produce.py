@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.files.model import Experiment
+from experiments.files.model import Experiment, case_prefix
 from experiments.reports import folder as folders
 from experiments.reports.summary import circumstances, summarize
 from experiments.reports.verdicts import Judged, judge, show
@@ -33,7 +33,7 @@ class Result:
         """The verdicts for a terminal, and why those on timing cannot be had."""
         for name, recording in self.recordings.items():
             for reason in recording.fidelity.reasons:
-                yield f"{name}: timing cannot be trusted: {reason}"
+                yield f"{case_prefix(name)}timing cannot be trusted: {reason}"
         for one in self.judged:
             ours, expected = show(one.ours, one.unit), show(one.expected, one.unit)
             within = f" within {one.tolerance:.3g}" if one.tolerance else ""
@@ -41,7 +41,7 @@ class Result:
             yield line + (f", published {show(one.published, one.unit)}" if one.published is not None else "")
         for name, recording in self.recordings.items():
             for reason in recording.fidelity.reasons:
-                yield f"untrusted {name}: {reason}"
+                yield f"untrusted {case_prefix(name)}{reason}"
 
 
 def produce(

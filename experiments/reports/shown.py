@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.files.model import METRICS, Experiment
+from experiments.files.model import METRICS, Experiment, case_label
 from experiments.reports.metrics import compute
 from experiments.reports.verdicts import show
 from experiments.running.recording import Recording
@@ -37,5 +37,8 @@ def block(found: Sequence[Mapping[str, Any]], prefix: str) -> str:
     if not found:
         return ""
     head = ("", *(figure["title"] for figure in found))
-    rows = [[case, *(show(figure["values"][case], figure["unit"]) for figure in found)] for case in found[0]["values"]]
+    rows = [
+        [case_label(case), *(show(figure["values"][case], figure["unit"]) for figure in found)]
+        for case in found[0]["values"]
+    ]
     return table(head, rows, range(1, len(head))) + unique_ids(plots.bars(found), f"{prefix}-shown-")

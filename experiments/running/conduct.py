@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from experiments.errors import ExperimentError
-from experiments.files.model import Case, Experiment
+from experiments.files.model import Case, Experiment, case_label, case_prefix, joined
 from experiments.running.play import play
 from experiments.running.recording import Recording
 from experiments.running.stage import Stage
@@ -32,12 +32,12 @@ def conduct(
     opener = _opener(experiment, world, switch, name)
     recordings: dict[str, Recording] = {}
     for number, case in enumerate(experiment.cases, 1):
-        tell(f"{experiment.name}: {case.name} ({number} of {len(experiment.cases)})")
+        tell(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
         try:
             with opener(case, seed) as stage:
                 recordings[case.name] = play(case, stage, seed)
         except SimulationError as error:
-            raise ExperimentError(f"{experiment.name}, {case.name}: {error}") from error
+            raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}{error}") from error
     return recordings
 
 

@@ -8,9 +8,8 @@ fabric dies.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from time import monotonic_ns
 from typing import Any, TypeVar
 
@@ -23,7 +22,7 @@ from experiments.deaths import told
 from experiments.emulation import EmulatedWorld, running
 from experiments.errors import ExperimentError
 from experiments.files.faults import PlannedFault
-from experiments.files.model import Case
+from experiments.files.model import Case, case_prefix
 from experiments.running import machine_delays, switch_figures
 from experiments.running.fidelity import Watch
 from experiments.running.machine_delays import Hop
@@ -137,8 +136,12 @@ class EmulatedStage:
         figures = switch_figures.read(self.fabric, self._world.emulation.switches_address)
         return switch_figures.drops(self.fabric, self._controller.counters(), figures)
 
+    def traffic(self) -> AbstractAsyncContextManager[None]:
+        """Watched."""
+        return self._watch.traffic()
+
     def fidelity(self) -> Fidelity:
-        """What the watch has seen so far."""
+        """What the watch has seen."""
         return self._watch.judge()
 
     def _delays(self, measure: bool) -> Mapping[str, Hop]:
@@ -147,18 +150,13 @@ class EmulatedStage:
         return machine_delays.read(self.fabric, emulation.switches_address, sockets, measure=measure)
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end, watched. ExperimentError, at once, when a process of the fabric dies."""
+        """Run a coroutine to its end. ExperimentError, at once, when a process of the fabric dies."""
 
-        async def watched() -> T:
-            watching = asyncio.ensure_future(self._watch.run())
-            try:
-                return await self._while_all_live(job)
-            finally:
-                watching.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await watching
+        async def prepared() -> T:
+            await self._watch.prepare()
+            return await self._while_all_live(job)
 
-        return asyncio.run(watched())
+        return asyncio.run(prepared())
 
     async def _while_all_live(self, job: Coroutine[Any, Any, T]) -> T:
         work, loop, death = asyncio.ensure_future(job), asyncio.get_running_loop(), asyncio.Event()
@@ -190,7 +188,7 @@ def check(case: Case, scale: float) -> None:
     seconds = case.duration / 1e9 / scale
     if seconds > LONGEST_S:
         raise ExperimentError(
-            f"{case.name}: at the rates that this machine carries the run would last {seconds:.0f} s",
+            f"{case_prefix(case.name)}at the rates that this machine carries the run would last {seconds:.0f} s",
             f"Shorten its duration, or use fewer hosts and planes: {LONGEST_S:.0f} s is the most.",
         )
 

@@ -16,18 +16,23 @@ have to leave a tenth of the processors unused. What others use does not count, 
 them (`experiments.emulation.prefer`), unless the switches cannot measure (BMv2): then nothing else would tell, and a
 tenth has to be idle. A run in which any of these was bad for long is marked: its bytes are right all the same, but its
 rates and times say more about the machine than about the fabric.
+
+All this is measured while there is traffic, neither before, when queue pairs are connected and faults are ordered, nor
+after, when bytes are compared. A run may be too short for a figure; then it has none, and a note says so.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from time import monotonic
 
 import numpy as np
 
-from experiments.demo.headroom import sample_idle
+from experiments.demo.headroom import idle_share, read_ticks, sample_idle
 from experiments.running.machine_delays import Hop, differences, round_trip_ns
 from experiments.running.recording import Fidelity
 from topologies.emulation.timing import PROCESSES_NS
@@ -38,71 +43,114 @@ MOST_LAG_S = 0.050  # of this process's wake-ups, in all but a hundredth
 LATE_SHARE = 0.01  # of the frames at a hop that may be delayed for longer than `late_frame_ns`
 MOST_LINE_IDLE = 0.05  # of the run, any line, although frames waited
 _BEAT_S = 0.05
+_LEAST_TICKS = 20  # of all processors (100 a second each): fewer could not tell a tenth from nothing
+_LEAST_FRAMES = 100  # of which one is one in a hundred
 
 Read = Callable[[bool], Mapping[str, Hop]]
 """Reads what was measured, by switch and NIC; from then on they measure (True) or do not."""
 
 
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a watch saw during `seconds` of traffic.
+
+    `idle` are shares (0..1) of the processors that nobody used, one a second; of less than a second there is one of all
+    the time, or none if it is too short to tell. `lags` are late wake-ups in s. `used` is the share (0..1) of the
+    processors that the fabric and this process took. `hops` may lack some switches and NICs, or all.
+    """
+
+    seconds: float
+    idle: Sequence[float]
+    lags: Sequence[float]
+    used: float
+    hops: Mapping[str, Hop]
+
+
 class Watch:
-    """Watches `fabric` while :meth:`run` runs. `delays` is called in a thread of its own, and by :meth:`judge`."""
+    """Watches `fabric` while there is traffic. `delays` is called in a thread of its own."""
 
     def __init__(self, cpu_seconds: Callable[[], float], fabric: Fabric, delays: Read) -> None:
         self._cpu_seconds = cpu_seconds
         self._fabric = fabric
         self._delays = delays
-        self._idle: list[float] = []
-        self._lags: list[float] = []
-        self._began = monotonic()
-        self._cpu_began = 0.0
         self._before: Mapping[str, Hop] | None = None
+        self._observed = Observed(0.0, (), (), 0.0, {})
 
-    async def run(self) -> None:
-        """Watch until cancelled."""
+    async def prepare(self) -> None:
+        """Let switches and NICs measure from now on."""
         self._before = await asyncio.to_thread(self._delays, True)
-        self._began, self._cpu_began = monotonic(), self._cpu_seconds()
-        sampling = asyncio.ensure_future(sample_idle(self._idle.append))
+
+    @asynccontextmanager
+    async def traffic(self) -> AsyncIterator[None]:
+        """Watch what happens inside: the traffic of a run."""
+        idle: list[float] = []
+        lags: list[float] = []
+        tasks = [asyncio.ensure_future(sample_idle(idle.append)), asyncio.ensure_future(_note_lags(lags))]
+        ticks, began, used = read_ticks(), monotonic(), self._cpu_seconds()
         try:
-            while True:
-                due = monotonic() + _BEAT_S
-                await asyncio.sleep(_BEAT_S)
-                self._lags.append(max(0.0, monotonic() - due))
+            yield
         finally:
-            sampling.cancel()
+            seconds, used = monotonic() - began, self._cpu_seconds() - used
+            whole = idle_share(ticks, read_ticks(), _LEAST_TICKS)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            now = await asyncio.to_thread(self._delays, False)
+        if not idle and whole is not None:
+            idle.append(whole)
+        hops = {} if self._before is None else differences(now, self._before)
+        share = used / seconds / len(os.sched_getaffinity(0)) if seconds > 0 else 0.0
+        self._observed = Observed(seconds, idle, lags, share, hops)
 
     def judge(self) -> Fidelity:
-        """The verdict on what was seen so far; delays are measured no more."""
-        seconds = monotonic() - self._began
-        cores = (self._cpu_seconds() - self._cpu_began) / seconds if seconds > 0 else 0.0
-        now = self._delays(False)
-        hops = {} if self._before is None else differences(now, self._before)
-        used = cores / len(os.sched_getaffinity(0))
-        return judge(self._idle, self._lags, used, self._fabric, hops, seconds)
+        """The verdict on what was seen."""
+        return judge(self._observed, self._fabric)
 
 
-def judge(
-    idle: list[float], lags: list[float], used: float, fabric: Fabric, hops: Mapping[str, Hop], seconds: float
-) -> Fidelity:
-    """The verdict on shares of idle time (0..1), late wake-ups (s) and delays by the machine in a run of `seconds`.
+async def _note_lags(lags: list[float]) -> None:
+    while True:
+        due = monotonic() + _BEAT_S
+        await asyncio.sleep(_BEAT_S)
+        lags.append(max(0.0, monotonic() - due))
 
-    `used` is the share of the processors (0..1) that the fabric and this process took. `hops` may lack some switches
-    and NICs, or all.
-    """
-    low_idle = float(np.percentile(idle, 10)) if idle else 1.0
-    high_lag = float(np.percentile(lags, 99)) if lags else 0.0
+
+def judge(seen: Observed, fabric: Fabric) -> Fidelity:
+    """The verdict on what was seen."""
     reasons = []
-    if not any(switch.name in hops for switch in fabric.switches):
-        if low_idle < LEAST_ROOM:
-            reasons.append(f"only {_percent(low_idle)} of the processors were idle; {_percent(LEAST_ROOM)} are needed")
-    elif 1 - used < LEAST_ROOM:
-        reasons.append(f"the fabric took {_percent(used)} of the processors; {_percent(1 - LEAST_ROOM)} are allowed")
-    if high_lag > MOST_LAG_S:
-        reasons.append(f"wake-ups were {1000 * high_lag:.0f} ms late; {1000 * MOST_LAG_S:.0f} ms are allowed")
-    figures = {"idle_p10": low_idle, "lag_p99_s": high_lag, "processors_used": used}
-    late, delays = _judge_delays(fabric, hops, seconds)
-    notes = _unmeasured(fabric, hops)
+    figures = {"traffic_s": seen.seconds, "processors_used": seen.used}
+    measured = any(switch.name in seen.hops for switch in fabric.switches)
+    if seen.idle:
+        figures["idle_p10"] = float(np.percentile(seen.idle, 10))
+    if seen.lags:
+        figures["lag_p99_s"] = float(np.percentile(seen.lags, 99))
+    if measured and 1 - seen.used < LEAST_ROOM:
+        reasons.append(
+            f"the fabric took {_percent(seen.used)} of the processors; {_percent(1 - LEAST_ROOM)} are allowed"
+        )
+    if not measured and not seen.idle:
+        reasons.append(f"{_ms(seen.seconds * 1e9)} of traffic are too short to tell whether the processors had room")
+    elif not measured and figures["idle_p10"] < LEAST_ROOM:
+        low = _percent(figures["idle_p10"])
+        reasons.append(f"only {low} of the processors were idle; {_percent(LEAST_ROOM)} are needed")
+    if figures.get("lag_p99_s", 0.0) > MOST_LAG_S:
+        reasons.append(
+            f"wake-ups were {1000 * figures['lag_p99_s']:.0f} ms late; {1000 * MOST_LAG_S:.0f} ms are allowed"
+        )
+    late, delays = _judge_delays(fabric, seen.hops, seen.seconds)
+    notes = (*_unmeasured(fabric, seen.hops), *_too_short(seen, delays))
     rounded = {name: round(value, 6) for name, value in {**figures, **delays}.items()}
     reasons += late
     return Fidelity(not reasons, tuple(reasons), rounded, notes)
+
+
+def _too_short(seen: Observed, delays: Mapping[str, float]) -> tuple[str, ...]:
+    """What could not be measured since there was too little traffic, in a sentence."""
+    missing = ["how idle the processors were"] * (not seen.idle) + ["late wake-ups"] * (not seen.lags)
+    if seen.hops and "machine_delay_p99_s" not in delays:
+        missing.append("the delay of one frame in a hundred")
+    if not missing:
+        return ()
+    return (f"{_ms(seen.seconds * 1e9)} of traffic are too short to measure {_listed(missing)}",)
 
 
 def late_frame_ns(fabric: Fabric) -> int:
@@ -117,7 +165,7 @@ def _judge_delays(fabric: Fabric, hops: Mapping[str, Hop], seconds: float) -> tu
     reasons = []
     round_trip, most = round_trip_ns(fabric, hops), late_frame_ns(fabric)
     mean, slow = _worst(hops, lambda hop: hop.mean_ns)
-    p99, late = _worst(hops, lambda hop: hop.quantile_ns(1 - LATE_SHARE))
+    p99, late = _worst(hops, lambda hop: hop.quantile_ns(1 - LATE_SHARE, _LEAST_FRAMES))
     idle, busy = _worst(hops, lambda hop: hop.longest_idle_ns / 1e9 / seconds)
     if round_trip > PROCESSES_NS:
         reasons.append(
@@ -133,7 +181,9 @@ def _judge_delays(fabric: Fabric, hops: Mapping[str, Hop], seconds: float) -> tu
             f"a line of {busy} stood idle for {100 * idle:.0f} % of the run although frames waited;"
             f" {100 * MOST_LINE_IDLE:.0f} % are allowed"
         )
-    figures = {"machine_round_trip_s": round_trip / 1e9, "machine_delay_p99_s": p99 / 1e9, "machine_line_idle": idle}
+    figures = {"machine_round_trip_s": round_trip / 1e9, "machine_line_idle": idle}
+    if any(hop.most_frames >= _LEAST_FRAMES for hop in hops.values()):
+        figures["machine_delay_p99_s"] = p99 / 1e9
     return reasons, figures
 
 
@@ -144,6 +194,10 @@ def _worst(hops: Mapping[str, Hop], figure: Callable[[Hop], float]) -> tuple[flo
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:-1]) + " or " * (len(words) > 1) + words[-1]
 
 
 def _ms(ns: float) -> str:

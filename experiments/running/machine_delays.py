@@ -79,9 +79,15 @@ class Hop:
         """Of the port whose line stood idle longest."""
         return max(self.line_idle_ns, default=0)
 
-    def quantile_ns(self, share: float) -> float:
-        """Of arrivals or of departures, whichever is longer."""
-        return max(self.arrivals.quantile_ns(share), self.departures.quantile_ns(share))
+    @property
+    def most_frames(self) -> int:
+        """That arrived or departed, whichever are more."""
+        return max(self.arrivals.frames, self.departures.frames)
+
+    def quantile_ns(self, share: float, least: int = 1) -> float:
+        """Of arrivals or of departures, whichever is longer; 0 where there were fewer than `least` frames."""
+        kinds = (self.arrivals, self.departures)
+        return max((kind.quantile_ns(share) for kind in kinds if kind.frames >= least), default=0.0)
 
     def since(self, before: Hop) -> Hop:
         """What was added after `before`."""

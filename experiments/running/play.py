@@ -103,7 +103,8 @@ class _Play:
         for helper in helpers:
             helper.add_done_callback(_retrieve)  # if this job is ended, nobody else does
         await asyncio.sleep(max(0, self._begin - stage.now()) / _SECOND)
-        await self._record(load, duration, round(case.measure.bin * scale))
+        async with stage.traffic():
+            await self._record(load, duration, round(case.measure.bin * scale))
         await load.end(duration / _SECOND)
         for helper in helpers:
             if helper.done() and not helper.cancelled() and helper.exception() is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -79,6 +79,10 @@ class SimulatedStage:
         """Frames dropped, by reason and line; only what occurred."""
         counters, figures = simulated_switches.counted(self._world), simulated_switches.told(self._world)
         return switch_figures.drops(self.fabric, counters, figures)
+
+    def traffic(self) -> AbstractAsyncContextManager[None]:
+        """Virtual time needs no watching."""
+        return nullcontext()
 
     def fidelity(self) -> Fidelity:
         """Virtual time is exact."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
 from experiments.files.faults import PlannedFault
@@ -57,8 +58,11 @@ class Stage(Protocol):
     def drops(self) -> Mapping[str, int]:
         """Frames that switches have dropped, by reason, and where they know it by line."""
 
+    def traffic(self) -> AbstractAsyncContextManager[None]:
+        """Inside of it is the traffic whose timing `fidelity` judges."""
+
     def fidelity(self) -> Fidelity:
-        """Whether the timing so far can be trusted."""
+        """Whether the timing of the traffic can be trusted."""
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end in the world's loop."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from experiments.reports.html import write_report
@@ -11,7 +12,13 @@ from experiments.reports.verdicts import judge
 from experiments.running.recording import Fidelity
 from tests.experiments.reports.recordings import experiment, recording
 
-FIGURES = {"idle_p10": 0.43, "machine_round_trip_s": 0.0123, "machine_delay_p99_s": 0.021}
+FIGURES = {
+    "traffic_s": 0.5,
+    "processors_used": 0.61,
+    "idle_p10": 0.43,
+    "machine_round_trip_s": 0.0123,
+    "machine_delay_p99_s": 0.021,
+}
 NOTE = "delays by the machine were measured at NICs only: these switches cannot measure them"
 BUSY = Fidelity(False, ("the machine delayed frames at t0-0@p0 by <much>",), FIGURES, (NOTE,))
 
@@ -35,10 +42,18 @@ def test_figures_reasons_and_notes_are_told(tmp_path: Path) -> None:
     report = (tmp_path / "report.html").read_text()
     assert "timing cannot be trusted: the machine delayed frames at t0-0@p0 by &lt;much&gt;" in report
     assert (
-        "Timing of only: the machine delayed a packet and its answer by 12.3 ms on average;"
-        f" one frame in a hundred by 21 ms or more at one hop; 43 % of the processors idle; {NOTE}." in report
+        "Timing: 0.5 s of traffic were watched; the machine delayed a packet and its answer by 12.3 ms on average;"
+        " one frame in a hundred by 21 ms or more at one hop; the fabric took 61 % of the processors;"
+        f" at busy times 43 % of them were idle; {NOTE}." in report
     )
-    assert f"only: timing cannot be trusted: {BUSY.reasons[0]}" in list(made.lines())
+    assert f"timing cannot be trusted: {BUSY.reasons[0]}" in list(made.lines())
+
+
+def test_the_name_that_nobody_gave_is_shown_nowhere(tmp_path: Path) -> None:
+    made = result(tmp_path, BUSY)
+    shown = re.sub(r"<style>.*?</style>|<path[^>]*>|<use[^>]*>", "", (tmp_path / "report.html").read_text())
+    assert not re.search(r"\bonly\b", shown.replace("at NICs only", ""))
+    assert not any(re.search(r"\bonly\b", line) for line in made.lines())
 
 
 def test_a_simulated_run_says_nothing_of_its_timing(tmp_path: Path) -> None:
