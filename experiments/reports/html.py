@@ -12,12 +12,14 @@ from experiments.files.model import Case, Experiment, case_label, case_prefix
 from experiments.files.quantities import show_rate, show_time
 from experiments.files.workloads import Collective, Training
 from experiments.reports import plots, topology
+from experiments.reports.aftermath import aftermaths, sentences
 from experiments.reports.markup import Html, html, span, verdict
 from experiments.reports.shown import block
 from experiments.reports.verdicts import Judged, show
 from experiments.reports.writing import write_text
 from experiments.running.recording import FaultSpan, Recording
 
+_MOST_AFTERMATHS = 8  # faults of which a report says what followed
 RELATIONS = {"at_least": "at least", "at_most": "at most", "about": "about"}
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#1c1f24}
@@ -175,7 +177,7 @@ def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording
         figures["Completion times"] = plots.completions({case.name: recording}, {case.name: case})
     figures = {title: svg for title, svg in figures.items() if svg}
     parts = [f"<h2>{'What was done' if alone else escape(case.name)}</h2>", f"<p>{describe(case)}</p>"]
-    parts += [topology.picture(fabric, recording.faults), _faults(recording.faults)]
+    parts += [topology.picture(fabric, recording.faults), _faults(recording.faults), _what_followed(case, recording)]
     return "".join(parts) + _figures(folder, case.name, figures)
 
 
@@ -204,6 +206,18 @@ def _faults(faults: Sequence[FaultSpan]) -> str:
         for n, f in enumerate(faults, 1)
     ]
     return table(("no.", "fault", "from", "until"), rows, (0, 2, 3))
+
+
+def _what_followed(case: Case, recording: Recording) -> str:
+    """A paragraph for each fault, as far as there was anything to record."""
+    found = [list(sentences(one, recording)) for one in aftermaths(case, recording)[:_MOST_AFTERMATHS]]
+    parts = [f"<p><b>After fault {n}:</b> {escape(' '.join(text))}</p>" for n, text in enumerate(found, 1) if text]
+    if len(recording.faults) > _MOST_AFTERMATHS:
+        rest = (
+            f"The first {_MOST_AFTERMATHS} of {len(recording.faults)} faults; events.csv has what followed the others."
+        )
+        parts.append(f"<p class='sub'>{rest}</p>")
+    return "".join(parts)
 
 
 def _figures(folder: Path, name: str, figures: Mapping[str, str]) -> str:
