@@ -188,7 +188,10 @@ class ControllerClient:
         return self.inject(PathLoss(ev, probability, source or "*", destination or "*"), owner=owner)
 
     def link_up(self, pattern: str) -> Cleared:
-        """Clear every fault on the links that match and take them up, whatever took them down."""
+        """Take every fault off the links that match and take them up, whatever took them down.
+
+        A fault stays on the others of its links.
+        """
         return self._clear(pb.ClearFaultsRequest(link_pattern=pattern))
 
     def faults(self, *, cleared: bool = False) -> list[FaultRecord]:

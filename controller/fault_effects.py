@@ -6,8 +6,8 @@ Carriers are taken by the kernel (``links``), loss, corruption and silence are m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import singledispatch
 
 from topologies.errors import FabricError
@@ -133,6 +133,22 @@ def _(fault: Flap, fabric: Fabric) -> Effect:
             f"a link flaps with times of {least} ms or more, not {fault.down} ns down and {fault.up} ns up"
         )
     return _down(fabric.find_links(fault.link))
+
+
+def part_of(fabric: Fabric, done: Effect, links: Collection[str]) -> Effect:
+    """What `done` takes of some of its links only: what is left of a pattern's fault when others were repaired."""
+    kept = tuple(name for name in done.links if name in links)
+    if kept == done.links:
+        return done
+    entries = [
+        replace(fault, link=name)
+        for fault in done.entries
+        if isinstance(fault, LinkFault)
+        for name in dict.fromkeys(link.name for link, _ in lines_of(fabric, fault))
+        if name in kept
+    ]
+    shapes = [(end, shape) for end, shape in done.shapes if (link := fabric.link_at(end)) and link.name in kept]
+    return Effect(tuple(name for name in done.carrier if name in kept), tuple(entries), tuple(shapes), kept)
 
 
 def _down(links: Iterable[Link]) -> Effect:

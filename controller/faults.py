@@ -1,7 +1,8 @@
 """The book of faults: which there are, what they take together, and those of the past.
 
 Nothing here touches a link or a switch. A link may be cut by several faults; it comes back only when the last of
-them is cleared. A flapping fault is active all the time, but leaves its links alone while they are up.
+them is cleared. A fault may name many links by a pattern; when some of them are repaired, it is on the others from then
+on. A flapping fault is active all the time, but leaves its links alone while they are up.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from controller.errors import BusyError, ControllerError
 from controller.fault_effects import Effect, Shape, combined_shapes
@@ -20,6 +22,7 @@ from topologies.fault_kinds import FaultState
 
 MAX_FAULTS = 1000
 _REMEMBERED = 200  # cleared faults
+_NO_PARTS: Mapping[str, Effect] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,14 @@ class FaultBook:
         """Ids of the faults on a link."""
         return tuple(record.id for record in self if link in record.links)
 
+    def confine(self, parts: Mapping[str, Effect], switches: Mapping[str, tuple[str, ...]]) -> tuple[FaultRecord, ...]:
+        """From now on faults, by id, are on some of their links only, and held by some switches; returns the records."""
+        self._effects.update(parts)
+        self._together = None
+        return tuple(
+            self.change(fault_id, links=part.links, switches=switches[fault_id]) for fault_id, part in parts.items()
+        )
+
     def remove(self, records: Iterable[FaultRecord]) -> tuple[FaultRecord, ...]:
         """Strike faults; returns them as they are now, cleared."""
         struck = []
@@ -117,19 +128,23 @@ class FaultBook:
         self._past.extend(struck)
         return tuple(struck)
 
-    def wanted(self, without: Iterable[FaultRecord] = ()) -> Wanted:
-        """What is to be so now, or would be without some faults."""
+    def effect_of(self, fault_id: str) -> Effect:
+        """What a fault takes."""
+        return self._effects[fault_id]
+
+    def wanted(self, without: Iterable[FaultRecord] = (), parts: Mapping[str, Effect] = _NO_PARTS) -> Wanted:
+        """What is to be so now, or would be without some faults and with others confined to `parts` of them."""
         gone = {record.id for record in without}
         active = {
-            record.id: self._effects[record.id]
+            record.id: parts.get(record.id, self._effects[record.id])
             for record in self
             if record.state is FaultState.ACTIVE and record.id not in gone
         }
         down = {link for name, effect in active.items() for link in effect.carrier if (name, link) not in self._spared}
-        together = None if gone else self._together  # links that flap change `down` often, and nothing else
+        together = None if gone or parts else self._together  # links that flap change `down` often, and nothing else
         if together is None:
             entries = tuple(entry for effect in active.values() for entry in effect.entries)
             together = entries, combined_shapes(active.values())
-        if not gone:
+        if not gone and not parts:
             self._together = together
         return Wanted(frozenset(down), *together)

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from controller.errors import BusyError, ControllerError
 from controller.events import Events
-from controller.fault_effects import LONGEST_NS, Effect, Shape, combined_shapes, effect
+from controller.fault_effects import LONGEST_NS, Effect, Shape, combined_shapes, effect, part_of
 from controller.faults import FaultBook, Wanted
 from controller.values import Cleared, EventKind, FaultRecord
 from topologies.entries import TableEntry
@@ -133,7 +133,7 @@ class FaultInjector:
         """Go on with the faults of a controller before this one. Switches are to be told of theirs by the caller."""
         for record in records:
             with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
-                self.book.add(replace(record, problem=""), effect(self._fabric, record.fault))
+                self.book.add(replace(record, problem=""), self._effect_of(record))
         wanted = self.book.wanted()
         async with self._lock:
             self._applied = Wanted(entries=wanted.entries)
@@ -147,28 +147,50 @@ class FaultInjector:
             self._begin_life(record)
         self._changed()
 
+    def _effect_of(self, record: FaultRecord) -> Effect:
+        """What a fault takes of the links that it is still on."""
+        whole = effect(self._fabric, record.fault)
+        part = part_of(self._fabric, whole, record.links) if record.links else whole
+        if whole.links and not part.links:
+            raise FabricError(f"fault {record.id} is on no link that this fabric has")
+        return part
+
     async def undo(self, records: Iterable[FaultRecord]) -> None:
         """Take back what a controller before this one did to links; reconciling the switches does the rest."""
         effects = []
         for record in records:
             with contextlib.suppress(FabricError):
-                effects.append(effect(self._fabric, record.fault))
+                effects.append(self._effect_of(record))
         down = frozenset(link for one in effects for link in one.carrier)
         async with self._lock:
             self._applied = Wanted(down, (), combined_shapes(effects))
             await self._apply(Wanted())
 
-    async def clear(self, records: Iterable[FaultRecord], also_up: Iterable[str] = ()) -> Cleared:
-        """Take faults back, and take links up besides. ControllerError if that is not possible: then they stay."""
-        return await _to_its_end(self._clear(tuple(records), tuple(also_up)))
+    async def clear(self, records: Iterable[FaultRecord]) -> Cleared:
+        """Take faults back. ControllerError if that is not possible: then they stay."""
+        return await _to_its_end(self._clear(tuple(records)))
 
-    async def _clear(self, records: Iterable[FaultRecord], also_up: Iterable[str] = ()) -> Cleared:
+    async def repair(self, links: Iterable[str]) -> Cleared:
+        """Take every fault off some links, and take them up whoever took them down.
+
+        A fault stays on the others of its links. ControllerError if that is not possible: then everything stays.
+        """
+        return await _to_its_end(self._clear((), frozenset(links)))
+
+    async def _clear(self, records: Iterable[FaultRecord], repaired: frozenset[str] = frozenset()) -> Cleared:
+        """Take faults back, and any fault off the links that are `repaired`."""
         async with self._lock:
             records = [record for record in records if record.id in self.book]
+            touched = self.book.on_links(repaired)
+            records += [record for record in touched if repaired.issuperset(record.links)]
+            parts = {
+                record.id: part_of(self._fabric, self.book.effect_of(record.id), {*record.links} - repaired)
+                for record in touched
+                if not repaired.issuperset(record.links)
+            }
             began = self._clock()
             before = self._applied.down
-            forced = frozenset(also_up)
-            await self._apply(self.book.wanted(without=records), forced)
+            await self._apply(self.book.wanted(without=records, parts=parts), repaired)
             for record in records:
                 life = self._lives.pop(record.id, None)
                 if life is not None and life is not asyncio.current_task():
@@ -176,10 +198,14 @@ class FaultInjector:
             struck = self.book.remove(records)
             for record in struck:
                 self._tell(EventKind.FAULT_CLEARED, record)
+            switches = {name: tuple(fault_entries(self._fabric, part.entries)) for name, part in parts.items()}
+            remaining = self.book.confine(parts, switches)
+            for record in remaining:
+                self._tell(EventKind.FAULT_CHANGED, record)
             self._changed()
-            up = (before - self._applied.down) | forced
+            up = (before - self._applied.down) | repaired
             names = tuple(link.name for link in self._fabric.links if link.name in up)
-            return Cleared(struck, names, began, self._clock())
+            return Cleared(struck, names, began, self._clock(), remaining)
 
     async def close(self, *, keep: bool) -> None:
         """End all tasks; take every fault back unless they are to stay. ControllerError names what could not be."""
@@ -277,7 +303,7 @@ class FaultInjector:
             await self._until(due)
             down = not down
             async with self._lock:
-                if fault_id not in self.book:
+                if fault_id not in self.book or not set(links) & set(self.book.get(fault_id).links):
                     return
                 self.book.spare(fault_id, links, up=not down)
                 problem = ""

@@ -183,9 +183,13 @@ class ControllerService(pb_grpc.ControllerServicer):
 
     @_answers
     async def ClearFaults(self, request: pb.ClearFaultsRequest) -> pb.ClearFaultsResponse:  # noqa: N802
-        """Clear the chosen faults and take their links up."""
-        faults, also = self._chosen(request)
-        return messages.pack(await self._faults.clear(faults, also), pb.ClearFaultsResponse)
+        """Clear the chosen faults and take their links up; of links, whatever is on them."""
+        if request.WhichOneof("which") == "link_pattern":
+            links = self._fabric.find_links(request.link_pattern)
+            cleared = await self._faults.repair(link.name for link in links)
+        else:
+            cleared = await self._faults.clear(self._chosen(request))
+        return messages.pack(cleared, pb.ClearFaultsResponse)
 
     @_answers
     async def ListFaults(self, request: pb.ListFaultsRequest) -> pb.ListFaultsResponse:  # noqa: N802
@@ -218,19 +222,16 @@ class ControllerService(pb_grpc.ControllerServicer):
         except ControllerError as error:
             _LOG.error("faults of %s stay: %s", owner, error)
 
-    def _chosen(self, request: pb.ClearFaultsRequest) -> tuple[list[FaultRecord], Iterable[str]]:
-        """The faults that a request means, and links to take up besides."""
+    def _chosen(self, request: pb.ClearFaultsRequest) -> list[FaultRecord]:
+        """The faults that a request means."""
         which = request.WhichOneof("which")
         book = self._faults.book
         if which == "id":
-            return [book.get(request.id)], ()
+            return [book.get(request.id)]
         if which == "owner":
-            return book.of_owner(request.owner), ()
+            return book.of_owner(request.owner)
         if which == "all" and request.all:
-            return list(book), ()
-        if which == "link_pattern":
-            names = [link.name for link in self._fabric.find_links(request.link_pattern)]
-            return book.on_links(names), names
+            return list(book)
         raise FabricError("the request does not say which faults to clear: give an id, a link, an owner, or all")
 
     @_answers

@@ -149,12 +149,16 @@ class FaultRecord:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Outcome of clearing faults: which are gone, and which links were taken up, when (as in :class:`FaultRecord`)."""
+    """Outcome of clearing faults: which are gone, and which links were taken up, when (as in :class:`FaultRecord`).
+
+    `remaining` are faults of a pattern that are still on the links that were not cleared.
+    """
 
     faults: tuple[FaultRecord, ...]
     links: tuple[str, ...]
     began_at_ns: int
     applied_at_ns: int
+    remaining: tuple[FaultRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +256,7 @@ class EventKind(enum.Enum):
     SUBSCRIBED = "subscribed"
     FAULT_ADDED = "fault added"
     FAULT_ACTIVE = "fault active"
+    FAULT_CHANGED = "fault changed"
     FAULT_CLEARED = "fault cleared"
     SWITCH_LOST = "switch lost"
     SWITCH_RETURNED = "switch returned"

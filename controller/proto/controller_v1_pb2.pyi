@@ -527,16 +527,18 @@ class ClearFaultsRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., link_pattern: _Optional[str] = ..., owner: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
 
 class ClearFaultsResponse(_message.Message):
-    __slots__ = ("faults", "links", "began_at_ns", "applied_at_ns")
+    __slots__ = ("faults", "links", "began_at_ns", "applied_at_ns", "remaining")
     FAULTS_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
     BEGAN_AT_NS_FIELD_NUMBER: _ClassVar[int]
     APPLIED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_FIELD_NUMBER: _ClassVar[int]
     faults: _containers.RepeatedCompositeFieldContainer[Fault]
     links: _containers.RepeatedScalarFieldContainer[str]
     began_at_ns: int
     applied_at_ns: int
-    def __init__(self, faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., links: _Optional[_Iterable[str]] = ..., began_at_ns: _Optional[int] = ..., applied_at_ns: _Optional[int] = ...) -> None: ...
+    remaining: _containers.RepeatedCompositeFieldContainer[Fault]
+    def __init__(self, faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., links: _Optional[_Iterable[str]] = ..., began_at_ns: _Optional[int] = ..., applied_at_ns: _Optional[int] = ..., remaining: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ...) -> None: ...
 
 class ListFaultsRequest(_message.Message):
     __slots__ = ("cleared",)
@@ -621,6 +623,7 @@ class Event(_message.Message):
         LINK_DOWN: _ClassVar[Event.Kind]
         LINK_UP: _ClassVar[Event.Kind]
         DENYLIST_CHANGED: _ClassVar[Event.Kind]
+        FAULT_CHANGED: _ClassVar[Event.Kind]
     KIND_UNSPECIFIED: Event.Kind
     SUBSCRIBED: Event.Kind
     FAULT_ADDED: Event.Kind
@@ -632,6 +635,7 @@ class Event(_message.Message):
     LINK_DOWN: Event.Kind
     LINK_UP: Event.Kind
     DENYLIST_CHANGED: Event.Kind
+    FAULT_CHANGED: Event.Kind
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AT_NS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]

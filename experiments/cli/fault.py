@@ -114,7 +114,10 @@ def list_faults(cleared: bool, **where: Any) -> None:
 @fabric_name(ONLY_ONE, words=True)
 @_of_a_fabric
 def clear(which: Sequence[str], **where: Any) -> None:
-    """Clear faults: some by id, 'all', those of 'owner NAME', or all on a 'link NAME', which also takes it up."""
+    """Clear faults: some by id, 'all', those of 'owner NAME', or all on a 'link NAME', which also takes it up.
+
+    A fault of a pattern stays on the links that were not named.
+    """
     try:
         fault_words.check_clear(which)
     except ExperimentError as error:

@@ -83,10 +83,11 @@ def show_list(controller: ControllerClient, more: Sequence[str]) -> str:
 
 
 def take_up(controller: ControllerClient, link: str) -> str:
-    """Clear all faults on links and take them up, whatever took them down."""
+    """Take all faults off links and take them up, whatever took them down."""
     cleared = controller.link_up(link)
     parts = [f"up: {', '.join(cleared.links)}"] if cleared.links else []
     parts += [f"cleared: {', '.join(fault.id for fault in cleared.faults)}"] if cleared.faults else []
+    parts += [f"{fault.id} stays on {', '.join(fault.links)}" for fault in cleared.remaining]
     return "; ".join(parts) or "nothing was down"
 
 
@@ -162,6 +163,8 @@ def _fault(name: str, verb: str, more: Sequence[str]) -> Fault:
         if not more:
             raise ExperimentError(f"say how much, as in: fault h1@p0 {verb} {example}")
         _at_most(more, 2)
+        if verb in ("loss", "corrupt") and _is_nothing(more[0]):
+            raise ExperimentError(f"a share is more than 0%: to end a fault use 'fault {name} up' or 'fault clear'")
         return make(name, more[0], more[1] if len(more) > 1 else None)
     if verb == "flap":
         return _flap(name, more)
@@ -207,6 +210,13 @@ def _path(ev: str, more: Sequence[str]) -> PathLoss:
         raise ExperimentError(f"an entropy value has 32 bits, which {ev} has not")
     share, source, destination = [*more, *("100%", "*", "*")[len(more) :]]
     return PathLoss(number, parse_share(share), source, destination)
+
+
+def _is_nothing(share: str) -> bool:
+    try:
+        return float(share.removesuffix("%")) == 0
+    except ValueError:
+        return False
 
 
 def parse_share(text: str) -> float:

@@ -187,7 +187,7 @@ def test_overlapping_faults_add_up_and_the_last_one_mends(world: Engine) -> None
 
 def test_a_link_may_be_taken_up_whoever_took_it_down(world: Engine) -> None:
     world.cables.down.add(H1)
-    assert world.run(world.injector.clear([], also_up=[H1])).links == (H1,)
+    assert world.run(world.injector.repair([H1])).links == (H1,)
     assert world.cables.down == set()
 
 

@@ -177,13 +177,16 @@ def test_overlapping_faults_keep_a_link_down(client: ControllerClient, links: Li
 
 
 def test_link_up_clears_whatever_holds_a_link(client: ControllerClient, links: Links) -> None:
-    client.link_down("h1@p*")
-    client.link_down("h1@p0")
+    both = client.link_down("h1@p*")
+    one = client.link_down("h1@p0")
     links.down.add("h2@p0")  # by other means
     cleared = client.link_up("h[12]@p0")
-    assert len(cleared.faults) == 2
-    assert set(cleared.links) == {"h1@p0", "h1@p1", "h2@p0"}
-    assert links.down == set()
+    assert [fault.id for fault in cleared.faults] == [one.id]
+    assert [(fault.id, fault.links) for fault in cleared.remaining] == [(both.id, ("h1@p1",))]
+    assert set(cleared.links) == {"h1@p0", "h2@p0"}
+    assert links.down == {"h1@p1"}
+    assert client.faults() == list(cleared.remaining)
+    assert [link.fault_ids for link in client.links("h1@p*")] == [(), (both.id,)]
 
 
 def test_clearing_by_owner_and_all(client: ControllerClient, links: Links) -> None:

@@ -57,7 +57,10 @@ def test_add_list_clear(fault: Fault, one: Running) -> None:
     assert fault("list") == (0, "no faults\n", "")
     assert fault("list", "--all")[1].count("(cleared)") == 2
     fault("add", "h1@p*", "down")
-    assert fault("clear", "link", "h1@p1")[1] == "up: h1@p0, h1@p1; cleared: f3\n"
+    assert fault("clear", "link", "h1@p1")[1] == "up: h1@p1; f3 stays on h1@p0\n"
+    assert one.cables.down == {"h1@p0"}
+    assert fault("list") == (0, "fault f3: h1@p0 down\n", "")
+    assert fault("clear", "link", "h1@p0")[1] == "up: h1@p0; cleared: f3\n"
     assert fault("clear", "all") == (0, "there was no fault\n", "")
 
 

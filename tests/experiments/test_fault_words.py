@@ -181,3 +181,20 @@ def test_events_are_told_in_a_line() -> None:
 
 def test_shares() -> None:
     assert [parse_share(text) for text in ("1", "100%", "0.1%", "1e-9")] == [1, 1, 0.001, 1e-9]
+
+
+def test_a_repaired_link_of_a_pattern_leaves_the_rest_of_the_fault() -> None:
+    rest = FaultRecord("f3", LinkDown("h1@p*"), ("h1@p0", "h1@p2"))
+
+    class Repairs(Controller):
+        def link_up(self, pattern: str) -> Cleared:
+            return Cleared((CUT,), (pattern,), 3, 4, (rest,))
+
+    told = carry_out(Repairs(), ["h1@p1", "up"])  # type: ignore[arg-type]
+    assert told == "up: h1@p1; cleared: f1; f3 stays on h1@p0, h1@p2"
+
+
+@pytest.mark.parametrize("words", ["h1@p0 loss 0", "h1@p0 loss 0.0%", "h1@p0 corrupt 0%"])
+def test_no_loss_at_all_is_not_a_fault_and_the_message_says_how_to_end_one(words: str) -> None:
+    with pytest.raises(ExperimentError, match="more than 0%: to end a fault use 'fault h1@p0 up' or 'fault clear'"):
+        parse(words.split())

@@ -1,0 +1,190 @@
+"""Some links of a pattern's fault are repaired, and it stays on the others: in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller import fault_file
+from controller.errors import ControllerError
+from controller.fault_effects import Shape, effect, part_of
+from controller.values import EventKind, FaultRecord
+from tests.controller.driven import MS, SECOND, Engine, engine
+from topologies.clos import multi_plane_clos
+from topologies.fabric import Endpoint
+from topologies.fault_kinds import Corruption, Fault, FaultState, Flap, LinkDown, Loss, Rate, SwitchDead, SwitchSilent
+
+FABRIC = multi_plane_clos("repair", planes=2, t0=2, t1=2, hosts=4)
+P0, P1 = "h1@p0", "h1@p1"
+
+
+@pytest.fixture
+def world() -> Iterator[Engine]:
+    with engine(FABRIC) as one:
+        yield one
+
+
+def make(world: Engine, fault: Fault, **more: object) -> FaultRecord:
+    return world.run(world.injector.add(fault, **more))  # type: ignore[arg-type]
+
+
+def repair(world: Engine, *links: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Ids of the faults that are gone, and the links of those that are left of something."""
+    cleared = world.run(world.injector.repair(links))
+    return [record.id for record in cleared.faults], {record.id: record.links for record in cleared.remaining}
+
+
+def applied(world: Engine) -> tuple[object, ...]:
+    return set(world.cables.down), dict(world.switches.entries), dict(world.cables.shapes)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "single"),
+    [
+        (LinkDown("h1@p*"), LinkDown(P1)),
+        (LinkDown("h1@p*", "h1"), LinkDown(P1, "h1")),
+        (Loss("h1@p*", 0.25), Loss(P1, 0.25)),
+        (Corruption("h1@p*", 0.25, "t0-*"), Corruption(P1, 0.25, "t0-*")),
+        (Rate("h1@p*", 1_000_000), Rate(P1, 1_000_000)),
+        (Rate("h1@p*", 1_000_000, "h1"), Rate(P1, 1_000_000, "h1")),
+        (Flap("h1@p*", SECOND, SECOND), Flap(P1, SECOND, SECOND)),
+    ],
+)
+def test_what_is_left_of_a_pattern_is_as_a_fault_of_the_other_link(
+    world: Engine, pattern: Fault, single: Fault
+) -> None:
+    make(world, pattern)
+    assert repair(world, P0) == ([], {"f1": (P1,)})
+    left = applied(world)
+    (record,) = world.book
+    with engine(FABRIC) as other:
+        (wanted,) = [make(other, single)]
+        assert left == applied(other)
+        assert (record.links, record.switches) == (wanted.links, wanted.switches)
+    assert world.book.ids_on(P0) == ()
+    assert repair(world, P1) == (["f1"], {})
+    assert applied(world) == (set(), {}, {})
+    assert list(world.book) == []
+
+
+def test_a_repair_says_what_stays_and_is_an_event(world: Engine) -> None:
+    make(world, LinkDown("h1@p*"))
+    world.told()
+    saved = world.saved
+    cleared = world.run(world.injector.repair([P0]))
+    assert (cleared.faults, cleared.links) == ((), (P0,))
+    (event,) = world.told()
+    assert (event.kind, event.fault) == (EventKind.FAULT_CHANGED, cleared.remaining[0])
+    assert world.saved > saved, "the file of faults was not written again"
+
+
+def test_other_changes_do_not_bring_the_fault_back_to_a_repaired_link(world: Engine) -> None:
+    make(world, LinkDown("h1@p*"))
+    make(world, Loss("h*@p0", 0.5))
+    repair(world, P0)
+    other = make(world, LinkDown("h2@p0"))
+    make(world, Rate(P0, 1_000_000))
+    world.run(world.injector.clear([other]))
+    assert world.cables.down == {P1}
+    assert world.book.get("f2").links == ("h2@p0", "h3@p0", "h4@p0")
+    again = make(world, LinkDown("h1@p*"))
+    assert world.cables.down == {P0, P1}
+    world.run(world.injector.clear([again]))
+    assert world.cables.down == {P1}
+
+
+def test_overlapping_patterns_are_each_left_on_their_own_other_links(world: Engine) -> None:
+    make(world, LinkDown("h1@p*"))
+    make(world, LinkDown("h[12]@p0"))
+    make(world, LinkDown(P0))
+    assert repair(world, P0) == (["f3"], {"f1": (P1,), "f2": ("h2@p0",)})
+    assert world.cables.down == {P1, "h2@p0"}
+    assert repair(world, P1, "h2@p0", "h3@p0") == (["f1", "f2"], {})
+    assert world.cables.down == set()
+
+
+def test_a_switch_without_power_may_get_a_link_back_and_a_silent_one_stays_silent(world: Engine) -> None:
+    make(world, SwitchDead("t1-0@p0"))
+    make(world, SwitchSilent("t1-0@p0"))
+    assert repair(world, "t0-0:t1-0@p0") == ([], {"f1": ("t0-1:t1-0@p0",)})
+    assert world.cables.down == {"t0-1:t1-0@p0"}
+    assert set(world.switches.entries) == {"t1-0@p0"}
+
+
+def test_a_fault_that_is_still_to_come_comes_to_the_other_links_only(world: Engine) -> None:
+    make(world, LinkDown("h1@p*"), start_at_ns=SECOND, duration_ns=2 * SECOND)
+    assert repair(world, P0) == ([], {"f1": (P1,)})
+    assert world.book.get("f1").state is FaultState.PENDING
+    world.seconds(1.5)
+    assert world.cables.down == {P1}
+    world.seconds(2)
+    assert world.cables.down == set()
+    assert [record.links for record in world.book.past] == [(P1,)]
+
+
+@pytest.mark.parametrize("at_random", [False, True])
+def test_a_flap_goes_on_at_the_other_links_as_if_nothing_had_happened(world: Engine, at_random: bool) -> None:
+    flap = Flap("h1@p*", 100 * MS, 100 * MS, at_random, seed=3)
+    with engine(FABRIC) as alone:
+        make(alone, flap)
+        alone.seconds(20)
+        undisturbed = [change for change in alone.cables.changes if change[1] == P1]
+    make(world, flap)
+    world.seconds(1.05)
+    repair(world, P0)
+    repaired = world.clock.now
+    world.seconds(20 - 1.05)
+    assert [change for change in world.cables.changes if change[1] == P1] == undisturbed
+    assert [up for at, link, up in world.cables.changes if link == P0 and at > repaired] == []
+    assert P0 not in world.cables.down
+
+
+def test_the_owner_and_the_end_of_a_fault_concern_what_is_left(world: Engine) -> None:
+    make(world, LinkDown("h1@p*"), owner="me", duration_ns=SECOND)
+    repair(world, P0)
+    (mine,) = world.book.of_owner("me")
+    assert (mine.links, mine.ends_at_ns) == ((P1,), SECOND)
+    other = make(world, LinkDown(P0))
+    world.seconds(2)
+    assert world.cables.down == {P0}
+    assert list(world.book) == [other]
+
+
+def test_a_controller_that_comes_after_knows_what_was_repaired(world: Engine, tmp_path: Path) -> None:
+    make(world, LinkDown("h1@p*"))
+    make(world, Loss("h1@p*", 0.5))
+    make(world, Rate("h1@p*", 1_000_000))
+    repair(world, P0)
+    fault_file.save(tmp_path / "faults", world.book)
+    left = fault_file.load(tmp_path / "faults")
+    with engine(FABRIC) as next_one:
+        next_one.run(next_one.injector.resume(left))
+        assert list(next_one.book) == list(world.book)
+        assert next_one.cables.down == {P1}
+        assert set(next_one.cables.shapes) == {Endpoint("h1", 1), Endpoint("t0-0@p1", 1)}
+        assert {link for record in next_one.book for link in record.links} == {P1}
+    with engine(FABRIC) as another:
+        another.cables.down |= {P0, P1}  # the first by somebody else, meanwhile
+        another.run(another.injector.undo(left))
+        assert another.cables.down == {P0}
+
+
+def test_a_repair_that_is_not_possible_leaves_everything_as_it_was(world: Engine) -> None:
+    make(world, LinkDown("h1@p*"))
+    world.cables.broken = P0
+    with pytest.raises(ControllerError, match="does not exist"):
+        world.run(world.injector.repair([P0]))
+    assert [record.links for record in world.book] == [(P0, P1)]
+    world.cables.broken = ""
+    assert repair(world, P0) == ([], {"f1": (P1,)})
+    assert world.cables.down == {P1}
+
+
+def test_a_part_of_an_effect_has_what_its_links_had() -> None:
+    whole = effect(FABRIC, Rate("h[12]@p0", 1_000_000))
+    assert part_of(FABRIC, whole, whole.links) is whole
+    part = part_of(FABRIC, whole, ["h2@p0", "h9@p0"])
+    shapes = {Endpoint("h2", 0): Shape(1_000_000), Endpoint("t0-0@p0", 2): Shape(1_000_000)}
+    assert (part.links, dict(part.shapes)) == (("h2@p0",), shapes)
