@@ -108,7 +108,7 @@ class FaultBook:
         return tuple(record.id for record in self if link in record.links)
 
     def confine(self, parts: Mapping[str, Effect], switches: Mapping[str, tuple[str, ...]]) -> tuple[FaultRecord, ...]:
-        """From now on faults, by id, are on some of their links only, and held by some switches; returns the records."""
+        """Have faults, by id, on some of their links only, and held by some switches; returns the records."""
         self._effects.update(parts)
         self._together = None
         return tuple(
