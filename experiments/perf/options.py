@@ -55,14 +55,14 @@ class Options:
 
 def parse(case: str, arguments: Sequence[str]) -> Options:
     """Options of ``<case>_perf``; ends the program with status 2 and one sentence when they make no sense."""
-    parser = _parser(case)
-    given = parser.parse_args(arguments)
+    flags = parser(case)
+    given = flags.parse_args(arguments)
     step = f"{given.stepfactor}(factor)" if given.stepfactor else f"{given.stepbytes}(bytes)"
     given.maxbytes = given.maxbytes or given.minbytes
     if given.maxbytes < given.minbytes:
-        parser.error(f"the largest size (-e {given.maxbytes}) is below the smallest (-b {given.minbytes})")
+        flags.error(f"the largest size (-e {given.maxbytes}) is below the smallest (-b {given.minbytes})")
     if given.root < -1:
-        parser.error("-r takes the number of a rank, or all")
+        flags.error("-r takes the number of a rank, or all")
     try:
         streams = StreamSettings(
             chunk_bytes=given.chunk,
@@ -72,7 +72,7 @@ def parse(case: str, arguments: Sequence[str]) -> Options:
             attributes=QpAttributes(path_mtu=given.mtu, retry_count=given.retries),
         )
     except ValueError as error:
-        parser.error(str(error))
+        flags.error(str(error))
     plan = Plan(
         case=case,
         sizes=_sizes(given),
@@ -99,16 +99,17 @@ def size(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 64K") from None
 
 
-def _parser(case: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser(case: str) -> argparse.ArgumentParser:
+    """The flags of ``<case>_perf``."""
+    flags = argparse.ArgumentParser(
         prog=f"{case}_perf",
         description=f"Measure and verify {case} over MRC between the hosts of an emulated fabric. {CASES[case].about}",
         epilog="Start a fabric first, with 'make run' or 'mrc shell'. "
         f"Example, at its prompt or as root beside it: {case}_perf -b 64K -e 1M -f 4 -n 5",
         allow_abbrev=False,
     )
-    _nccl_flags(parser.add_argument_group("as in nccl-tests"))
-    own = parser.add_argument_group("of this testbed")
+    _nccl_flags(flags.add_argument_group("as in nccl-tests"))
+    own = flags.add_argument_group("of this testbed")
     add = own.add_argument
     add("--fabric", help="name of the fabric (default: the only one that is up)")
     add("--hosts", type=_names, metavar="H,H,...", help="hosts that take part, in rank order (default: all)")
@@ -117,7 +118,7 @@ def _parser(case: str) -> argparse.ArgumentParser:
     add("--chunk", type=size, default=32768, help="unit of pipelining in bytes (default 32K)")
     add("--slots", type=_positive, default=32, help="chunks under way to one peer (default %(default)s)")
     add("--retries", type=_natural, default=255, help="timeouts in a row until a QP fails, 255: never (default)")
-    return parser
+    return flags
 
 
 def _nccl_flags(group: argparse._ArgumentGroup) -> None:

@@ -39,10 +39,16 @@ def ways(fabric: Fabric, source: str, destination: str) -> dict[int, tuple[str, 
     return result
 
 
-def run(words: Sequence[str]) -> int:
-    """One command line; the exit status, which is ping's 2 when nothing could be tried."""
+def parser() -> argparse.ArgumentParser:
+    """The flags."""
     flags = tool.parser(NAME)
     flags.add_argument("--fabric", help="name of the fabric (default: that of this host, or the only one that is up)")
+    return flags
+
+
+def run(words: Sequence[str]) -> int:
+    """One command line; the exit status, which is ping's 2 when nothing could be tried."""
+    flags = parser()
     options = flags.parse_intermixed_args(words)
     if len(options.hosts) > 2:
         flags.error("say one destination, and before it perhaps where to ping from")

@@ -36,6 +36,8 @@ def further_word(fabric: Fabric, tables: Sequence[str], before: Sequence[str], t
     if entry.name == "time" and len(before) > 1:
         return further_word(fabric, tables, before[1:], text)
     word = entry.words[min(len(before), len(entry.words)) - 1]
+    if entry.words[-1] is Word.FLAGS and (word is Word.FLAGS or text.startswith("-")):
+        return flag(fabric, entry.name, before[-1], text)
     if isinstance(word, tuple):
         return _beginning(text, word) if len(before) <= len(entry.words) else []
     if word is Word.LINK:
@@ -90,6 +92,16 @@ def fault(fabric: Fabric, before: Sequence[str], text: str) -> list[str]:
     if "*" in text and list(before) in ([], ["add"]):
         return [*links(fabric, text), *switches(fabric, text)]
     return _beginning(text, next_words(fabric, before))
+
+
+def flag(fabric: Fabric, tool: str, before: str, text: str) -> list[str]:
+    """Flags of a performance tool, or values of the flag `before`."""
+    from experiments.perf import flag_completion  # which loads the tools
+
+    if flag_completion.takes_file(tool, before):
+        return files(text)
+    found = flag_completion.values(tool, before, list(fabric.nic_names), text)
+    return _beginning(text, flag_completion.flags(tool) if found is None else found)
 
 
 def files(text: str) -> list[str]:

@@ -30,6 +30,7 @@ class Word(enum.Enum):
     FILE = "file"
     COMMAND = "command"
     FAULT = "words of fault"
+    FLAGS = "flags of a performance tool, and their values"
     ANY = "anything"
 
 
@@ -54,32 +55,33 @@ _UP_DOWN = ("up", "down")
 _COLLECTIVE = "Runs over all hosts, verifies the result; flags as in nccl-tests (-h)."
 _PAIR = "Flags as in perftest (-h)."
 _HOSTS: Words = (Word.HOST, Word.HOST, Word.ANY)
+_PAIR_WORDS: Words = (Word.HOST, Word.HOST, Word.FLAGS)
 
 _OURS = (
     Entry("write", Group.TRAFFIC, "write SOURCE DESTINATION SIZE", "write h1 h3 64M",
           "write from one host's memory to another's, and compare every byte", _HOSTS,
           "The queue pairs stay, to be looked at with qps, evs and paths."),
     Entry("allreduce", Group.TRAFFIC, "allreduce SIZE [FLAGS]", "allreduce 16M",
-          "a ring all-reduce over all hosts, verified, with algbw and busbw", (Word.ANY,),
+          "a ring all-reduce over all hosts, verified, with algbw and busbw", (Word.ANY, Word.FLAGS),
           "The same as: all_reduce_perf -b SIZE -e SIZE."),
     Entry("all_reduce_perf", Group.TRAFFIC, "all_reduce_perf [FLAGS]", "all_reduce_perf -b 64K -e 1M -f 4",
-          "measure all-reduce", (Word.ANY,), _COLLECTIVE),
+          "measure all-reduce", (Word.FLAGS,), _COLLECTIVE),
     Entry("all_gather_perf", Group.TRAFFIC, "all_gather_perf [FLAGS]", "all_gather_perf -b 64K -e 1M -f 4",
-          "measure all-gather", (Word.ANY,), _COLLECTIVE),
+          "measure all-gather", (Word.FLAGS,), _COLLECTIVE),
     Entry("reduce_scatter_perf", Group.TRAFFIC, "reduce_scatter_perf [FLAGS]", "reduce_scatter_perf -b 64K -e 1M -f 4",
-          "measure reduce-scatter", (Word.ANY,), _COLLECTIVE),
+          "measure reduce-scatter", (Word.FLAGS,), _COLLECTIVE),
     Entry("alltoall_perf", Group.TRAFFIC, "alltoall_perf [FLAGS]", "alltoall_perf -b 64K -e 1M -f 4",
-          "measure all-to-all", (Word.ANY,), _COLLECTIVE),
+          "measure all-to-all", (Word.FLAGS,), _COLLECTIVE),
     Entry("sendrecv_perf", Group.TRAFFIC, "sendrecv_perf [FLAGS]", "sendrecv_perf -b 64K -e 1M -f 4",
-          "measure a ring of sends", (Word.ANY,), _COLLECTIVE),
+          "measure a ring of sends", (Word.FLAGS,), _COLLECTIVE),
     Entry("broadcast_perf", Group.TRAFFIC, "broadcast_perf [FLAGS]", "broadcast_perf -b 64K -e 1M -f 4",
-          "measure a broadcast", (Word.ANY,), _COLLECTIVE),
+          "measure a broadcast", (Word.FLAGS,), _COLLECTIVE),
     Entry("write_bw", Group.TRAFFIC, "write_bw SOURCE DESTINATION [FLAGS]", "write_bw h1 h3 -s 65536 -n 20",
-          "bandwidth of RDMA WRITE between two hosts", _HOSTS, _PAIR),
+          "bandwidth of RDMA WRITE between two hosts", _PAIR_WORDS, _PAIR),
     Entry("write_lat", Group.TRAFFIC, "write_lat SOURCE DESTINATION [FLAGS]", "write_lat h1 h3 -s 2 -n 20",
-          "latency of RDMA WRITE between two hosts", _HOSTS, _PAIR),
+          "latency of RDMA WRITE between two hosts", _PAIR_WORDS, _PAIR),
     Entry("mrc_ping", Group.TRAFFIC, "mrc_ping SOURCE DESTINATION [FLAGS]", "mrc_ping h1 h3 -c 2",
-          "ping every path between two hosts' NICs", _HOSTS, "Flags as in ping (-h)."),
+          "ping every path between two hosts' NICs", _PAIR_WORDS, "Flags as in ping (-h)."),
     Entry("qps", Group.PATHS, "qps [HOST]", "qps h1",
           "queue pairs of all hosts or of one, with their counters", (Word.HOST,)),
     Entry("evs", Group.PATHS, "evs HOST", "evs h1",
@@ -156,7 +158,7 @@ COMMANDS = {entry.name: entry for entry in (*_OURS, *_MININETS)}
 _HIDDEN = ("EOF", "quit", "iperf", "iperfudp", "dpctl")
 _ON_HOSTS = (
     "A node's name before a command runs it there, names of other nodes become addresses:  h1 ping -c 1 h3\n"
-    "'help COMMAND' shows usage and an example; Tab completes commands, nodes, links, tables and files.\n"
+    "'help COMMAND' shows usage and an example; Tab completes commands, nodes, links, tables, flags and files.\n"
     "Links are t0-0:t1-3@p1 and h4@p1; where several may be meant, patterns do: t0-0:t1-*@p1."
 )
 
