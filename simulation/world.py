@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from mrc_host.config import TransportSettings
 from mrc_host.nic import Nic
+from mrc_host.transport.algorithms import Algorithm
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.local import LocalProvider
@@ -54,7 +55,8 @@ class SimulatedWorld:
 
     `rate` (bit/s) replaces that of every link, `delay` is every link's propagation delay in ns. `queues` configures the
     switches' traffic managers (default: what the fabric's queue profile needs). `transport` replaces the fitted
-    transport settings. `trace` records what arrives where.
+    transport settings. `congestion` gives every NIC more congestion controls, by the names that queue pairs and the
+    transport settings may then say. `trace` records what arrives where.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class SimulatedWorld:
         delay: int = DEFAULT_DELAY,
         queues: QueueConfig | None = None,
         transport: TransportSettings | None = None,
+        congestion: Mapping[str, Algorithm] | None = None,
         pipeline: Pipeline | None = None,
         trace: Trace | None = None,
     ) -> None:
@@ -76,6 +79,7 @@ class SimulatedWorld:
         if fabric.queues.pfc:
             fabric = with_headroom(fabric, delay)
         self._queues = queues or default_queues(fabric)
+        self._congestion = congestion
         self.timing: Timing = timing(fabric, delay, self._queues.max_packets or self._queues.buffer_packets)
         fitted = transport or self.timing.transport(fabric.settings.transport)
         self.fabric = replace(fabric, settings=replace(fabric.settings, transport=fitted))
@@ -105,9 +109,12 @@ class SimulatedWorld:
 
     def _make_nics(self) -> None:
         for nic in self.fabric.nics:
-            device = Nic(nic_config(self.fabric, nic), seed=derive(self.seed, "nic", nic.name))
+            device = self._make_nic(nic.name, derive(self.seed, "nic", nic.name))
             lines = [self._lines[Endpoint(nic.name, plane)] for plane in range(self.fabric.planes)]
             self._nics[nic.name] = NicNode(self.clock, nic.name, device, lines)
+
+    def _make_nic(self, name: str, seed: int) -> Nic:
+        return Nic(nic_config(self.fabric, self.fabric.nic(name)), seed=seed, congestion=self._congestion)
 
     def _make_switches(self, pipeline: Pipeline | None) -> None:
         program = pipeline or load_program()
@@ -209,7 +216,7 @@ class SimulatedWorld:
         node = self.nic_node(name)
         self._restarts[name] += 1
         seed = derive(self.seed, "nic", name, self._restarts[name])
-        node.replace(Nic(nic_config(self.fabric, self.fabric.nic(name)), seed=seed))
+        node.replace(self._make_nic(name, seed))
         self._providers.pop(name, None)
         for link in self.fabric.links_of(name):
             if not self.faults.has_carrier(link.name):

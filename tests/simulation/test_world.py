@@ -3,6 +3,10 @@ import tracemalloc
 import pytest
 
 from experiments.collectives.exchange import LocalMeeting
+from mrc_host.config import TransportSettings
+from mrc_host.errors import InvalidArgumentError
+from mrc_host.transport.algorithms import Algorithm
+from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import CompletionStatus, QpType
 from mrc_host.verbs.errors import RefusedError, WaitTimeoutError
 from p4runtime_shim.values import QueueConfig
@@ -157,3 +161,22 @@ def test_a_closed_world_may_be_closed_again():
     world.run(10)
     world.close()
     world.close()
+
+
+def test_a_congestion_control_of_the_users_own_is_in_every_nic_after_a_restart_too():
+    made = []
+
+    def make(line):
+        made.append(CongestionControl(line.window))
+        return made[-1]
+
+    settings = TransportSettings(congestion="own", base_rtt=12_000)
+    with small_world(transport=settings, congestion={"own": Algorithm(make)}) as world:
+        assert world.run(transfer(world, length=1 << 16)).equal
+        before = len(made)
+        assert before >= 2, "one for each end"
+        world.restart_nic("h1")
+        assert world.run(transfer(world, length=1 << 16)).equal
+        assert len(made) > before
+    with pytest.raises(InvalidArgumentError, match="Unknown congestion control 'own'"):
+        small_world(transport=settings)
