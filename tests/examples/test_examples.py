@@ -1,0 +1,58 @@
+"""Each program in examples/ runs, from any folder, and shows what it is there to show."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.docs.blocks import ROOT
+
+FOLDER = ROOT / "examples"
+
+
+def output_of(name: str, folder: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        [sys.executable, FOLDER / name],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_every_example_has_a_test() -> None:
+    assert {path.name for path in FOLDER.glob("*.py")} == {
+        "__init__.py",
+        "congestion_control.py",
+        "sweep.py",
+        "write.py",
+    }
+
+
+def test_a_write_arrives_although_a_link_goes_down(tmp_path: Path) -> None:
+    lost = re.fullmatch(r"1 MiB in [\d.]+ us, (\d+) packets lost\n", output_of("write.py", tmp_path))
+    assert lost is not None
+    assert int(lost[1]) > 0
+
+
+def test_a_congestion_control_of_ones_own_saves_retransmissions(tmp_path: Path) -> None:
+    found = re.findall(
+        r"^(\w+) +[\d.]+ us, (\d+) packets, (\d+) of them sent again$",
+        output_of("congestion_control.py", tmp_path),
+        re.MULTILINE,
+    )
+    again = {name: int(count) for name, _, count in found}
+    assert list(again) == ["none", "aimd", "nscc"]
+    assert {int(packets) for _, packets, _ in found} == {3 * (1 << 20) // 4096}
+    assert again["aimd"] * 2 < again["none"]
+
+
+def test_a_sweep_is_read_with_json_alone(tmp_path: Path) -> None:
+    lines = output_of("sweep.py", tmp_path).splitlines()
+    shown = [line for line in lines if line.endswith("over 2 seeds")]
+    assert [line.partition(":")[0] for line in shown] == [
+        f"{paths} paths, {message}" for paths in (2, 8) for message in ("16K", "256K")
+    ]
