@@ -1,4 +1,4 @@
-"""The fenced blocks of README.md and of the pages in docs/, and where each command in them is run.
+"""The fenced blocks of the pages in docs/ and of those in the project's root, and where each command in them is run.
 
 A block says where it is run by the word behind its language (docs/README.md). A line marked `elsewhere` stands in
 :data:`ELSEWHERE` with the test that runs it, or with the reason why no test can.
@@ -13,7 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = ("../README.md", *sorted(page.name for page in DOCS.glob("*.md")))
+PAGES = (
+    *(f"../{page.name}" for page in sorted(ROOT.glob("*.md"))),
+    *sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")),
+)
 KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "yaml", "text")
 
 ELSEWHERE = {
@@ -78,6 +81,15 @@ ELSEWHERE = {
     ),
     'ln -s "$(which p4runtime_shim)" ~/bin/simple_switch_grpc': "tests/p4runtime_shim/test_listening.py",
     "python -m simulation.swarm --seed 17": "tests/simulation/test_docs.py",
+    ".venv/bin/python -m simulation.swarm --seed 17": "tests/simulation/test_docs.py",
+    "sudo make install": "tests/scripts/test_install.py",
+    "make lint": "it goes before the tests (.ci/run)",
+    ".venv/bin/python -m scripts.compile_transport": "tests/scripts/test_compile_transport.py",
+    ".venv/bin/python -m pytest tests/mrc_host/transport/test_paths.py -k backup": "it is part of what runs this",
+    "sudo .venv/bin/python -m pytest -m root tests/integration/test_agent.py": "it is part of what runs this",
+    ".venv/bin/python -m tests.fuzz engine --seconds 60": "tests/fuzz/test_harness.py",
+    'make soak ARGS="--seconds 3600 --jobs 2"': "tests/scripts/test_soak.py",
+    'sudo make soak-kill ARGS="--seed 7"': "tests/integration/test_soak.py",
 }
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>.*)$")

@@ -1,0 +1,89 @@
+"""What pages say of the project itself: paths that exist, imports between rooms, examples and versions that agree."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs.blocks import DOCS, PAGES, ROOT, blocks
+
+ROOMS = (
+    "controller", "experiments", "mrc_common", "mrc_host", "p4runtime_shim", "p4src", "simulation", "topologies",
+)  # fmt: skip
+FOLDERS = (*ROOMS, "benchmarks", "docs", "examples", "requirements", "scripts", "tests", "vagrant")
+_PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w.*/-]*[\w/]")
+_ROW = re.compile(r"^\| `(\w+)` \|.*\|([^|\n]*)\|$", re.MULTILINE)
+
+
+def paths_on(page: str) -> list[str]:
+    """Paths of the project in a page's `code`, tables and text, without what follows a name as in file.py::test."""
+    return sorted(set(_PATH.findall((DOCS / page).read_text())))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_on_a_page_exists(page: str) -> None:
+    missing = [path for path in paths_on(page) if not any(ROOT.glob(path.rstrip("/")))]
+    assert not missing
+
+
+def test_paths_are_found_where_they_are_named() -> None:
+    found = paths_on("architecture.md")
+    assert {"p4src/usid.p4", "mrc_host/transport/paths.py", "topologies/emulation/"} <= set(found)
+    assert len(found) > 50
+
+
+def imports_of(room: str) -> set[str]:
+    """The other rooms that a room's modules import, in functions and for types too."""
+    found: set[str] = set()
+    for file in (ROOT / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+            elif isinstance(node, ast.Import):
+                found.update(name.name.partition(".")[0] for name in node.names)
+    return found & set(ROOMS) - {room}
+
+
+def test_rooms_import_what_the_architecture_says_and_only_downwards() -> None:
+    rows = _ROW.findall((DOCS / "architecture.md").read_text())
+    said = {room: set(re.findall(r"`(\w+)`", cell)) for room, cell in rows}
+    assert set(said) == set(ROOMS)
+    for position, (room, _) in enumerate(rows):
+        assert said[room] == imports_of(room), room
+        assert said[room] <= {above for above, _ in rows[:position]}, room
+
+
+def test_a_block_that_an_example_repeats_is_the_same_text() -> None:
+    quoted = [block for block in blocks("python anywhere") if block.text in (ROOT / "examples/write.py").read_text()]
+    assert [block.page for block in quoted] == ["start.md"]
+
+
+def test_the_index_names_every_decision() -> None:
+    index = (DOCS / "decisions/README.md").read_text()
+    records = sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
+    assert re.findall(r"\((0\d{3}-[\w-]+\.md)\)", index) == records
+    for number, name in enumerate(records, 1):
+        assert name.startswith(f"{number:04}-")
+        assert re.findall(r"^#+ (.*)$", (DOCS / "decisions" / name).read_text(), re.MULTILINE)[1:] == [
+            "Context", "Decision", "Consequences", "Think again when",
+        ]  # fmt: skip
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    declared = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert len(declared) == 1
+    version = declared[0]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
+    newest = re.search(r"^## (\S+) - (Unreleased|\d{4}-\d\d-\d\d)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == version
+
+
+def test_every_folder_of_the_project_is_in_the_readme() -> None:
+    table = set(re.findall(r"^\| `(\w+)/` \|", (ROOT / "README.md").read_text(), re.MULTILINE))
+    assert set(ROOMS) < table
+    assert all(Path(ROOT, folder).is_dir() for folder in table)
