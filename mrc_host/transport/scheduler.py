@@ -2,7 +2,8 @@
 
 Each port has two queues of *sources*: those with control packets and those with data. A source stands in a port's
 queue at most once (its ``control_mask`` and ``data_mask`` say where) and is taken from the front. A source that turns
-out to have nothing for this port simply leaves the queue and enters again when it is activated.
+out to have nothing for this port simply leaves the queue and enters again when it is activated. Queues are lists of
+linked places, since every packet moves one from the front to the back.
 
 Control packets, which are all small, go round robin; probes in the class of data are among them, but leave only where
 data may (``holds``). Data is shared by bytes, whatever the path MTUs: deficit round
@@ -24,7 +25,6 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections import deque
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -36,10 +36,11 @@ _SLACK: Final = 64  # outdated timer entries that may always stay
 class Source(ABC):
     """Something that sends packets and has timers: a queue pair, or the endpoint operations towards a peer."""
 
-    __slots__ = ("allowance", "control_mask", "data_mask", "timer_at")
+    __slots__ = ("control_mask", "control_places", "data_mask", "data_places", "timer_at")
 
     def __init__(self) -> None:
-        self.allowance: list[int] = []  # by port: bytes of data it may still send in this turn
+        self.control_places: list[Place] | None = None  # by port, from the first time on that it has anything to send
+        self.data_places: list[Place] | None = None
         self.control_mask = 0
         self.data_mask = 0
         self.timer_at = 0
@@ -61,12 +62,61 @@ class Source(ABC):
         """Do what is due; return the next time to be called, 0 for none."""
 
 
+class Place:
+    """A source's place in one queue of one port."""
+
+    __slots__ = ("allowance", "behind", "source")
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.behind: Place | None = None
+        self.allowance = 0  # bytes of data that it may still send in this turn
+
+
+class Queue:
+    """Sources that have something to send on one port, in the order of their turns."""
+
+    __slots__ = ("first", "last")
+
+    def __init__(self) -> None:
+        self.first: Place | None = None
+        self.last: Place | None = None
+
+    def append(self, place: Place) -> None:
+        """Enter at the back."""
+        last = self.last
+        if last is None:
+            self.first = place
+        else:
+            last.behind = place
+        self.last = place
+
+    def leave(self, first: Place) -> None:
+        """`first` leaves the front."""
+        behind = first.behind
+        self.first = behind
+        if behind is None:
+            self.last = None
+        else:
+            first.behind = None
+
+    def rotate(self, first: Place) -> None:
+        """`first` goes from the front to the back."""
+        behind, last = first.behind, self.last
+        if behind is None or last is None:
+            return  # it stands alone
+        self.first = behind
+        first.behind = None
+        last.behind = first
+        self.last = first
+
+
 class Scheduler:
     """Ready queues and timers of one NIC."""
 
     def __init__(self, ports: int) -> None:
-        self._control: list[deque[Source]] = [deque() for _ in range(ports)]
-        self._data: list[deque[Source]] = [deque() for _ in range(ports)]
+        self._control = [Queue() for _ in range(ports)]
+        self._data = [Queue() for _ in range(ports)]
         self._all = (1 << ports) - 1
         self.asked = 0  # ports that answered "nothing" since the last input
         self.kick = False
@@ -83,25 +133,30 @@ class Scheduler:
         """`source` has a control packet that may leave on any port in `mask`."""
         missing = mask & ~source.control_mask
         if missing:
+            places = source.control_places
+            if places is None:
+                places = source.control_places = [Place(source) for _ in self._control]
             source.control_mask |= missing
-            self._enter(self._control, source, missing)
+            self._enter(self._control, places, missing)
 
     def activate_data(self, source: Source, mask: int) -> None:
         """`source` has data that may leave on any port in `mask`."""
         missing = mask & ~source.data_mask
         if missing:
-            if not source.allowance:
-                source.allowance = [0] * len(self._data)
+            places = source.data_places
+            if places is None:
+                places = source.data_places = [Place(source) for _ in self._data]
             source.data_mask |= missing
-            self._enter(self._data, source, missing)
+            self._enter(self._data, places, missing)
 
-    def _enter(self, queues: list[deque[Source]], source: Source, mask: int) -> None:
+    def _enter(self, queues: list[Queue], places: list[Place], mask: int) -> None:
         if mask & self.asked:
             self.kick = True
         while mask:
             low = mask & -mask
             mask ^= low
-            queues[low.bit_length() - 1].append(source)
+            port = low.bit_length() - 1
+            queues[port].append(places[port])
 
     def hold(self, data: int, control: int) -> None:
         """Ports that may send no data, or no control packets, from now on."""
@@ -131,32 +186,30 @@ class Scheduler:
         """Next frame for `port`, control first."""
         bit = 1 << port
         queue = self._control[port]
-        while queue and not self.held_control & bit:
-            source = queue[0]
+        while (place := queue.first) is not None and not self.held_control & bit:
+            source = place.source
             frame = source.transmit_control(port, now)
             if frame is not None:
-                queue.rotate(-1)
+                queue.rotate(place)
                 return frame
-            queue.popleft()
+            queue.leave(place)
             source.control_mask &= ~bit
         queue = self._data[port]
-        while queue and not self.held_data & bit:
-            source = queue[0]
+        while (place := queue.first) is not None and not self.held_data & bit:
+            source = place.source
             frame = source.transmit_data(port, now)
             if frame is not None:
                 size = len(frame)
                 if size > self._quantum:
                     self._quantum = size
-                allowance = source.allowance
-                left = allowance[port] - size
-                if left <= 0:
-                    left += self._quantum
-                    queue.rotate(-1)
-                allowance[port] = left
+                place.allowance -= size
+                if place.allowance <= 0:
+                    place.allowance += self._quantum
+                    queue.rotate(place)
                 if source.data_mask != self._all:
                     self.activate_data(source, source.data_ports())
                 return frame
-            queue.popleft()
+            queue.leave(place)
             source.data_mask &= ~bit
         self.asked |= bit
         return None
