@@ -19,7 +19,6 @@ from mrc_host.wire.encap import Drop
 
 NACK_SLOTS: Final = 32  # NACKs are counted by reason in a list; reasons have five bits
 RTT_BUCKETS: Final = 24  # below 1 us, below 2 us, ... below 2^22 us, and the rest
-WINDOW, PEER, PATHS = range(3)  # what keeps data from leaving
 
 
 class Level(enum.Enum):

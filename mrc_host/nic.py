@@ -37,7 +37,7 @@ from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import QueuePair, check_attributes
 from mrc_host.transport.roce.qp import RcQueuePair
-from mrc_host.transport.stats import QpStats
+from mrc_host.transport.stats import PortStats, QpStats
 from mrc_host.transport.trace import Tracer, TraceSink
 from mrc_host.values import (
     Access,
@@ -103,10 +103,7 @@ class Nic:
         self._trace: Tracer | None = None
         self.control = ControlPlane(self._host, self._peers, self._profile_used)
         self._demux = Demultiplexer(self._host, self._qps, self._peers, self.control.prober, self._pauses)
-        zeros = [0] * len(ports)
-        self._rx_frames, self._rx_bytes = list(zeros), list(zeros)  # by port
-        self._tx_frames, self._tx_bytes = list(zeros), list(zeros)
-        self._downed, self._recovered = list(zeros), list(zeros)
+        self._ports = [PortStats() for _ in ports]
         self._gone = QpStats()  # of queue pairs that were destroyed
 
     @property
@@ -126,8 +123,9 @@ class Nic:
         scheduler = self._scheduler
         scheduler.asked = 0  # input_begins, without the call
         scheduler.kick = False
-        self._rx_frames[port] += 1
-        self._rx_bytes[port] += len(frame)
+        stats = self._ports[port]
+        stats.rx_frames += 1
+        stats.rx_bytes += len(frame)
         try:
             drop = self._demux.receive(port, memoryview(frame) if isinstance(frame, bytearray) else frame, now)
         except (struct.error, IndexError):
@@ -149,8 +147,9 @@ class Nic:
         if frame is not None:
             if self._trace is not None:
                 self._trace.sent(port, frame, now)
-            self._tx_frames[port] += 1
-            self._tx_bytes[port] += len(frame)
+            stats = self._ports[port]
+            stats.tx_frames += 1
+            stats.tx_bytes += len(frame)
         return frame
 
     def wakeup(self) -> int | None:
@@ -172,7 +171,10 @@ class Nic:
         if bool(host.local_up & bit) == up:
             return
         host.local_up ^= bit
-        (self._recovered if up else self._downed)[port] += 1
+        if up:
+            self._ports[port].recovered += 1
+        else:
+            self._ports[port].downed += 1
         if self._pauses is not None:
             self._pauses.port_down(port, now)
         host.emit(PortEvent(now, port, up, True))
@@ -437,10 +439,10 @@ class Nic:
         With flow control also PAUSE frames received, and for how long (ns) ports could not send data, over all ports.
         """
         counters = {
-            "rx_frames": sum(self._rx_frames),
-            "rx_bytes": sum(self._rx_bytes),
-            "tx_frames": sum(self._tx_frames),
-            "tx_bytes": sum(self._tx_bytes),
+            "rx_frames": sum(stats.rx_frames for stats in self._ports),
+            "rx_bytes": sum(stats.rx_bytes for stats in self._ports),
+            "tx_frames": sum(stats.tx_frames for stats in self._ports),
+            "tx_bytes": sum(stats.tx_bytes for stats in self._ports),
             "events_lost": self._host.events_lost,
         }
         if self._pauses is not None:
@@ -476,20 +478,20 @@ class Nic:
         peers = [peer for peer in self._peers.values() if peer.users]
         return tuple(
             {
-                "rx_frames": self._rx_frames[port],
-                "rx_bytes": self._rx_bytes[port],
-                "tx_frames": self._tx_frames[port],
-                "tx_bytes": self._tx_bytes[port],
+                "rx_frames": stats.rx_frames,
+                "rx_bytes": stats.rx_bytes,
+                "tx_frames": stats.tx_frames,
+                "tx_bytes": stats.tx_bytes,
                 "tx_plane_retransmitted_packets": host.retransmitted_by_plane[port],
                 "tx_plane_lost_packets": host.lost_by_plane[port],
-                "link_downed": self._downed[port],
-                "link_recovered": self._recovered[port],
+                "link_downed": stats.downed,
+                "link_recovered": stats.recovered,
                 "link_up": host.local_up >> port & 1,
                 "paths": sum(len(peer.members[port]) for peer in peers),
                 "paths_assumed_bad": sum(peer.bad_paths(port) for peer in peers),
                 "paths_denied": sum(peer.denied.of_plane[port] for peer in peers),
             }
-            for port in range(len(self._config.ports))
+            for port, stats in enumerate(self._ports)
         )
 
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:

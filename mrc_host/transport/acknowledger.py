@@ -238,7 +238,7 @@ class Acknowledger:
             return None
         if self._nacks:
             nack = self._nacks.popleft()
-            self._stats.nacks_sent[nack.reason] += 1
+            self._stats.nack_sent(nack.reason)
             body = control.pack_nack(self._remote_qpn, nack)
         elif self._sacks:
             self._stats.sacks_sent += 1

@@ -33,7 +33,7 @@ from mrc_host.transport.suspects import Suspect, Suspects
 from mrc_host.values import PathReason
 from mrc_host.wire import control
 
-_FIRST_RING: Final = 16
+_FIRST_RING: Final = 4  # records; most queue pairs are idle
 _MAX_REPEATS: Final = 512  # packets sent more than once that are remembered
 _DISORDER: Final = 1_000_000_000  # how long order on a path is not believed after it was found wrong
 _NEVER: Final = 1 << 62

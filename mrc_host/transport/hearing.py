@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mrc_host.config import ProbeMark
-from mrc_host.counters import NACK_SLOTS
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.flight import Flight
 from mrc_host.transport.loss import FREE, OUT
@@ -238,7 +237,7 @@ class Hearing(Flight):
             return None
         stats = self._stats
         stats.acks_received += 1
-        stats.nacks_received[nack.reason & NACK_SLOTS - 1] += 1
+        stats.nack_received(nack.reason)
         stats.sequence_errors += 1
         record = self._ring[psn & self._ring_mask]
         if record.state != OUT or record.stamp != nack.timestamp:

@@ -24,7 +24,6 @@ import heapq
 from typing import TYPE_CHECKING, Final
 
 from mrc_host.checksum import crc32
-from mrc_host.counters import PATHS, PEER, WINDOW
 from mrc_host.transport import algorithms
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.hearing import Hearing
@@ -32,6 +31,7 @@ from mrc_host.transport.loss import LOST, OUT, Sent
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import DATA, NO_TRIM, RETRANSMISSION, Peer
 from mrc_host.transport.rotation import next_plane
+from mrc_host.transport.stats import PATHS, PEER, WINDOW
 from mrc_host.transport.window import SharedWindow
 from mrc_host.transport.work import Wqe
 from mrc_host.values import CompletionStatus, PathReason
@@ -52,9 +52,11 @@ _FULL: Final = 4096  # payload of the packets that `plane_burst` counts
 _MAX_PROBES: Final = 32
 _MANY_ATTEMPTS: Final = 3  # of the oldest packet: if nothing is acknowledged meanwhile, it is a timeout all the same
 _RTO_WINDOW: Final = 4  # packets in flight while nothing is heard after a timeout
-_pack = headers.data_ts.pack
-_pack_imm = headers.data_ts_imm.pack
-_pack_trailer = icrc.pack_trailer
+_pack: Final = headers.data_ts.pack
+_pack_parts: Final = headers.data_ts_parts.pack
+_pack_imm: Final = headers.data_ts_imm.pack
+_pack_trailer: Final = icrc.pack_trailer
+_crc32: Final = crc32
 
 
 def _controller(qp: MrcQueuePair, peer: Peer) -> tuple[CongestionControl, SharedWindow | None, bool]:
@@ -81,6 +83,7 @@ class Requester(Hearing):
         "_current",
         "_full_weight",
         "_max_wimm",
+        "_middle",
         "_msn",
         "_mtu",
         "_probe_id",
@@ -107,6 +110,8 @@ class Requester(Hearing):
         self._remote_qpn = qp.remote_qpn
         self._mtu = attributes.path_mtu
         self._full_weight = control.nominal_size(_DATA_SIZE + self._mtu)  # of a packet that is not the last
+        # of packets that are neither the first nor the last of a message
+        self._middle = headers.data_start.pack(opcodes.WRITE_MIDDLE, 0, headers.PKEY, self._remote_qpn)
         self._max_wimm = attributes.max_wimm_dest
         self._solicited = headers.solicited_bit(qp.host.settings.bth_order)
         self._trimmable = attributes.trim_nack_dest
@@ -309,6 +314,8 @@ class Requester(Hearing):
         wqe.msn = self._msn
         self._msn += 1
         wqe.rqmsn = self._wimm_sent
+        wqe.numbers = headers.data_numbers.pack(wqe.rqmsn & 0xFFFF, wqe.msn & 0xFFFF)
+        wqe.range = headers.data_range.pack(wqe.rkey, wqe.length)
         wqe.first_psn = psn
         if wqe.with_imm:
             self._wimm_sent += 1
@@ -425,6 +432,11 @@ class Requester(Hearing):
                 wqe.rkey, wqe.length, wqe.imm,
             )  # fmt: skip
             mask = _MASK_IMM
+        elif segment == opcodes.MIDDLE:  # most packets: what is the same in all of them was packed before
+            head = _pack_parts(
+                self._middle, word, wqe.numbers, stamp << 16 | self._tick_flags, address & 0xFFFFFFFFFFFFFFFF, wqe.range
+            )
+            mask = _MASK_PLAIN
         else:
             head = _pack(
                 opcode, pad << 4, 0xFFFF, self._remote_qpn, word, wqe.rqmsn & 0xFFFF, wqe.msn & 0xFFFF, stamp,
@@ -436,7 +448,7 @@ class Requester(Hearing):
         payload = view[offset : offset + size]
         role = kind if self._trimmable else NO_TRIM
         prefix, seed, _ = self._peer.prefix(index, role, len(head) + size + pad)
-        crc = crc32(payload, crc32(head, seed) ^ mask)
+        crc = _crc32(payload, _crc32(head, seed) ^ mask)
         if not self._qp.timer_at:
             silence = self.silence
             if silence.last_heard < now:
@@ -445,7 +457,7 @@ class Requester(Hearing):
             self._host.scheduler.arm(self._qp, now + silence.quiet_time())
         if pad:
             tail = _PADS[size & 3]
-            return b"".join((prefix, head, payload, tail, _pack_trailer(crc32(tail, crc))))
+            return b"".join((prefix, head, payload, tail, _pack_trailer(_crc32(tail, crc))))
         return b"".join((prefix, head, payload, _pack_trailer(crc)))
 
     # ---- silence ------------------------------------------------------------------------------------------------

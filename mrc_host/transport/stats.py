@@ -11,11 +11,29 @@ from typing import Final
 from mrc_host.counters import COUNTED, NACK_SLOTS, RTT_BUCKETS, rtt_name
 from mrc_host.wire.control import NACK_NAMES
 
+WINDOW: Final = 0  # what keeps data from leaving
+PEER: Final = 1
+PATHS: Final = 2
+_LAST_BUCKET: Final = RTT_BUCKETS - 1
 _SOURCES: Final = tuple((info.name, info.source) for info in COUNTED)
 _SUMMED: Final = (*(source for _, source in _SOURCES), "acks_sent", "acks_received", "bytes_completed")
 _LISTS: Final = ("nacks_sent", "nacks_received", "stalled_ns", "round_trips")
 _RTT_NAMES: Final = tuple(rtt_name(bucket) for bucket in range(RTT_BUCKETS))
 _STALLS: Final = ("tx_stalled_window_ns", "tx_stalled_peer_ns", "tx_stalled_paths_ns")
+
+
+class PortStats:
+    """What a port counts: frames, their bytes, and how often its link went down and came up."""
+
+    __slots__ = ("downed", "recovered", "rx_bytes", "rx_frames", "tx_bytes", "tx_frames")
+
+    def __init__(self) -> None:
+        self.rx_frames = 0
+        self.rx_bytes = 0
+        self.tx_frames = 0
+        self.tx_bytes = 0
+        self.downed = 0
+        self.recovered = 0
 
 
 class QpStats:
@@ -92,19 +110,27 @@ class QpStats:
         self.lasthop_trims_received = 0
         self.sacks_sent = 0
         self.sacks_received = 0
-        self.nacks_sent = [0] * NACK_SLOTS  # by reason
-        self.nacks_received = [0] * NACK_SLOTS
+        self.nacks_sent: list[int] = []  # by reason; empty until there is one
+        self.nacks_received: list[int] = []
         self.cq_full_ns = 0
         self.cq_full_events = 0
         self.stalled_ns = [0, 0, 0]  # by what is in the way: window, peer, paths
         self.rtt_sum = 0
-        self.round_trips = [0] * RTT_BUCKETS  # by powers of two of microseconds
+        self.round_trips: list[int] = []  # by powers of two of microseconds; empty until one was measured
 
     def round_trip(self, rtt: int) -> None:
         """A packet's round trip took `rtt` ns."""
         self.rtt_sum += rtt
         bucket = (rtt // 1000).bit_length()
-        self.round_trips[bucket if bucket < RTT_BUCKETS else RTT_BUCKETS - 1] += 1
+        _count(self.round_trips, bucket if bucket < _LAST_BUCKET else _LAST_BUCKET, RTT_BUCKETS)
+
+    def nack_sent(self, reason: int) -> None:
+        """A NACK was sent."""
+        _count(self.nacks_sent, reason & NACK_SLOTS - 1, NACK_SLOTS)
+
+    def nack_received(self, reason: int) -> None:
+        """A NACK was received."""
+        _count(self.nacks_received, reason & NACK_SLOTS - 1, NACK_SLOTS)
 
     def add(self, other: QpStats) -> None:
         """Take over everything that `other` has counted."""
@@ -113,6 +139,7 @@ class QpStats:
         for name in _LISTS:
             ours: list[int] = getattr(self, name)
             theirs: list[int] = getattr(other, name)
+            ours.extend([0] * (len(theirs) - len(ours)))
             for place, count in enumerate(theirs):
                 ours[place] += count
 
@@ -126,8 +153,15 @@ class QpStats:
         for way, total, nacks in (("tx", sent, self.nacks_sent), ("rx", received, self.nacks_received)):
             counters[f"{way}_nacks"] = total
             for reason, name in NACK_NAMES.items():
-                counters[f"{way}_nack_{name}"] = nacks[reason]
+                counters[f"{way}_nack_{name}"] = nacks[reason] if nacks else 0
         counters.update(zip(_STALLS, self.stalled_ns, strict=True))
         counters["rtt_samples"] = sum(self.round_trips)
-        counters.update(zip(_RTT_NAMES, self.round_trips, strict=True))
+        counters.update(zip(_RTT_NAMES, self.round_trips or [0] * RTT_BUCKETS, strict=True))
         return counters
+
+
+def _count(counters: list[int], place: int, length: int) -> None:
+    """Add one at `place`; `counters` get their `length` with the first."""
+    if not counters:
+        counters.extend([0] * length)
+    counters[place] = counters[place] + 1

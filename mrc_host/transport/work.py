@@ -26,7 +26,9 @@ class Wqe:
         "last_psn",
         "length",
         "msn",
+        "numbers",
         "offset",
+        "range",
         "rkey",
         "rqmsn",
         "signaled",
@@ -49,6 +51,8 @@ class Wqe:
         self.offset = 0  # bytes already segmented
         self.msn = 0
         self.rqmsn = 0
+        self.numbers = b""  # both as MRC's packets carry them
+        self.range = b""  # rkey and length, likewise
         self.first_psn = 0
         self.last_psn = -1  # known once the last segment was sent
 
