@@ -28,8 +28,9 @@ _MRC_OPCODES: Final = frozenset(
      opcodes.PROBE)
 )  # fmt: skip
 _PARTITION: Final = headers.PKEY & 0x7FFF  # the other bit says full member, which we are: then both kinds may come
-_bth = headers.bth.unpack_from
-_trailer = icrc.unpack_trailer_from
+_bth: Final = headers.bth.unpack_from
+_trailer: Final = icrc.unpack_trailer_from
+_crc32: Final = crc32
 _RC_OPCODES: Final = frozenset(
     (*range(opcodes.RC_WRITE_FIRST, opcodes.RC_WRITE_ONLY_IMM + 1), opcodes.RC_ACK, opcodes.RC_CNP)
 )
@@ -62,7 +63,9 @@ class Demultiplexer:
         if not host.local_up >> port & 1:
             return Drop.PORT_DOWN
         flows = self._flows[port]
-        key = bytes(frame[: PREFIX_LENGTHS[frame[KIND_BYTE]]])
+        length = PREFIX_LENGTHS[frame[KIND_BYTE]]
+        head = frame[:length]
+        key = head if isinstance(head, bytes) else bytes(head)
         known = flows.get(key)
         if known is None:
             if self._pauses is not None and self._pauses.receive(port, frame, now):
@@ -75,16 +78,21 @@ class Demultiplexer:
             flow = known
         start = flow.start
         view = memoryview(frame)
+        opcode: int  # typed, since what struct returns is not
+        flags: int
+        pkey: int
+        word: int
         opcode, flags, pkey, word, _psn = _bth(frame, start)
         if not flow.trimmed:
             end = flow.end
-            if len(frame) < end + icrc.LENGTH:
+            if len(view) < end + icrc.LENGTH:
                 return Drop.LENGTH
             if word >> 24:
                 crc = icrc.compute(bytes(frame[flow.inner : start]), bytes(frame[start:end]))
             else:
-                crc = crc32(view[start:end], flow.seed) ^ flow.mask
-            if _trailer(frame, end)[0] != crc:
+                crc = _crc32(view[start:end], flow.seed) ^ flow.mask
+            sent: int = _trailer(view, end)[0]
+            if sent != crc:
                 return Drop.ICRC
             if known is None:
                 if len(flows) >= _MAX_FLOWS:

@@ -50,10 +50,10 @@ _GONE: Final = "The peer's queue pair is gone: it was destroyed, or its NIC has 
 _LEAST_PATHS: Final = 4  # a plane, however small the window that hints leave
 _TS_FLAG: Final = headers.TS_PRESENT >> 24
 _DATA_SIZE: Final = headers.data_ts.size
-_data = headers.data_ts.unpack_from
-_data_imm = headers.data_ts_imm.unpack_from
-_plain = headers.data_plain.unpack_from
-_plain_imm = headers.data_plain_imm.unpack_from
+_data: Final = headers.data_ts.unpack_from
+_data_imm: Final = headers.data_ts_imm.unpack_from
+_plain: Final = headers.data_plain.unpack_from
+_plain_imm: Final = headers.data_plain_imm.unpack_from
 
 
 class MrcQueuePair(QueuePair, PathListener, WindowUser):
@@ -157,6 +157,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         kind = opcode - opcodes.WRITE_FIRST
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         imm = stamp = 0
+        flags: int  # typed, since what struct returns is not
         if frame[start + 8] & _TS_FLAG:
             if with_imm:
                 _o, flags, _k, _q, word, rqmsn, msn, stamp, _t, address, rkey, length, imm = _data_imm(frame, start)
@@ -173,7 +174,9 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         end = flow.end - (flags >> 4 & 3)
         if end <= body:
             return Drop.MALFORMED
-        solicited = with_imm and flags & self._solicited != 0
+        solicited = False
+        if with_imm:
+            solicited = flags & self._solicited != 0
         payload = frame[body:end]
         return responder.receive(
             kind, word, rqmsn, msn, stamp, address, rkey, length, imm, payload, flow, port, solicited

@@ -45,6 +45,8 @@ RETRANSMISSION: Final = 1
 CONTROL: Final = 2
 NO_TRIM: Final = 3  # in the class of data and not to be trimmed: probes, and data for those who do not answer trims
 
+_crc32: Final = crc32
+_pack_trailer: Final = icrc.pack_trailer
 _MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
 _SEEKING: Final = 8  # probes in a reverse_interval while a plane has no way back
@@ -192,7 +194,7 @@ class Peer(Source):
     def frame(self, index: int, kind: int, body: bytes) -> bytes:
         """A whole frame without payload."""
         head, seed, mask = self.prefix(index, kind, len(body))
-        return b"".join((head, body, icrc.pack_trailer(crc32(body, seed) ^ mask)))
+        return b"".join((head, body, _pack_trailer(_crc32(body, seed) ^ mask)))
 
     # ---- planes ----
 

@@ -15,6 +15,8 @@ from mrc_host.transport.peer import Peer
 from mrc_host.wire import headers, icrc, opcodes
 from mrc_host.wire.encap import ECT0
 
+_crc32: Final = crc32
+_pack_trailer: Final = icrc.pack_trailer
 _MAX_PREFIXES: Final = 64
 _CNP_PADDING: Final = 16  # RoCEv2 annex (A17) of the IBTA specification
 _BECN_BYTE: Final = 4  # of the BTH
@@ -69,8 +71,8 @@ class Link:
     def control_frame(self, body: bytes) -> bytes:
         """A frame without payload in the control class."""
         prefix, seed = self.prefix(len(body), True)
-        crc = crc32(body, seed) ^ icrc.mask_constant(len(body))
-        return b"".join((prefix, body, icrc.pack_trailer(crc)))
+        crc = _crc32(body, seed) ^ icrc.mask_constant(len(body))
+        return b"".join((prefix, body, _pack_trailer(crc)))
 
     def notification(self, remote_qpn: int) -> bytes:
         """A congestion notification packet: BTH with BECN, which the ICRC leaves out, and 16 reserved bytes."""

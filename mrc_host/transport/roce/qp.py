@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mrc_host.transport import algorithms
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.dcqcn import CnpGenerator, DcqcnParameters
@@ -21,6 +23,8 @@ from mrc_host.values import (
 )
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
+
+_bth: Final = headers.bth.unpack_from
 
 
 class RcQueuePair(QueuePair):
@@ -116,20 +120,20 @@ class RcQueuePair(QueuePair):
 
     def _receive_data(self, responder: RcResponder, kind: int, frame: memoryview, flow: Flow) -> Drop | None:
         start = flow.start
+        flags: int  # typed, since what struct returns is not
         address = rkey = length = imm = 0
         if kind == opcodes.ONLY_IMM:
-            layout = headers.rc_only_imm
-            _o, flags, _k, _q, word, address, rkey, length, imm = layout.unpack_from(frame, start)
+            _o, flags, _k, _q, word, address, rkey, length, imm = headers.rc_only_imm.unpack_from(frame, start)
+            body = start + headers.rc_only_imm.size
         elif kind == 0 or kind == opcodes.ONLY:
-            layout = headers.rc_first
-            _o, flags, _k, _q, word, address, rkey, length = layout.unpack_from(frame, start)
+            _o, flags, _k, _q, word, address, rkey, length = headers.rc_first.unpack_from(frame, start)
+            body = start + headers.rc_first.size
         elif kind == opcodes.LAST_IMM:
-            layout = headers.rc_last_imm
-            _o, flags, _k, _q, word, imm = layout.unpack_from(frame, start)
+            _o, flags, _k, _q, word, imm = headers.rc_last_imm.unpack_from(frame, start)
+            body = start + headers.rc_last_imm.size
         else:
-            layout = headers.bth
-            _o, flags, _k, _q, word = layout.unpack_from(frame, start)
-        body = start + layout.size
+            _o, flags, _k, _q, word = _bth(frame, start)
+            body = start + headers.BTH_LENGTH
         end = flow.end - (flags >> 4 & 3)
         if end <= body:
             return Drop.MALFORMED

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 _ACK_EVERY: Final = 8  # packets between acknowledgement requests
 _SLOW: Final = 4 * _ACK_EVERY  # so many packets at least should fit into the ACK timeout, or each asks for one
+_MASK_BTH: Final = icrc.mask_constant(headers.bth.size)
+_crc32: Final = crc32
+_pack_bth: Final = headers.bth.pack
+_pack_trailer: Final = icrc.pack_trailer
 _PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
@@ -160,22 +164,30 @@ class RcRequester:
         if last or cc.inflight + self._mtu > cc.cwnd or self._asking or not psn % _ACK_EVERY or self._slow():
             word |= headers.ACK_REQUEST
         pad = -size & 3
-        start = (opcodes.RC_WRITE_FIRST + kind, pad << 4, headers.PKEY, self._qp.remote_qpn, word)
-        if kind == opcodes.ONLY_IMM:
-            head = headers.rc_only_imm.pack(*start, wqe.address, wqe.rkey, wqe.length, wqe.imm)
-        elif first:
-            head = headers.rc_first.pack(*start, wqe.address, wqe.rkey, wqe.length)
-        elif kind == opcodes.LAST_IMM:
-            head = headers.rc_last_imm.pack(*start, wqe.imm)
+        if first or kind == opcodes.LAST_IMM:
+            head = self._long_head(wqe, kind, pad << 4, word)
+            mask = icrc.mask_constant(len(head))
         else:
-            head = headers.bth.pack(*start)
+            head = _pack_bth(opcodes.RC_WRITE_FIRST + kind, pad << 4, headers.PKEY, self._qp.remote_qpn, word)
+            mask = _MASK_BTH
         view = wqe.view
         assert view is not None
         payload = view[offset : offset + size]
         prefix, seed = self._link.prefix(len(head) + size + pad, False)
+        crc = _crc32(payload, _crc32(head, seed) ^ mask)
+        if not pad:
+            return b"".join((prefix, head, payload, _pack_trailer(crc)))
         tail = _PADS[size & 3]
-        crc = crc32(tail, crc32(payload, crc32(head, seed) ^ icrc.mask_constant(len(head))))
-        return b"".join((prefix, head, payload, tail, icrc.pack_trailer(crc)))
+        return b"".join((prefix, head, payload, tail, _pack_trailer(_crc32(tail, crc))))
+
+    def _long_head(self, wqe: Wqe, kind: int, flags: int, word: int) -> bytes:
+        """Headers of a packet that carries more of them than a BTH."""
+        start = (opcodes.RC_WRITE_FIRST + kind, flags, headers.PKEY, self._qp.remote_qpn, word)
+        if kind == opcodes.ONLY_IMM:
+            return headers.rc_only_imm.pack(*start, wqe.address, wqe.rkey, wqe.length, wqe.imm)
+        if kind == opcodes.LAST_IMM:
+            return headers.rc_last_imm.pack(*start, wqe.imm)
+        return headers.rc_first.pack(*start, wqe.address, wqe.rkey, wqe.length)
 
     def _slow(self) -> bool:
         """Whether the rate is such that a packet which asks for no acknowledgement could meet its timeout waiting."""
