@@ -101,14 +101,10 @@ class Queue:
             first.behind = None
 
     def rotate(self, first: Place) -> None:
-        """`first` goes from the front to the back."""
-        behind, last = first.behind, self.last
-        if behind is None or last is None:
-            return  # it stands alone
-        self.first = behind
+        """`first`, which does not stand alone, goes from the front to the back."""
+        self.first = first.behind
         first.behind = None
-        last.behind = first
-        self.last = first
+        self.append(first)
 
 
 class Scheduler:
@@ -190,7 +186,8 @@ class Scheduler:
             source = place.source
             frame = source.transmit_control(port, now)
             if frame is not None:
-                queue.rotate(place)
+                if place.behind is not None:
+                    queue.rotate(place)
                 return frame
             queue.leave(place)
             source.control_mask &= ~bit
@@ -202,10 +199,12 @@ class Scheduler:
                 size = len(frame)
                 if size > self._quantum:
                     self._quantum = size
-                place.allowance -= size
-                if place.allowance <= 0:
-                    place.allowance += self._quantum
-                    queue.rotate(place)
+                left = place.allowance - size
+                if left <= 0:
+                    left += self._quantum
+                    if place.behind is not None:
+                        queue.rotate(place)
+                place.allowance = left
                 if source.data_mask != self._all:
                     self.activate_data(source, source.data_ports())
                 return frame
