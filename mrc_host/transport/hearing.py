@@ -115,7 +115,7 @@ class Hearing(Flight):
         newest = received < HALF  # not overtaken by a newer SACK
         if not sack.probe:
             psn = cack + sack.ack_offset
-            if psn in self._repeats:
+            if self._repeats and psn in self._repeats:
                 self._answered(psn, sack.timestamp, newest, now)
             if psn < self._next:
                 # A SACK made with others often answers what the first of them has freed: its record is still there.
