@@ -4,6 +4,9 @@ There is no thread. Messages are taken in when somebody waits, asks or posts, or
 connection is attached finds the socket readable. When the agent dies or closes the connection every pending and later
 call raises AgentLostError, every waiting coroutine is woken to find that out, and nothing is left to clean up: the
 agent (or its death) has given everything back.
+
+A process that is forked has no part in its parent's connections: two of them would take each other's answers and
+completions, and one that goes on living would keep what belongs to the other. There every call raises ClosedError.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import os
 import select
 import socket
 import sys
+import weakref
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
@@ -61,6 +65,7 @@ class AgentConnection:
         self._requests = 0
         self._buffer = memoryview(bytearray(protocol.MAX_MESSAGE))
         self._socket = _connect(self.path)
+        _connections.add(self)
         self._poller = select.poll()
         self._poller.register(self._socket, select.POLLIN)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -220,6 +225,15 @@ class AgentConnection:
         """Close the connection; the agent gives back everything of this client."""
         self._end(ClosedError("The connection to the agent is closed."))
 
+    def leave_to_parent(self) -> None:
+        """In a child of the process that made the connection: close our copy of its socket, and nothing else."""
+        if self._error is None:
+            self._error = ClosedError(
+                f"The connection to the agent at {self.path} is the parent process's: open another after fork()."
+            )
+            self._loop = None  # a copy of the parent's, whose epoll instance it shares
+            self._socket.close()
+
     def _lose(self) -> None:
         self._fail(AgentLostError(f"The agent at {self.path} is gone, and everything this program had there with it."))
 
@@ -235,6 +249,17 @@ class AgentConnection:
         self._detach()
         self._socket.close()
         return True
+
+
+_connections: weakref.WeakSet[AgentConnection] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for connection in tuple(_connections):
+        connection.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def event_from_json(data: dict[str, Any]) -> AsyncEvent:
