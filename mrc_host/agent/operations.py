@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mrc_host.agent import descriptors
 from mrc_host.agent.codec import format_bytes, from_json
 from mrc_host.agent.session import Pair, Queue, Region, Session
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
@@ -73,6 +74,8 @@ def register_memory(server: AgentServer, session: Session, arguments: Arguments,
     _limit(session.holdings.regions, "memory regions")
     if len(fds) != 1:
         raise InvalidArgumentError("Registering memory needs exactly one descriptor.")
+    if descriptors.is_reserved(fds[0]):
+        raise ResourceExhaustedError(descriptors.NONE_LEFT)
     memory = _map(fds[0], length)
     view = memoryview(memory)
     region = Region(memory, view)

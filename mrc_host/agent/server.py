@@ -23,7 +23,7 @@ from time import monotonic_ns
 from typing import Any, Protocol
 
 from mrc_common import unix_sockets
-from mrc_host.agent import protocol
+from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.codec import format_bytes, to_json
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.operations import execute
@@ -38,6 +38,7 @@ from mrc_host.values import AsyncEvent, PathEvent, PortEvent, ProbeEvent, QpEven
 from mrc_host.verbs.local import NicCommands
 
 RECENT_EVENTS = 4096
+ACCEPT_AGAIN_NS = 100_000_000  # after there was no descriptor for another client
 _EVENT_TYPES: dict[type, str] = {PathEvent: "path", PortEvent: "port", QpEvent: "qp", ProbeEvent: "probe"}
 
 log = logging.getLogger("mrc.agent")
@@ -90,7 +91,8 @@ class AgentServer:
         self._group = group
         self.control_path = self._path if control is None else Path(control)
         self._listeners: dict[Path, socket.socket] = {}
-        self._accepting = True
+        self._accept_at: int | None = None  # accept no clients until then
+        self._buffer = bytearray(protocol.MAX_MESSAGE)  # what a session is reading
         self._accepted = 0
         self._pds = 0
         self._event_count = 0
@@ -168,9 +170,13 @@ class AgentServer:
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
                 log.warning("no more clients for now: %s", error.strerror)
-                self._accept_more(False)
+                self._accept_at = self.clock() + ACCEPT_AGAIN_NS
+                self._watch_listeners(0)
             return
         sock.setblocking(False)
+        if not control and descriptors.is_reserved(sock.fileno()):
+            self._turn_away(sock)
+            return
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, protocol.SOCKET_BUFFER)
         self._accepted += 1
         config = self.nic.config
@@ -184,9 +190,18 @@ class AgentServer:
             greeting={"version": protocol.VERSION, "name": config.name, "address": format_bytes(config.address)},
             on_closed=self._on_closed,
             waiting=self._waiting,
+            buffer=self._buffer,
             control=control,
         )
         self._sessions[session] = None
+
+    def _turn_away(self, sock: socket.socket) -> None:
+        """No application may have another descriptor: say so, and close."""
+        why = {"error": "ResourceExhaustedError", "message": "The agent has as many clients and regions as it can."}
+        with sock, contextlib.suppress(OSError):
+            for message in protocol.pack_json(protocol.Kind.ERROR, 0, why):
+                sock.send(message)
+        log.warning("a client was turned away: too many descriptors are in use")
 
     def _on_closed(self, session: Session) -> None:
         self._sessions.pop(session, None)
@@ -196,13 +211,10 @@ class AgentServer:
             self.nic.control.stop_probing()
         self.denials.release(session)
         self.owners = {cq: owner for cq, owner in self.owners.items() if owner is not session}
-        self._accept_more(True)
 
-    def _accept_more(self, accepting: bool) -> None:
-        if accepting != self._accepting:
-            self._accepting = accepting
-            for sock in self._listeners.values():
-                self._loop.modify(sock.fileno(), READABLE if accepting else 0)
+    def _watch_listeners(self, mask: int) -> None:
+        for sock in self._listeners.values():
+            self._loop.modify(sock.fileno(), mask)
 
     def _turn(self, now: int) -> int | None:
         for cq in self.nic.cq_ready():
@@ -213,10 +225,18 @@ class AgentServer:
         if events:
             self._tell(events)
         due = None if self._trace is None else self._trace.turn(now)
+        if self._trace is not None and self._trace.ended:  # its disk is full
+            self.trace_to("")
         for session in tuple(self._waiting):
             again = session.retry()
             if again is not None and (due is None or again < due):
                 due = again
+        if self._accept_at is not None:
+            if now >= self._accept_at:
+                self._accept_at = None
+                self._watch_listeners(READABLE)
+                return now
+            due = self._accept_at if due is None else min(due, self._accept_at)
         return due
 
     def _tell(self, events: list[AsyncEvent]) -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from mrc_host.agent import protocol
+from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.codec import to_json
 from mrc_host.agent.protocol import Kind
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
@@ -107,6 +107,7 @@ class Session:
         greeting: dict[str, Any],
         on_closed: Callable[[Session], None],
         waiting: set[Session],
+        buffer: bytearray,
         control: bool = True,
     ) -> None:
         self.number = number
@@ -128,7 +129,7 @@ class Session:
         self._stalled: set[int] = set()  # queues with entries left in the NIC
         self._pending: dict[int, deque[WorkRequest]] = {}  # posts that wait for room in the NIC, by QPN
         self._pending_count = 0
-        self._buffer = bytearray(protocol.MAX_MESSAGE)
+        self._buffer = buffer  # of all sessions of one loop: each reads it to the end
         self._mask = READABLE
         self.closed = False
         loop.add(sock.fileno(), READABLE, self._on_ready)
@@ -166,9 +167,10 @@ class Session:
                 if not length:
                     self.close("closed by the client")
                     return
-                if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                if flags & socket.MSG_TRUNC or (flags & socket.MSG_CTRUNC and len(fds) >= _MAX_FDS):
                     raise ProtocolError(f"A message is longer than {protocol.MAX_MESSAGE} bytes.")
-                self._handle(memoryview(self._buffer)[:length], fds)
+                # Cut off sooner: the agent has no descriptor left to take the client's into.
+                self._handle(memoryview(self._buffer)[:length], fds, bool(flags & socket.MSG_CTRUNC))
             finally:
                 for fd in fds:
                     os.close(fd)
@@ -218,7 +220,7 @@ class Session:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def _handle(self, message: memoryview, fds: list[int]) -> None:
+    def _handle(self, message: memoryview, fds: list[int], cut: bool) -> None:
         kind, flags, request = protocol.unpack_header(message)
         body = message[protocol.HEADER.size :]
         if not self._greeted:
@@ -228,7 +230,7 @@ class Session:
         elif kind == Kind.CREDIT:
             self._credit(body)
         elif kind == Kind.REQUEST and not flags:
-            self._request(request, body, fds)
+            self._request(request, body, fds, cut)
         else:
             raise ProtocolError(f"No client sends messages of kind {kind} with flags {flags}.")
 
@@ -246,9 +248,11 @@ class Session:
         self.send(protocol.pack_json(Kind.HELLO, request, self._greeting))
         log.info("%s: connected", self.name)
 
-    def _request(self, request: int, body: memoryview, fds: list[int]) -> None:
+    def _request(self, request: int, body: memoryview, fds: list[int], cut: bool) -> None:
         arguments = protocol.unpack_json(body)
         try:
+            if cut:
+                raise ResourceExhaustedError(descriptors.NONE_LEFT)
             result = self._execute(self, arguments, fds)
         except MrcError as error:
             answer = {"error": type(error).__name__, "message": str(error)}

@@ -1,12 +1,16 @@
 """Where an agent writes its NIC's event trace: JSON lines, gathered in memory and written a few times a second.
 
-A disk that is full or gone ends the trace and says so in the log; it never disturbs the NIC.
+A disk that is full or gone ends the trace and says so in the log; it never disturbs the NIC. Nor does a reader who does
+not read: only plain files are written to, and the likes of /dev/null, since pipes and terminals may block.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from typing import Any
 from mrc_host.errors import MrcError
 
 FLUSH_NS = 200_000_000
+_MEMORY_DEVICES = 1  # major number of /dev/null, /dev/full
 _CHUNK = 4096  # lines written at once at the latest
 
 log = logging.getLogger("mrc.agent")
@@ -24,6 +29,14 @@ class TraceError(MrcError):
     """The trace cannot be written; the sentence says why."""
 
 
+def _check(fd: int) -> None:
+    """Raise OSError for what may block whoever writes to it."""
+    status = os.fstat(fd)
+    memory = stat.S_ISCHR(status.st_mode) and os.major(status.st_rdev) == _MEMORY_DEVICES
+    if not stat.S_ISREG(status.st_mode) and not memory:
+        raise OSError(errno.EINVAL, "it is no plain file; write to one, and read that")
+
+
 class TraceFile:
     """A sink for :meth:`mrc_host.nic.Nic.set_trace` that writes to `path`, replacing what was there.
 
@@ -32,12 +45,22 @@ class TraceFile:
 
     def __init__(self, path: str | Path, fd: int | None = None) -> None:
         try:
-            self._file = open(path if fd is None else fd, "w", encoding="ascii")  # noqa: SIM115 - closed by close()
+            if fd is None:
+                fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+            _check(fd)
+            self._file = open(fd, "w", encoding="ascii")  # noqa: SIM115 - closed by close()
         except (OSError, ValueError) as error:
+            if fd is not None:
+                os.close(fd)
             raise TraceError(f"Cannot write the trace to {path}: {getattr(error, 'strerror', error)}.") from None
         self.path = Path(path)
         self._lines: list[str] = []
         self._due: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is written any more."""
+        return self._file.closed
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Take one event."""

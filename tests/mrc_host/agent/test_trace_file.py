@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,33 @@ def test_a_full_disk_ends_the_trace_quietly(caplog: pytest.LogCaptureFixture) ->
     file({"t": 2, "event": "send"})
     file.close()
     assert "/dev/full ends here: No space left" in caplog.text
+
+
+def test_a_full_disk_ends_the_nics_trace_too(agents: Agents) -> None:
+    nic = agents.nics[0]
+    client = AgentConnection(agents.paths[0])
+    with open("/dev/full", "w") as file:
+        client.request("trace", fd=file.fileno(), path="/dev/full")
+    agents.call(lambda: [nic.trace({"t": 1, "event": "send"}) for _ in range(5_000)])  # type: ignore[misc]
+    agents.turn()
+    assert nic.trace is None
+    assert client.request("trace") == ""
+    client.close()
+
+
+def test_what_may_block_is_refused(agents: Agents, tmp_path: Path) -> None:
+    """A reader who pauses would stop the NIC."""
+    client = AgentConnection(agents.paths[0])
+    read, write = os.pipe()
+    with pytest.raises(MrcError, match="it is no plain file"):
+        client.request("trace", fd=write, path="pipe")
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(TraceError):
+        TraceFile(tmp_path / "fifo")
+    assert client.request("trace") == ""
+    os.close(read)
+    os.close(write)
+    client.close()
 
 
 def test_switched_while_running(agents: Agents, tmp_path: Path) -> None:

@@ -1,0 +1,27 @@
+"""Who may have how many of the agent's file descriptors: each client takes one, and each memory region.
+
+Descriptors are numbered from the lowest that is free, so the number of a new one tells how full the table is. The
+last ``RESERVED`` are kept for the controller and for what the agent itself opens: applications that connect, or
+register memory, without end are refused with a reason, and neither lock the controller out nor stop the NIC.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+
+RESERVED = 64
+NONE_LEFT = "The agent has as many clients and regions as it can: deregister memory, or use fewer, larger regions."
+
+
+def raise_limit() -> None:
+    """Let this process have as many descriptors as it may ask for."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # e.g. more than the kernel allows today
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def is_reserved(fd: int) -> bool:
+    """Whether a descriptor that has just been made is one of the last, which applications may not keep."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most != resource.RLIM_INFINITY and fd >= most - RESERVED

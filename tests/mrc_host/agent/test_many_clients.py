@@ -1,0 +1,178 @@
+"""Many clients at once, and what they share: descriptors that run out, and connections after fork()."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from mrc_host import verbs
+from mrc_host.agent import descriptors, protocol
+from mrc_host.agent.connection import control_socket
+from mrc_host.errors import MrcError, ResourceExhaustedError
+from mrc_host.verbs.errors import ClosedError, ProtocolError
+from tests.mrc_host.agent.clients import connected, raw
+from tests.mrc_host.agent.conftest import Agents
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def few_descriptors(more: int) -> Iterator[None]:
+    """This process, which is agent and clients here, may have so many more descriptors than it has."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def until_refused(make: Callable[[], T]) -> tuple[list[T], MrcError]:
+    """What could be made, and the error that ended it."""
+    made: list[T] = []
+    with contextlib.suppress(MrcError):
+        while len(made) < 100:
+            made.append(make())
+    with pytest.raises(MrcError) as error:
+        make()
+    return made, error.value
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Iterator[Agents]:
+    agents = Agents(tmp_path, split=True)
+    yield agents
+    agents.stop()
+
+
+def test_applications_that_take_every_descriptor_hear_why_and_lock_no_controller_out(split: Agents) -> None:
+    path = split.paths[0]
+    with few_descriptors(descriptors.RESERVED + 20):
+        clients, error = until_refused(lambda: verbs.open(path))
+        assert isinstance(error, ProtocolError)
+        assert "as many clients and regions as it can" in str(error)
+        assert len(clients) > 5
+        controller = verbs.open(control_socket(path))
+        assert controller.name == "h1"
+        controller.close()
+        clients.pop().close()
+        split.turn()
+        clients.append(verbs.open(path))
+    for client in clients:
+        client.close()
+
+
+def test_regions_that_take_every_descriptor_are_refused_and_their_client_goes_on(split: Agents) -> None:
+    a, b = connected(split)
+    with few_descriptors(descriptors.RESERVED + 10):
+        regions, error = until_refused(lambda: a.pd.alloc_mr(4096))
+        assert isinstance(error, ResourceExhaustedError)
+        assert "use fewer, larger regions" in str(error)
+        assert regions
+        a.qp.write(a.mr, b.mr.remote)
+        verbs.check(a.cq.wait(10))
+        regions.pop().close()
+        regions.append(a.pd.alloc_mr(4096))
+
+
+def test_a_descriptor_that_the_agent_cannot_take_in_is_refused_and_its_client_goes_on(
+    split: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = connected(split)
+    monkeypatch.setattr(descriptors, "RESERVED", 0)
+    file = os.memfd_create("x")
+    with few_descriptors(1):
+        held: list[int] = []
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.dup(0))
+        sock = a.context._provider._connection._socket  # type: ignore[attr-defined]
+        (request,) = protocol.pack_json(protocol.Kind.REQUEST, 1 << 31, {"op": "info"})
+        socket.send_fds(sock, [request], [file])
+        split.turn()
+        for fd in held:
+            os.close(fd)
+        os.close(file)
+    a.qp.write(a.mr, b.mr.remote)
+    verbs.check(a.cq.wait(10))
+
+
+def test_clients_are_accepted_again_once_there_are_descriptors(agents: Agents) -> None:
+    """Whoever gave them back: here it is nobody's session."""
+    waiting = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with few_descriptors(1):
+        held: list[int] = []
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.dup(0))
+        waiting.connect(str(agents.paths[0]))
+        agents.turn()
+        for fd in held:
+            os.close(fd)
+    waiting.settimeout(10)
+    (hello,) = protocol.pack_json(protocol.Kind.HELLO, 1, {"version": protocol.VERSION})
+    waiting.send(hello)
+    assert waiting.recv(1 << 16)
+    waiting.close()
+
+
+def test_a_thousand_clients_that_say_nothing_or_stop_half_way_disturb_nobody(agents: Agents) -> None:
+    a, b = connected(agents)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    try:
+        clients = [raw(agents.paths[0], greet=number % 3 == 0) for number in range(1000)]
+        for number, sock in enumerate(clients):
+            if number % 3 == 0:
+                (request,) = protocol.pack_json(protocol.Kind.REQUEST, 1, {"op": "create_cq", "capacity": 8})
+                sock.send(request)
+            elif number % 3 == 1:
+                sock.send(b"\x02\0\0")
+        a.qp.write(a.mr, b.mr.remote)
+        verbs.check(a.cq.wait(30))
+        for sock in clients:
+            sock.close()
+        agents.turn()
+        assert agents.call(lambda: len(agents.servers[0].sessions)) == 1
+        assert agents.call(lambda: len(agents.servers[0].owners)) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_forked_process_has_no_part_in_its_parents_connections(agents: Agents) -> None:
+    a, b = connected(agents)
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:  # pragma: no cover - in the child
+        said = "nothing"
+        try:
+            a.qp.write(a.mr, b.mr.remote)
+        except MrcError as error:
+            said = f"{type(error).__name__}: {error}"
+        a.context.close()
+        os.write(write, said.encode())
+        signal.pause()
+    try:
+        os.close(write)
+        said = os.read(read, 1000).decode()
+        assert said.startswith(ClosedError.__name__)
+        assert "open another after fork()" in said
+        a.qp.write(a.mr, b.mr.remote)
+        verbs.check(a.cq.wait(10))
+        a.context.close()
+        agents.turn()
+        assert agents.call(lambda: len(agents.servers[0].sessions)) == 0, "the child does not keep it alive"
+    finally:
+        os.close(read)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
