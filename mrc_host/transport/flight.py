@@ -310,7 +310,7 @@ class Flight:
                 continue
             acked, windows = self._acked(number), self._windows(number, now)
             in_order = not number & 1 and now >= self._ordered_from
-            while record is not None and self._overtaken(record, acked, windows, in_order):
+            while record is not None and self._overtaken(record, acked, windows, in_order, now):
                 if not (base <= record.psn < end or record.psn == hole or self._went_dead(record)):
                     hidden |= low
                     break
@@ -332,7 +332,7 @@ class Flight:
             number = record.lane
             if record.state == OUT and lanes >> number & 1:
                 in_order = not number & 1 and now >= self._ordered_from
-                if self._overtaken(record, self._acked(number), self._windows(number, now), in_order):
+                if self._overtaken(record, self._acked(number), self._windows(number, now), in_order, now):
                     self._lose(record, now)
 
     def _judge_silent(self, oldest: Sent, asked: int, unknown: int, now: int) -> None:
@@ -369,24 +369,35 @@ class Flight:
         data = self._reordering[number - 1].windows(trip, self._fraction, now)
         return max(windows[0], data[0]), max(windows[1], data[1])
 
-    def _overtaken(self, record: Sent, acked: int, windows: tuple[int, int], in_order: bool) -> bool:
+    def _overtaken(self, record: Sent, acked: int, windows: tuple[int, int], in_order: bool, now: int) -> bool:
         """Whether something has arrived that was sent so much later than `record`, or later on its path.
 
         The narrow window does where the path has no later packets, or where the next one is as late and nothing sent
-        since has come through.
+        since has come through; unless the path may just be slow.
         """
         index, serial = record.index, record.serial
         late = acked - record.sent
         narrow, wide = windows
         arrived = self._path_serial[index]
-        followed = 0 if record.lane & 1 else record.followed
-        record.by_order = late < narrow or (
-            late < wide
-            and followed > 0
-            and (followed > acked - narrow or arrived > serial)
-            and not self.paths.bad(index)
-        )
+        if late < narrow:
+            record.by_order = True
+        elif record.lane & 1 or self.paths.bad(index):
+            record.by_order = False
+        else:
+            followed, measured = record.followed, self.paths.round_trip[index] > 0
+            record.by_order = self._slow(record, now - record.sent) or (
+                followed > 0 and late < wide and (followed > acked - narrow or arrived > serial or not measured)
+            )
         return not record.by_order or (in_order and arrived > serial)
+
+    def _slow(self, record: Sent, waited: int) -> bool:
+        """Whether the path of `record` may just take as long as this, which is two round trips of its plane at most.
+
+        It may when it did the last time; or when nobody knows and it carries later packets, which will tell.
+        """
+        last = self.paths.round_trip[record.index]
+        usual = waited <= last if last else record.followed > 0
+        return usual and waited <= self.round_trips[record.plane].patience()
 
     def _lose_followers(self, first: Sent, lane: Lane, before: int, now: int) -> None:
         """The path of `first` is dead: what else was sent on it until `before` is lost too."""

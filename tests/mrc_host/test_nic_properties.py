@@ -185,13 +185,16 @@ def test_reordering_between_planes_is_never_taken_for_loss(
 
 
 def test_packets_of_slow_paths_are_hardly_ever_judged_lost_once_their_delay_is_learned() -> None:
-    """In 150 fixed worlds a third transfer sends three packets or more again in two at most ."""
+    """In 150 fixed worlds, whose paths have a few delays, a third transfer sends three packets again in one at most."""
     early = []
     for number in range(150):
         chance = random.Random(number)
         planes = chance.randint(1, 3)
-        delays = [chance.choice((0, chance.randrange(20 * US), chance.randrange(400 * US))) for _ in range(12)]
-        slow = {(n % planes, n // planes): delay for n, delay in enumerate(delays)}
+        few = [
+            chance.choice((0, 1, 400 * US, chance.randrange(400 * US), chance.randrange(1 << chance.randrange(1, 19))))
+            for _ in range(chance.randint(2, 6))
+        ]
+        slow = {(n % planes, n // planes): chance.choice(few) for n in range(12)}
         world = World(planes=planes, uplinks=12 // planes, seed=number, faults=Faults(path_delay=slow))
         a, b = connect(world, size=1 << 17, attributes=QpAttributes(path_mtu=1024, congestion_window=96 << 10))
         for _ in range(3):
@@ -202,7 +205,7 @@ def test_packets_of_slow_paths_are_hardly_ever_judged_lost_once_their_delay_is_l
             assert world.run(120_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 4)  # noqa: B023
         if a.nic.qp_counters(a.qpn).retransmitted - before > 2:
             early.append(number)
-    assert len(early) <= 2, early
+    assert len(early) <= 1, early
 
 
 @modest
@@ -215,8 +218,7 @@ def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list
     """Reordering between the paths of one plane may fool the first judgement, not the later ones, and costs no path.
 
     A window of 96 packets, transfers of 128: what is under way on slow paths when the NIC learns may be sent again,
-    later ones hardly ever. Losses are judged in bursts, within a round trip: in 7 of 1,000 such worlds, whose paths
-    differ by up to 20 round trips, that judges some packets of the third transfer too early (20 at most in 3,700).
+    later ones hardly ever, though paths differ by up to 20 round trips.
     """
     slow = {(n % planes, n // planes): delay for n, delay in enumerate(delays)}
     world = World(planes=planes, uplinks=12 // planes, seed=seed, faults=Faults(path_delay=slow))
@@ -233,7 +235,7 @@ def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list
 
     times = [transfer() for _ in range(3)]
     assert sum(times) <= 80, "less than a window, however many transfers there are"
-    assert times[2] <= 24, "a quarter of a window"
+    assert times[2] <= 2
     for path in a.nic.qp_paths(a.qpn):
         fastest = min(delay for (plane, _uplink), delay in slow.items() if plane == path.plane)
         late = slow[path.plane, path.ev & 0x3FF] - fastest

@@ -1,0 +1,102 @@
+"""A path that is slower than the others of its plane: when its late packets are lost, and when they only take long."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mrc_host.values import PathState
+from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, WIDE, FarEnd, Packet, bits, counters
+from tests.mrc_host.wires import US, path_events
+
+TRIP = 20 * US
+SLOW = 3  # EV of the slow path
+
+
+class Plane:
+    """One plane of some paths with a round trip of 20 us. Until something else is measured no SACK answers `SLOW`'s."""
+
+    def __init__(self, paths: int = 4) -> None:
+        self.end = FarEnd(planes=1, uplinks=paths, attributes=WIDE, size=1 << 20)
+        self.arrived: set[int] = set()
+        self.before: Packet | None = None  # the packet that was answered before
+        self.stream(40, lambda _: TRIP, measured=False)
+
+    def answer(self, packet: Packet, measured: bool = True) -> None:
+        """A packet has arrived: its SACK, or else one more for the packet before it."""
+        self.arrived.add(packet.psn - FIRST_OUT)
+        cack = next(n for n in range(len(self.arrived) + 1) if n not in self.arrived) - 1
+        if measured or packet.ev != SLOW:
+            self.before = packet
+        shown = bits(sorted(n for n in self.arrived if n > cack), cack + 1)
+        self.end.sack(cack, shown, of=self.before, units=UNITS * len(self.arrived))
+
+    def measure(self, trip: int) -> None:
+        """Single packets, each answered after 20 us, until one takes the slow path, which takes it `trip`."""
+        while True:
+            self.end.write(4096)
+            (packet,) = self.end.data()
+            self.end.pass_time(trip if packet.ev == SLOW else TRIP)
+            self.answer(packet)
+            if packet.ev == SLOW:
+                return
+
+    def stream(self, count: int, delay: Callable[[Packet], int | None], measured: bool = True) -> list[Packet]:
+        """Send a packet each us. Each is answered after `delay`, None for never. Returns what was sent again."""
+        self.end.write(count * 4096)
+        again, due = [], []
+        for _ in range(count + 100):
+            for packet in (p for p in self.end.drain(1) if p.opcode < 0xD0):
+                wait = TRIP if packet.rtx else delay(packet)
+                if packet.rtx:
+                    again.append(packet)
+                if wait is not None:
+                    due.append((packet.time + wait, packet))
+            for packet in [packet for when, packet in due if when == self.end.now]:
+                self.answer(packet, measured)
+            self.end.pass_time(1 * US)
+        return again
+
+
+def measured(trip: int, paths: int = 4) -> Plane:
+    """The round trip of the slow path was measured once, with nothing sent behind that it could be compared with."""
+    plane = Plane(paths)
+    plane.measure(trip)
+    return plane
+
+
+def states(plane: Plane) -> list[tuple[int, PathState]]:
+    return [(event.ev, event.new) for event in path_events(plane.end.nic)]
+
+
+@pytest.mark.parametrize("paths", [4, 48])
+def test_a_slow_path_is_given_the_time_that_it_took_the_last_time(paths: int) -> None:
+    """Two packets in a row are late; or one by itself, where the path has no later one to tell."""
+    plane = measured(38 * US, paths)
+    assert not plane.stream(100, lambda packet: 38 * US if packet.ev == SLOW else TRIP)
+    assert counters(plane.end) == (0, 0, 0)
+    assert not states(plane)
+
+
+def test_a_path_that_was_never_measured_is_given_two_round_trips() -> None:
+    plane = Plane()
+    assert not plane.stream(60, lambda packet: 38 * US if packet.ev == SLOW else TRIP)
+    assert counters(plane.end) == (0, 0, 0)
+    assert not states(plane)
+
+
+@pytest.mark.parametrize(("trip", "latest"), [(20 * US, 32 * US), (50 * US, 60 * US), (500 * US, 80 * US)])
+def test_a_path_that_has_died_is_noticed_soon_however_slow_it_was(trip: int, latest: int) -> None:
+    """Even when it took long the last time: after two round trips and some, by the mean of the plane."""
+    plane = measured(trip)
+    before = plane.end.now
+    sent: dict[int, int] = {}
+
+    def dead(packet: Packet) -> int | None:
+        sent[packet.psn] = packet.time
+        return None if packet.ev == SLOW else TRIP
+
+    again = plane.stream(100, dead)
+    assert states(plane) == [(SLOW, PathState.ASSUMED_BAD)]
+    assert again[0].time - sent[again[0].psn] <= latest
+    assert again[0].time - before <= latest + 4 * US
+    assert counters(plane.end)[2] == 0
