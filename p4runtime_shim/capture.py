@@ -122,8 +122,10 @@ class Capture:
         os.close(self._event)
 
     def _write(self) -> None:
+        waiting = select.poll()  # not select(), which takes no descriptor above 1023
+        waiting.register(self._event, select.POLLIN)
         while not self._stopping.is_set():
-            select.select([self._event], [], [])
+            waiting.poll()
             os.eventfd_read(self._event)
             self._stopping.wait(_GATHER_S)
             self._report(self._library.sw_capture_write(self._capture))

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from mrc_common.open_files import raise_limit
 from mrc_common.privileges import Capability, PrivilegeError, drop
 from p4runtime_shim import compiler, ending
 from p4runtime_shim.config import ProcessSettings, SwitchSettings
@@ -104,6 +105,7 @@ class SwitchProcess:
         are, but written as their owner only, unless one of those that this process writes (the cache, captures, logs:
         `writes`) is in somebody else's folder. The compiler must run, so what may be executed stays as it was.
         """
+        raise_limit()
         try:
             engine = load_engine(cache=self._cache)
         except SwitchError as error:

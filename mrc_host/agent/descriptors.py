@@ -7,18 +7,10 @@ register memory, without end are refused with a reason, and neither lock the con
 
 from __future__ import annotations
 
-import contextlib
 import resource
 
 RESERVED = 64
 NONE_LEFT = "The agent has as many clients and regions as it can: deregister memory, or use fewer, larger regions."
-
-
-def raise_limit() -> None:
-    """Let this process have as many descriptors as it may ask for."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # e.g. more than the kernel allows today
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def is_reserved(fd: int) -> bool:

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from mrc_common.open_files import raise_limit
 from mrc_common.privileges import PrivilegeError, drop
 from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, group_id
-from mrc_host.agent import descriptors
 from mrc_host.agent.config_file import load_config
 from mrc_host.agent.connection import control_socket
 from mrc_host.agent.server import AgentServer
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT. Closes everything on the way out, also on errors."""
-    descriptors.raise_limit()
+    raise_limit()
     config = _configured(load_config(options.config), options)
     seed = int.from_bytes(os.urandom(8), "big") if options.seed is None else options.seed
     with ExitStack() as stack:

@@ -7,6 +7,7 @@ and all state belongs to one thread.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import islice
@@ -126,6 +127,8 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
         self._idle.add(stream)
         writer = asyncio.create_task(stream.write_to(context))
         reader = asyncio.create_task(self._receive(stream, request_iterator))
+        for task in (writer, reader):  # how they end tells nobody anything once the client has gone: no word in the log
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._readers.add(reader)
         stream.end = reader.cancel
         try:
@@ -181,6 +184,8 @@ async def abort(context: Any, error: Exception) -> NoReturn:
     """End the RPC with the status that the error stands for."""
     if isinstance(error, SwitchError):
         error = from_switch(error)
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        error = exhausted("the switch process has no file descriptor left: close connections, then try again")
     if isinstance(error, RpcError):
         await context.abort(_STATUS[error.code], error.message[:_MAX_MESSAGE])
     if isinstance(error, BatchError):

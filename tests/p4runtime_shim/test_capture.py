@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import resource
 import signal
@@ -67,6 +68,27 @@ def test_every_frame_is_in_its_file_with_its_time(switch: Switch, tmp_path: Path
     assert read(tmp_path / "new" / "eth2_out.pcap") == out
     assert read(tmp_path / "new" / "eth0_out.pcap") == []
     switch.receive(0, frame(0, 60), 0)  # no capture any more
+
+
+def test_a_process_with_more_than_a_thousand_descriptors_captures(switch: Switch, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[1], 4096), before[1]))
+    held: list[int] = []
+    try:
+        while not held or held[-1] < 1100:
+            held.append(os.dup(0))
+        capture = Capture(switch, tmp_path, {1: "eth1"})
+        for number in range(100):
+            switch.receive(1, frame(number, 60), number)
+        deadline = time.monotonic() + 100
+        while capture.stats().frames < 100 and time.monotonic() < deadline:
+            time.sleep(0.01)  # for the writer's thread: close() would write them even without it
+        assert capture.stats().frames == 100
+        capture.close()
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_memory_is_bounded_and_what_does_not_fit_is_counted(switch: Switch, tmp_path: Path) -> None:

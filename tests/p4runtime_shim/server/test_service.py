@@ -6,6 +6,11 @@ What is said on a client's stream, and how a pipeline config is set, have files 
 from __future__ import annotations
 
 import asyncio
+import errno
+import gc
+import os
+from collections.abc import AsyncIterator
+from typing import Any
 
 import finsy
 import grpc
@@ -13,6 +18,8 @@ import grpc.aio
 import pytest
 from finsy.proto import p4r, p4r_grpc, rpc_code
 
+from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.service import P4RuntimeService
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import (
     Client,
@@ -184,11 +191,47 @@ def test_only_the_primary_writes_and_everyone_reads() -> None:
 def test_an_unexpected_failure_is_internal_and_the_server_lives_on() -> None:
     async def work(client: Client, made: World) -> None:
         def broken(*_: object) -> None:
-            raise ZeroDivisionError("oops")
+            raise ZeroDivisionError("oops " * 1000)
 
         made.fakes[1].table_insert = broken  # type: ignore[method-assign]
         error = await failing(client.write(insert(table_entry=dropping(1))))
         assert error.code() == grpc.StatusCode.INTERNAL
+        assert 0 < len(error.details() or "") <= 1000, "a client may have chosen parts of it"
         assert await client.read(p4r.Entity(table_entry={})) == []
 
     with_client(work)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_process_without_descriptors_says_so(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    async def work(client: Client, made: World) -> None:
+        monkeypatch.setattr(Device, "write", fail)
+        error = await failing(client.write(insert(table_entry=dropping(1))))
+        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "has no file descriptor left" in (error.details() or "")
+
+    with_client(work)
+
+
+def test_a_client_that_goes_while_it_is_refused_leaves_no_word_in_the_log() -> None:
+    said: list[dict[str, Any]] = []
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: said.append(context))
+
+        async def messages() -> AsyncIterator[p4r.StreamMessageRequest]:
+            calls[0].cancel()  # and then comes what is refused
+            yield p4r.StreamMessageRequest(arbitration=p4r.MasterArbitrationUpdate(device_id=77))
+
+        calls = [asyncio.ensure_future(P4RuntimeService([]).StreamChannel(messages(), None))]
+        await asyncio.wait(calls)
+        assert calls.pop().cancelled()
+        await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(work())
+    assert said == []
