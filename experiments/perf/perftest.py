@@ -32,7 +32,7 @@ TOOLS = {"write_bw": bandwidth.main, "write_lat": latency.main}
 _DEVICE = ("-d", "--ib-dev")
 _PORT = ("-p", "--port")
 _HELP = ("-h", "--help")
-CANNOT = 3
+CANNOT, INTERRUPTED = 3, 130
 
 
 def translate(tool: str, words: Sequence[str], run: RunDirectory, here: str | None) -> list[str]:
@@ -42,7 +42,10 @@ def translate(tool: str, words: Sequence[str], run: RunDirectory, here: str | No
     _check_device(words, fabric)
     if not set(words).intersection(_DEVICE):
         if here is None:
-            raise ExperimentError("Say whose NIC to use: -d and a host's name, as this does not run inside a host.")
+            raise ExperimentError(
+                f"This does not run inside a host: say from where to where, as in '{tool} h1 h3', or whose NIC to use,"
+                " as in '-d h1'."
+            )
         words = [_DEVICE[0], here, *words]
     result, server, meets = [], None, bool(set(words).intersection(_PORT))
     for before, word in itertools.pairwise(["", *words]):
@@ -69,11 +72,18 @@ def _check_device(words: Sequence[str], fabric: Fabric) -> None:
 
 
 def _both_ends(words: Sequence[str], fabric: Fabric) -> tuple[str, str] | None:
-    """The two hosts that a command line begins with, if it does."""
-    if len(words) < 2:
+    """The two hosts that a command line begins with, if it begins with two names; ExperimentError for others."""
+    if len(words) < 2 or any(word.startswith(("-", "unix:")) for word in words[:2]):
         return None
+    for word in words[:2]:
+        if host_named(fabric, word) is None:
+            raise ExperimentError(
+                f"Fabric {fabric.name} has no host {word}.", f"Its hosts are {', '.join(fabric.nic_names)}."
+            )
     source, destination = (host_named(fabric, word) for word in words[:2])
-    return (source, destination) if source is not None and destination is not None else None
+    assert source is not None
+    assert destination is not None
+    return source, destination
 
 
 def run_tool(tool: str, words: Sequence[str]) -> int:
@@ -86,7 +96,7 @@ def run_tool(tool: str, words: Sequence[str]) -> int:
         run, host = here if here is not None else (find_fabric(name), None)
         ends = _both_ends(words, load_file(run.fabric_file))
         if ends is not None:
-            return pair.run_pair(tool, run, *ends, words[2:], lambda command: children.run(command).returncode)
+            return pair.run_pair(tool, run, *ends, words[2:], _run, _complain)
         arguments = translate(tool, words, run, host)
     except ExperimentError as error:
         print(f"{tool}: {error}", *filter(None, [error.hint]), sep="\n", file=sys.stderr)
@@ -94,7 +104,17 @@ def run_tool(tool: str, words: Sequence[str]) -> int:
     except (FabricError, OSError) as error:
         print(f"{tool}: {error}", file=sys.stderr)
         return CANNOT
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return TOOLS[tool](arguments)
+
+
+def _run(command: Sequence[str]) -> int:
+    return children.run(command).returncode
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _fabric(words: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -86,7 +86,7 @@ class PerfCommands:
             if len(words) < 2 or words[0] == words[1]:
                 raise ExperimentError(f"use it like this: {tool} h1 h3 -s 65536")
             source, destination = (self._world.fabric.nic(word).name for word in words[:2])
-            run_pair(tool, self._world.emulation.run, source, destination, words[2:], self._run_tool)
+            run_pair(tool, self._world.emulation.run, source, destination, words[2:], self._run_tool, self._say)
 
     def _run_tool(self, command: Sequence[str]) -> int:
         """Run a process and print its lines as they come; its exit status."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from mrc_common.unix_sockets import listening
 from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.values import QpAttributes, QpType
@@ -26,6 +27,7 @@ DEFAULT_PORT = 18515
 MOST_QPS = 1024
 MOST_DEPTH = 1 << 16
 MOST_MEMORY = 1 << 30  # bytes that one end writes to, of all queue pairs together
+GONE = "The other end is gone."
 _PATIENCE_S = 60.0
 _LONGEST_LINE = 1 << 20
 _WAITING = ("", "*" * 36, "* Waiting for client to connect... *", "*" * 36)  # perftest's words
@@ -98,7 +100,7 @@ class Channel:
         try:
             self._socket.sendall(json.dumps(value).encode() + b"\n")
         except OSError:
-            raise ToolError("The other end is gone.") from None
+            raise ToolError(GONE) from None
 
     def receive(self) -> Any:
         """Wait for one value; raises ToolError when the other end has gone."""
@@ -107,10 +109,10 @@ class Channel:
             if line:
                 return json.loads(line)
         except OSError:
-            raise ToolError("The other end is gone.") from None
+            raise ToolError(GONE) from None
         except (ValueError, RecursionError):  # a line that is too long is cut and then is not JSON
             raise foreign() from None
-        raise ToolError("The other end is gone.")
+        raise ToolError(GONE)
 
     def close(self) -> None:
         """Close the channel."""
@@ -160,6 +162,8 @@ def accept(port: str, bind: str = "localhost") -> Channel:
     path = Path(port[5:]) if port.startswith("unix:") else None
     try:
         if path is not None:
+            if str(path) in listening():
+                raise ToolError(f"Another server waits at {port} already: end it first.")
             if path.is_socket():
                 path.unlink()
             listener = socket.socket(socket.AF_UNIX)

@@ -234,6 +234,22 @@ def test_a_server_says_that_it_waits_and_leaves_no_socket(tmp_path: Path, capsys
     accepted[0].close()
 
 
+def test_a_second_server_does_not_take_the_place_of_one_that_waits_but_of_one_that_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "meet"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))  # and its file stays
+    accepted: list[Channel] = []
+    server = threading.Thread(target=lambda: accepted.append(accept(f"unix:{path}")))
+    server.start()
+    while str(path) not in listening():
+        assert server.is_alive()
+    with pytest.raises(ToolError, match="Another server waits at"):
+        accept(f"unix:{path}")
+    connect(f"unix:{path}", "").close()
+    server.join(10)
+    accepted[0].close()
+
+
 def test_the_peers_end_is_noticed(tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/meet"
     accepted: list[object] = []
