@@ -84,8 +84,8 @@ def _cost(controller: PathMapClient, transfer: Transfer) -> Iterator[Figure]:
         time.sleep(0.5)
         rates[mapping].append(transfer.write(_WRITE).bits_per_second / 1e6)
     with_map, without = (statistics.median(rates[mapping]) for mapping in (True, False))
-    yield Figure("map emulated: write without a map", round(without, 2), "Mbit/s")
-    yield Figure("map emulated: write with a map", round(with_map, 2), "Mbit/s", with_map / without, "without a map")
+    yield Figure("map emulated: write without a map", round(without, 2), "Mb/s")
+    yield Figure("map emulated: write with a map", round(with_map, 2), "Mb/s", with_map / without, "without a map")
 
 
 def _cuts(controller: PathMapClient, transfer: Transfer) -> Iterator[Figure]:

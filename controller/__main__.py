@@ -1,4 +1,4 @@
-"""``python -m controller``: program and verify all switches of a fabric, then serve until told to stop.
+"""``python -m controller``: program and verify all switches of a fabric, then serve until it is stopped.
 
 When every switch holds what it should, a line is written to the descriptor ``--ready-fd`` (and to standard output).
 If that does not come about in time, each problem is printed as a sentence and the exit status is 1. On leaving, every
@@ -89,7 +89,7 @@ def main(
 ) -> None:
     """Program the switches of a fabric over P4Runtime and serve faults, links and status.
 
-    Exit statuses: 0 told to stop, 1 it could not be done (one sentence says why), 2 wrong arguments.
+    Exit statuses: 0 stopped by a signal, 1 it could not be done (one sentence says why), 2 wrong arguments.
     """
     if socket_path is None and not address:
         raise click.UsageError("say where to serve: --socket PATH, --listen HOST:PORT, or both")
@@ -168,10 +168,10 @@ async def _running(
 
 @contextlib.asynccontextmanager
 async def _watching(fabric: Fabric, events: Events) -> AsyncIterator[None]:
-    def told(link: str, up: bool) -> None:
+    def on_change(link: str, up: bool) -> None:
         events.publish(EventKind.LINK_UP if up else EventKind.LINK_DOWN, link)
 
-    watch = CarrierWatch(fabric, told)
+    watch = CarrierWatch(fabric, on_change)
     watch.start()
     try:
         yield

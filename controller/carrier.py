@@ -1,4 +1,4 @@
-"""Tells when a link of the fabric loses or gets its carrier, whoever took it.
+"""Notices when a link of the fabric loses or gets its carrier, whoever took it.
 
 The kernel sends every change of an interface to the RTMGRP_LINK group of a netlink socket (rtnetlink(7)), with its name
 and flags. When messages were lost (ENOBUFS), all interfaces are asked for.
@@ -28,10 +28,10 @@ _LONGEST = 1 << 16
 
 
 class CarrierWatch:
-    """Calls ``told(link, up)`` for every change; links count as up until something else is seen."""
+    """Calls ``on_change(link, up)`` for every change; links count as up until something else is seen."""
 
-    def __init__(self, fabric: Fabric, told: Callable[[str, bool], None]) -> None:
-        self._told = told
+    def __init__(self, fabric: Fabric, on_change: Callable[[str, bool], None]) -> None:
+        self._on_change = on_change
         self._links = {addressing.interface_name(fabric, link.t0_end): link.name for link in fabric.links}
         self._up = {link.name: True for link in fabric.links}
         self._socket: socket.socket | None = None
@@ -82,7 +82,7 @@ class CarrierWatch:
         link = self._links.get(name)
         if link is not None and self._up[link] != up:
             self._up[link] = up
-            self._told(link, up)
+            self._on_change(link, up)
 
     def _look_up(self) -> None:
         """Ask for all interfaces; the answer comes as messages of the same kind."""

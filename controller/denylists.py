@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from controller.errors import ControllerError
+from controller.errors import ControllerError, NoAgentsError
 from controller.values import DeniedPath
 from mrc_host import verbs
 from mrc_host.errors import MrcError
@@ -65,9 +65,7 @@ class Denylists:
         if not names:
             self._fabric.nic(pattern)
         if not self._sockets:
-            raise ControllerError(
-                "This controller was not told where the hosts' agents listen: start it with --agents."
-            )
+            raise NoAgentsError
         for name in names:
             with _sentence(name), verbs.open_controller(self._sockets.format(name=name)) as nic:
                 yield from ask(name, nic)

@@ -1,4 +1,4 @@
-"""The one error of this room: a sentence for the user."""
+"""The errors of this room: each a sentence for the user."""
 
 from __future__ import annotations
 
@@ -9,3 +9,10 @@ class ControllerError(Exception):
 
 class BusyError(ControllerError):
     """There is too much of something already."""
+
+
+class NoAgentsError(ControllerError):
+    """What was asked for takes the hosts' agents, and this controller does not know them."""
+
+    def __init__(self) -> None:
+        super().__init__("This controller does not know where the hosts' agents listen: start it with --agents.")

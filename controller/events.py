@@ -1,4 +1,4 @@
-"""Events to subscribers: whoever does not keep up loses the newest, and is told how many.
+"""Events to subscribers: whoever does not keep up loses the newest, and learns how many.
 
 A subscriber has a queue of its own with room for so many events; publishing never waits for anybody.
 """
@@ -54,7 +54,7 @@ class Events:
         self._subscriptions: dict[int, Subscription] = {}
 
     def publish(self, kind: EventKind, name: str, detail: str = "", fault: FaultRecord | None = None) -> None:
-        """Tell every subscriber."""
+        """Notify every subscriber."""
         self._number += 1
         event = Event(self._number, self._clock(), kind, name, detail, fault)
         for subscription in self._subscriptions.values():

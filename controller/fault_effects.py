@@ -114,7 +114,7 @@ def _(fault: PathLoss, fabric: Fabric) -> Effect:
 @_effect.register
 def _(fault: Rate, fabric: Fabric) -> Effect:
     if fault.bits_per_second < _LEAST_RATE_BPS:
-        raise FabricError(f"a link's rate is at least {_LEAST_RATE_BPS} bit/s, not {fault.bits_per_second}")
+        raise FabricError(f"a link's rate is at least {_LEAST_RATE_BPS} b/s, not {fault.bits_per_second}")
     return _shaped(fabric, fault.link, fault.towards, Shape(rate_bps=fault.bits_per_second))
 
 

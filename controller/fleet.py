@@ -109,7 +109,7 @@ class ManagedSwitch:
             return self.status
 
     async def read(self, requests: Iterable[Any]) -> list[Any]:
-        """Entities that a switch holds now, and of the P4 program's names; ControllerError if that cannot be told."""
+        """Entities that a switch holds now, and of the P4 program's names; ControllerError if that cannot be known."""
         client = self._client
         if client is None:
             raise ControllerError(f"Switch {self.wanted.switch} is not reachable.")
@@ -302,7 +302,7 @@ class Fleet:
 
 
 class _ProblemCollector(logging.Handler):
-    """Takes finsy's critical messages, its way to tell that a pipeline was refused, as that switch's problem."""
+    """Takes finsy's critical messages, its way to report that a pipeline was refused, as that switch's problem."""
 
     def __init__(self, switches: dict[str, ManagedSwitch]) -> None:
         super().__init__(logging.ERROR)

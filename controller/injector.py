@@ -118,7 +118,7 @@ class FaultInjector:
     async def enter(self, record: FaultRecord, done: Effect) -> FaultRecord:
         """Put a record in the book and begin it if it is time."""
         self.book.add(record, done)
-        self._tell(EventKind.FAULT_ADDED, record)
+        self._publish(EventKind.FAULT_ADDED, record)
         if record.starts_at_ns <= self._clock():
             record = await self._begin(record.id)
         self._begin_life(record)
@@ -130,7 +130,7 @@ class FaultInjector:
             self._lives[record.id] = asyncio.create_task(self._live(record.id), name=f"fault {record.id}")
 
     async def resume(self, records: Iterable[FaultRecord]) -> None:
-        """Go on with the faults of a controller before this one. Switches are to be told of theirs by the caller."""
+        """Go on with the faults of a controller before this one. The caller gives switches theirs."""
         for record in records:
             with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
                 self.book.add(replace(record, problem=""), self._effect_of(record))
@@ -143,7 +143,7 @@ class FaultInjector:
                 for record in self.book:
                     self.book.change(record.id, problem=str(error))
         for record in self.book:
-            self._tell(EventKind.FAULT_ADDED, record)
+            self._publish(EventKind.FAULT_ADDED, record)
             self._begin_life(record)
         self._changed()
 
@@ -197,11 +197,11 @@ class FaultInjector:
                     life.cancel()
             struck = self.book.remove(records)
             for record in struck:
-                self._tell(EventKind.FAULT_CLEARED, record)
+                self._publish(EventKind.FAULT_CLEARED, record)
             switches = {name: tuple(fault_entries(self._fabric, part.entries)) for name, part in parts.items()}
             remaining = self.book.confine(parts, switches)
             for record in remaining:
-                self._tell(EventKind.FAULT_CHANGED, record)
+                self._publish(EventKind.FAULT_CHANGED, record)
             self._changed()
             up = (before - self._applied.down) | repaired
             names = tuple(link.name for link in self._fabric.links if link.name in up)
@@ -235,7 +235,7 @@ class FaultInjector:
                 self.book.remove([record])
                 with contextlib.suppress(ControllerError):  # some of it may be there
                     await self._apply(self.book.wanted())
-                self._tell(EventKind.FAULT_CLEARED, record)
+                self._publish(EventKind.FAULT_CLEARED, record)
                 self._changed()
                 raise
             if away:
@@ -246,7 +246,7 @@ class FaultInjector:
                 record = self.book.change(fault_id, problem=problem)
             else:
                 record = self.book.change(fault_id, applied_at_ns=self._clock())
-            self._tell(EventKind.FAULT_ACTIVE, record)
+            self._publish(EventKind.FAULT_ACTIVE, record)
             self._changed()
             return record
 
@@ -285,7 +285,7 @@ class FaultInjector:
             return
         await self._switches.verified(away)
         record = self.book.change(fault_id, problem="", applied_at_ns=self._clock())
-        self._tell(EventKind.FAULT_ACTIVE, record)
+        self._publish(EventKind.FAULT_ACTIVE, record)
         self._changed()
 
     def _swings(self, record: FaultRecord) -> list[asyncio.Task[None]]:
@@ -350,7 +350,7 @@ class FaultInjector:
         wanted = set(names)
         return [link for link in self._fabric.links if link.name in wanted]
 
-    def _tell(self, kind: EventKind, record: FaultRecord) -> None:
+    def _publish(self, kind: EventKind, record: FaultRecord) -> None:
         self._events.publish(kind, record.id, record.problem, record)
 
 

@@ -92,13 +92,13 @@ class Server:
         self._health = checker
 
     async def start(self) -> None:
-        """Take requests. Health checks are told NOT_SERVING until :meth:`ready`."""
+        """Take requests. Health checks get NOT_SERVING until :meth:`ready`."""
         await self._tell(health_pb2.HealthCheckResponse.NOT_SERVING)
         for server in self._servers:
             await server.start()
 
     async def ready(self) -> None:
-        """Health checks are told SERVING, for the server as a whole and for the controller's service."""
+        """Health checks get SERVING, for the server as a whole and for the controller's service."""
         await self._tell(health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self, grace_s: float) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from contextlib import closing
 from fnmatch import fnmatchcase
 
-from controller.errors import ControllerError
+from controller.errors import NoAgentsError
 from controller.values import NicCounters
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError, NotFoundError
@@ -27,7 +27,7 @@ async def read(fabric: Fabric, sockets: str, pattern: str, *, queue_pairs: bool)
     if not names:
         fabric.nic(pattern)
     if not sockets:
-        raise ControllerError("This controller was not told where the hosts' agents listen: start it with --agents.")
+        raise NoAgentsError
     return await asyncio.to_thread(lambda: [_of_host(name, sockets.format(name=name), queue_pairs) for name in names])
 
 

@@ -10,7 +10,7 @@ _STEP_BPS = 100_000
 
 
 def carried_rate(hosts: int, planes: int, *, cores: int | None = None) -> int:
-    """Rate (bit/s) for each link of a fabric that this machine carries with room to spare when all hosts send.
+    """Rate (b/s) for each link of a fabric that this machine carries with room to spare when all hosts send.
 
     `cores` is how many processors there are to use; by default those that this process may use.
     """

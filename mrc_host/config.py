@@ -128,7 +128,7 @@ class TransportSettings:
     towards a destination; fixed or none; or "", which is nscc where `base_rtt` is told and fixed where it is not.
     `rc_congestion` names that of RC: dcqcn, fixed or none. `default_window` is the fixed window. `base_rtt` is the
     unloaded round trip of a full packet on the longest path (0: not known), `trimming` whether switches trim, `nscc`
-    replaces constants of NSCC and `dcqcn` those of DCQCN, `assumed_rate` (bit/s) stands for a port whose rate is given
+    replaces constants of NSCC and `dcqcn` those of DCQCN, `assumed_rate` (b/s) stands for a port whose rate is given
     as 0.
     Balance: on one queue pair no plane may be more than `plane_burst` data packets of 4096 bytes, or accordingly more
     shorter ones, ahead of the slowest usable plane.
@@ -268,7 +268,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class PortConfig:
-    """One NIC port: index = plane, its MAC and its T0's MAC (6 bytes), its own uSID, line rate in bit/s, interface."""
+    """One NIC port: index = plane, its MAC and its T0's MAC (6 bytes), its own uSID, line rate in b/s, interface."""
 
     plane: int
     mac: bytes

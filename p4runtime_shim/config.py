@@ -13,7 +13,7 @@ A file lists the switches of a process (YAML, or JSON, which is YAML too):
       - name: t0-0@p0
         device_id: 1
         ports: {1: t0-0p0-eth1, 2: t0-0p0-eth2}
-        rates: {1: 100M, 2: 100M}              # line rate in bits/s; a single value holds for every port; 0 = no limit
+        rates: {1: 100M, 2: 100M}              # line rate in b/s; a single value holds for every port; 0 = no limit
         cpu_port: 510                          # optional: turns packet-in and packet-out on
         program: p4src/build/fabric.json       # optional: BMv2 JSON to start with; P4Runtime may replace it
         queues: {queues: 8, max_packets: 256}  # optional: traffic manager, fields of values.QueueConfig
@@ -53,7 +53,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SwitchSettings:
-    """One switch: device id, interfaces by port number, line rates in bits/s by port number (absent or 0: no limit)."""
+    """One switch: device id, interfaces by port number, line rates in b/s by port number (absent or 0: no limit)."""
 
     device_id: int = 0
     name: str = ""
@@ -113,7 +113,7 @@ class ProcessSettings:
 
 
 def parse_rate(text: object, what: str = "rate") -> int:
-    """Bits/s from a number or from text like `100M`, `2.5Gbit/s`, `9600bps`; decimal factors."""
+    """A rate in b/s from a number or from text like `100M`, `2.5Gbit/s`, `9600bps`; decimal factors."""
     if isinstance(text, bool) or not isinstance(text, (int, float, str)):
         raise ConfigError(f"{what} is {text!r}; give bits per second, like 100M or 2.5G")
     match = _RATE.match(str(text) if isinstance(text, (int, str)) else format(text, "f"))

@@ -233,12 +233,12 @@ class Switch(ControlPlane):
         if bits_per_second < 0 or slack < 0:
             raise InvalidArgument("rate and slack cannot be negative")
         if bits_per_second >= 1 << 63:
-            raise InvalidArgument("a rate is below 2**63 bit/s")
+            raise InvalidArgument("a rate is below 2**63 b/s")
         self._native.library.sw_ctl_port_rate(self._handle, port, bits_per_second, slack)
         self._rates[port] = bits_per_second
 
     def port_rate(self, port: int) -> int:
-        """Rate of a port's line in bit/s, 0 = no limit."""
+        """Rate of a port's line in b/s, 0 = no limit."""
         self._check_port(port)
         return self._rates.get(port, 0)
 
@@ -283,7 +283,7 @@ class Switch(ControlPlane):
         if not 0 < config.xon <= config.xoff or config.headroom < 0 or config.xoff + config.headroom >= 1 << 32:
             raise InvalidArgument("flow control needs 0 < xon <= xoff and a headroom, in bytes, below 4 GiB together")
         if config.rate_bps < 1 or not 1 <= config.quanta <= 65535:
-            raise InvalidArgument("flow control needs the port's rate in bit/s, and 1 to 65535 quanta")
+            raise InvalidArgument("flow control needs the port's rate in b/s, and 1 to 65535 quanta")
         if not config.priorities or not config.priorities <= set(range(self.queues.queues)):
             raise InvalidArgument(f"flow control needs one or more of the priorities 0..{self.queues.queues - 1}")
         mask = sum(1 << priority for priority in config.priorities)

@@ -16,7 +16,7 @@ from topologies.fabric import Fabric
 from topologies.round_trip import FRAME, base_round_trip, serialization
 
 _TICK = 1024  # ns, unit of the ACK timeout
-_LONGEST = 3600 * 10**9  # ns that a timer may have; only links of some kbit/s ask for more
+_LONGEST = 3600 * 10**9  # ns that a timer may have; only links of some kb/s ask for more
 
 
 @dataclass(frozen=True, slots=True)

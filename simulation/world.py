@@ -53,7 +53,7 @@ T = TypeVar("T")
 class SimulatedWorld:
     """One world; use it in a `with` statement, or close() it, to free the switches.
 
-    `rate` (bit/s) replaces that of every link, `delay` is every link's propagation delay in ns. `queues` configures the
+    `rate` (b/s) replaces that of every link, `delay` is every link's propagation delay in ns. `queues` configures the
     switches' traffic managers (default: what the fabric's queue profile needs). `transport` replaces the fitted
     transport settings. `congestion` gives every NIC more congestion controls, by the names that queue pairs and the
     transport settings may then say. `trace` records what arrives where.

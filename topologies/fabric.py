@@ -315,7 +315,7 @@ def _check_links(fabric: Fabric) -> None:
     for link in fabric.links:
         if not MIN_RATE_BPS <= link.rate_bps <= MAX_RATE_BPS:
             raise FabricError(
-                f"rate of link {link.name} is {link.rate_bps} bit/s, but must be between {MIN_RATE_BPS}"
+                f"rate of link {link.name} is {link.rate_bps} b/s, but must be between {MIN_RATE_BPS}"
                 f" and {MAX_RATE_BPS}"
             )
         if expected.pop(link.name, None) != (link.kind, link.plane, link.lower, link.upper):

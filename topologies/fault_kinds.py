@@ -136,7 +136,7 @@ class Rate(Fault):
     def check(self) -> None:
         """A rate."""
         if self.bits_per_second < 1:
-            raise FabricError(f"a link's rate is at least 1 bit/s, not {self.bits_per_second}")
+            raise FabricError(f"a link's rate is at least 1 b/s, not {self.bits_per_second}")
 
 
 @dataclass(frozen=True, slots=True)

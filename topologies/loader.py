@@ -5,7 +5,7 @@
     t0: 2               # per plane
     t1: 4               # per plane; 0 with a single T0
     hosts: 4
-    rate: 100M          # bit/s of every link and direction (k, M, G)
+    rate: 100M          # b/s of every link and direction (k, M, G)
     uplink_rate: 40M    # of T0-T1 links, where it differs
     mtu: 4500
     usid_block: fc00::/32
@@ -210,12 +210,12 @@ def _integer(key: str, value: object) -> int:
 
 
 def parse_rate(key: str, value: object) -> int:
-    """A rate in bit/s from a number, or from text such as ``40M`` or ``2.5G``; FabricError names `key` otherwise."""
+    """A rate in b/s from a number, or from text such as ``40M`` or ``2.5G``; FabricError names `key` otherwise."""
     if isinstance(value, int) and not isinstance(value, bool) and not abs(value) >> _NUMBER_BITS:
         return value
     match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise FabricError(f"{key} must be a rate such as 40M or 2.5G (bit/s), not {_shown(value)}")
+        raise FabricError(f"{key} must be a rate such as 40M or 2.5G (b/s), not {_shown(value)}")
     return round(float(match[1]) * _UNITS[match[2]])
 
 

@@ -67,7 +67,7 @@ class QueueProfile:
             raise FabricError(f"queues: trim_keep is {self.trim_keep}, but must be {_LEAST_KEPT} or {_MOST_KEPT}")
 
     def product(self, rate_bps: int, mtu: int) -> int:
-        """Bandwidth-delay product in bytes of a link of `rate_bps` bit/s that carries IPv6 packets of `mtu` bytes."""
+        """Bandwidth-delay product in bytes of a link of `rate_bps` b/s that carries IPv6 packets of `mtu` bytes."""
         return max(rate_bps * self.base_rtt_ns // (8 * _NANOSECONDS), self.least_frames * (mtu + ETHERNET_BYTES))
 
     def bytes_at(self, share: int, rate_bps: int, mtu: int) -> int:

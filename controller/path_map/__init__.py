@@ -1,4 +1,4 @@
-"""Path mapping: which link or switch loses packets, told from probes that hosts send through the fabric.
+"""Path mapping: which link or switch loses packets, inferred from probes that hosts send through the fabric.
 
 `suspects` lists what may be to blame, `inference` finds the fewest that explain what was lost, `mapper` keeps the
 history of probes and gives verdicts, `denylist` says which entropy values to forbid, `picture` prints the map. None of

@@ -1,8 +1,8 @@
-"""Keeps the map of a running fabric: asks all agents again and again, thinks, and feeds the denylists if told to.
+"""Keeps the map of a running fabric: asks all agents again and again, thinks, and feeds the denylists on request.
 
 Agents are asked in threads, because their connections block; everything else happens in the caller's asyncio loop. An
 agent that is slow or gone delays nobody else. Probes and denials are leased from the agents: on stopping, and when this
-process is killed, probes end and what was denied here is allowed again. An agent that comes back is told both anew.
+process is killed, probes end and what was denied here is allowed again. An agent that comes back gets both again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-from controller.errors import ControllerError
+from controller.errors import NoAgentsError
 from controller.path_map.agents import ProbingAgent
 from controller.path_map.mapper import SECOND, PathMap
 from controller.path_map.to_deny import DeniedEv, paths_to_deny
@@ -45,7 +45,7 @@ class Collector:
     async def start(self, rate: float = DEFAULT_RATE, *, feed: bool = False) -> None:
         """Map from now on; if that is so already with this rate, only `feed` changes. FabricError, ControllerError."""
         if not self._sockets:
-            raise ControllerError("The controller was not told where the hosts' agents are: start it with --agents.")
+            raise NoAgentsError
         async with self._changing:
             if self._session is not None and self._session.plan.rate != rate:
                 await self._session.stop()
@@ -75,7 +75,7 @@ class _Session:
         self._fabric = fabric
         self._map = PathMap(plan)
         self._began = time.monotonic_ns()
-        first = secrets.randbits(16) << 16  # rounds of a map before this one are told apart
+        first = secrets.randbits(16) << 16  # rounds of a map before this one are distinguished
         self._agents = {host: ProbingAgent(sockets.format(name=host), plan.of(host, first)) for host in plan.routes}
         self._addresses = {nic.name: addressing.nic_address(fabric, nic).packed for nic in fabric.nics}
         self._pool = ThreadPoolExecutor(min(_MOST_THREADS, len(self._agents)), thread_name_prefix="path-map")

@@ -1,4 +1,4 @@
-"""The fewest culprits that explain which probes were lost: binary tomography with loss rates, as maximum likelihood.
+"""The fewest faults that explain which probes were lost: binary tomography with loss rates, as maximum likelihood.
 
 A probe survives each crossing of a suspect with probability exp(-t), t >= 0 being the suspect's *strength*, and
 everything else with probability exp(-noise). So a route whose crossings are n has the survival exp(-(noise + n . t)),
@@ -25,7 +25,7 @@ PRICES = {Part.NIC_T0: 14.0, Part.T0_T1: 14.0, Part.SWITCH: 15.0, Part.PATH: 20.
 ONE_WAY_PRICE = 1.0  # more, for blaming one direction only
 PARTIAL_PRICE = 30.0  # more, for a switch that loses less than half
 MOST_STRENGTH = 9.0  # a loss of 99.99 %: some probe may always come through
-MOST_CULPRITS = 24
+MAX_FAULTS = 24
 _GRID = -np.log1p(-np.array([0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99, 0.9999]))
 _HALF = math.log(2)
 _HALVINGS = 18
@@ -34,7 +34,7 @@ _SWEEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A culprit: its number among the plane's suspects, its strength, and what it adds to the log-likelihood (nats).
+    """A fault: its number among the plane's suspects, its strength, and what it adds to the log-likelihood (nats).
 
     `margin` is by how much (nats, prices included) this explanation beats the best that was found without it.
     """
@@ -66,7 +66,7 @@ class PlaneInference:
         self._switches = np.array([s.part is Part.SWITCH for s in model.suspects], dtype=float)
 
     def explain(self, sent: Floats, lost: Floats, noise: float, known: Sequence[int] = ()) -> list[Finding]:
-        """The culprits, those of `known` among them that still are, by what they add."""
+        """The suspected faults, those of `known` among them that still are, by what they add."""
         chosen = self._choose(dict.fromkeys(known, 0.1), sent, lost, noise)
         margins: dict[int, float] = {}
         for doubtful in [n for n, strength in chosen.items() if self._switches[n] or strength < _HALF]:
@@ -83,7 +83,7 @@ class PlaneInference:
     ) -> tuple[dict[int, float], float]:
         """The better of this explanation and the best without a suspect, and by how much this one is the better.
 
-        Taking in one culprit after the other begins with a switch that loses a little of everything when several of
+        Taking in one suspect after the other begins with a switch that loses a little of everything when several of
         its neighbours and links are at fault. All of them together may explain the counts better.
         """
         rest = {number: strength for number, strength in chosen.items() if number != doubtful}
@@ -107,7 +107,7 @@ class PlaneInference:
     ) -> dict[int, float]:
         """Take in what adds most, one after the other, and leave out what that makes superfluous."""
         self._fit(chosen, sent, lost, noise)
-        for _ in range(MOST_CULPRITS):
+        for _ in range(MAX_FAULTS):
             gains = self.gains(sent, lost, self._risk(chosen, noise))
             gains[list(chosen)] = -1.0
             if forbidden is not None:
@@ -122,7 +122,7 @@ class PlaneInference:
         return chosen
 
     def rivals(self, finding: Finding, others: Sequence[Finding], sent: Floats, lost: Floats, noise: float) -> Floats:
-        """Probability of each suspect to be the culprit instead of `finding`, given the others, by suspect."""
+        """Probability of each suspect to be the fault instead of `finding`, given the others, by suspect."""
         risk = self._risk({other.suspect: other.strength for other in others}, noise)
         weights = self.gains(sent, lost, risk)
         weights = np.exp(weights - max(0.0, float(weights.max())))
@@ -152,7 +152,7 @@ class PlaneInference:
         return self._best_strength(self._columns[number], sent - lost, lost, risk)
 
     def risk(self, findings: Sequence[Finding], noise: float) -> Floats:
-        """Risk of every route when these are the culprits."""
+        """Risk of every route when these are the faults."""
         return self._risk({finding.suspect: finding.strength for finding in findings}, noise)
 
     def _risk(self, chosen: dict[int, float], noise: float) -> Floats:

@@ -1,11 +1,11 @@
 """The map of a fabric: from reports of probes to verdicts, and from verdicts to what is healthy.
 
 Every time it is asked, each plane's counts are explained (`inference`) over several spans of time, the shortest first:
-a cut link shows within a second, one that loses 1 % only over many. A culprit gets its verdict when it is found twice
-in a row and no rival is nearly as likely, or, where the probes cannot tell two things apart, after `settle`; then the
-rivals are named with it. Loss and direction are measured again from then on. A verdict stands until the latest probes
-speak as clearly for health (`HEAL`), or for another culprit. What was lost before is then forgotten, so that nobody is
-blamed for the past.
+a cut link shows within a second, one that loses 1 % only over many. A suspected fault gets its verdict when it is
+found twice in a row and no rival is nearly as likely, or, where the probes cannot distinguish two, after `settle`; then
+the rivals are named with it. Loss and direction are measured again from then on. A verdict stands until the latest
+probes speak as clearly for health (`HEAL`), or for another fault. What was lost before is then forgotten, so that
+nobody is blamed for the past.
 
 How many probes are lost for no reason of the fabric's (`noise`) is measured from the routes that do best.
 """
@@ -64,7 +64,7 @@ class RouteCount:
 
 @dataclass(slots=True)
 class _Known:
-    """A culprit of ours: the verdict, its number among the suspects, its strength, and the begin of its evidence."""
+    """A fault with a verdict, its number among the suspects, its strength, and the begin of its evidence."""
 
     verdict: Verdict
     number: int
@@ -143,7 +143,7 @@ class PathMap:
 
 
 class _Plane:
-    """The culprits of one plane."""
+    """The suspected faults of one plane."""
 
     def __init__(self, model: PlaneModel, history: ProbeHistory, settings: MapSettings) -> None:
         self.known: list[_Known] = []
@@ -169,7 +169,7 @@ class _Plane:
                 self._looked[number] = now
                 self._seen[number] = self._look(evidence, self._seen[number], now) if evidence.lost.any() else {}
 
-    # ---- known culprits -----------------------------------------------------------------------------------------
+    # ---- known faults -------------------------------------------------------------------------------------------
 
     def _others(self, known: _Known) -> list[Finding]:
         return [other.finding for other in self.known if other is not known]
@@ -233,7 +233,7 @@ class _Plane:
                 best, best_gain = Finding(number, strength, gain), gain
         return best
 
-    # ---- new culprits -------------------------------------------------------------------------------------------
+    # ---- new faults ---------------------------------------------------------------------------------------------
 
     def _look(self, evidence: _Evidence, before: dict[str, int], now: int) -> dict[str, int]:
         """Explain what was lost in one span; what is new and clear gets a verdict. `before` was seen last time."""

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """One possible culprit. `name` is that of the link or switch, or says where the path leads."""
+    """Where a fault may be. `name` is that of the link or switch, or says where the path leads."""
 
     part: Part
     name: str

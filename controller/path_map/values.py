@@ -28,7 +28,7 @@ class Verdict:
     """Something is to blame since `since`: `loss` is the share of packets lost at it in the directions named.
 
     `confidence` (0 to 1) is the probability that it is this one rather than a rival; `rivals` names those that the
-    probes cannot well tell from it. `direction` is None where it cannot be told.
+    probes cannot well tell from it. `direction` is None where it cannot be determined.
     """
 
     part: Part

@@ -115,19 +115,19 @@ def came_up(fabric: Fabric, rate_bps: int, seconds: float) -> str:
     """What a command says that has brought a fabric up, in `seconds`."""
     return (
         f"fabric {fabric.name}: {count(fabric.planes, 'plane')}, {len(fabric.switches)} switches,"
-        f" {count(len(fabric.nics), 'host')}, {rate_bps / 1e6:g} Mbit/s a link, up and verified in {seconds:.2f} s"
+        f" {count(len(fabric.nics), 'host')}, {rate_bps / 1e6:g} Mb/s a link, up and verified in {seconds:.2f} s"
     )
 
 
 def link_rate(wanted: int | None, hosts: int, planes: int) -> int:
-    """The rate of every link, bit/s: as wanted, with a warning beyond what this machine carries, or what it carries."""
+    """The rate of every link, b/s: as wanted, with a warning beyond what this machine carries, or what it carries."""
     from experiments.capacity import carried_rate
 
     carried = carried_rate(hosts, planes)
     if wanted is not None and wanted > carried:
         click.echo(
-            f"Warning: this machine carries about {carried / 1e6:g} Mbit/s a link with {count(hosts, 'host')} and"
-            f" {count(planes, 'plane')}; at {wanted / 1e6:g} Mbit/s the links are not what limits traffic.",
+            f"Warning: this machine carries about {carried / 1e6:g} Mb/s a link with {count(hosts, 'host')} and"
+            f" {count(planes, 'plane')}; at {wanted / 1e6:g} Mb/s the links are not what limits traffic.",
             err=True,
         )
     return wanted or carried
@@ -147,7 +147,7 @@ def fabric_options(function: _F) -> _F:
             "--rate",
             "rate_bps",
             type=RATE,
-            help="Rate of every link in bit/s, as in 40M. [default: what this machine carries]",
+            help="Rate of every link in b/s, as in 40M. [default: what this machine carries]",
         ),
         click.option("--t1", default=4, show_default=True, help="T1 switches per plane."),
         click.option("--t0", default=2, show_default=True, help="T0 switches per plane."),

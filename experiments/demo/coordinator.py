@@ -96,7 +96,7 @@ class Demo:
     def _say_what_is_up(self) -> None:
         s = self.settings
         self.console.print(
-            f"{s.planes} planes x ({s.t0} T0 + {s.t1} T1), {s.hosts} hosts, {s.rate_bps / 1e6:g} Mbit/s a link:"
+            f"{s.planes} planes x ({s.t0} T0 + {s.t1} T1), {s.hosts} hosts, {s.rate_bps / 1e6:g} Mb/s a link:"
             f" up, programmed and verified in {self.bring_up['total_s']:.2f} s",
             highlight=False,
             soft_wrap=True,

@@ -128,11 +128,11 @@ class Run:
 
     async def _blame(self) -> None:
         """Name the rank that failed first: the others follow when they hear of it."""
-        culprit = next(iter(self._lost), next(r for r, w in self._workers.items() if w.poll() not in (None, 0)))
+        failed = next(iter(self._lost), next(r for r, w in self._workers.items() if w.poll() not in (None, 0)))
         deadline = time.monotonic() + _GRACE_S
-        while (status := self._workers[culprit].poll()) is None and time.monotonic() < deadline:
+        while (status := self._workers[failed].poll()) is None and time.monotonic() < deadline:
             await asyncio.sleep(_POLL_S)
-        self._fail(f"rank {culprit} ended with status {status}{self._last_words(culprit)}")
+        self._fail(f"rank {failed} ended with status {status}{self._last_words(failed)}")
 
     def _on_leave(self, rank: int, orderly: bool) -> None:
         if not orderly:

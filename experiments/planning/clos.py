@@ -22,7 +22,7 @@ MAX_TIERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is wanted, and of which chip. Speeds in bit/s."""
+    """What is wanted, and of which chip. Speeds in b/s."""
 
     nics: int
     port_speed: int

@@ -17,7 +17,7 @@ _Row = tuple[str, Callable[[Design], str]]
 
 
 def as_values(request: Request, parts: Parts, designs: Sequence[Design], rest: Sequence[Impossible]) -> dict[str, Any]:
-    """Everything, for ``--json``: speeds in bit/s, power in W, shares from 0 to 1."""
+    """Everything, for ``--json``: speeds in b/s, power in W, shares from 0 to 1."""
     return {
         "request": asdict(request),
         "parts": asdict(parts),

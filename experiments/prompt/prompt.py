@@ -128,7 +128,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         counters = report.counters
         self._say(
             f"{source} -> {destination}: {report.nbytes} bytes in {report.seconds:.3f} s,"
-            f" {report.bits_per_second / 1e6:.1f} Mbit/s, {verdict}\n"
+            f" {report.bits_per_second / 1e6:.1f} Mb/s, {verdict}\n"
             f"paths in use: {planes_text(report.paths)}; packets sent {counters.data_sent},"
             f" lost {counters.lost}, retransmitted {counters.retransmitted}"
         )

@@ -30,7 +30,7 @@ _REASONS = {PathReason.PROBE.value: "probes answered", PathReason.PEER_SKIP.valu
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Around a fault, in bits/s and ns; `usual` is positive.
+    """Around a fault, in b/s and ns; `usual` is positive.
 
     `lowest` while it lasted, `waiting` the median from its repair until paths and ports were back (None: no whole bin).
     `recovered` is the begin of the first bin after the repair with 95 % of the usual rate (None: there is none).

@@ -1,6 +1,6 @@
 """Figures computed from a recording. Each metric is a function of a recording and a selection; None: nothing to take.
 
-Values are in the metric's unit (`experiments.files.model.METRICS`): bits/s, ns, a share, or a count. Windows snap to
+Values are in the metric's unit (`experiments.files.model.METRICS`): b/s, ns, a share, or a count. Windows snap to
 the edges of time bins that lie inside them.
 """
 
@@ -47,7 +47,7 @@ class View:
         return self.start <= time <= self.end
 
     def rates(self) -> Figures:
-        """Payload per bin and selected flow, bits/s."""
+        """Payload per bin and selected flow, b/s."""
         return self.recording.rates()[self.first : self.last, self.flows]
 
     def counted(self, counter: str) -> int:
@@ -106,7 +106,7 @@ def _rate(view: View, per_bin: Figures) -> float | None:
 
 
 def _link_throughput(view: View) -> float | None:
-    """Frames on the matching links in bits/s, without Ethernet's own overhead; both directions, unless it names one."""
+    """Frames on the matching links in b/s, without Ethernet's own overhead; both directions, unless it names one."""
     pattern = view.selection.link or "*"
     if pattern[-1] not in "<>":
         pattern += "[<>]"

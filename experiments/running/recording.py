@@ -141,7 +141,7 @@ class Recording:
         return int(self.times[-1])
 
     def rates(self) -> NDArray[np.float64]:
-        """Payload delivered per bin and flow, in bits/s: [bin, flow]."""
+        """Payload delivered per bin and flow, in b/s: [bin, flow]."""
         received = np.diff(self.flow_samples[:, :, 0], axis=0)
         payload = np.array([flow.payload for flow in self.flows])
         seconds = np.diff(self.times)[:, None] / 1e9

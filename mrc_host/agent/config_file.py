@@ -88,7 +88,7 @@ def _check(config: NicConfig) -> None:
         if not 0 < port.usid < 1 << 16:
             raise CodecError(f"At {where}.usid: a uSID has 16 bits and is not 0, unlike {port.usid}.")
         if port.rate_bps < 0:
-            raise CodecError(f"At {where}.rate_bps: the rate is in bit/s, 0 for unlimited, not {port.rate_bps}.")
+            raise CodecError(f"At {where}.rate_bps: the rate is in b/s, 0 for unlimited, not {port.rate_bps}.")
     for i, destination in enumerate(config.destinations):
         _length(destination.address, 16, f"destinations[{i}].address")
         if not destination.evs:

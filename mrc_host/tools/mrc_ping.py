@@ -166,7 +166,7 @@ class _View:
             known = all(tally.service_time_known for tally in tallies)
             say(
                 f"rtt min/avg/max/mdev = {_milliseconds(times)} ms,"
-                f" {self._target.name}'s own time {'taken off' if known else 'included'}"
+                f" processing at {self._target.name} {'excluded' if known else 'included'}"
             )
         for port in down:
             say(f"our port of plane {port} has no link")

@@ -160,7 +160,7 @@ def measure(device: str, channel: Channel, work: Plan, show: Show) -> list[Resul
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """How figures are printed: in Gbit/s or in 2^20 byte/s, with the peak or 0 in its place."""
+    """How figures are printed: in Gb/s or in 2^20 byte/s, with the peak or 0 in its place."""
 
     gbits: bool = False
     peak: bool = True
@@ -212,7 +212,7 @@ def flags() -> argparse.ArgumentParser:
     add("-t", "--tx-depth", type=int, default=16, help="messages in flight on a queue pair (default %(default)s)")
     add("-b", "--bidirectional", action="store_true", help="both ends write; the sum is shown")
     add("-N", "--noPeak", action="store_true", help="do not show the peak")
-    add("--report_gbits", action="store_true", help="Gbit/s instead of 2^20 byte/s")
+    add("--report_gbits", action="store_true", help="Gb/s instead of 2^20 byte/s")
     only_for(arguments, "latency", ("-H", "--report-histogram"), ("-U", "--report-unsorted"), ("--latency_gap",))
     return arguments
 

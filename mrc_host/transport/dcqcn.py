@@ -20,14 +20,14 @@ from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import DcqcnProfile
 
-REFERENCE_RATE: Final = 40_000_000_000  # bit/s: the network the published constants belong to
+REFERENCE_RATE: Final = 40_000_000_000  # b/s: the network the published constants belong to
 _BYTE_NS: Final = 8_000_000_000  # bits in a byte times nanoseconds in a second
 _MAX_STEPS: Final = 100_000  # additive steps from nothing to line rate: bounds the work of catching up
 
 
 @dataclass(frozen=True, slots=True)
 class DcqcnParameters:
-    """Constants of one flow. Rates bit/s, times ns, sizes bytes.
+    """Constants of one flow. Rates b/s, times ns, sizes bytes.
 
     The rate moves in `min_rate`..`line_rate`. `gain` (0..1) is g of alpha's average, which decays every
     `alpha_interval` without a CNP. Recovery steps come each `increase_interval` and each `increase_bytes` sent; the
@@ -77,7 +77,7 @@ class DcqcnParameters:
         above 40 Gb/s and stretches them below, so that as many packets fit into each as did there.
         """
         if rate_bps < 1:
-            raise InvalidArgumentError("DCQCN needs a line rate of at least 1 bit/s.")
+            raise InvalidArgumentError("DCQCN needs a line rate of at least 1 b/s.")
         if dilation is None:
             dilation = max(1.0, REFERENCE_RATE / rate_bps)
         if not 0 < dilation < float("inf"):
@@ -105,7 +105,7 @@ def _or(given: int | None, derived: int) -> int:
 class Dcqcn(CongestionControl):
     """Reaction point of one flow: a rate beside a fixed window.
 
-    `rate` is the current rate and `target` the one recovery aims at, in bit/s; `alpha` (0..1) estimates congestion.
+    `rate` is the current rate and `target` the one recovery aims at, in b/s; `alpha` (0..1) estimates congestion.
     """
 
     __slots__ = (

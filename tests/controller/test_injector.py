@@ -158,7 +158,7 @@ def test_every_kind_is_made_and_taken_back(
         (Loss(H1, math.nan), "not nan"),
         (Loss(H1, -0.5), "not -0.5"),
         (Loss(H1, math.inf), "not inf"),
-        (Rate(H1, 7_999), "at least 8000 bit/s"),
+        (Rate(H1, 7_999), "at least 8000 b/s"),
         (Rate(H1, 10**6, "h2"), "leads to a node that matches 'h2'"),
         (Delay(H1, 0), "1 ns or more"),
         (Delay(H1, 10**11), "10 s at most"),

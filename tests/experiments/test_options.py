@@ -16,11 +16,11 @@ def test_a_rate_beyond_what_the_machine_carries_is_warned_of(
     assert options.link_rate(20_000_000, 4, 2) == 20_000_000
     assert capsys.readouterr().err == ""
     assert options.link_rate(400_000_000_000, 4, 2) == 400_000_000_000
-    assert "Warning: this machine carries about 25 Mbit/s a link with 4 hosts" in capsys.readouterr().err
+    assert "Warning: this machine carries about 25 Mb/s a link with 4 hosts" in capsys.readouterr().err
 
 
 def test_one_of_a_thing_is_not_a_plural() -> None:
     one = multi_plane_clos("lab", planes=1, t0=1, t1=2, hosts=1)
-    text = "fabric lab: 1 plane, 3 switches, 1 host, 40 Mbit/s a link, up and verified in 1.50 s"
+    text = "fabric lab: 1 plane, 3 switches, 1 host, 40 Mb/s a link, up and verified in 1.50 s"
     assert options.came_up(one, 40_000_000, 1.5) == text
     assert ": 2 planes," in options.came_up(multi_plane_clos(planes=2), 1, 1.0)

@@ -45,7 +45,7 @@ def main(switch: str) -> int:
             source, sink = (verbs.open(emulation.socket(name)) for name in ("h1", "h3"))
             transfer = Transfer(source, sink)
             report = transfer.write(2_000_000)
-            print(f"{report.bits_per_second / 1e6:.1f} Mbit/s, {report.counters}")
+            print(f"{report.bits_per_second / 1e6:.1f} Mb/s, {report.counters}")
             assert report.wrong_bytes == 0
             assert set(report.paths) == set(range(fabric.planes)), report.paths
             carried = {link.name: link.upward.packets for link in controller.links("t0-0:t1-*@p*")}
@@ -58,7 +58,7 @@ def main(switch: str) -> int:
             )
             assert controller.faults() == list(faults)
             hurt = transfer.write(2_000_000)
-            print(f"with faults {hurt.bits_per_second / 1e6:.1f} Mbit/s, {hurt.counters}")
+            print(f"with faults {hurt.bits_per_second / 1e6:.1f} Mb/s, {hurt.counters}")
             assert hurt.wrong_bytes == 0
             assert hurt.counters.lost >= 3
             assert hurt.counters.retransmitted >= 3

@@ -522,7 +522,7 @@ def test_what_tc_holds_back_waits_in_the_switch_under_bmv2s_name(cables: list[Wi
                 time.sleep(0.0005)
             (state,) = switch.GetSwitches(switch_v1_pb2.GetSwitchesRequest()).switches
     queues = next(port.queues for port in state.ports if port.port == 2)
-    assert queues[0].peak_packets > sent - kernels - 100  # 100 kbit/s carries 9 a second
+    assert queues[0].peak_packets > sent - kernels - 100  # 100 kb/s carries 9 a second
 
 
 @contextlib.contextmanager

@@ -218,7 +218,7 @@ def test_a_scheduled_fault_that_is_cleared_never_happens(world):
         (lambda f: f.corruption("h1@p0", 0), "probability"),
         (lambda f: f.reordering("h1@p0", 0.1, 0), "1 ns or more"),
         (lambda f: f.path_loss(77), "entropy value 77"),
-        (lambda f: f.rate("h1@p0", 0), "at least 1 bit/s"),
+        (lambda f: f.rate("h1@p0", 0), "at least 1 b/s"),
         (lambda f: f.delay("h1@p0", 0), "1 ns or more"),
         (lambda f: f.add(Flap("h1@p0", 0, 5)), "flaps"),
     ],

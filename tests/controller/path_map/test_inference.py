@@ -1,4 +1,4 @@
-"""Culprits out of counts, without chance: every route loses exactly the share it should."""
+"""Faults out of counts, without chance: every route loses exactly the share it should."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def one(part: Part, name: str, way: Direction = Direction.BOTH) -> Suspect:
 NIC, UPLINK = one(Part.NIC_T0, "h2@p1"), one(Part.T0_T1, "t0-1:t1-2@p1")
 
 
-def test_no_loss_no_culprit() -> None:
+def test_no_loss_no_fault() -> None:
     assert explain({}) == {}
 
 
@@ -50,7 +50,7 @@ def test_the_share_that_a_link_loses_is_measured(suspect: Suspect, share: float)
     assert found[suspect] == pytest.approx(share, rel=0.1)
 
 
-def test_several_culprits_are_told_apart() -> None:
+def test_several_faults_are_distinguished() -> None:
     losses = {NIC: 0.2, UPLINK: 1.0, one(Part.T0_T1, "t0-0:t1-3@p1", Direction.DOWN): 0.5}
     assert set(explain(losses)) == set(losses)
 
@@ -85,7 +85,7 @@ def test_general_loss_is_noise_when_it_is_known_as_such() -> None:
     assert INFERENCE.explain(sent, lost, 0.005) == []
 
 
-def test_a_known_culprit_stays_in_the_explanation() -> None:
+def test_a_known_fault_stays_in_the_explanation() -> None:
     sent = np.full(len(PLANE.routes), 100.0)
     number = PLANE.suspects.index(UPLINK)
     found = INFERENCE.explain(sent, np.zeros(len(sent)), NOISE, known=[number])

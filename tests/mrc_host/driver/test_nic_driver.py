@@ -205,7 +205,7 @@ def rigs() -> Iterator[Callable[..., Rig]]:
 
 def test_frames_leave_at_line_rate(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=0)
-    rig.nic.offered[0].extend([bytes(1226)] * 1000)  # 1250 bytes on the wire: 10 us each at 1 Gbit/s
+    rig.nic.offered[0].extend([bytes(1226)] * 1000)  # 1250 bytes on the wire: 10 us each at 1 Gb/s
     start = rig.time
     rig.run_until(start + 5_000_000)
     assert len(rig.opened[0].sent) == 501

@@ -38,7 +38,7 @@ class Sender:
 
 @dataclass
 class Bottleneck:
-    """The queue, the senders and the event list. Rates in bit/s, times in ns, sizes in bytes."""
+    """The queue, the senders and the event list. Rates in b/s, times in ns, sizes in bytes."""
 
     rate_bps: int
     base_rtt: int
