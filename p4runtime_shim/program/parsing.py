@@ -121,6 +121,8 @@ def _op(names: Names, node: Node) -> ParserOp:
         if inner.text("op") in _NOT_IN_PARSER:
             inner.unsupported(f"primitive {inner.text('op')!r} in a parser")
         return ParserCall(read_primitive(names, inner, 0))
+    if op == "shift":
+        return Advance(_shift(node, params[0]))
     first = node.child(params[0])
     if op == "extract":
         if first.text("type") == "regular":
@@ -132,8 +134,6 @@ def _op(names: Names, node: Node) -> ParserOp:
         return _set(names, node, exprs, params)
     if op == "verify" and len(params) == 2:
         return Verify(exprs.boolean(params[0]), exprs.data(params[1]))
-    if op == "shift":
-        return Advance(_shift(node, params[0]))
     if op == "advance":
         return Advance(exprs.data(params[0]))
     return node.unsupported(f"parser operation {op!r}")

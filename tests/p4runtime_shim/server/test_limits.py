@@ -99,6 +99,21 @@ def learning(fields: int) -> str:
     return made.text()
 
 
+def parsing(*, parameter: str = "0x1", lookahead: int = 0, shift: int = 1) -> str:
+    """A parser that shifts, then looks ahead; and an action with a constant."""
+    made = Builder()
+    value = {"type": "hexstr", "value": parameter, "bitwidth": 16}
+    made.action("a", [call("assign", field("standard_metadata", "egress_spec"), value)])
+    key = [{"type": "lookahead", "value": [lookahead, 8]}]
+    state = {"name": "start", "id": 0, "parser_ops": [{"op": "shift", "parameters": [shift]}]}
+    transitions = [{"type": "default", "value": None, "mask": None, "next_state": None}]
+    made.data["parsers"][0] |= {
+        "init_state": "start",
+        "parse_states": [{**state, "transition_key": key, "transitions": transitions}],
+    }
+    return made.text()
+
+
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -110,6 +125,9 @@ def learning(fields: int) -> str:
         (cells(a=1 << 24, b=1), "counters, meters and registers"),
         (wide(9), "headers and metadata"),
         (learning(129), "digest of"),
+        (parsing(parameter="0x" + "1" * limits.MAX_HEX_DIGITS), "digits; the most is"),
+        (parsing(lookahead=limits.MAX_LOOKAHEAD_BITS + 1), "lookahead over"),
+        (parsing(shift=limits.MAX_LOOKAHEAD_BITS // 8 + 1), "shift of"),
         ("[" * 100_000, "not JSON"),
         ('{"program": "\\ud800"}', "half of a character"),
     ],
@@ -122,6 +140,9 @@ def learning(fields: int) -> str:
         "cells",
         "headers",
         "digest",
+        "digits",
+        "lookahead",
+        "shift",
         "json",
         "surrogate",
     ],
@@ -140,6 +161,9 @@ def test_what_is_large_but_not_too_large_is_taken() -> None:
         cells(a=(1 << 24) - 1),
         wide(7),
         learning(100),
+        parsing(parameter="0x" + "0" * (limits.MAX_HEX_DIGITS - 3) + "1"),
+        parsing(lookahead=limits.MAX_LOOKAHEAD_BITS),
+        parsing(shift=limits.MAX_LOOKAHEAD_BITS // 8),
     ):
         load_program(text)
 
@@ -462,6 +486,29 @@ def test_a_client_that_never_reads_costs_a_bounded_number_of_bytes() -> None:
         stream.send(p4r.StreamMessageResponse(arbitration=p4r.MasterArbitrationUpdate(role=p4r.Role(name="r" * 200))))
     assert stream._waiting_bytes <= limits.MAX_WAITING_BYTES
     assert ended == [True]
+
+
+def test_small_messages_that_a_client_never_reads_are_bounded_in_number() -> None:
+    stream = ClientStream()
+    for _ in range(5 * limits.MAX_WAITING_MESSAGES):
+        stream.send(p4r.StreamMessageResponse(packet=p4r.PacketIn(payload=b"x")))
+    assert len(stream._waiting) == limits.MAX_WAITING_MESSAGES
+    assert stream.dropped == 4 * limits.MAX_WAITING_MESSAGES
+
+
+def test_pipeline_configs_that_wait_for_one_another_are_bounded() -> None:
+    async def work(client: Client, made: World) -> None:
+        device = made.devices[1]
+        async with device._configuring:
+            waiting = [asyncio.ensure_future(client.set_config(p4i.P4Info(), b"{}")) for _ in range(limits.MAX_CONFIGS)]
+            while device._waiting_configs < limits.MAX_CONFIGS:
+                await asyncio.sleep(0)
+            error = await failing(client.set_config(p4i.P4Info(), b"{}"))
+        assert error.code() == EXHAUSTED
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert device._waiting_configs == 0
+
+    with_client(work)
 
 
 def test_digests_that_nobody_acknowledges_cost_a_bounded_number_and_time() -> None:
