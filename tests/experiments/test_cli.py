@@ -65,6 +65,8 @@ def test_an_unknown_option_is_a_sentence_and_status_2(command, capsys):
         (["compare", "nowhere", "nowhere"], 3, "summary.json cannot be read"),
         (["paper", "--only", "fig99"], 3, "there is no figure fig99"),
         (["plan"], 2, "Missing option '--nics'"),
+        (["plan", "--hosts", "few"], 2, "Invalid value for '--nics' / '--hosts'"),
+        (["plan", "--port", "800G"], 2, "--port-speed"),
         (["plan", "--nics", "few"], 2, "Invalid value"),
         (["plan", "--nics", "64", "--planes", "0"], 2, "less than 1"),
         (["plan", "--nics", "64", "--tiers", "4"], 3, "1 to 3 tiers"),

@@ -95,14 +95,18 @@ def test_what_was_compiled_from_other_sources_is_said(tmp_path: Path, monkeypatc
     assert compiled.outdated() is None
 
 
-@pytest.mark.parametrize(("words", "said"), [(("up", "--help"), True), (("--version",), False)])
-def test_mrc_says_so_where_it_matters(tmp_path: Path, words: tuple[str, ...], said: bool):
+@pytest.mark.parametrize(
+    ("start", "words", "said"),
+    [
+        ("from experiments.__main__ import main; main()", ("mrc", "up", "--help"), True),
+        ("from experiments.__main__ import main; main()", ("mrc", "--version"), False),
+        ("import runpy; runpy.run_module('simulation.swarm', run_name='__main__')", ("swarm", "--help"), True),
+    ],
+)
+def test_commands_say_so_where_it_matters(tmp_path: Path, start: str, words: tuple[str, ...], said: bool):
     (tmp_path / "compiled" / "another").mkdir(parents=True)
     compiled.seal(tmp_path / "compiled" / "another")
-    code = (
-        f"import sys; sys.prefix = {str(tmp_path)!r}; sys.argv = ['mrc', *{words!r}]\n"
-        "from experiments.__main__ import main; main()"
-    )
+    code = f"import sys; sys.prefix = {str(tmp_path)!r}; sys.argv = {list(words)!r}\n{start}"
     done = subprocess.run((sys.executable, "-c", code), cwd=ROOT, capture_output=True, text=True, check=True)
     assert ("has changed since it was compiled" in done.stderr) == said
     assert done.stderr.count("\n") == said

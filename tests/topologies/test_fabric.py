@@ -60,6 +60,7 @@ def test_patterns_find_switches(fabric: Fabric) -> None:
         (lambda f: f.switch("t2-0@p0"), "no switch that matches 't2-0@p0'"),
         (lambda f: f.find_switches("*@p7"), "no switch that matches '*@p7'"),
         (lambda f: f.nic("host1"), "no NIC that matches 'host1'"),
+        (lambda f: f.nic("h*"), "'h*' is a pattern, and here one NIC is meant: write its name, as in h1"),
     ],
 )
 def test_what_does_not_exist_is_named_with_a_hint(
