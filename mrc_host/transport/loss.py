@@ -8,7 +8,8 @@ order, and the oldest packet of a lane is lost when
 * a packet sent at least the *reorder window* later in the lane has arrived. ``Reordering`` measures that window as
   RACK does (RFC 8985): a share of the round-trip time, what that time varies by, and how late packets were really
   seen to come, retransmissions that proved needless included. A path that carries later packets of its own is given
-  the wider window, because these will tell of a single loss; the window is there for paths that are dead.
+  the wider window, because these will tell of a single loss; the window is there for paths that are dead. Slow paths
+  are waited for as long as they took the last time, for up to two round trips of the plane.
 
 What other planes deliver is taken for a sign of loss only where a plane has been silent for two round trips of its own
 and more, and the packet is the oldest of all.
