@@ -280,7 +280,7 @@ def test_what_emulation_has_no_room_for_is_left_out_and_has_no_part_in_the_verdi
     folder, summary = reproduce([long, small], tmp_path / "r", world="emulation", tell=told.append)
     assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("pass", 1, 1)
     assert "would last" in summary["left_out"]["long"]
-    assert told[0].startswith("left out: long: only: at the rates that this machine carries")
+    assert told[0].startswith("left out: long: at the rates that this machine carries")
     assert "left out: " in (folder / "index.html").read_text()
     with pytest.raises(ExperimentError, match=r"long: only: .* would last"):
         reproduce([long], tmp_path / "other", world="emulation")
