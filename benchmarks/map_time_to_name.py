@@ -48,8 +48,8 @@ def _simulated() -> Iterator[Figure]:
         healed = sorted(outcome.healed for outcome in outcomes if outcome.healed is not None)
         if any(outcome.directions for outcome in outcomes):
             yield Figure(f"{subject}: named", len(named), "trials", len(named) / count, f"{count} trials")
-            told, asked = (sum(getattr(o, a) for o in outcomes) for a in ("direction_right", "directions"))
-            yield Figure(f"{subject}: direction right", told, "names", told / asked, f"{asked} names")
+            right, asked = (sum(getattr(o, a) for o in outcomes) for a in ("direction_right", "directions"))
+            yield Figure(f"{subject}: direction right", right, "names", right / asked, f"{asked} names")
         for what, times in (("time to name", named), ("time to heal", healed)):
             if times:
                 yield Figure(f"{subject}: {what}, median", round(statistics.median(times), 3), "s")

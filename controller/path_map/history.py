@@ -9,7 +9,7 @@ that is put right afterwards, so that a machine that stood still leaves no trace
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,11 @@ _ROUNDS_KEPT = 64  # of each host
 class _Slice:
     """Probes judged at one time."""
 
-    __slots__ = ("lost", "sent", "time")
+    __slots__ = ("lossy", "lost", "sent", "time")
 
     def __init__(self, time: int, routes: int) -> None:
         self.time = time
+        self.lossy = False
         self.sent: _Counts = np.zeros(routes, dtype=np.int32)
         self.lost: _Counts = np.zeros(routes, dtype=np.int32)
 
@@ -115,13 +116,22 @@ class ProbeHistory:
 
     def counts(self, since: int) -> tuple[Floats, Floats]:
         """Probes sent and lost, by route, of those judged at `since` or later."""
-        sent, lost = np.zeros(self.routes), np.zeros(self.routes)
-        for part in reversed(self._slices):
-            if part.time < since:
-                break
-            sent += part.sent
-            lost += part.lost
-        return sent, lost
+        return self.counts_since([since])[0]
+
+    def counts_since(self, times: Sequence[int]) -> list[tuple[Floats, Floats]]:
+        """:meth:`counts` since each of some times, the latest first."""
+        sent, lost = np.zeros(self.routes, dtype=np.int32), np.zeros(self.routes, dtype=np.int32)
+        slices = reversed(self._slices)
+        part = next(slices, None)
+        found = []
+        for since in times:
+            while part is not None and part.time >= since:
+                sent += part.sent
+                if part.lossy:
+                    lost += part.lost
+                part = next(slices, None)
+            found.append((sent.astype(float), lost.astype(float)))
+        return found
 
     def erase(self, routes: NDArray[np.bool_], before: int) -> None:
         """Forget what happened on some routes before a time: it was of a fault that is over."""
@@ -137,6 +147,7 @@ class ProbeHistory:
         current.sent[[begin + path for path in _bits(sent.paths)]] += 1
         for path in _bits(missing):
             current.lost[begin + path] += 1
+            current.lossy = True
             self._lost.setdefault(key, {})[path] = current
 
     def _put_right(self, key: tuple[str, int], paths: int) -> None:

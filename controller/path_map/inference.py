@@ -1,40 +1,40 @@
-"""The fewest faults that explain which probes were lost: binary tomography with loss rates, as maximum likelihood.
+"""The fewest faulty elements that explain which probes were lost: binary tomography with loss rates.
 
-A probe survives each crossing of a suspect with probability exp(-t), t >= 0 being the suspect's *strength*, and
-everything else with probability exp(-noise). So a route whose crossings are n has the survival exp(-(noise + n . t)),
-and the counts of sent and lost probes give a log-likelihood that is concave in t. Starting from the suspects that are
-already known, the one that adds most is taken in, all strengths are fitted again, and those that the others explain as
-well are dropped, until nothing adds more than its threshold. A threshold is the price of believing in a fault at all:
-a switch that loses most of what it gets costs little more than a link, so it is blamed as soon as two of its links
-would have to be; one that loses less, and a single path, are rarer and cost more. At last every switch and every
-partial loss has to beat the best explanation without it.
+Starting from the suspects that are already known, the one that adds most to the likelihood is taken in, all strengths
+are fitted again, and those that the others explain as well are dropped, until nothing adds more than its price. Then
+every element has to beat the best explanation without it, which may put several others in its place: that is what the
+confidence in it comes from. When it loses, the other explanation takes the place of the first.
+
+Two thresholds keep apart what is easily confused. The *price* of one more element in an explanation is low, because
+faults come together: a switch that loses half of everything is not much more probable than two links and two NICs that
+lose different shares, and what fits the counts decides. The least *worth* of a finding is high, because there are many
+elements and many updates: without it the explanation would have to be worse by so much.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from controller.path_map.likelihood import GRID, Likelihood, Strengths
 from controller.path_map.suspects import Floats, PlaneModel
 from controller.path_map.values import Direction, Part
 
-PRICES = {Part.NIC_T0: 14.0, Part.T0_T1: 14.0, Part.SWITCH: 15.0, Part.PATH: 20.0}  # nats
-ONE_WAY_PRICE = 1.0  # more, for blaming one direction only
-PARTIAL_PRICE = 30.0  # more, for a switch that loses less than half
-MOST_STRENGTH = 9.0  # a loss of 99.99 %: some probe may always come through
-MAX_FAULTS = 24
-_GRID = -np.log1p(-np.array([0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99, 0.9999]))
-_HALF = math.log(2)
-_HALVINGS = 18
-_SWEEPS = 4
+PRICES = {Part.NIC_T0: 7.0, Part.T0_T1: 7.0, Part.SWITCH: 8.0, Part.PATH: 13.0}  # nats
+ONE_WAY_PRICE = 1.0  # more, for one direction only
+PARTIAL_PRICE = 30.0  # more, for a switch, times the share of packets that it lets through
+MIN_WORTH = {Part.NIC_T0: 14.0, Part.T0_T1: 14.0, Part.SWITCH: 15.0, Part.PATH: 20.0}  # nats, to be a finding
+MAX_ELEMENTS = 24  # of one explanation
+MAX_COMPARISONS = 24  # with explanations that do without one element
+MAX_MARGIN = 12.0  # nats; by how much more an explanation is better is not of interest
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault: its number among the plane's suspects, its strength, and what it adds to the log-likelihood (nats).
+    """A faulty element: its number among the suspects, its strength, and what it adds to the log-likelihood (nats).
 
     `margin` is by how much (nats, prices included) this explanation beats the best that was found without it.
     """
@@ -51,177 +51,123 @@ class Finding:
 
 
 class PlaneInference:
-    """The likelihood of one plane's counts; `sent` and `lost` are by route, as floats."""
+    """Explains the counts of one plane."""
 
     def __init__(self, model: PlaneModel) -> None:
         self.model = model
-        counts = model.crossings
-        self._at_risk = [(n, (counts == n).astype(float)) for n in np.unique(counts[counts > 0])]
-        self._columns = [counts[:, number] for number in range(counts.shape[1])]
         self.prices = np.array(
             [PRICES[s.part] + (0.0 if s.direction is Direction.BOTH else ONE_WAY_PRICE) for s in model.suspects]
         )
-
         self._wholes_of = _wholes(model)
+        numbers: dict[str, list[int]] = {}
+        for number, suspect in enumerate(model.suspects):
+            numbers.setdefault(suspect.name, []).append(number)
+        self._same_name = [numbers[suspect.name] for suspect in model.suspects]
         self._switches = np.array([s.part is Part.SWITCH for s in model.suspects], dtype=float)
+        self._grid_prices = self.prices + np.outer(np.exp(-GRID), self._switches * PARTIAL_PRICE)
+        self._min_worth = np.array([MIN_WORTH[s.part] for s in model.suspects])
 
-    def explain(self, sent: Floats, lost: Floats, noise: float, known: Sequence[int] = ()) -> list[Finding]:
-        """The suspected faults, those of `known` among them that still are, by what they add."""
-        chosen = self._choose(dict.fromkeys(known, 0.1), sent, lost, noise)
-        margins: dict[int, float] = {}
-        for doubtful in [n for n, strength in chosen.items() if self._switches[n] or strength < _HALF]:
-            if doubtful in chosen and doubtful not in known:
-                chosen, margins[doubtful] = self._without(doubtful, chosen, sent, lost, noise)
-        found = [
-            Finding(n, t, self._worth(chosen, n, sent, lost, noise), margins.get(n, math.inf))
-            for n, t in chosen.items()
-        ]
-        return sorted(found, key=lambda finding: -finding.gain)
+    def explain(self, counts: Likelihood, known: Sequence[int] = (), doubted: Collection[int] = ()) -> list[Finding]:
+        """The faulty elements, those of `known` among them that still are, by what they add.
 
-    def _without(
-        self, doubtful: int, chosen: dict[int, float], sent: Floats, lost: Floats, noise: float
-    ) -> tuple[dict[int, float], float]:
-        """The better of this explanation and the best without a suspect, and by how much this one is the better.
-
-        Taking in one suspect after the other begins with a switch that loses a little of everything when several of
-        its neighbours and links are at fault. All of them together may explain the counts better.
+        Whatever is new, and the known ones that are `doubted`, is compared with the best explanation without it. When
+        that is the better one, it takes the place of the first, and its own elements are doubted in turn.
         """
-        rest = {number: strength for number, strength in chosen.items() if number != doubtful}
-        other = self._choose(rest, sent, lost, noise, forbidden=doubtful)
-        margin = self._score(chosen, sent, lost, noise) - self._score(other, sent, lost, noise)
-        if margin <= 0 and self._switches[doubtful] and chosen[doubtful] < _HALF:
-            # A switch that has just died loses part of what the span counts: unlikely for now, but not out of the race.
-            return (chosen if margin + PARTIAL_PRICE > 0 else other), margin
-        return (chosen if margin > 0 else other), margin
+        best = self._choose(dict.fromkeys(known, 0.1), counts)
+        trusted = set(known) - set(doubted)
+        margins: dict[int, float] = {}
+        for _ in range(MAX_COMPARISONS):
+            doubtful = next((number for number in best if number not in trusted and number not in margins), None)
+            if doubtful is None:
+                break
+            best, margins[doubtful] = self._without(doubtful, best, counts)
+        findings = [Finding(n, t, self._worth(best, n, counts), margins.get(n, math.inf)) for n, t in best.items()]
+        findings = [f for f in findings if f.suspect in known or f.gain >= self._min_worth[f.suspect]]
+        return sorted(findings, key=lambda finding: -finding.gain)
 
-    def _score(self, chosen: dict[int, float], sent: Floats, lost: Floats, noise: float) -> float:
+    def _without(self, doubtful: int, best: Strengths, counts: Likelihood) -> tuple[Strengths, float]:
+        """The better of this explanation and the best without a link, switch or path, and the margin of the first.
+
+        Taking in one element after the other begins with one that loses a little of everything when several of its
+        neighbours are at fault. All of them together may explain the counts better.
+        """
+        forbidden = self._same_name[doubtful]
+        score = self._score(best, counts)
+        rest = {number: strength for number, strength in best.items() if number not in forbidden}
+        other = self._choose(rest, counts, forbidden, floor=score - MAX_MARGIN)
+        margin = score - self._score(other, counts)
+        return (best if margin > 0 else other), margin
+
+    def _score(self, chosen: Strengths, counts: Likelihood) -> float:
         """Log-likelihood of an explanation, less its prices."""
-        price = sum(
-            float(self.prices[n]) + (PARTIAL_PRICE if self._switches[n] and strength < _HALF else 0.0)
-            for n, strength in chosen.items()
-        )
-        return float(np.sum(_by_route(sent, lost, self._risk(chosen, noise)))) - price
+        return counts.log_likelihood(chosen) - self._price(chosen)
+
+    def _price(self, chosen: Strengths) -> float:
+        return sum(self._price_of(number, strength) for number, strength in chosen.items())
+
+    def _price_of(self, number: int, strength: float) -> float:
+        return float(self.prices[number] + self._switches[number] * PARTIAL_PRICE * math.exp(-strength))
 
     def _choose(
-        self, chosen: dict[int, float], sent: Floats, lost: Floats, noise: float, forbidden: int | None = None
-    ) -> dict[int, float]:
-        """Take in what adds most, one after the other, and leave out what that makes superfluous."""
-        self._fit(chosen, sent, lost, noise)
-        for _ in range(MAX_FAULTS):
-            gains = self.gains(sent, lost, self._risk(chosen, noise))
-            gains[list(chosen)] = -1.0
-            if forbidden is not None:
-                gains[forbidden] = -1.0
+        self, chosen: Strengths, counts: Likelihood, forbidden: Sequence[int] = (), floor: float = -math.inf
+    ) -> Strengths:
+        """Take in what adds most, one after the other, and leave out what that makes superfluous.
+
+        Ends when what was taken in already costs so much that no score above `floor` can be reached.
+        """
+        counts.fit(chosen)
+        for _ in range(MAX_ELEMENTS):
+            gains = self.gains(counts, counts.risk(chosen))
+            gains[[*chosen, *forbidden]] = -1.0
             best = int(np.argmax(gains))
             if gains[best] <= 0:
                 break
             chosen[best] = 0.1
-            self._fit(chosen, sent, lost, noise)
-            self._unite(chosen, best, sent, lost, noise, forbidden)
-            self._drop_needless(chosen, sent, lost, noise)
+            counts.fit(chosen)
+            self._unite(chosen, best, counts, forbidden)
+            self._drop_needless(chosen, counts)
+            if counts.saturated() - self._price(chosen) < floor:
+                break
         return chosen
 
-    def rivals(self, finding: Finding, others: Sequence[Finding], sent: Floats, lost: Floats, noise: float) -> Floats:
-        """Probability of each suspect to be the fault instead of `finding`, given the others, by suspect."""
-        risk = self._risk({other.suspect: other.strength for other in others}, noise)
-        weights = self.gains(sent, lost, risk)
+    def rivals(self, others: Strengths, counts: Likelihood) -> Floats:
+        """Probability of each suspect to be the one that is faulty besides the others, if one is, by suspect."""
+        weights = self.gains(counts, counts.risk(others))
         weights = np.exp(weights - max(0.0, float(weights.max())))
-        taken = [other.suspect for other in others]
-        weights[taken] = 0.0
+        weights[list(others)] = 0.0
         total = float(weights.sum())
         return np.asarray(weights / total if total > 0 else weights)
 
-    def gains(self, sent: Floats, lost: Floats, risk: Floats) -> Floats:
+    def gains(self, counts: Likelihood, risk: Floats) -> Floats:
         """What each suspect could add (on a grid of losses) to the log-likelihood at some risk, less its price."""
-        base = _by_route(sent, lost, risk)
-        best = -self.prices
-        for strength in _GRID:
-            gain = -self.prices - (self._switches * PARTIAL_PRICE if strength < _HALF else 0.0)
-            for times, at_risk in self._at_risk:
-                gain += (_by_route(sent, lost, risk + times * strength) - base) @ at_risk
-            np.maximum(best, gain, out=best)
-        return best
+        return np.asarray(np.maximum(-self.prices, (counts.gains(risk) - self._grid_prices).max(axis=0)))
 
-    def change(self, number: int, strength: float, sent: Floats, lost: Floats, risk: Floats) -> float:
-        """What a suspect of this strength adds to the log-likelihood; below 0 when the counts speak against it."""
-        column = self._columns[number]
-        return float(np.sum(_by_route(sent, lost, risk + column * strength) - _by_route(sent, lost, risk)))
-
-    def strength(self, number: int, sent: Floats, lost: Floats, risk: Floats) -> float:
-        """The strength of a suspect that fits the counts best, when everything else is at `risk`."""
-        return self._best_strength(self._columns[number], sent - lost, lost, risk)
-
-    def risk(self, findings: Sequence[Finding], noise: float) -> Floats:
-        """Risk of every route when these are the faults."""
-        return self._risk({finding.suspect: finding.strength for finding in findings}, noise)
-
-    def _risk(self, chosen: dict[int, float], noise: float) -> Floats:
-        risk = np.full(len(self.model.routes), noise)
-        for number, strength in chosen.items():
-            risk += self._columns[number] * strength
-        return risk
-
-    def _fit(self, chosen: dict[int, float], sent: Floats, lost: Floats, noise: float) -> None:
-        """Fit every strength in turn; the likelihood is concave, so a few sweeps do."""
-        for _ in range(_SWEEPS if len(chosen) > 1 else 1):
-            for number in chosen:
-                rest = self._risk({other: t for other, t in chosen.items() if other != number}, noise)
-                chosen[number] = self._best_strength(self._columns[number], sent - lost, lost, rest)
-
-    @staticmethod
-    def _best_strength(column: Floats, arrived: Floats, lost: Floats, rest: Floats) -> float:
-        """Where the derivative, which falls, is zero."""
-        crossed = column > 0
-        times, arrived, lost, rest = column[crossed], arrived[crossed], lost[crossed], rest[crossed]
-        survived = float(times @ arrived)
-        low, high = 0.0, MOST_STRENGTH
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            if float((times * lost) @ (1.0 / np.expm1(rest + times * middle))) > survived:
-                low = middle
-            else:
-                high = middle
-        return (low + high) / 2
-
-    def _worth(self, chosen: dict[int, float], number: int, sent: Floats, lost: Floats, noise: float) -> float:
+    def _worth(self, chosen: Strengths, number: int, counts: Likelihood) -> float:
         """What is lost of the likelihood when the others alone must explain everything, fitted anew."""
         others = {other: strength for other, strength in chosen.items() if other != number}
-        with_it = self._risk(chosen, noise)
-        self._fit(others, sent, lost, noise)
-        without = self._risk(others, noise)
-        return float(np.sum(_by_route(sent, lost, with_it) - _by_route(sent, lost, without)))
+        counts.fit(others)
+        return counts.log_likelihood(chosen) - counts.log_likelihood(others)
 
-    def _unite(
-        self, chosen: dict[int, float], newest: int, sent: Floats, lost: Floats, noise: float, forbidden: int | None
-    ) -> None:
-        """Blame a whole instead of its parts, if that is the better bargain: a link, a switch."""
+    def _unite(self, chosen: Strengths, newest: int, counts: Likelihood, forbidden: Sequence[int]) -> None:
+        """Take a whole (a link, a switch) in place of its parts, if that scores better."""
         for whole, parts in self._wholes_of.get(newest, ()):
             found = [number for number in chosen if number in parts]
-            if whole in chosen or whole == forbidden or len(found) < 2:
+            if whole in chosen or whole in forbidden or len(found) < 2:
                 continue
             other = {number: strength for number, strength in chosen.items() if number not in parts}
             other[whole] = 0.1
-            self._fit(other, sent, lost, noise)
-            price = float(self.prices[whole])
-            price += PARTIAL_PRICE if self._switches[whole] and other[whole] < _HALF else 0.0
-            was, would = self._risk(chosen, noise), self._risk(other, noise)
-            change = float(np.sum(_by_route(sent, lost, would) - _by_route(sent, lost, was)))
-            if change + float(self.prices[found].sum()) - price > 0:
+            counts.fit(other)
+            if self._score(other, counts) > self._score(chosen, counts):
                 chosen.clear()
                 chosen.update(other)
                 return
 
-    def _drop_needless(self, chosen: dict[int, float], sent: Floats, lost: Floats, noise: float) -> None:
+    def _drop_needless(self, chosen: Strengths, counts: Likelihood) -> None:
         """Drop those that others make superfluous; the newest comes last."""
         for number in tuple(chosen):
-            if self._worth(chosen, number, sent, lost, noise) < self.prices[number]:
+            if self._worth(chosen, number, counts) < self._price_of(number, chosen[number]):
                 del chosen[number]
-                self._fit(chosen, sent, lost, noise)
-
-
-def _by_route(sent: Floats, lost: Floats, risk: Floats) -> Floats:
-    """Log-likelihood of each route's counts."""
-    return np.asarray(lost * np.log(-np.expm1(-risk)) - (sent - lost) * risk)
+                counts.fit(chosen)
 
 
 def _wholes(model: PlaneModel) -> dict[int, list[tuple[int, frozenset[int]]]]:

@@ -1,11 +1,12 @@
 """The map of a fabric: from reports of probes to verdicts, and from verdicts to what is healthy.
 
 Every time it is asked, each plane's counts are explained (`inference`) over several spans of time, the shortest first:
-a cut link shows within a second, one that loses 1 % only over many. A suspected fault gets its verdict when it is
-found twice in a row and no rival is nearly as likely, or, where the probes cannot distinguish two, after `settle`; then
-the rivals are named with it. Loss and direction are measured again from then on. A verdict stands until the latest
-probes speak as clearly for health (`HEAL`), or for another fault. What was lost before is then forgotten, so that
-nobody is blamed for the past.
+a cut link shows within a second, one that loses 1 % only over many. A span in which a loss began is left to the shorter
+ones. A faulty element gets its verdict when it is found twice in a row and no rival is nearly as likely, or, where the
+probes cannot distinguish two, after `settle`; then the rivals are named with it. Loss and direction are measured again
+from then on, and the verdict has to stand again and again in the longest span that began after its first evidence; its
+confidence follows. It ends when another explanation does better without it, or when the latest probes speak as clearly
+for health (`HEAL`). What was lost before is then forgotten, so that nothing is named for what is over.
 
 How many probes are lost for no reason of the fabric's (`noise`) is measured from the routes that do best.
 """
@@ -21,6 +22,7 @@ import numpy as np
 
 from controller.path_map.history import ProbeHistory
 from controller.path_map.inference import ONE_WAY_PRICE, Finding, PlaneInference
+from controller.path_map.likelihood import Likelihood, Strengths
 from controller.path_map.suspects import Floats, PlaneModel, plane_models
 from controller.path_map.values import Direction, Verdict
 from mrc_host.probing import ProbeReport
@@ -33,6 +35,8 @@ SURE = 3.0  # nats, odds of 1 to 20: for the direction of a loss
 _NOISE_SHARE = 0.6  # of the routes, the best: noise is what these lose
 _LEAST_RIVAL = 0.1
 _MOST_TO_HEAL = 1.6  # strength of 80 % loss: one probe that came through a dead link does not make it healthy
+STEADY = 4.0  # nats, odds of 1 to 50: for a loss that began within a span
+_STEADY = 4  # the parts of a span that are compared are no shorter than a quarter
 _LOOKS = 8  # at each span, within its length
 
 
@@ -44,7 +48,7 @@ class MapSettings:
     for, `silent` when an agent counts as gone. A loss is measured again once it stands out by `measurable` nats.
     """
 
-    spans: tuple[int, ...] = tuple(round(s * SECOND) for s in (0.5, 1, 2, 4, 8, 16, 32, 64, 128))
+    spans: tuple[int, ...] = tuple(round(s * SECOND) for s in (0.15, 0.5, 1, 2, 4, 8, 16, 32, 64, 128))
     grace: int = SECOND // 5
     patience: int = 2 * SECOND
     silent: int = 3 * SECOND
@@ -64,7 +68,7 @@ class RouteCount:
 
 @dataclass(slots=True)
 class _Known:
-    """A fault with a verdict, its number among the suspects, its strength, and the begin of its evidence."""
+    """A suspected fault: the verdict, its number among the suspects, its strength, and the begin of its evidence."""
 
     verdict: Verdict
     number: int
@@ -79,12 +83,12 @@ class _Known:
 
 
 class _Evidence(NamedTuple):
-    """Counts of one plane's routes since a time, and the noise to reckon with."""
+    """Counts of one plane's routes since a time."""
 
     since: int
     sent: Floats
     lost: Floats
-    noise: float
+    counts: Likelihood
 
 
 class PathMap:
@@ -104,15 +108,16 @@ class PathMap:
     def update(self, now: int) -> tuple[Verdict, ...]:
         """Judge the probes that are due and think again; returns the verdicts."""
         self.history.judge(now)
-        spans = [(now - span, *self.history.counts(now - span)) for span in self.settings.spans]
+        begins = [now - span for span in self.settings.spans]
+        spans = [(since, *counts) for since, counts in zip(begins, self.history.counts_since(begins), strict=True)]
         noise = self._noise(*spans[-1][1:])
         for plane in self._planes:
-            plane.think([_Evidence(t, sent[plane.numbers], lost[plane.numbers], noise) for t, sent, lost in spans], now)
+            plane.think(spans, noise, now)
         return self.verdicts
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """What is to blame, oldest first."""
+        """Suspected faults, oldest first."""
         found = [known.verdict for plane in self._planes for known in plane.known]
         return tuple(sorted(found, key=lambda verdict: (verdict.since, verdict.name)))
 
@@ -158,39 +163,44 @@ class _Plane:
         for number, suspect in enumerate(model.suspects):
             self._same_name.setdefault(suspect.name, []).append(number)
 
-    def think(self, spans: Sequence[_Evidence], now: int) -> None:
-        """Release what works, measure what is known, and look for more; `spans` are the shortest first."""
-        noise = spans[0].noise
+    def think(self, all_spans: Sequence[tuple[int, Floats, Floats]], noise: float, now: int) -> None:
+        """Release what works, measure what is known, and look for more.
+
+        Each span is its begin, and the probes sent and lost since, by route of the fabric; the shortest comes first.
+        """
+        spans = [self._since(since, sent, lost, noise) for since, sent, lost in all_spans]
         for known in tuple(self.known):
             if not self._healed(known, spans):
                 self._measure(known, noise)
         for number, evidence in enumerate(spans):
             if now - self._looked[number] >= self._settings.spans[number] // _LOOKS:
                 self._looked[number] = now
-                self._seen[number] = self._look(evidence, self._seen[number], now) if evidence.lost.any() else {}
+                recent = [span for span in spans[:number] if now - span.since >= (now - evidence.since) // _STEADY]
+                before, anything = self._seen[number], evidence.counts.rows.size > 0
+                self._seen[number] = self._look(evidence, recent, before, now) if anything else {}
 
     # ---- known faults -------------------------------------------------------------------------------------------
 
-    def _others(self, known: _Known) -> list[Finding]:
-        return [other.finding for other in self.known if other is not known]
+    def _others(self, known: _Known) -> Strengths:
+        return {other.number: other.strength for other in self.known if other is not known}
 
     def _healed(self, known: _Known, spans: Sequence[_Evidence]) -> bool:
         """End a verdict on something that works again, and forget what it did."""
-        risk = self._inference.risk(self._others(known), spans[0].noise)
+        others = self._others(known)
         strength = min(known.strength, _MOST_TO_HEAL)
-        for since, sent, lost, _noise in spans:
+        for since, _sent, _lost, counts in spans:
             if since < known.verdict.since and since != spans[0].since:
                 return False
-            if self._inference.change(known.number, strength, sent, lost, risk) < -HEAL:
+            if counts.change(known.number, strength, counts.risk(others)) < -HEAL:
                 self._forget(known, since)
                 return True
         return False
 
     def _forget(self, known: _Known, before: int) -> None:
         self.known.remove(known)
-        columns = self._model.crossings[:, self._same_name[known.verdict.name]]
         routes = np.zeros(self._history.routes, dtype=bool)
-        routes[self.numbers[columns.any(axis=1)]] = True
+        for number in self._same_name[known.verdict.name]:
+            routes[self.numbers[self._model.column(number) > 0]] = True
         self._history.erase(routes, before)
 
     def _measure(self, known: _Known, noise: float) -> None:
@@ -199,70 +209,119 @@ class _Plane:
         Only when something more was lost: what arrives meanwhile is judged by :meth:`_healed`.
         """
         whole = self._evidence(known.onset, noise)
-        losses = float(whole.lost @ (self._model.crossings[:, known.number] > 0))
+        losses = whole.counts.losses(known.number)
         if losses <= known.losses:
             return
         known.losses = losses
         others = self._others(known)
-        risk = self._inference.risk(others, noise)
-        best = self._best_way(known, whole, risk)
-        verdict = self._verdict(replace(best, margin=known.margin), others, whole, known.verdict.since)
+        best = self._best_way(known, whole.counts, whole.counts.risk(others))
+        verdict = self._verdict(replace(best, margin=known.margin), others, whole.counts, known.verdict.since)
         if verdict.confidence < 1 - CERTAIN and not known.verdict.rivals:
             self.known.remove(known)
             return
-        latest = self._evidence(known.verdict.since + 1, noise)
-        strength = self._inference.strength(best.suspect, latest.sent, latest.lost, risk)
-        gain = self._inference.change(best.suspect, strength, latest.sent, latest.lost, risk)
+        latest = self._evidence(known.verdict.since + 1, noise).counts
+        risk = latest.risk(others)
+        strength = latest.best_strength(best.suspect, risk)
+        gain = latest.change(best.suspect, strength, risk)
         if gain < self._settings.measurable:
             strength = best.strength
         known.number, known.strength = best.suspect, strength
         known.verdict = replace(verdict, loss=-math.expm1(-strength))
 
     def _evidence(self, since: int, noise: float) -> _Evidence:
-        sent, lost = (counts[self.numbers] for counts in self._history.counts(since))
-        return _Evidence(since, sent, lost, noise)
+        return self._since(since, *self._history.counts(since), noise)
 
-    def _best_way(self, known: _Known, evidence: _Evidence, risk: Floats) -> Finding:
+    def _since(self, since: int, all_sent: Floats, all_lost: Floats, noise: float) -> _Evidence:
+        sent, lost = all_sent[self.numbers], all_lost[self.numbers]
+        return _Evidence(since, sent, lost, Likelihood(self._model, sent, lost, noise))
+
+    def _best_way(self, known: _Known, counts: Likelihood, risk: Floats) -> Finding:
         """Of a link, the direction (or both) that fits best."""
         best, best_gain = known.finding, -math.inf
         for number in self._same_name[known.verdict.name]:
-            strength = self._inference.strength(number, evidence.sent, evidence.lost, risk)
+            strength = counts.best_strength(number, risk)
             price = ONE_WAY_PRICE if self._model.suspects[number].direction is not Direction.BOTH else 0.0
-            gain = self._inference.change(number, strength, evidence.sent, evidence.lost, risk) - price
+            gain = counts.change(number, strength, risk) - price
             if gain > best_gain:
                 best, best_gain = Finding(number, strength, gain), gain
         return best
 
     # ---- new faults ---------------------------------------------------------------------------------------------
 
-    def _look(self, evidence: _Evidence, before: dict[str, int], now: int) -> dict[str, int]:
-        """Explain what was lost in one span; what is new and clear gets a verdict. `before` was seen last time."""
-        seen: dict[str, int] = {}
-        since, sent, lost, noise = evidence
-        findings = self._inference.explain(sent, lost, noise, [known.number for known in self.known])
+    def _look(
+        self, evidence: _Evidence, recent: Sequence[_Evidence], before: dict[str, int], now: int
+    ) -> dict[str, int]:
+        """Explain what was lost in one span; what is new and clear gets a verdict. `before` was seen last time.
+
+        `recent` are shorter spans. What began within the span is left to these.
+        """
+        model, seen = self._model, dict[str, int]()
+        doubted = [known for known in self.known if self._begins_with(known, evidence.since, now)]
+        findings = self._inference.explain(
+            evidence.counts, [known.number for known in self.known], [known.number for known in doubted]
+        )
+        unsteady = self._unsteady(findings, evidence, recent)
+        self._doubt([known for known in doubted if not unsteady @ self._model.column(known.number)], findings)
         for finding in findings:
-            name = self._model.suspects[finding.suspect].name
-            if any(known.verdict.name == name for known in self.known):
+            name = model.suspects[finding.suspect].name
+            if any(known.verdict.name == name for known in self.known) or unsteady @ model.column(finding.suspect):
                 continue
-            verdict = self._verdict(finding, [other for other in findings if other is not finding], evidence, now)
+            others = {other.suspect: other.strength for other in findings if other is not finding}
+            verdict = self._verdict(finding, others, evidence.counts, now)
             first = seen[name] = before.get(name, now)
             if first < now and (verdict.confidence >= CERTAIN or now - first >= self._settings.settle):
-                self.known.append(_Known(verdict, finding.suspect, finding.strength, since, margin=finding.margin))
+                known = _Known(verdict, finding.suspect, finding.strength, evidence.since, margin=finding.margin)
+                self.known.append(known)
                 self._replace(finding.suspect, findings)
         return seen
 
+    def _unsteady(self, findings: Sequence[Finding], evidence: _Evidence, recent: Sequence[_Evidence]) -> Floats:
+        """By route, how many elements on it lose more in a recent part of the span than before.
+
+        What several elements lose since the same moment is not independent in a span that began before, so that its
+        counts would speak for something else.
+        """
+        unsteady = np.zeros(len(self.numbers))
+        strengths = {finding.suspect: finding.strength for finding in findings}
+        for part in recent if findings else ():
+            early = Likelihood(self._model, evidence.sent - part.sent, evidence.lost - part.lost, evidence.counts.noise)
+            for number, strength in strengths.items():
+                others = {other: t for other, t in strengths.items() if other != number}
+                gain, fitted = 0.0, []
+                for counts in (early, part.counts):
+                    risk = counts.risk(others)
+                    fitted.append(counts.best_strength(number, risk))
+                    gain += counts.change(number, fitted[-1], risk) - counts.change(number, strength, risk)
+                if gain > STEADY and fitted[0] < fitted[1]:
+                    unsteady += self._model.column(number)
+        return unsteady
+
+    def _begins_with(self, known: _Known, since: int, now: int) -> bool:
+        """Whether no longer span than the one that begins at `since` has begun after the evidence for this fault."""
+        spans = self._settings.spans
+        longer = [span for span in spans if span > now - since]
+        return known.onset <= since and (not longer or now - longer[0] < known.onset)
+
+    def _doubt(self, doubted: Sequence[_Known], findings: Sequence[Finding]) -> None:
+        """Keep of these what the latest explanation keeps, with its margin."""
+        margins = {self._model.suspects[finding.suspect].name: finding.margin for finding in findings}
+        for known in doubted:
+            if known.verdict.name in margins:
+                known.margin = margins[known.verdict.name]
+            else:
+                self.known.remove(known)
+
     def _replace(self, newest: int, findings: Sequence[Finding]) -> None:
         """End the verdicts that the explanation with the newest one does without, where both are on the same routes."""
-        crossings = self._model.crossings
         kept = {finding.suspect for finding in findings}
-        mine = crossings[:, newest] > 0
+        mine = self._model.column(newest)
         self.known = [
-            known for known in self.known if known.number in kept or not (mine & (crossings[:, known.number] > 0)).any()
+            known for known in self.known if known.number in kept or not mine @ self._model.column(known.number)
         ]
 
-    def _verdict(self, finding: Finding, others: Sequence[Finding], evidence: _Evidence, since: int) -> Verdict:
+    def _verdict(self, finding: Finding, others: Strengths, counts: Likelihood, since: int) -> Verdict:
         suspects = self._model.suspects
-        chances = self._inference.rivals(finding, others, evidence.sent, evidence.lost, evidence.noise)
+        chances = self._inference.rivals(others, counts)
         by_name: dict[str, float] = {}
         for suspect, chance in zip(suspects, chances, strict=True):
             by_name[suspect.name] = by_name.get(suspect.name, 0.0) + float(chance)

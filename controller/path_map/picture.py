@@ -1,4 +1,4 @@
-"""The map as text: one table a plane, T0s down and T1s across, then what is to blame in words."""
+"""The map as text: one table a plane, T0s down and T1s across, then the suspected faults in words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def draw(fabric: Fabric, state: MapState) -> str:
     began = time.time() - state.seconds
     lines += ["", *(describe(verdict, began) for verdict in state.verdicts)]
     if not state.verdicts:
-        lines.append("nothing is to blame" if any(link.sent for link in state.links) else "no probes are judged yet")
+        lines.append("no suspected fault" if any(link.sent for link in state.links) else "no probes are judged yet")
     lines += [f"the agent of {host} does not answer" for host in state.silent]
     if state.feeding or state.denied:
         lines.append(
@@ -55,13 +55,13 @@ def describe(verdict: Verdict, began: float) -> str:
 
 def _plane(fabric: Fabric, state: MapState, plane: int) -> Iterator[str]:
     t1s = [switch.name.partition("@")[0] for switch in fabric.tier(Tier.T1, plane)]
-    blamed = {verdict.name: verdict for verdict in state.verdicts if verdict.plane == plane}
+    suspected = {verdict.name: verdict for verdict in state.verdicts if verdict.plane == plane}
     seen = {link.name for link in state.links if link.sent}
 
     def cell(link: str, *switches: str) -> str:
         for name in (link, *switches):
-            if name in blamed:
-                verdict = blamed[name]
+            if name in suspected:
+                verdict = suspected[name]
                 return f"{verdict.loss:.0%}{_ARROWS[verdict.direction]}{'' if name == link else '*'}"
         return "ok" if link in seen else "-"
 

@@ -1,4 +1,4 @@
-"""What may be to blame in one plane, and how often each probed route crosses it.
+"""What may be faulty in one plane, and how often each probed route crosses it.
 
 A suspect is a link (both directions alike, or one of them), a switch, or a single route that fails while everything on
 it carries others well. Each has one unknown, its loss. Planes share nothing, so each is a problem of its own.
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """Where a fault may be. `name` is that of the link or switch, or says where the path leads."""
+    """An element that may be faulty. `name` is that of the link or switch, or says where the path leads."""
 
     part: Part
     name: str
@@ -30,7 +30,10 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class PlaneModel:
-    """One plane: its routes, its suspects, and `crossings[route, suspect]`: how often a probe is at risk there."""
+    """One plane: its routes, its suspects, and `crossings[route, suspect]`: how often a probe is at risk there.
+
+    `crossings` has columns for links and switches only. The suspects after these are the single routes, in order.
+    """
 
     plane: int
     routes: tuple[ProbeRoute, ...]
@@ -38,6 +41,15 @@ class PlaneModel:
     suspects: tuple[Suspect, ...]
     crossings: Floats
     ends: dict[str, tuple[str, ...]]  # switches at the ends of each link, by names
+
+    def column(self, suspect: int) -> Floats:
+        """How often a probe is at risk at a suspect, by route."""
+        elements = self.crossings.shape[1]
+        if suspect < elements:
+            return self.crossings[:, suspect]
+        only = np.zeros(len(self.routes))
+        only[suspect - elements] = 1.0
+        return only
 
 
 def plane_models(plan: FabricProbePlan) -> tuple[PlaneModel, ...]:
@@ -55,30 +67,28 @@ def _model(plan: FabricProbePlan, plane: int, all_routes: tuple[ProbeRoute, ...]
     numbers = [number for number, route in enumerate(all_routes) if route.plane == plane]
     routes = tuple(all_routes[number] for number in numbers)
     suspects: list[Suspect] = []
-    columns: list[list[int]] = []
+    columns: dict[Crossing | str, tuple[int, ...]] = {}
     for link in plan.fabric.links:
-        if link.plane != plane:
-            continue
-        part = Part.NIC_T0 if link.kind is LinkKind.NIC_T0 else Part.T0_T1
-        ways = {
-            Direction.UP: [route.crossings.count(Crossing(link.name, True)) for route in routes],
-            Direction.DOWN: [route.crossings.count(Crossing(link.name, False)) for route in routes],
-        }
-        ways[Direction.BOTH] = [up + down for up, down in zip(ways[Direction.UP], ways[Direction.DOWN], strict=True)]
-        for direction in Direction:
-            suspects.append(Suspect(part, link.name, plane, direction))
-            columns.append(ways[direction])
+        if link.plane == plane:
+            part = Part.NIC_T0 if link.kind is LinkKind.NIC_T0 else Part.T0_T1
+            numbered = {direction: len(suspects) + n for n, direction in enumerate(Direction)}
+            suspects += [Suspect(part, link.name, plane, direction) for direction in Direction]
+            columns[Crossing(link.name, True)] = numbered[Direction.UP], numbered[Direction.BOTH]
+            columns[Crossing(link.name, False)] = numbered[Direction.DOWN], numbered[Direction.BOTH]
     for switch in plan.fabric.switches:
         if switch.plane == plane:
+            columns[switch.name] = (len(suspects),)
             suspects.append(Suspect(Part.SWITCH, switch.name, plane))
-            columns.append([route.switches.count(switch.name) for route in routes])
-    for number, route in enumerate(routes):
-        suspects.append(Suspect(Part.PATH, path_name(route), plane))
-        columns.append([int(number == other) for other in range(len(routes))])
+    crossings = np.zeros((len(routes), len(suspects)))
+    for row, route in enumerate(routes):
+        crossed: tuple[Crossing | str, ...] = (*route.crossings, *route.switches)
+        for column in (column for crossing in crossed for column in columns[crossing]):
+            crossings[row, column] += 1.0
+    suspects += [Suspect(Part.PATH, path_name(route), plane) for route in routes]
     switches = {switch.name for switch in plan.fabric.switches}
     ends = {
         link.name: tuple(end.node for end in (link.lower, link.upper) if end.node in switches)
         for link in plan.fabric.links
         if link.plane == plane
     }
-    return PlaneModel(plane, routes, np.array(numbers), tuple(suspects), np.array(columns, dtype=float).T, ends)
+    return PlaneModel(plane, routes, np.array(numbers), tuple(suspects), crossings, ends)

@@ -14,7 +14,7 @@ DeniedEv = tuple[str, str, int]
 
 
 def paths_to_deny(fabric: Fabric, verdicts: Iterable[Verdict]) -> frozenset[DeniedEv]:
-    """Every path of data over something that is to blame, in the direction that is.
+    """Every path of data over a suspected fault, in its direction.
 
     A pair of hosts that would have no path left keeps all of its paths: some of what it sends may arrive, and there is
     nothing better. A verdict on a single path forbids just that.

@@ -1,4 +1,4 @@
-"""What the map tells its users; the same values on both sides of the service."""
+"""What the map reports; the same values on both sides of the service."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Part(enum.Enum):
-    """What kind of thing is to blame."""
+    """What kind of element is faulty."""
 
     NIC_T0 = "nic-t0"  # a NIC's link, its port and transceiver included
     T0_T1 = "t0-t1"
@@ -25,10 +25,10 @@ class Direction(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Something is to blame since `since`: `loss` is the share of packets lost at it in the directions named.
+    """A suspected fault, since `since`: `loss` is the share of packets lost at it in the directions named.
 
     `confidence` (0 to 1) is the probability that it is this one rather than a rival; `rivals` names those that the
-    probes cannot well tell from it. `direction` is None where it cannot be determined.
+    probes hardly distinguish from it. `direction` is None where it is unclear.
     """
 
     part: Part
@@ -54,7 +54,7 @@ class LinkHealth:
 class MapState:
     """The map as it is: `seconds` since mapping began, verdicts (`since` in ns on the same scale), links' health.
 
-    `silent` are hosts whose agents do not answer. `feeding` tells whether verdicts go to the hosts' denylists, `denied`
+    `silent` are hosts whose agents do not answer. `feeding` is whether verdicts go to the hosts' denylists, `denied`
     how many entropy values are forbidden for that reason, over all pairs of hosts.
     """
 

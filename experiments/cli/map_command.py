@@ -82,7 +82,7 @@ def _number(text: str) -> float:
 @click.option("--deny/--allow", "feed", default=None, help="Whether hosts are told not to use what is blamed.")
 @click.option("--stop", is_flag=True, help="Probe no more.")
 def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | None, stop: bool) -> int:
-    """Probe the fabric and show which links and switches lose packets. Exit status 1 when something is to blame.
+    """Probe the fabric and show which links and switches lose packets. Exit status 1 when a fault is suspected.
 
     The map goes on being kept until it is stopped or the fabric is taken down.
     """

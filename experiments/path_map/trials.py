@@ -26,7 +26,7 @@ _AFTER = 3 * SECOND  # the map is watched on for this long after it is right, fo
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is broken, and what should be said: names, each with the direction where there is one to tell."""
+    """What is broken, and what should be said: names, each with the direction where there is one."""
 
     faults: tuple[Fault, ...]
     truth: dict[str, Direction]
@@ -90,15 +90,15 @@ def trial(
         numbers = [world.faults.add(fault, at=begin) for fault in scene.faults]
         world.run(watch(world, path_map, until=begin + round(case.limit_s * SECOND), seen=look))
         complete = len(named) == len(scene.truth) > 0
-        told = {verdict.name: verdict for verdict in last}
+        found = {verdict.name: verdict for verdict in last}
         seconds = (max(named.values()) - begin) / SECOND if complete else None
         healed = _time_to_heal(world, path_map, numbers, case.limit_s, wrong, scene) if complete else None
-    first = told.get(next(iter(scene.truth), ""))
+    first = found.get(next(iter(scene.truth), ""))
     return Outcome(
         seconds,
         healed,
         tuple(wrong),
-        sum(name in told and told[name].direction is way for name, way in scene.truth.items()),
+        sum(name in found and found[name].direction is way for name, way in scene.truth.items()),
         len(scene.truth),
         None if first is None else first.loss,
     )

@@ -70,34 +70,34 @@ class Hosts:
         self.loop.close()
 
 
-class ToldMap(PathMap):
-    """A map that says what it is told to, and remembers who has reported."""
+class ScriptedMap(PathMap):
+    """A map that finds what a test wants, and remembers who has reported."""
 
-    told: tuple[Verdict, ...] = ()
+    found: tuple[Verdict, ...] = ()
     heard: dict[str, int]
 
     def absorb(self, host: str, report: ProbeReport, now: int, asked: int | None = None) -> None:
-        ToldMap.heard[host] = ToldMap.heard.get(host, 0) + 1
+        ScriptedMap.heard[host] = ScriptedMap.heard.get(host, 0) + 1
         super().absorb(host, report, now, asked)
 
     def update(self, now: int) -> tuple[Verdict, ...]:
         super().update(now)
-        return ToldMap.told
+        return ScriptedMap.found
 
 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
-    monkeypatch.setattr(collector, "PathMap", ToldMap)
+    monkeypatch.setattr(collector, "PathMap", ScriptedMap)
     monkeypatch.setattr(collector, "POLL_S", 0.005)
-    monkeypatch.setattr(ToldMap, "told", ())
-    monkeypatch.setattr(ToldMap, "heard", {}, raising=False)
+    monkeypatch.setattr(ScriptedMap, "found", ())
+    monkeypatch.setattr(ScriptedMap, "heard", {}, raising=False)
     found = Hosts(tmp_path)
     yield found
     found.stop()
 
 
-def blame(*verdicts: Verdict) -> None:
-    ToldMap.told = verdicts
+def find(*verdicts: Verdict) -> None:
+    ScriptedMap.found = verdicts
 
 
 def expected(*verdicts: Verdict) -> set[tuple[str, int]]:
@@ -129,7 +129,7 @@ def test_hosts_probe_while_there_is_a_map(hosts: Hosts) -> None:
     async def scene(one: Collector) -> None:
         assert one.state() == MapState(running=False)
         await one.start()
-        await until(lambda: set(ToldMap.heard) == set(FABRIC.nic_names))
+        await until(lambda: set(ScriptedMap.heard) == set(FABRIC.nic_names))
         assert hosts.probing() == set(FABRIC.nic_names)
         state = one.state()
         assert (state.running, state.feeding, state.silent) == (True, False, ())
@@ -164,17 +164,17 @@ def test_verdicts_reach_the_denylists_only_when_told_to_and_leave_with_them(host
     assert wanted
 
     async def scene(one: Collector) -> None:
-        blame(BROKEN)
+        find(BROKEN)
         await one.start(feed=False)
-        ToldMap.heard.clear()
-        await until(lambda: min(ToldMap.heard.get(name, 0) for name in FABRIC.nic_names) > 3)
+        ScriptedMap.heard.clear()
+        await until(lambda: min(ScriptedMap.heard.get(name, 0) for name in FABRIC.nic_names) > 3)
         assert hosts.denied() == set()
         await one.start(feed=True)
         await until(lambda: hosts.denied() == wanted)
         await until(lambda: one.state().denied == len(wanted))
-        blame()
+        find()
         await until(lambda: hosts.denied() == set())
-        blame(BROKEN)
+        find(BROKEN)
         await until(lambda: hosts.denied() == wanted)
         await one.start(feed=False)
         await until(lambda: hosts.denied() == set())
@@ -188,7 +188,7 @@ def test_what_others_denied_stays_theirs(hosts: Hosts) -> None:
     hosts.call(lambda: hosts.nics[host].control.set_path_denied(peer, ev, True, 0), 10)
 
     async def scene(one: Collector) -> None:
-        blame(BROKEN)
+        find(BROKEN)
         await one.start(feed=True)
         await until(lambda: hosts.denied() == expected(BROKEN))
 
@@ -198,7 +198,7 @@ def test_what_others_denied_stays_theirs(hosts: Hosts) -> None:
 
 def test_denials_end_with_a_collector_that_stops_and_with_one_that_is_gone(hosts: Hosts) -> None:
     async def scene(one: Collector) -> None:
-        blame(BROKEN)
+        find(BROKEN)
         await one.start(feed=True)
         await until(lambda: hosts.denied() == expected(BROKEN))
         # As when its process is killed: the connections are gone, and nobody says goodbye.
@@ -212,13 +212,13 @@ def test_denials_end_with_a_collector_that_stops_and_with_one_that_is_gone(hosts
 
 def test_an_agent_that_comes_back_probes_and_denies_again_and_delays_nobody_meanwhile(hosts: Hosts) -> None:
     async def scene(one: Collector) -> None:
-        blame(BROKEN)
+        find(BROKEN)
         await one.start(feed=True)
         await until(lambda: hosts.denied() == expected(BROKEN))
         await asyncio.to_thread(hosts.kill, "h1")
         assert not any(host == "h1" for host, _ in hosts.denied())
-        before = ToldMap.heard["h2"]
-        await until(lambda: ToldMap.heard["h2"] > before + 3)
+        before = ScriptedMap.heard["h2"]
+        await until(lambda: ScriptedMap.heard["h2"] > before + 3)
         await asyncio.to_thread(hosts.start_again, "h1")
         await until(lambda: hosts.denied() == expected(BROKEN) and hosts.probing() == {"h1", "h2"})
 

@@ -1,4 +1,4 @@
-"""Faults out of counts, without chance: every route loses exactly the share it should."""
+"""Faulty elements out of counts, without chance: every route loses exactly the share it should."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from controller.path_map.inference import PlaneInference
+from controller.path_map.likelihood import Likelihood
 from controller.path_map.suspects import PlaneModel, Suspect, plane_models
 from controller.path_map.values import Direction, Part
 from topologies.clos import multi_plane_clos
@@ -17,12 +18,12 @@ NOISE = 3e-4
 
 
 def explain(losses: dict[Suspect, float], probes: int = 400) -> dict[Suspect, float]:
-    """What is blamed, and its loss, when these suspects lose these shares."""
+    """What is found, and its loss, when these suspects lose these shares."""
     survival = np.ones(len(PLANE.routes))
     for suspect, share in losses.items():
-        survival *= (1 - share) ** PLANE.crossings[:, PLANE.suspects.index(suspect)]
+        survival *= (1 - share) ** PLANE.column(PLANE.suspects.index(suspect))
     sent = np.full(len(PLANE.routes), float(probes))
-    found = INFERENCE.explain(sent, np.round(sent * (1 - survival)), NOISE)
+    found = INFERENCE.explain(Likelihood(PLANE, sent, np.round(sent * (1 - survival)), NOISE))
     return {PLANE.suspects[finding.suspect]: finding.loss for finding in found}
 
 
@@ -55,14 +56,14 @@ def test_several_faults_are_distinguished() -> None:
     assert set(explain(losses)) == set(losses)
 
 
-def test_a_switch_is_blamed_when_all_its_links_are_dead_and_not_when_one_works() -> None:
+def test_a_switch_is_found_when_all_its_links_are_dead_and_not_when_one_works() -> None:
     links = [one(Part.T0_T1, f"t0-{t}:t1-2@p1") for t in range(3)]
     assert set(explain(dict.fromkeys(links, 1.0), probes=20)) == {one(Part.SWITCH, "t1-2@p1")}
     assert set(explain(dict.fromkeys(links[:2], 1.0), probes=20)) == set(links[:2])
 
 
 @pytest.mark.parametrize("probes", [10, 20, 100])
-def test_a_healthy_switch_is_not_blamed_for_its_neighbours_together(probes: int) -> None:
+def test_a_healthy_switch_is_not_found_for_its_neighbours_together(probes: int) -> None:
     faults = {
         one(Part.NIC_T0, "h1@p1"): 1.0, one(Part.NIC_T0, "h2@p1"): 0.5, one(Part.SWITCH, "t1-1@p1"): 1.0,
         one(Part.T0_T1, "t0-0:t1-0@p1"): 0.5,
@@ -72,34 +73,35 @@ def test_a_healthy_switch_is_not_blamed_for_its_neighbours_together(probes: int)
     assert one(Part.SWITCH, "t1-1@p1") in found
 
 
-def test_losses_of_a_few_probes_by_chance_blame_nobody() -> None:
+def test_losses_of_a_few_probes_by_chance_are_no_fault() -> None:
     sent = np.full(len(PLANE.routes), 100.0)
     lost = np.zeros(len(PLANE.routes))
     lost[[3, 17]] = 1.0
-    assert INFERENCE.explain(sent, lost, NOISE) == []
+    assert INFERENCE.explain(Likelihood(PLANE, sent, lost, NOISE)) == []
 
 
 def test_general_loss_is_noise_when_it_is_known_as_such() -> None:
     sent = np.full(len(PLANE.routes), 1000.0)
     lost = np.full(len(PLANE.routes), 5.0)
-    assert INFERENCE.explain(sent, lost, 0.005) == []
+    assert INFERENCE.explain(Likelihood(PLANE, sent, lost, 0.005)) == []
 
 
 def test_a_known_fault_stays_in_the_explanation() -> None:
     sent = np.full(len(PLANE.routes), 100.0)
     number = PLANE.suspects.index(UPLINK)
-    found = INFERENCE.explain(sent, np.zeros(len(sent)), NOISE, known=[number])
+    found = INFERENCE.explain(Likelihood(PLANE, sent, np.zeros(len(sent)), NOISE), known=[number])
     assert [finding.suspect for finding in found] == [number]
     assert found[0].loss == pytest.approx(0, abs=1e-3)
 
 
-def test_rivals_share_the_blame_where_probes_cannot_tell_them_apart() -> None:
+def test_rivals_share_the_probability_where_probes_cannot_distinguish_them() -> None:
     plane = plane_models(probe_plan(multi_plane_clos(planes=1, t0=1, t1=1, hosts=1)))[0]
     inference = PlaneInference(plane)
     sent = np.full(len(plane.routes), 50.0)
     lost = np.array([50.0 if len(route.crossings) > 2 else 0.0 for route in plane.routes])
-    (finding,) = inference.explain(sent, lost, NOISE)
-    chances = inference.rivals(finding, [], sent, lost, NOISE)
+    counts = Likelihood(plane, sent, lost, NOISE)
+    assert len(inference.explain(counts)) == 1
+    chances = inference.rivals({}, counts)
     names: dict[str, float] = {}
     for suspect, chance in zip(plane.suspects, chances, strict=True):
         names[suspect.name] = names.get(suspect.name, 0.0) + float(chance)

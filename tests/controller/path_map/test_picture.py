@@ -46,7 +46,7 @@ def test_verdicts_are_sentences() -> None:
 def test_a_map_without_probes_or_without_a_start_says_so() -> None:
     assert "'map' starts one" in draw(FABRIC, MapState(False))
     assert "no probes are judged yet" in draw(FABRIC, replace(STATE, verdicts=(), links=()))
-    assert "nothing is to blame" in draw(FABRIC, replace(STATE, verdicts=()))
+    assert "no suspected fault" in draw(FABRIC, replace(STATE, verdicts=()))
     assert "denylists: 7 entropy values denied" in draw(FABRIC, replace(STATE, feeding=True, denied=7))
 
 

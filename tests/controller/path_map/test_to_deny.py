@@ -15,7 +15,7 @@ def denied(part: Part, name: str, way: Direction | None = Direction.BOTH, fabric
     return {f"{host}>{peer} {ev:x}" for host, peer, ev in paths_to_deny(fabric, [verdict])}
 
 
-def test_nothing_to_blame_nothing_denied() -> None:
+def test_no_fault_nothing_denied() -> None:
     assert paths_to_deny(FABRIC, []) == frozenset()
 
 

@@ -32,7 +32,7 @@ def test_a_cut_link_is_named_within_two_seconds_with_its_direction() -> None:
         assert outcome.direction_right == 1
 
 
-def test_nobody_is_blamed_without_a_fault() -> None:
+def test_nothing_is_named_without_a_fault() -> None:
     outcome = trial(Case("no fault", case("no fault").make, 20), FABRIC, seed=3)
     assert outcome.wrong == ()
 
