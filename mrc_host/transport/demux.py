@@ -159,6 +159,8 @@ class Demultiplexer:
                 return None
             if request.op > control.OP_EV_PROBE:
                 return Drop.MALFORMED
+            if flow.dscp != self._host.settings.dscp.control:
+                peer.acknowledging(now)  # the peer looks for paths that work: the answers need some too
             peer.receive_request(word & 0xFFFF, request, now)
             return None
         if peer is None:

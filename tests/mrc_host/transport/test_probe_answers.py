@@ -1,0 +1,55 @@
+"""Answers to probes of bad paths: they look for ways that work, also when nothing else is answered."""
+
+import pytest
+
+from mrc_host.values import PathState
+from tests.mrc_host.wires import MS, Faults, World, connect, path_events
+
+RESTORED = 10_000 * MS  # three in a row must be answered on one of two paths by chance, at most probe_timeout * 4 apart
+
+
+def _states(world: World) -> list[tuple[int, PathState]]:
+    return [(event.ev, event.new) for event in path_events(world.nics[0])]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_path_that_works_again_returns_although_the_way_of_answers_died_meanwhile(seed: int) -> None:
+    world = World(planes=1, uplinks=2, seed=seed, faults=Faults(seed))
+    a, b = connect(world)
+    world.faults.dead_paths = {(0, 0)}
+    while (0, PathState.ASSUMED_BAD) not in _states(world):
+        a.write(b, 64 << 10)
+        assert world.run(1_000 * MS, until=lambda: bool(a.poll()))
+    world.run(500 * MS)  # idle: the peer answers on path 1 since
+    world.faults.dead_paths = {(0, 1)}
+    _states(world)
+    world.run(RESTORED)
+    assert (0, PathState.GOOD) in _states(world)
+
+
+def test_idle_nics_with_good_paths_probe_nothing() -> None:
+    world = World(planes=2, uplinks=4)
+    a, b = connect(world)
+    a.write(b, 64 << 10)
+    assert world.run(1_000 * MS, until=lambda: bool(a.poll()))
+    world.run(1_000 * MS)
+    before = world.frames
+    world.run(10_000 * MS)
+    assert world.frames == before
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_idle_nics_with_a_dead_path_probe_at_a_bounded_rate(both: bool) -> None:
+    world = World(planes=1, uplinks=4, faults=Faults(dead_paths={(0, 2)}))
+    a, b = connect(world)
+    for _ in range(20):
+        a.write(b, 64 << 10)
+        if both:
+            b.write(a, 64 << 10)
+        assert world.run(1_000 * MS, until=lambda: bool(a.poll()))
+    world.run(2_000 * MS)
+    before = world.frames
+    world.run(10_000 * MS)
+    settings = world.nics[0].config.settings.transport
+    probes = 10_000 * MS / settings.probe_timeout + 2 * 10_000 * MS / settings.reverse_interval
+    assert 0 < world.frames - before <= 2 * probes * (1 + both)
