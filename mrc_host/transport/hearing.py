@@ -110,6 +110,7 @@ class Hearing(Flight):
             stats.marks_heard += 1
         ring, ring_mask = self._ring, self._ring_mask
         rtt = 0
+        answered = False  # a mark, by the choice of paths
         asked = 0  # when that was sent which this answers
         received = (sack.rcvd_units - self._rcvd_units) & 0xFFFFFF
         newest = received < HALF  # not overtaken by a newer SACK
@@ -130,6 +131,10 @@ class Hearing(Flight):
                     if not trip.smoothed:
                         self._host.scheduler.arm(self._qp, now + 2 * rtt + self.silence.tail_min)
                     trip.sample(rtt)
+                    if sack.mark == control.MARK_SKIP_ONCE:
+                        answered = self.paths.stands_out(record.index, trip.least, now)
+                    if self.paths.weights.slow:
+                        self.paths.weights.ease(trip.least, now)
             self._path_word(sack.entropy, sack.mark, now)
         elif (probe := self._probes.get(sack.ack_offset & 0xFFFF)) is not None:
             plane, _index, asked = probe
@@ -184,6 +189,8 @@ class Hearing(Flight):
         if sack.probe and not self.flying and not self._lost:
             self.silence.waits()
         marked = sack.mark != control.MARK_NONE  # of either kind: congestion control knows no paths
+        if answered:
+            rtt = 0
         if newest:
             self._judge(touched, cack + 1, cack + sack.bitmap_offset, now)
             if asked and self._una < self._next:

@@ -13,6 +13,7 @@ cursor, and a list of *backups*; all planes start with equally many active paths
   every plane is like that; then its bad paths take turns.
 * A path that takes the place of another, or has just returned, is on *trial* as long as there are others: it carries
   two packets until something comes through. The backup of a dead path may well be dead too.
+* A path whose marked packets take much longer than the others' carries fewer packets (``path_weights``).
 * Probes that come back, or the controller: -> GOOD. The path takes the place of a bad one in the ring, or fills a
   gap, or becomes a backup.
 * Controller: any -> DENIED, DENIED -> GOOD. A denied path is never used.
@@ -30,6 +31,7 @@ from typing import Final
 
 from mypy_extensions import trait
 
+from mrc_host.transport.path_weights import PathWeights
 from mrc_host.values import PathReason, PathState
 
 GOOD: Final = 0
@@ -89,6 +91,7 @@ class PathSet:
         "sent",
         "trial",
         "trimmed",
+        "weights",
     )
 
     def __init__(
@@ -137,6 +140,7 @@ class PathSet:
         self.open_planes = self.planes  # planes that have such a path
         self.restored_at: dict[int, int] = {}
         self.trial: dict[int, int] = {}  # paths of which it is not known that they work -> packets they may still take
+        self.weights = PathWeights(count)
         self._oblivious = oblivious
         # counters by path, for PathCounters
         empty = bytes(8 * len(plane_of))
@@ -155,6 +159,8 @@ class PathSet:
         rested = False
         spare = held = -1
         trial = self.trial
+        weights = self.weights
+        slow = weights.slow
         for _ in range(count):
             if at >= count:
                 at = 0
@@ -164,7 +170,7 @@ class PathSet:
             now_state = state[index]
             if now_state == GOOD:
                 if index != avoid:
-                    if trial and self._on_trial(index, avoid):
+                    if (slow and weights.sits_out(index)) or (trial and self._on_trial(index, avoid)):
                         held = index
                         continue
                     self._cursor[plane] = at
@@ -246,6 +252,16 @@ class PathSet:
             self._state[index] = SKIP
             self._listener.path_rested(index, GOOD, SKIP, reason)
 
+    def stands_out(self, index: int, least: int, now: int) -> bool:
+        """A marked packet's round trip is known: whether its path is slower than others, and so used less from now on.
+
+        `least` is the shortest round trip of the path's plane in ns.
+        """
+        if self._oblivious:
+            return False
+        plane = self._plane_of[index]
+        return self.weights.marked(index, plane, self._active[plane], self.round_trip, least, now)
+
     def count_lost(self, index: int, psn: int, sent: int, why: str) -> None:
         """A packet on path `index` is counted as lost; that alone does not change the path's state."""
         self.lost[index] += 1
@@ -317,6 +333,7 @@ class PathSet:
 
     def _leave(self, index: int) -> None:
         """A path that was usable no longer is: replace it from its own plane's backups, or let it go."""
+        self.weights.forget(index)
         plane = self._plane_of[index]
         ring, backups, state = self._active[plane], self._backups[plane], self._state
         if index not in ring:
