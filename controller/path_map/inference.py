@@ -67,11 +67,14 @@ class PlaneInference:
         self._grid_prices = self.prices + np.outer(np.exp(-GRID), self._switches * PARTIAL_PRICE)
         self._min_worth = np.array([MIN_WORTH[s.part] for s in model.suspects])
 
-    def explain(self, counts: Likelihood, known: Sequence[int] = (), doubted: Collection[int] = ()) -> list[Finding]:
+    def explain(
+        self, counts: Likelihood, known: Sequence[int] = (), doubted: Collection[int] = (), recent: bool = False
+    ) -> list[Finding]:
         """The faulty elements, those of `known` among them that still are, by what they add.
 
         Whatever is new, and the known ones that are `doubted`, is compared with the best explanation without it. When
-        that is the better one, it takes the place of the first, and its own elements are doubted in turn.
+        that is the better one, it takes the place of the first, and its own elements are doubted in turn. Where the
+        counts are `recent`, a switch may have failed among them.
         """
         best = self._choose(dict.fromkeys(known, 0.1), counts)
         trusted = set(known) - set(doubted)
@@ -80,7 +83,9 @@ class PlaneInference:
             doubtful = next((number for number in best if number not in trusted and number not in margins), None)
             if doubtful is None:
                 break
-            best, margins[doubtful] = self._without(doubtful, best, counts)
+            lead = self._lead_of_part(doubtful, best, counts) if recent else math.inf
+            best, margin = self._without(doubtful, best, counts)
+            margins[doubtful] = min(margin, lead)
         findings = [Finding(n, t, self._worth(best, n, counts), margins.get(n, math.inf)) for n, t in best.items()]
         findings = [f for f in findings if f.suspect in known or f.gain >= self._min_worth[f.suspect]]
         return sorted(findings, key=lambda finding: -finding.gain)
@@ -97,6 +102,21 @@ class PlaneInference:
         other = self._choose(rest, counts, forbidden, floor=score - MAX_MARGIN)
         margin = score - self._score(other, counts)
         return (best if margin > 0 else other), margin
+
+    def _lead_of_part(self, part: int, best: Strengths, counts: Likelihood) -> float:
+        """By how much an explanation beats those with a switch in place of its link `part`, if that has just failed.
+
+        So it may have let packets through at no price.
+        """
+        lead = math.inf
+        for whole, parts in self._wholes_of.get(part, ()):
+            if self._switches[whole] and whole not in best:
+                other = {number: strength for number, strength in best.items() if number not in parts}
+                other[whole] = 0.1
+                counts.fit(other)
+                score = counts.log_likelihood(other) - sum(float(self.prices[number]) for number in other)
+                lead = min(lead, self._score(best, counts) - score)
+        return lead
 
     def _score(self, chosen: Strengths, counts: Likelihood) -> float:
         """Log-likelihood of an explanation, less its prices."""

@@ -1,12 +1,12 @@
 """The map of a fabric: from reports of probes to verdicts, and from verdicts to what is healthy.
 
 Every time it is asked, each plane's counts are explained (`inference`) over several spans of time, the shortest first:
-a cut link shows within a second, one that loses 1 % only over many. A span in which a loss began is left to the shorter
-ones. A faulty element gets its verdict when it is found twice in a row and no rival is nearly as likely, or, where the
-probes cannot distinguish two, after `settle`; then the rivals are named with it. Loss and direction are measured again
-from then on, and the verdict has to stand again and again in the longest span that began after its first evidence; its
-confidence follows. It ends when another explanation does better without it, or when the latest probes speak as clearly
-for health (`HEAL`). What was lost before is then forgotten, so that nothing is named for what is over.
+a cut link shows within a second, one that loses 1 % only over many. A span in which a loss began or ended is left to
+the shorter ones. A faulty element gets its verdict when it is found twice in a row and no rival is nearly as likely,
+or, where the probes cannot distinguish two, after `settle`; then the rivals are named with it. Loss and direction are
+measured again from then on, and the verdict has to stand again and again in the longest span that began after its first
+evidence; its confidence follows. It ends when another explanation does better without it, or when the latest probes
+speak as clearly for health (`HEAL`). What was lost before is then forgotten, so that nothing is named for what is over.
 
 How many probes are lost for no reason of the fabric's (`noise`) is measured from the routes that do best.
 """
@@ -35,8 +35,9 @@ SURE = 3.0  # nats, odds of 1 to 20: for the direction of a loss
 _NOISE_SHARE = 0.6  # of the routes, the best: noise is what these lose
 _LEAST_RIVAL = 0.1
 _MOST_TO_HEAL = 1.6  # strength of 80 % loss: one probe that came through a dead link does not make it healthy
-STEADY = 4.0  # nats, odds of 1 to 50: for a loss that began within a span
+STEADY = 4.0  # nats, odds of 1 to 50: for a loss that began or ended within a span
 _STEADY = 4  # the parts of a span that are compared are no shorter than a quarter
+_RECENT = SECOND  # in a span no longer than this, few losses hide that they began within it
 _LOOKS = 8  # at each span, within its length
 
 
@@ -169,9 +170,12 @@ class _Plane:
         Each span is its begin, and the probes sent and lost since, by route of the fabric; the shortest comes first.
         """
         spans = [self._since(since, sent, lost, noise) for since, sent, lost in all_spans]
+        healed = [known for known in tuple(self.known) if self._healed(known, spans)]
         for known in tuple(self.known):
-            if not self._healed(known, spans):
-                self._measure(known, noise)
+            self._measure(known, noise)
+        if healed:  # the spans still hold what was just forgotten
+            self._seen = [{} for _ in spans]
+            return
         for number, evidence in enumerate(spans):
             if now - self._looked[number] >= self._settings.spans[number] // _LOOKS:
                 self._looked[number] = now
@@ -253,12 +257,15 @@ class _Plane:
     ) -> dict[str, int]:
         """Explain what was lost in one span; what is new and clear gets a verdict. `before` was seen last time.
 
-        `recent` are shorter spans. What began within the span is left to these.
+        `recent` are shorter spans. What began or ended within the span is left to these.
         """
         model, seen = self._model, dict[str, int]()
         doubted = [known for known in self.known if self._begins_with(known, evidence.since, now)]
         findings = self._inference.explain(
-            evidence.counts, [known.number for known in self.known], [known.number for known in doubted]
+            evidence.counts,
+            [known.number for known in self.known],
+            [known.number for known in doubted],
+            now - evidence.since <= _RECENT,
         )
         unsteady = self._unsteady(findings, evidence, recent)
         self._doubt([known for known in doubted if not unsteady @ self._model.column(known.number)], findings)
@@ -276,7 +283,7 @@ class _Plane:
         return seen
 
     def _unsteady(self, findings: Sequence[Finding], evidence: _Evidence, recent: Sequence[_Evidence]) -> Floats:
-        """By route, how many elements on it lose more in a recent part of the span than before.
+        """By route, how many elements on it lose more, or less, in a recent part of the span than before.
 
         What several elements lose since the same moment is not independent in a span that began before, so that its
         counts would speak for something else.
@@ -287,12 +294,12 @@ class _Plane:
             early = Likelihood(self._model, evidence.sent - part.sent, evidence.lost - part.lost, evidence.counts.noise)
             for number, strength in strengths.items():
                 others = {other: t for other, t in strengths.items() if other != number}
-                gain, fitted = 0.0, []
+                gain = 0.0
                 for counts in (early, part.counts):
                     risk = counts.risk(others)
-                    fitted.append(counts.best_strength(number, risk))
-                    gain += counts.change(number, fitted[-1], risk) - counts.change(number, strength, risk)
-                if gain > STEADY and fitted[0] < fitted[1]:
+                    best = counts.best_strength(number, risk)
+                    gain += counts.change(number, best, risk) - counts.change(number, strength, risk)
+                if gain > STEADY:
                     unsteady += self._model.column(number)
         return unsteady
 

@@ -39,3 +39,8 @@ def test_nothing_is_named_without_a_fault() -> None:
 
 def test_the_same_seed_gives_the_same_run() -> None:
     assert trial(case("T0-T1 link loses 50 %"), FABRIC, seed=4) == trial(case("T0-T1 link loses 50 %"), FABRIC, seed=4)
+
+
+@pytest.mark.parametrize(("name", "seed"), [("T1 silent", 5), ("T1 silent", 19), ("T1 dead", 16)])
+def test_no_link_is_named_for_its_switch_that_has_just_failed_or_recovered(name: str, seed: int) -> None:
+    assert trial(case(name), FABRIC, seed).wrong == ()
