@@ -42,7 +42,13 @@ def measure() -> Iterator[Figure]:
 def _calibration(faults: int) -> Iterator[Figure]:
     found = total(calibrate(seed, faults) for seed in range(1, TRIALS + 1))
     subject = f"map with {faults} fault{'s' if faults > 1 else ''}"
-    yield Figure(f"{subject}: trials with a wrong name at 0.9 or more", found.misled, "trials", found.misled / TRIALS)
+    yield Figure(
+        f"{subject}: trials with a wrong name at 0.9 or more",
+        found.misled,
+        "trials",
+        found.misled / TRIALS,
+        f"{TRIALS} trials",
+    )
     for band in BANDS:
         made, wrong = found.at_least(band)
         yield Figure(
