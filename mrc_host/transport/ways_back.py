@@ -9,7 +9,8 @@ is given up.
 When the peer repeats packets that were acknowledged, or asks for them, answers are lost *now*. Then all ways used since
 they were last confirmed are in doubt, but for those confirmed so lately that the peer cannot have heard of it: they and
 some other paths of their planes are probed at once, the remaining paths one after the other, and only what answers is
-used again. Paths that the controller forbids are not probed for this, and held for good when they are allowed again.
+used again. A path that an answer took because no way was known is in doubt as well: the next answer takes another.
+Paths that the controller forbids are not probed for this, and held for good when they are allowed again.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class WaysBack:
     """Paths for answers to one peer. `members` are the peer's paths by plane; times are ns."""
 
     __slots__ = (
-        "_blind", "_interval", "_left", "_members", "_probes", "_rng", "_silent", "_strange", "_trip", "_ways",
-        "distrusted",
+        "_blind", "_guesses", "_interval", "_left", "_members", "_probes", "_rng", "_silent", "_strange", "_trip",
+        "_ways", "distrusted",
     )  # fmt: skip
 
     def __init__(self, rng: random.Random, members: list[list[int]], interval: int) -> None:
@@ -50,6 +51,7 @@ class WaysBack:
         self._interval = interval
         self._ways: list[list[_Way]] = [[] for _ in members]
         self._silent: set[int] = set()  # paths in doubt, or whose last probe was lost
+        self._guesses: dict[int, int] = {}  # paths that answers took where no way was known -> when first
         self._probes: dict[int, tuple[int, int, int]] = {}  # request id -> path, plane, when sent
         self._strange = False  # whether the last probe of an interval tried a path not known yet
         self._trip = RoundTrip()
@@ -62,6 +64,7 @@ class WaysBack:
     def works(self, index: int, plane: int, now: int) -> None:
         """A packet is known to have come through on path `index`."""
         self._silent.discard(index)
+        self._guesses.pop(index, None)
         self.distrusted &= ~(1 << plane)
         self._blind &= ~(1 << plane)
         ways = self._ways[plane]
@@ -92,7 +95,10 @@ class WaysBack:
             way = ways[0] if len(ways) == 1 else ways[int(self._rng.random() * len(ways))]
             way.used = now
             return way.index
-        return self.stranger(plane, bad, denied)
+        index = self.stranger(plane, bad, denied)
+        if index >= 0:
+            self._guesses.setdefault(index, now)
+        return index
 
     def stranger(self, plane: int, bad: Container[int], denied: Container[int]) -> int:
         """A random path of `plane`, whether known to work or not; -1 when all are `denied`. Those `bad` come last."""
@@ -122,6 +128,9 @@ class WaysBack:
         """Answers are lost: the paths to probe now, of the planes in mask `planes`."""
         wanted: list[int] = []
         known = now - (2 * self._trip.smoothed or self._interval // _PATIENCE)  # by the peer
+        for index in [index for index, first in self._guesses.items() if first < known]:
+            self._silent.add(index)
+            del self._guesses[index]
         for plane, ways in enumerate(self._ways):
             doubtful = [way.index for way in ways if way.used >= way.confirmed and way.confirmed < known]
             if doubtful:

@@ -109,3 +109,21 @@ def test_a_way_that_died_is_found_by_the_probes_of_intervals_and_given_up() -> N
             back.works(index, 0, now)
     assert dead not in used(back, 0, now)
     assert len(used(back, 0, now)) == 4, "another has taken its place"
+
+
+def test_answers_without_a_known_way_take_a_path_each_until_one_works() -> None:
+    back = ways()
+    taken = []
+    for number in range(8):
+        taken.append(back.choose(0, NOTHING, NOTHING, number * LATER))
+        back.doubt(1, NOTHING, NOTHING, (number + 1) * LATER)
+    assert len(set(taken)) == 8
+    back.works(4, 0, 9 * LATER)
+    assert used(back, 0, 9 * LATER) == {4}
+
+
+def test_a_path_tried_for_an_answer_is_not_in_doubt_before_the_peer_can_have_heard() -> None:
+    back = ways()
+    used(back, 0, LATER)
+    back.doubt(1, NOTHING, NOTHING, LATER + US)
+    assert len(used(back, 0, LATER + US)) == 8
