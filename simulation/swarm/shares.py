@@ -1,6 +1,8 @@
 """What must hold of how much was sent, where, and when.
 
-* First transmissions are spread evenly over planes where nothing gave a reason to leave one.
+* Where nothing gave a reason to leave a plane, none carries more than `plane_burst` first transmissions beyond all that
+  another carries. Retransmissions use up a plane's share, but wait for no plane (as `requester` says): one packet that
+  is sent again and again takes the place of new ones, and may go where the share is used up.
 * Where every path loses alike, the active set keeps its floor (`ev_min_active`): no path carries half more than
   its share of that.
 * Queue pairs with work without end that share a NIC, each with a window that never shuts, get equal bytes, whatever
@@ -12,6 +14,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -53,10 +56,12 @@ class Shares:
                 continue
             if touched(self._scenario.fabric, self._scenario.faults, end.nic):
                 continue
-            sent = [counts[plane] for plane in range(self._scenario.fabric.planes)]
+            repeated = self._counts.repeated.get((end.nic, other.qp.qpn), Counter())
+            first = [counts[plane] for plane in range(self._scenario.fabric.planes)]
+            again = [repeated[plane] for plane in range(self._scenario.fabric.planes)]
             burst = self._transport.plane_burst * max(1, _FULL // end.pair.attributes.path_mtu)
-            if max(sent) - min(sent) > burst:
-                self._report(f"{end.nic} sent {sent} packets by plane, though no path was bad")
+            if max(first) > min(map(sum, zip(first, again, strict=True))) + burst:
+                self._report(f"{end.nic} sent {first} packets by plane and {again} again, though no path was bad")
 
     def floor(self, applications: Applications) -> None:
         """Under uniform loss the floor of the active set is in use."""

@@ -37,12 +37,16 @@ class Stretch(NamedTuple):
 
 
 class TrafficCounts(Trace):
-    """A trace that also counts: `planes` and `paths` first transmissions, `sent` the bytes of all data frames."""
+    """A trace that also counts: `planes` and `paths` first transmissions, `repeated` retransmissions by plane.
+
+    `sent` is the bytes of all data frames.
+    """
 
     def __init__(self, fabric: Fabric, bin_ns: int) -> None:
         super().__init__()
         self.planes: dict[Flow, Counter[int]] = {}
         self.paths: dict[Flow, Counter[bytes]] = {}
+        self.repeated: dict[Flow, Counter[int]] = {}
         self.sent: Counter[Flow] = Counter()
         self.still: dict[Flow, list[Stretch]] = {}
         self._fabric = fabric
@@ -75,7 +79,9 @@ class TrafficCounts(Trace):
         data = opcodes.WRITE_FIRST <= frame[_BTH] <= opcodes.WRITE_ONLY_IMM
         if data:
             self.sent[flow] += len(frame)
-            if not frame[_FLAGS] & _RTX:
+            if frame[_FLAGS] & _RTX:
+                self.repeated.setdefault(flow, Counter())[sender[1]] += 1
+            else:
                 self._moved = True
                 planes = self.planes.get(flow)
                 if planes is None:

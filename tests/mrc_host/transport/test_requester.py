@@ -57,6 +57,18 @@ def test_planes_take_turns_even_when_one_port_asks_more() -> None:
     assert len(end.data(ports=(0,))) == burst
 
 
+def test_what_is_sent_again_uses_up_the_share_of_its_plane_and_waits_for_none() -> None:
+    burst = TransportSettings().plane_burst
+    end = FarEnd(planes=2, attributes=WIDE)
+    end.write(1 << 18)
+    lost = end.data(ports=(0,))[:3]
+    for packet in lost[:2]:
+        end.nack(packet, control.NACK_TRIMMED)
+    assert [packet.rtx for packet in end.data(ports=(1,))] == [True] * 2 + [False] * (2 * burst - 2)
+    end.nack(lost[2], control.NACK_TRIMMED)
+    assert [packet.rtx for packet in end.data(ports=(1,))] == [True], "its plane is a burst ahead, and has no new one"
+
+
 def test_a_port_that_had_nothing_is_asked_again_when_its_turn_comes() -> None:
     end = FarEnd(planes=2, attributes=WIDE)
     end.write(1 << 18)

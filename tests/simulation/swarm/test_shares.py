@@ -1,5 +1,6 @@
-"""What may be sent while nothing moves: little, but for answers to what the other end sends again."""
+"""What may be sent where, and while nothing moves: little, but for answers to what the other end sends again."""
 
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -43,6 +44,43 @@ def test_questions_excuse_nothing():
     assert judged([Stretch(0, MS, 0, 500)], [Stretch(0, MS, 0, 500)]) == ["h1", "h3"]
 
 
+def balance(first, again):
+    """What the rule on planes says of h1, which sent so many packets by plane for the first time, and again."""
+    scenario = plan(writes=[write()])
+    transport = scenario.fabric.settings.transport
+    assert (transport.plane_burst, scenario.pairs[0].attributes.path_mtu, scenario.fabric.planes) == (8, 4096, 2)
+    ends = [
+        SimpleNamespace(
+            nic=nic, qp=SimpleNamespace(qpn=qpn), pair=scenario.pairs[0], rc=False, path_changed=False, lives=[None]
+        )
+        for nic, qpn in (("h1", NEAR), ("h3", FAR))
+    ]
+    flow = ("h1", FAR)
+    counts = SimpleNamespace(
+        planes={flow: Counter(dict(enumerate(first)))},
+        repeated={flow: Counter(dict(enumerate(again)))} if any(again) else {},
+    )
+    found = []
+    Shares(scenario, transport, counts, found.append).planes(SimpleNamespace(ends=[tuple(ends), tuple(ends[::-1])]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [([16, 8], [0, 0]), ([16, 6], [0, 2]), ([16, 6], [9, 2]), ([6, 16], [2, 0]), ([16, 16], [50, 0])],
+)
+def test_a_plane_may_be_a_burst_ahead_of_all_that_another_carried(first, again):
+    assert balance(first, again) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [([17, 8], [0, 0]), ([16, 6], [0, 1]), ([16, 6], [2, 0]), ([6, 16], [1, 50]), ([9, 0], [0, 0])],
+)
+def test_a_plane_further_ahead_is_told(first, again):
+    assert balance(first, again) == [f"h1 sent {first} packets by plane and {again} again, though no path was bad"]
+
+
 def test_retransmissions_are_counted_apart():
     on = fabric()
     counts = TrafficCounts(on, MS)
@@ -66,3 +104,5 @@ def test_retransmissions_are_counted_apart():
     send(3 * MS, opcodes.WRITE_ONLY, flags=0)
     counts.finish(5 * MS)
     assert counts.still == {("h1", FAR): [Stretch(MS, 2 * MS, 4, 8)]}
+    assert counts.planes == {("h1", FAR): {link.plane: 2}}
+    assert counts.repeated == {("h1", FAR): {link.plane: 4}}
