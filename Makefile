@@ -40,15 +40,16 @@ soak: ## Random fabrics and faults in the simulated world, fuzzers, property tes
 
 soak-kill: ## * Kill -9 processes of a fabric at random times during five minutes of verified traffic (ARGS="--seed 7")
 	@scripts/install runtime
-	@$(RUN) experiments.soak $(ARGS)
+	@$(RUN) mrc_lab.soak $(ARGS)
 
 paper: ## Reproduce the published figures in the simulated world; ends with results/paper/latest
 	@scripts/install runtime
 	@$(VENV)/bin/mrc paper --jobs $$(nproc) $(ARGS)
 
-lint: ## Check style and types
+lint: ## Check style, types and the direction of imports
 	@scripts/install dev
-	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy \
+	  && $(VENV)/bin/lint-imports
 
 format: ## Rewrite the sources in the project's style
 	@scripts/install dev

@@ -14,10 +14,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.report import Figure
-from experiments.capacity import carried_rate
-from experiments.emulation import EmulatedWorld, running
-from experiments.workloads.verified_write import Transfer
 from mrc_host import verbs
+from mrc_lab.fabric.capacity import carried_rate
+from mrc_lab.fabric.emulation import EmulatedWorld, running
+from mrc_lab.workloads.verified_write import Transfer
 from topologies.clos import multi_plane_clos
 
 SHAPES = {

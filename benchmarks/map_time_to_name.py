@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 from benchmarks.report import Figure
 from controller.path_map.client import PathMapClient
-from experiments.emulation import running
-from experiments.path_map.trials import CASES, trial
-from experiments.workloads.verified_write import Transfer
 from mrc_host import verbs
+from mrc_lab.fabric.emulation import running
+from mrc_lab.path_map.trials import CASES, trial
+from mrc_lab.workloads.verified_write import Transfer
 from topologies.clos import multi_plane_clos
 from topologies.probe_plan import probe_plan
 

@@ -25,7 +25,7 @@ PACKAGES = frozenset(
     {
         "benchmarks",
         "controller",
-        "experiments",
+        "mrc_lab",
         "mrc_common",
         "mrc_host",
         "p4runtime_shim",

@@ -32,12 +32,12 @@ ELSEWHERE = {
     'sudo mrc shell -c "write h1 h3 16M" -c "evs h1"': "tests/docs/test_on_fabric.py",
     'sudo mrc shell -c "write h1 h3 16M" -c "links"': "tests/docs/test_on_fabric.py",
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
-    "mrc run experiments/paper/fig11.yaml --seed 7": "tests/experiments/test_experiments.py",
+    "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",
     "sudo mrc run trial.yaml --world emulation": "tests/integration/test_experiment_file.py",
-    "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/experiments/test_experiments.py",
-    "make paper": "it takes minutes; tests/experiments/reports/ has its parts",
+    "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/mrc_lab/paper/test_published.py",
+    "make paper": "it takes minutes; tests/mrc_lab/reports/ has its parts",
     "mrc sweep trial.yaml --set workload.message=64K,1M --set fabric.planes=1,2,4 --seeds 1-20": (
-        "tests/experiments/sweeps/test_conduct.py"
+        "tests/mrc_lab/sweeps/test_conduct.py"
     ),
     **dict.fromkeys(
         (
@@ -47,7 +47,7 @@ ELSEWHERE = {
             "ray start --address 10.0.0.1:6379 --disable-usage-stats        # on every other machine",
             "mrc sweep trial.yaml --seeds 1-1000 --ray 10.0.0.1:6379",
         ),
-        "it takes several machines; tests/experiments/sweeps/test_cluster.py has a cluster of one",
+        "it takes several machines; tests/mrc_lab/sweeps/test_cluster.py has a cluster of one",
     ),
     "sudo mrc up lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
     "sudo mrc up --name lab --restart": "tests/integration/test_deaths.py",
@@ -60,11 +60,11 @@ ELSEWHERE = {
     ),
     "mrc fault list --address testbed:9559 --token-file token --tls-ca cert.pem": "tests/integration/test_standing.py",
     "sudo mrc down lab": "tests/integration/test_standing.py",
-    "pip install .": "tests/experiments/test_wheel.py",
-    "mrc run trial.yaml --world sim": "tests/experiments/test_wheel.py",
-    "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/experiments/test_cli.py",
-    'mrc completion zsh >"${fpath[1]}/_mrc"': "tests/experiments/test_cli.py",
-    "mrc completion fish >~/.config/fish/completions/mrc.fish": "tests/experiments/test_cli.py",
+    "pip install .": "tests/mrc_lab/test_wheel.py",
+    "mrc run trial.yaml --world sim": "tests/mrc_lab/test_wheel.py",
+    "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/mrc_lab/cli/test_cli.py",
+    'mrc completion zsh >"${fpath[1]}/_mrc"': "tests/mrc_lab/cli/test_cli.py",
+    "mrc completion fish >~/.config/fish/completions/mrc.fish": "tests/mrc_lab/cli/test_cli.py",
     "cd vagrant && vagrant up": "tests/vagrant/test_provision.py",
     "sudo make test": "it is what runs this",
     "make unit": "it is what runs this",

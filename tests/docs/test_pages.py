@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from experiments.cli.main import group
-from experiments.files import load_text
+from mrc_lab.cli.main import group
+from mrc_lab.experiments.files import load_text
 from tests.docs.blocks import DOCS, ELSEWHERE, KINDS, PAGES, ROOT, Block, blocks
 
 _OF_MRC = re.compile(r"(sudo )?(mrc|make (demo|run|paper|clean))\b")

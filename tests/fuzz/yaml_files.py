@@ -10,8 +10,8 @@ import re
 import time
 from pathlib import Path
 
-import experiments.paper
-from experiments.files import FileError, load_text
+import mrc_lab.paper
+from mrc_lab.experiments.files import FileError, load_text
 
 MAX_SECONDS = 5.0  # for one file, on a busy machine
 WORDS = (
@@ -25,7 +25,7 @@ class YamlFuzzer:
     """Begins from the files of the published experiments."""
 
     def __init__(self) -> None:
-        self._seeds = [path.read_text("utf-8") for path in sorted(Path(experiments.paper.__path__[0]).glob("*.yaml"))]
+        self._seeds = [path.read_text("utf-8") for path in sorted(Path(mrc_lab.paper.__path__[0]).glob("*.yaml"))]
 
     def case(self, chance: random.Random) -> None:
         text = self._text(chance)

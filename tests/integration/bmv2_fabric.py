@@ -17,8 +17,8 @@ from mininet.log import setLogLevel
 
 from controller.client import ControllerClient
 from controller.command import companion
-from experiments.workloads.verified_write import Transfer
 from mrc_host import verbs
+from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
 from topologies.addressing import entropy_value
 from topologies.clos import multi_plane_clos

@@ -22,7 +22,7 @@ class Terminal:
 
     def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
         self._master, slave = pty.openpty()
-        program = "from experiments.cli import main; main()"
+        program = "from mrc_lab.cli import main; main()"
         command = ["setsid", "--ctty", sys.executable, "-c", program, *arguments]
         environment = {**os.environ, "TERM": "dumb", "INPUTRC": "/dev/null", **(environment or {})}
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)

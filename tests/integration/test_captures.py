@@ -10,9 +10,9 @@ from collections import Counter
 
 import pytest
 
-from experiments.cli import fault_words
-from experiments.emulation import running
 from mrc_host.wire import opcodes
+from mrc_lab import fault_words
+from mrc_lab.fabric.emulation import running
 from tests.integration.names import own
 from tests.mrc_host.captures import tshark
 from topologies.clos import multi_plane_clos
@@ -59,12 +59,12 @@ def capture(tmp_path_factory):
             fault_words.carry_out(controller, ["h3@p0", "rate", "1M", "h3"])  # much that waits is trimmed
         ports = [f"h3-eth{plane}" for plane in range(fabric.planes)]
         with captured(world.emulation.host("h3"), ports, file):
-            command = [sys.executable, "-m", "experiments.perf", "alltoall_perf", "--fabric", NAME]
+            command = [sys.executable, "-m", "mrc_lab.perf", "alltoall_perf", "--fabric", NAME]
             command += ["--hosts", "h1,h2,h3", "-b", "256K", "-n", "1", "-w", "0"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
             pinged = world.emulation.host("h3").cmd(
-                f"{sys.executable} -m experiments.perf.ping --fabric {NAME} h3 h1 -c 2 -i 0.1 -q"
+                f"{sys.executable} -m mrc_lab.perf.ping --fabric {NAME} h3 h1 -c 2 -i 0.1 -q"
             )
             assert "8 probes sent" in pinged
     return file

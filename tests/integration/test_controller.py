@@ -19,10 +19,10 @@ from controller.client import ControllerClient
 from controller.command import arguments
 from controller.errors import ControllerError
 from controller.values import FleetStatus, SwitchCounters
-from experiments.cli.main import run
-from experiments.emulation import EmulatedWorld, running
-from experiments.workloads.verified_write import Transfer, WriteReport
 from mrc_host import verbs
+from mrc_lab.cli.main import run
+from mrc_lab.fabric.emulation import EmulatedWorld, running
+from mrc_lab.workloads.verified_write import Transfer, WriteReport
 from tests.integration.names import own
 from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos

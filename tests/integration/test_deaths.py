@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli.main import run
-from experiments.workloads.verified_write import Transfer
 from mrc_host import verbs
+from mrc_lab.cli.main import run
+from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
 from tests.integration.test_standing import SIZES, Standing, at_prompt
 from topologies.emulation import cleanup, watch

@@ -25,7 +25,7 @@ started = []
 
 
 def mrc(*arguments, **options):
-    command = [sys.executable, "-c", "from experiments.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from mrc_lab.cli import main; main()", *arguments]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **options
     )

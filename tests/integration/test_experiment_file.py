@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from experiments.cli.main import run
+from mrc_lab.cli.main import run
 from tests.integration.names import own
 
 NAME = own("experiment")

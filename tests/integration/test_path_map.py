@@ -11,11 +11,11 @@ import pytest
 
 from controller.path_map.client import PathMapClient
 from controller.path_map.values import MapState, Part
-from experiments.emulation import EmulatedWorld, running
-from experiments.workloads.verified_write import Transfer
 from mrc_host import verbs
 from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.values import PathState
+from mrc_lab.fabric.emulation import EmulatedWorld, running
+from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
 from topologies.clos import multi_plane_clos
 

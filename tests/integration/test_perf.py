@@ -15,10 +15,10 @@ pytest.importorskip("mininet")
 
 from mininet.cli import CLI
 
-from experiments.emulation import running
-from experiments.perf.cases import CASES
-from experiments.perf.prompt import PerfCommands
-from tests.experiments.perf.printed import footer, rows
+from mrc_lab.fabric.emulation import running
+from mrc_lab.perf.cases import CASES
+from mrc_lab.prompt.perf_commands import PerfCommands
+from tests.mrc_lab.perf.printed import footer, rows
 from topologies.clos import multi_plane_clos
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="ne
 NAME = "it-perf"
 RATE = 50_000_000
 LISTENING = (  # sockets are listed in the namespace they were made in
-    f"{sys.executable} -c 'import sys; from experiments.perf.perftest import listening;"
+    f"{sys.executable} -c 'import sys; from mrc_lab.perf.perftest import listening;"
     'print("listening" if listening(sys.argv[1]) else "")\''
 )
 
@@ -147,7 +147,7 @@ def test_a_cut_path_is_named_by_mrc_ping(world, tools):
 @pytest.mark.parametrize("transport", ["mrc", "rc"])
 def test_a_cut_link_costs_no_byte(world, tmp_path, transport):
     out = tmp_path / "out.json"
-    command = [sys.executable, "-m", "experiments.perf", "all_reduce_perf", "--fabric", NAME, "--transport", transport]
+    command = [sys.executable, "-m", "mrc_lab.perf", "all_reduce_perf", "--fabric", NAME, "--transport", transport]
     command += ["-b", "512K", "-n", "12", "-w", "1", "-c", "2", "-J", str(out)]
     link = "t0-0:t1-1@p1"
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -166,7 +166,7 @@ def test_a_cut_link_costs_no_byte(world, tmp_path, transport):
 
 
 def test_nothing_is_left_of_a_run_that_is_interrupted(world):
-    command = [sys.executable, "-m", "experiments.perf", "alltoall_perf", "--fabric", NAME, "-b", "1M", "-n", "1000"]
+    command = [sys.executable, "-m", "mrc_lab.perf", "alltoall_perf", "--fabric", NAME, "-b", "1M", "-n", "1000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         pids = []
         for line in process.stdout:
@@ -180,4 +180,4 @@ def test_nothing_is_left_of_a_run_that_is_interrupted(world):
     assert len(pids) == 4
     for pid in pids:
         with contextlib.suppress(FileNotFoundError):
-            assert "experiments.perf.worker" not in Path(f"/proc/{pid}/cmdline").read_text()
+            assert "mrc_lab.perf.worker" not in Path(f"/proc/{pid}/cmdline").read_text()

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from scapy.utils import PcapNgReader
 
-from experiments.cli.main import run
-from experiments.prompt.helping import COMMANDS
+from mrc_lab.cli.main import run
+from mrc_lab.prompt.helping import COMMANDS
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_C, CTRL_D, TAB, Terminal
 from tests.integration.traces import Traces

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.soak.flow import Flow
-from experiments.soak.leftovers import Traces
-from experiments.soak.owner import Owner
-from experiments.soak.plan import OWNER, Blow, processes
-from experiments.soak.run import Soak
+from mrc_lab.soak.flow import Flow
+from mrc_lab.soak.leftovers import Traces
+from mrc_lab.soak.owner import Owner
+from mrc_lab.soak.plan import OWNER, Blow, processes
+from mrc_lab.soak.run import Soak
 from tests.integration.names import own
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup

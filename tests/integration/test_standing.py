@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import checkup
-from experiments.cli.main import run
+from mrc_lab.cli.main import run
+from mrc_lab.fabric import doctor
 from tests.controller.serving import certificate, free_port, token_file
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_D, Terminal
@@ -215,7 +215,7 @@ def test_what_died_while_nobody_looked_is_told_to_who_joins(fabric: Standing, ca
     while "process h2 was killed by SIGKILL" not in (log.read_text() if log.exists() else ""):
         assert not _ended(fabric.owner)
     assert "*** process h2 was killed by SIGKILL" in at_prompt(fabric.name, "nodes")
-    assert f"{fabric.name}: process h2 was killed by SIGKILL" in " ".join(found.detail for found in checkup._fabrics())
+    assert f"{fabric.name}: process h2 was killed by SIGKILL" in " ".join(found.detail for found in doctor._fabrics())
     fabric.down()
 
 
@@ -227,14 +227,14 @@ def test_the_doctor_mends_what_a_kill_left(fabric: Standing):
             assert inside.poll() is None
         os.kill(fabric.owner, signal.SIGKILL)
         wait_until_gone({fabric.owner: 0})
-        found = checkup._leftovers()
+        found = doctor._leftovers()
         assert not found.ok
         assert fabric.name in found.detail
-        assert found.remedy is checkup.Remedy.CLEAN
-        assert f"{fabric.name}: " in checkup.mend(found.remedy)
+        assert found.remedy is doctor.Remedy.CLEAN
+        assert f"{fabric.name}: " in doctor.mend(found.remedy)
         assert inside.wait(20) == -signal.SIGKILL
     assert fabric.traces.left() == []
-    assert fabric.name not in checkup._leftovers().detail
+    assert fabric.name not in doctor._leftovers().detail
 
 
 def test_a_fabric_of_a_running_prompt_is_left_alone(capsys: pytest.CaptureFixture[str]):
@@ -273,7 +273,7 @@ def test_the_current_folder_does_not_matter(fabric: Standing, tmp_path: Path):
     witness = tmp_path / "executed"
     folder = tmp_path / "folder"
     folder.mkdir()
-    for name in ("yaml", "queue", "json", "grpc", "runpy", "numpy", "click", "mininet", "experiments", "sitecustomize"):
+    for name in ("yaml", "queue", "json", "grpc", "runpy", "numpy", "click", "mininet", "mrc_lab", "sitecustomize"):
         (folder / f"{name}.py").write_text(f"open({str(witness)!r}, 'a').write(__name__ + ' ')\n")
     for name in ("setpriv", "mnexec", "cc", "ip"):
         (folder / name).write_text(f"#!/bin/sh\necho {name} >> {witness}\nexit 1\n")

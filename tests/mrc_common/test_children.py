@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import mrc_common
-from experiments.reports import paper
-from experiments.sweeps.processes import over_processes
 from mrc_common import children
-from tests.experiments.sweeps.workers import record, runs
+from mrc_lab.paper import reproduction
+from mrc_lab.sweeps.processes import over_processes
+from tests.mrc_lab.sweeps.workers import record, runs
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = ("yaml", "queue", "json", "grpc", "runpy", "pickle", "signal", "random", "sitecustomize", "usercustomize")
-OURS = ("experiments", "mrc_host", "mrc_common", "topologies")
+OURS = ("mrc_common", "mrc_host", "mrc_lab", "topologies")
 
 
 @pytest.fixture
@@ -46,9 +46,7 @@ def test_a_module_of_ours_runs_with_its_arguments(trap: Path):
     assert not trap.exists(), trap.read_text()
 
 
-@pytest.mark.parametrize(
-    "module", ["controller", "p4runtime_shim", "mrc_host.agent", "experiments", "simulation.swarm"]
-)
+@pytest.mark.parametrize("module", ["controller", "p4runtime_shim", "mrc_host.agent", "mrc_lab", "simulation.swarm"])
 def test_programs_start_in_a_hostile_folder(trap: Path, module: str):
     done = children.run(children.python(module, "--help"), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -74,12 +72,12 @@ def test_asynchronous_children_too(trap: Path):
 def test_workers_of_sweeps_and_of_the_paper_too(trap: Path, tmp_path: Path):
     """A worker looks a function up where its parent does, which is not in the current folder."""
     assert [outcome.lost for outcome in over_processes(runs(1, 2), 2, record)] == ["", ""]
-    outcomes = list(paper._run_all([Path("no.yaml"), Path("none.yaml")], tmp_path, "sim", 1, 2))
+    outcomes = list(reproduction._run_all([Path("no.yaml"), Path("none.yaml")], tmp_path, "sim", 1, 2))
     assert all("no.yaml" in one.problem or "none.yaml" in one.problem for one in outcomes), outcomes
     assert not trap.exists(), trap.read_text()
 
 
-@pytest.mark.parametrize("module", ["experiments", "p4runtime_shim", "mrc_host.agent", "simulation.swarm"])
+@pytest.mark.parametrize("module", ["mrc_lab", "p4runtime_shim", "mrc_host.agent", "simulation.swarm"])
 def test_what_a_user_starts_by_name_forgets_the_current_folder(tmp_path: Path, module: str):
     """But for modules that Python has to import to get there, and for a folder with our packages' names."""
     witness = tmp_path / "executed"
@@ -118,7 +116,7 @@ def test_a_module_that_is_not_there_is_said():
 
 def test_the_status_and_signals_are_the_modules_own(tmp_path: Path):
     assert children.run(children.python("mrc_host.agent", "--nonsense"), capture_output=True).returncode == 2
-    with children.popen(children.python("experiments.standing", "shim", ""), stdin=subprocess.PIPE) as process:
+    with children.popen(children.python("mrc_lab.fabric.daemon", "shim", ""), stdin=subprocess.PIPE) as process:
         process.terminate()
         assert process.wait(10) == -15
 

@@ -32,7 +32,7 @@ ALLOWED = {
     # Forked, so no interpreter is started; the seeds share what is loaded.
     "simulation/swarm/command.py": {'multiprocessing.get_context("fork")', "ProcessPoolExecutor"},
     # Where the tools lie that a host's shell is to find: no process.
-    "experiments/perf/prompt.py": {"sys.executable"},
+    "mrc_lab/prompt/perf_commands.py": {"sys.executable"},
 }
 
 

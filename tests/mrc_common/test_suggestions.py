@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from experiments.cli.main import run
 from mrc_common.suggestions import did_you_mean, nearest
+from mrc_lab.cli.main import run
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 

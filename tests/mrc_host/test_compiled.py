@@ -98,8 +98,8 @@ def test_what_was_compiled_from_other_sources_is_said(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("start", "words", "said"),
     [
-        ("from experiments.__main__ import main; main()", ("mrc", "up", "--help"), True),
-        ("from experiments.__main__ import main; main()", ("mrc", "--version"), False),
+        ("from mrc_lab.__main__ import main; main()", ("mrc", "up", "--help"), True),
+        ("from mrc_lab.__main__ import main; main()", ("mrc", "--version"), False),
         ("import runpy; runpy.run_module('simulation.swarm', run_name='__main__')", ("swarm", "--help"), True),
     ],
 )

@@ -11,12 +11,12 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 import p4src
-from experiments.cli.main import run
+from mrc_lab.cli.main import run
 from p4src import source_hashes
 from scripts import compile_p4 as compiling
 from scripts.compile_p4 import MAIN, P4_DIRECTORY, compile_p4
 from simulation import world
-from tests.experiments.files.texts import SMALL
+from tests.mrc_lab.experiments.files.texts import SMALL
 from topologies.emulation import requirements
 from topologies.emulation.errors import RequirementError
 

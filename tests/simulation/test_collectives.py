@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from experiments.collectives.communicator import Communicator
-from experiments.collectives.exchange import LocalMeeting
-from experiments.collectives.settings import StreamSettings
+from mrc_lab.workloads.collectives.communicator import Communicator
+from mrc_lab.workloads.collectives.exchange import LocalMeeting
+from mrc_lab.workloads.collectives.settings import StreamSettings
 from simulation.trace import Trace
 from tests.simulation.worlds import US, small_world
 

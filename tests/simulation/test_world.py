@@ -2,13 +2,13 @@ import tracemalloc
 
 import pytest
 
-from experiments.collectives.exchange import LocalMeeting
 from mrc_host.config import TransportSettings
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import CompletionStatus, QpType
 from mrc_host.verbs.errors import RefusedError, WaitTimeoutError
+from mrc_lab.workloads.collectives.exchange import LocalMeeting
 from p4runtime_shim.values import QueueConfig
 from simulation.errors import SimulationError, StalledError
 from simulation.world import SimulatedWorld, switch_drops

@@ -1,7 +1,0 @@
-"""The ``mrc`` command: ``main`` runs it in this process, one file below is one subcommand."""
-
-from __future__ import annotations
-
-from experiments.cli.main import main
-
-__all__ = ["main"]

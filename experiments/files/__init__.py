@@ -1,7 +1,0 @@
-"""The experiment file: what it may say (`model`), how it is read, checked against its fabric, and its JSON schema."""
-
-from experiments.files.errors import FileError
-from experiments.files.loader import load_file, load_text
-from experiments.files.model import Case, Experiment
-
-__all__ = ["Case", "Experiment", "FileError", "load_file", "load_text"]

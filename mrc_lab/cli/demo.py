@@ -1,0 +1,38 @@
+"""``mrc demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mrc_lab.cli.options import fabric_name, fabric_options, link_rate
+
+
+@click.command(epilog="Example: sudo mrc demo --hosts 8 --planes 4")
+@fabric_name("demo")
+@fabric_options
+@click.option("--steps", type=int, help="Training steps of each run. [default: as many as the faults need]")
+@click.option("--fault-seconds", "fault_s", default=5.0, show_default=True, help="How long each link stays cut.")
+@click.option("--batch", default=64, show_default=True, help="Samples of one step over all hosts.")
+@click.option("--seed", default=1, show_default=True, help="Decides initial weights and the order of samples.")
+@click.option(
+    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."
+)
+def demo(**options: Any) -> int:
+    """Train over RoCE and over MRC while links are cut.
+
+    Brings up a fabric, trains the same small network twice, cuts a T0-T1 link and a NIC's link in the middle of each
+    run, and ends with a summary and a result folder.
+    """
+    from rich.console import Console
+
+    from mrc_lab.demo.coordinator import Demo
+    from mrc_lab.demo.settings import DemoSettings
+    from mrc_lab.fabric.emulation import running
+
+    options["name"] = options["name"] or "demo"
+    options["rate_bps"] = link_rate(options["rate_bps"], options["hosts"], options["planes"])
+    settings = DemoSettings.with_enough_steps(**options)
+    return Demo(settings, Console(), lambda fabric: running(fabric, switch=settings.switch)).run()

@@ -1,0 +1,173 @@
+"""``mrc fault``: faults of a fabric that is up, by name, or of one whose controller listens on the network.
+
+The words are those of the prompt's `fault` (:mod:`mrc_lab.fault_words`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from mrc_lab import fault_words
+from mrc_lab.cli.options import ONLY_ONE, fabric_name
+from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.choice import find_controller, find_fabric
+from mrc_lab.fault_completion import next_words
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_PATH = click.Path(path_type=Path)
+
+
+class _Words(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one
+    """Words of `fault`, completed with the names of the fabric."""
+
+    name = "words"
+
+    def __init__(self, *before: str) -> None:
+        self._before = before
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """What may come next."""
+        from topologies import loader
+        from topologies.emulation.errors import EmulationError
+        from topologies.errors import FabricError
+
+        given = tuple(ctx.params.get(param.name or "") or ())
+        try:
+            fabric = loader.load_file(find_fabric(ctx.params.get("by_option")).fabric_file)
+        except (ExperimentError, FabricError, EmulationError, OSError):
+            return []
+        return [CompletionItem(w) for w in next_words(fabric, (*self._before, *given)) if w.startswith(incomplete)]
+
+
+def _of_a_fabric(function: _F) -> _F:
+    for option in (
+        click.option("--tls-ca", type=_PATH, help="Certificate (PEM) that vouches for the controller: turns TLS on."),
+        click.option("--token-file", type=_PATH, help="File with the token that the controller was started with."),
+        click.option("--address", default="", help="Where its controller listens, host:port or a socket's path."),
+    ):
+        function = option(function)
+    return function
+
+
+@click.group(epilog="Example: sudo mrc fault add t0-0:t1-2@p1 loss 1%")
+def fault() -> None:
+    """Make faults in a fabric that is up, list them, clear them, and watch what happens.
+
+    Links and switches are named as in 't0-0:t1-2@p1', 'h4@p1' and 't1-0@p0', or by patterns as in 't0-*:t1-0@p0'.
+    """
+
+
+@fault.command(epilog="Example: sudo mrc fault add h1@p0 flap 2s 25% random 7 at +1s for 30s --fabric lab")
+@click.argument("words", nargs=-1, required=True, type=_Words("add"))
+@click.option("--hold", is_flag=True, help="Stay until interrupted, and then clear it: also if this process is killed.")
+@fabric_name(ONLY_ONE, words=True)
+@_of_a_fabric
+def add(words: Sequence[str], hold: bool, **where: Any) -> None:
+    """Make a fault.
+
+    \b
+    LINK down [TOWARDS]                         both ends lose their carrier
+    LINK loss|corrupt SHARE [TOWARDS]           1%, 0.01
+    LINK rate RATE [TOWARDS]                    2M
+    LINK delay TIME [TOWARDS]                   5ms
+    LINK flap PERIOD [DUTY] [random [SEED]]     down for DUTY (50%) of each PERIOD
+    SWITCH silent|dead
+    path EV [SHARE [FROM [TO]]]                 one entropy value
+    ... [at +TIME] [for TIME] [owner NAME]
+    """  # noqa: D301 - click wants the character
+    try:
+        order = fault_words.parse(list(words))
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
+    if not hold:
+        with _controller(**where) as controller:
+            click.echo(fault_words.describe(fault_words.add(controller, order)))
+        return
+    owner = order.owner or f"mrc-fault-{os.getpid()}"
+    with _controller(**where) as controller, controller.lease(owner):
+        click.echo(fault_words.describe(fault_words.add(controller, fault_words.of_owner(order, owner))))
+        click.echo("held; Ctrl-C clears it", err=True)
+        while True:
+            time.sleep(3600)
+
+
+@fault.command(name="list", epilog="Example: sudo mrc fault list --all --fabric lab")
+@click.option("--all", "cleared", is_flag=True, help="Also those that have been cleared, as far as remembered.")
+@fabric_name(ONLY_ONE)
+@_of_a_fabric
+def list_faults(cleared: bool, **where: Any) -> None:
+    """List faults, those that have not begun yet as well."""
+    with _controller(**where) as controller:
+        click.echo(fault_words.show_list(controller, ["all"] if cleared else []))
+
+
+@fault.command(epilog="Example: sudo mrc fault clear f1 f2, or mrc fault clear all, or mrc fault clear link h1@p0")
+@click.argument("which", nargs=-1, required=True, type=_Words("clear"))
+@fabric_name(ONLY_ONE, words=True)
+@_of_a_fabric
+def clear(which: Sequence[str], **where: Any) -> None:
+    """Clear faults: some by id, 'all', those of 'owner NAME', or all on a 'link NAME', which also takes it up.
+
+    A fault of a pattern stays on the links that were not named.
+    """
+    try:
+        fault_words.check_clear(which)
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
+    with _controller(**where) as controller:
+        click.echo(fault_words.clear(controller, which))
+
+
+@fault.command(epilog="Example: sudo mrc fault watch --for 60s")
+@click.option("--for", "duration", default="", help="How long, as in 60s.  [default: until interrupted]")
+@fabric_name(ONLY_ONE)
+@_of_a_fabric
+def watch(duration: str, **where: Any) -> None:
+    """Print what happens: faults, links that go down and up, switches lost and returned, entries repaired.
+
+    Of a fabric that is up here, processes that die are told too. The exit status is 3 when the controller dies.
+    """
+    try:
+        seconds = fault_words.parse_duration(duration) / 1e9 if duration else None
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
+    with _controller(**where) as controller, _deaths(**where), controller.events(timeout_s=seconds) as events:
+        for event in events:
+            click.echo(fault_words.describe_event(event))
+
+
+def _controller(name: str | None, address: str, token_file: Path | None, tls_ca: Path | None) -> Any:
+    """A client of the controller that the options mean; ExperimentError, one sentence, if there is none."""
+    from controller.client import ControllerClient
+
+    token = "" if token_file is None else _token(token_file)
+    if address:
+        return ControllerClient(address, token=token, tls_ca=tls_ca)
+    return ControllerClient(find_controller(name).controller_socket, token=token)
+
+
+@contextlib.contextmanager
+def _deaths(name: str | None, address: str, **_rest: Any) -> Iterator[None]:
+    """Print deaths of the processes of a fabric that is up here, meanwhile."""
+    from topologies.emulation.attach import watching
+
+    if address:
+        yield
+        return
+    with watching(find_controller(name)) as watch:
+        watch.listen(lambda death: click.echo(f"{death}. {death.consequence}"))
+        yield
+
+
+def _token(file: Path) -> str:
+    from controller.listening import read_token
+
+    return read_token(file)

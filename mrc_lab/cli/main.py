@@ -1,0 +1,111 @@
+"""The command group and what happens to errors: one sentence and a hint, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+
+import click
+
+from controller.errors import ControllerError
+from mrc_common.suggestions import nearest
+from mrc_host.errors import MrcError
+from mrc_lab.cli.clean import clean
+from mrc_lab.cli.compare import compare
+from mrc_lab.cli.completion import completion
+from mrc_lab.cli.demo import demo
+from mrc_lab.cli.doctor import doctor
+from mrc_lab.cli.fault import fault
+from mrc_lab.cli.map_command import path_map
+from mrc_lab.cli.paper import paper
+from mrc_lab.cli.plan import plan
+from mrc_lab.cli.run import run as run_experiment
+from mrc_lab.cli.shell import shell
+from mrc_lab.cli.sweep import sweep
+from mrc_lab.cli.up import down, up
+from mrc_lab.errors import ExperimentError
+from p4runtime_shim.errors import SwitchError
+from simulation.errors import SimulationError
+from topologies.emulation.errors import EmulationError
+from topologies.errors import FabricError
+
+CANNOT, INTERRUPTED = 3, 130
+_HELP = """An emulated multi-plane Clos with P4 switches and software MRC NICs.
+
+\b
+Exit statuses:
+  0    done, and every check held
+  1    done, but a check failed (the demo's summary says which)
+  2    wrong arguments
+  3    it could not be done, or not wholly: one sentence says why
+  130  interrupted (128 + the signal's number); what was known is written
+"""
+
+
+@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(metadata.version("mrc-testbed"), prog_name="mrc")
+@click.option("--traceback", is_flag=True, help="Show where an error came from, for a bug report.")
+@click.pass_context
+def group(context: click.Context, traceback: bool) -> None:
+    """Keep the group's options for errors."""
+    context.obj = {"traceback": traceback}
+
+
+for command in (
+    demo,
+    up,
+    down,
+    shell,
+    fault,
+    path_map,
+    run_experiment,
+    sweep,
+    compare,
+    paper,
+    plan,
+    clean,
+    doctor,
+    completion,
+):
+    group.add_command(command)
+
+
+def main() -> None:
+    """Run this process's command line and end."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit status."""
+    try:
+        return int(group.main(arguments, prog_name="mrc", standalone_mode=False) or 0)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.NoSuchOption as error:
+        options = [name for each in error.ctx.command.params for name in each.opts] if error.ctx else []
+        bare = {name.lstrip("-"): name for name in options if name.startswith("--")}
+        near = [bare[name] for name in nearest(error.option_name.lstrip("-"), bare, cutoff=0.6)]
+        click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx).show()
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print(file=sys.stderr)
+        return INTERRUPTED
+    except ExperimentError as error:
+        return _say(arguments, error, error.hint)
+    except (EmulationError, FabricError, MrcError, ControllerError, SimulationError, SwitchError) as error:
+        return _say(arguments, error, "")
+    except (OSError, ImportError) as error:
+        return _say(arguments, error, "Run 'mrc doctor' to see what is missing here.")
+    except Exception as error:
+        return _say(arguments, error, "This is a bug: run 'mrc --traceback ...' and report what it prints.")
+
+
+def _say(arguments: list[str], error: Exception, hint: str) -> int:
+    if "--traceback" in arguments:
+        raise error
+    message = str(error) or type(error).__name__
+    print(f"mrc: {message}", *filter(None, [hint]), sep="\n     ", file=sys.stderr)
+    return CANNOT

@@ -1,0 +1,34 @@
+"""``mrc map``."""
+
+from __future__ import annotations
+
+import click
+
+from controller.path_map.client import PathMapClient
+from mrc_lab.cli.options import ONLY_ONE, fabric_name
+from mrc_lab.fabric.choice import find_controller
+from mrc_lab.map_words import watch
+from topologies import loader
+
+
+@click.command(name="map", epilog="Example: sudo mrc map lab --watch 30")
+@fabric_name(ONLY_ONE)
+@click.option("--watch", "seconds", type=click.FloatRange(0, 1e6), default=0.0, help="Print it anew for some seconds.")
+@click.option("--rate", type=float, help="Probes a second that every link sees in each direction.  [default: 10]")
+@click.option("--deny/--allow", "feed", default=None, help="Whether hosts are told not to use what is blamed.")
+@click.option("--stop", is_flag=True, help="Probe no more.")
+def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | None, stop: bool) -> int:
+    """Probe the fabric and show which links and switches lose packets. Exit status 1 when a fault is suspected.
+
+    The map goes on being kept until it is stopped or the fabric is taken down.
+    """
+    run = find_controller(name)
+    fabric = loader.load_file(run.fabric_file)
+    with PathMapClient(run.controller_socket) as controller:
+        if stop:
+            controller.stop_map()
+            return 0
+        before = controller.path_map()
+        wanted = before.rate if rate is None and before.running else rate or 0.0
+        controller.start_map(wanted, feed=before.feeding if feed is None else feed)
+        return 1 if watch(controller, fabric, seconds, click.echo).verdicts else 0

@@ -1,0 +1,47 @@
+"""``mrc run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mrc_lab.cli.options import SWITCHES
+
+
+@click.command(epilog="Example: mrc run mrc_lab/paper/fig09a.yaml --seed 7")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--world", type=click.Choice(("sim", "emulation")), default="sim", show_default=True, help="Where to run."
+)
+@click.option("--switch", type=click.Choice(SWITCHES), default="shim", show_default=True, help="Switches in emulation.")
+@click.option("--name", default="experiment", show_default=True, help="Name of the fabric in emulation.")
+@click.option("--seed", default=1, show_default=True, help="Decides everything random.")
+@click.option(
+    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."
+)
+@click.option("--check", is_flag=True, help="Only read and check the file.")
+def run(file: Path, world: str, switch: str, name: str, seed: int, results: Path, check: bool) -> int:
+    """Run an experiment FILE and judge what it expects.
+
+    Leaves a result folder with the file as run, raw series, summary.json, plots and one HTML report. The simulated
+    world needs no root. The exit status is 0 when every expectation held and the timing can be trusted. When a process
+    of the emulated fabric dies the run ends at once, with exit status 3 and no results.
+    """
+    from mrc_lab.experiments.files import load_file
+    from mrc_lab.experiments.running import conduct
+    from mrc_lab.reports.produce import produce
+    from mrc_lab.reports.verdicts import Verdict
+
+    experiment = load_file(file)
+    if check:
+        conduct.check(experiment, world)
+        click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
+        return 0
+    result = produce(
+        experiment, world, seed, results, switch=switch, name=name, tell=lambda text: click.echo(text, err=True)
+    )
+    for line in result.lines():
+        click.echo(line)
+    click.echo(f"report: {result.folder / 'report.html'}")
+    return 0 if result.summary["verdict"] == Verdict.PASS.value else 1

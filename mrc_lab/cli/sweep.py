@@ -1,0 +1,109 @@
+"""``mrc sweep``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mrc_lab.cli.options import NATURAL
+
+if TYPE_CHECKING:
+    from mrc_lab.sweeps.conduct import Spread, Tally
+    from mrc_lab.sweeps.grid import Grid
+
+MISSING = 3
+
+
+@click.command(
+    epilog="Example: mrc sweep trial.yaml --set workload.message=64K,1M --set fabric.planes=1,2,4 --seeds 1-20"
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--set", "settings", multiple=True, metavar="KEY=V1,V2", help="A key and its values; may be repeated.")
+@click.option("--seeds", type=NATURAL, default="1", show_default=True, help="Seeds, as in 1-20 or 1,5,9.")
+@click.option(
+    "--jobs", "-j", type=click.IntRange(1), help="Runs at the same time. [default: processors, here or of the cluster]"
+)
+@click.option("--ray", "address", metavar="ADDRESS", help="Run on a Ray cluster, as in 10.0.0.1:6379 (or local).")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Folder of the sweep. [default: results/sweep/NAME of the first]"
+)
+@click.option("--check", is_flag=True, help="Only check and count the runs.")
+def sweep(
+    files: tuple[Path, ...],
+    settings: tuple[str, ...],
+    seeds: tuple[int, ...],
+    jobs: int | None,
+    address: str | None,
+    output: Path | None,
+    check: bool,
+) -> int:
+    """Run experiment FILEs with every combination of settings and seeds, in the simulated world.
+
+    Leaves table.jsonl with a row for each run and case. The same command again runs only what is missing: runs whose
+    worker was killed, and values or seeds that are new. The exit status is 0 when every run held what it expects, 1
+    when one did not, 3 when runs are missing.
+    """
+    from mrc_lab.sweeps.grid import make_grid
+
+    grid = make_grid(files, settings, seeds)
+    if check:
+        click.echo(f"{len(grid.runs)} runs, all in order")
+        return 0
+    tally = _carry_out(grid, output or Path("results", "sweep", files[0].stem), _spread(jobs, address))
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.verdicts.items()))
+    before = f", {tally.before} of them before" if tally.before else ""
+    click.echo(f"{tally.done} of {tally.total} runs done{before}: {verdicts or 'none'}")
+    if tally.lost:
+        click.echo(f"lost: {len(tally.lost)}; the same command again runs what is missing", err=True)
+    if tally.table is not None:
+        click.echo(f"table: {tally.table}")
+    if tally.done < tally.total:
+        return MISSING
+    return 0 if set(tally.verdicts) <= {"pass"} else 1
+
+
+def _spread(jobs: int | None, address: str | None) -> Spread:
+    if address is not None:
+        from mrc_lab.sweeps.cluster import over_ray
+
+        return over_ray(address, jobs=jobs)
+    import os
+
+    from mrc_lab.sweeps.processes import over_processes
+
+    at_once = jobs or len(os.sched_getaffinity(0))
+    return lambda runs: over_processes(runs, at_once)
+
+
+def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:
+    """The sweep under a progress line; losses and errors are told as they come."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from mrc_lab.sweeps.conduct import sweep as carry_out
+    from mrc_lab.sweeps.execute import Outcome
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
+        line = progress.add_task("runs", total=len(grid.runs), visible=False)
+
+        def tell(tally: Tally, outcome: Outcome | None) -> None:
+            bad = tally.done - tally.verdicts.get("pass", 0)
+            words = [f"{bad} not as expected"] * bool(bad) + [f"{len(tally.lost)} lost"] * bool(tally.lost)
+            progress.update(line, visible=True, completed=tally.done, description=", ".join(["runs", *words]))
+            if outcome is not None and outcome.record is None:
+                console.print(f"lost: {outcome.run}: {outcome.lost}", markup=False)
+            elif outcome is not None and "error" in (outcome.record or {}):
+                console.print(f"error: {outcome.run}: {(outcome.record or {})['error']}", markup=False)
+
+        return carry_out(grid, output, spread, tell)

@@ -1,0 +1,81 @@
+"""``mrc up`` and ``mrc down``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mrc_lab.cli.options import ONLY_ONE, came_up, fabric_name, fabric_options, link_rate
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=True)
+
+
+@click.command(epilog="Example: sudo mrc up lab --planes 4 --hosts 8")
+@fabric_name("demo")
+@fabric_options
+@click.option("--restart", is_flag=True, help="Start anew what dies: controller, switches, hosts' agents.")
+@click.option("--listen", "address", default="", help="host:port on which its controller listens, for 'mrc fault'.")
+@click.option("--token-file", type=_FILE, help="File with the token that its clients must bring.")
+@click.option("--tls-cert", type=_FILE, help="File with the certificate (PEM) for --listen.")
+@click.option("--tls-key", type=_FILE, help="File with its private key (PEM).")
+def up(
+    name: str | None,
+    switch: str,
+    restart: bool,
+    address: str,
+    token_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    **sizes: Any,
+) -> None:
+    """Bring a fabric up in the background, with its controller, by name.
+
+    'mrc shell NAME' opens a prompt on it, and the performance tests find it by --fabric NAME; 'mrc down NAME' takes it
+    down. Several can be up at once under different names.
+
+    The controller listens on a UNIX socket in /run/mrc/NAME, and with --listen on TCP too. On anything but loopback it
+    then wants a token and TLS.
+
+    A process that dies is told to prompts and to 'mrc fault watch', and listed by 'mrc doctor'. With --restart it is
+    started anew: no entry and no queue pair is lost, except those of an agent that died.
+    """
+    from mrc_lab.fabric.daemon import bring_up
+    from topologies.clos import multi_plane_clos
+    from topologies.emulation import requirements
+
+    sizes["rate_bps"] = link_rate(sizes["rate_bps"], sizes["hosts"], sizes["planes"])
+    fabric = multi_plane_clos(name or "demo", **sizes)
+    files = {"--token-file": token_file, "--tls-cert": tls_cert, "--tls-key": tls_key}
+    more = [word for option, file in files.items() if file for word in (option, str(file))]
+    if address or more:
+        from controller.listening import Listening
+
+        Listening(None, address, token_file, tls_cert, tls_key).check()
+        more += ["--listen", address] if address else []
+    requirements.check(switch=switch)
+    took = bring_up(fabric, switch, more, restart=restart)
+    click.echo(came_up(fabric, sizes["rate_bps"], took["total_s"]))
+
+
+@click.command(epilog="Example: sudo mrc down lab")
+@fabric_name(ONLY_ONE)
+def down(name: str | None) -> None:
+    """Take the fabric NAME down that 'mrc up' has brought up, or what is left of it.
+
+    A fabric of a prompt, a demo or an experiment that is running is left alone.
+    """
+    import os
+
+    from mrc_lab.errors import ExperimentError
+    from mrc_lab.fabric.choice import to_take_down
+    from mrc_lab.fabric.daemon import take_down
+    from topologies.emulation.attach import up_now
+
+    if os.geteuid() != 0:
+        raise ExperimentError("taking a fabric down needs root", "Run the same command with sudo.")
+    name = to_take_down(name)
+    if not take_down(name):
+        raise ExperimentError(f"there is no fabric {name}", f"Now {up_now()}.")
+    click.echo(f"fabric {name} is down")

@@ -1,0 +1,215 @@
+"""The demo from the command to the result folder.
+
+Bring the fabric up, run the job over RoCE, then over MRC with the same links cut at the same steps, compare the weights
+with training in one process, and write everything down. Whatever interrupts it, what is known by then is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from rich.console import Console
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from mrc_host.values import QpType
+from mrc_lab.demo.faults import FaultPlan
+from mrc_lab.demo.measure import run_figures
+from mrc_lab.demo.plot import plot_step_times
+from mrc_lab.demo.progress import Progress
+from mrc_lab.demo.record import RunRecord
+from mrc_lab.demo.results import ResultFolder
+from mrc_lab.demo.run import Run
+from mrc_lab.demo.settings import DemoSettings
+from mrc_lab.demo.summary import Outcome, print_summary, summarise
+from mrc_lab.demo.world import World
+from mrc_lab.reports.writing import naming, write_text
+from mrc_lab.workloads.training.data import digits
+from mrc_lab.workloads.training.job import WorkerJob
+from mrc_lab.workloads.training.sgd import train_alone
+from topologies.fabric import Fabric, LinkKind
+
+PASSED, CHECK_FAILED, BROKEN = 0, 1, 3
+TRANSPORTS = {"roce": QpType.RC, "mrc": QpType.MRC}
+
+
+class BuiltWorld(World, Protocol):
+    """A world that knows how long it took to come up."""
+
+    @property
+    def bring_up(self) -> Mapping[str, float]:
+        """Seconds of the whole (``total_s``) and of each phase."""
+        ...
+
+
+WorldMaker = Callable[[Fabric], AbstractContextManager[BuiltWorld]]
+
+
+@dataclass(slots=True)
+class Demo:
+    """One demo. `make_world` brings a fabric up; `run` does all the rest and returns the exit status."""
+
+    settings: DemoSettings
+    console: Console
+    make_world: WorldMaker
+    records: dict[str, RunRecord] = field(default_factory=dict)
+    bring_up: dict[str, float] = field(default_factory=dict)
+    interrupted_by: int | None = None
+    broken: bool = False
+
+    def run(self) -> int:
+        """0 if all checks hold, 1 if one does not, 3 if a process of the fabric died, 128 + signal if interrupted.
+
+        Results are written in any case.
+
+        Raises what bringing the fabric up raises; then there are no results.
+        """
+        fabric = self.settings.fabric()
+        folder = ResultFolder(self.settings.results)
+        passed = False
+        try:
+            with self.make_world(fabric) as world:
+                self.bring_up = dict(world.bring_up)
+                self._say_what_is_up()
+                asyncio.run(self._runs(world, folder.path))
+        except KeyboardInterrupt:
+            self.interrupted_by = signal.SIGINT
+        finally:
+            if self.records:
+                passed = self._write(fabric, folder)
+            else:
+                folder.discard()
+        if self.interrupted_by is not None:
+            return 128 + self.interrupted_by
+        if self.broken:
+            return BROKEN
+        return PASSED if passed else CHECK_FAILED
+
+    def _say_what_is_up(self) -> None:
+        s = self.settings
+        self.console.print(
+            f"{s.planes} planes x ({s.t0} T0 + {s.t1} T1), {s.hosts} hosts, {s.rate_bps / 1e6:g} Mb/s a link:"
+            f" up, programmed and verified in {self.bring_up['total_s']:.2f} s",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    async def _runs(self, world: World, folder: Path) -> None:
+        """Both runs, with the world's own data; ends early on SIGINT or SIGTERM."""
+        task = asyncio.current_task()
+        assert task is not None
+        data = world.scratch / "data.npz"
+        links: list[str] = []
+        with _signals(lambda number: self._interrupt(number, task)):
+            try:
+                digits().save(data)
+                with Progress(self.console) as progress:
+                    for transport in TRANSPORTS:
+                        links = await self._one_run(transport, world, data, folder, links, progress)
+                        self.broken = bool(world.deaths())
+                        if self.broken:
+                            break
+            except asyncio.CancelledError:
+                if self.interrupted_by is None:
+                    raise
+
+    def _interrupt(self, number: int, task: asyncio.Task[Any]) -> None:
+        if self.interrupted_by is None:
+            self.interrupted_by = number
+            task.cancel()
+
+    async def _one_run(
+        self, transport: str, world: World, data: Path, folder: Path, links: list[str], progress: Progress
+    ) -> list[str]:
+        """One run, with `links` cut (chosen by it where not given); returns the links that were cut."""
+        weights = folder / f"weights-{transport}"
+        weights.mkdir()
+        job = WorkerJob(
+            plan=self.settings.plan,
+            world=self.settings.hosts,
+            data=data,
+            output=weights,
+            qp_type=TRANSPORTS[transport],
+            attributes=self.settings.attributes(transport),
+        )
+        kinds = (LinkKind.T0_T1, LinkKind.NIC_T0)
+        given = [*links, *[None] * (len(kinds) - len(links))]
+        faults = [
+            FaultPlan(kind, step, self.settings.fault_s, link)
+            for kind, step, link in zip(kinds, self.settings.fault_steps, given, strict=True)
+        ]
+        run = Run(transport, world, job, faults, progress, logs=folder, patience_s=self.settings.patience_s)
+        self.records[transport] = run.record
+        record = await run.run()
+        return [fault.link for fault in record.faults]
+
+    # Results
+
+    def _write(self, fabric: Fabric, folder: ResultFolder) -> bool:
+        """Everything into the result folder, and the summary to the console; tells whether all checks hold."""
+        try:
+            outcomes = self._outcomes(fabric, folder.path)
+            interrupted = self.interrupted_by is not None
+            summary = summarise(self.settings, self.bring_up, outcomes, interrupted=interrupted)
+            write_text(folder.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+            for record in self.records.values():
+                record.write(folder.path)
+            with naming(plot := folder.path / "step_time.png"):
+                plot_step_times(list(self.records.values()), plot)
+            for log in folder.path.glob("*.log"):
+                if not log.stat().st_size:
+                    log.unlink()
+        finally:
+            folder.finish()
+        print_summary(self.console, summary, outcomes)
+        self.console.print(f"Results: {folder.path}", highlight=False, soft_wrap=True)
+        return bool(summary["passed"])
+
+    def _outcomes(self, fabric: Fabric, folder: Path) -> dict[str, Outcome]:
+        """Figures of each run, its weights compared with those of training in one process."""
+        alone = ordered = None
+        if any(record.complete for record in self.records.values()):
+            with threadpool_limits(1):
+                data = digits()
+                alone = train_alone(self.settings.plan, data)
+                ordered = train_alone(self.settings.plan, data, shards=self.settings.hosts)
+        outcomes = {}
+        for transport, record in self.records.items():
+            diff = same = None
+            if record.complete and alone is not None and ordered is not None:
+                trained = [np.load(path) for path in _weights(folder / f"weights-{transport}")]
+                diff = max(float(np.abs(weights - alone).max()) for weights in trained)
+                same = all(np.array_equal(weights, ordered) for weights in trained)
+                np.save(folder / f"weights-{transport}.npy", trained[0])
+            shutil.rmtree(folder / f"weights-{transport}")
+            outcomes[transport] = Outcome(record, run_figures(record, fabric), diff, same)
+        return outcomes
+
+
+@contextmanager
+def _signals(handler: Callable[[int], None]) -> Iterator[None]:
+    """While in this context the running loop calls `handler` for signals that mean the end."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        loop.add_signal_handler(number, handler, number)
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, previous)
+
+
+def _weights(folder: Path) -> list[Path]:
+    """The files of all ranks' weights."""
+    return sorted(folder.glob("weights-*.npy"))

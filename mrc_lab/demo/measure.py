@@ -1,0 +1,259 @@
+"""From the record of a run to its figures. Pure functions; nothing is asked of the running world.
+
+A step takes as long as on its slowest rank. A stall is the time between two step completions (a step is complete when
+the last rank has it), so it covers verification between steps too, and time after the last completion when the job
+never got further. A path is out of use when its NIC says it is ASSUMED_BAD (or DENIED); how long that took counts
+from the moment its earliest packet now known lost was sent or, where a port told before any packet was lost, from the
+cut. It is back when its NIC says GOOD (or SKIP) and does not take it back before the next fault; that counts from the
+mending.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mrc_host.values import PathState
+from mrc_lab.demo.faults import FaultRecord, crosses
+from mrc_lab.demo.record import RankPathEvent, RunRecord
+from topologies import addressing
+from topologies.fabric import Fabric, LinkKind
+
+_OUT_OF_USE = (PathState.ASSUMED_BAD, PathState.DENIED)
+WARM_UP_STEPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Least, median and largest of some figures."""
+
+    count: int
+    least: float
+    median: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True)
+class FaultFigures:
+    """What one fault did to one run; seconds, None where there is nothing to measure.
+
+    `bypass` and `back` are over the paths that cross the link and went out of use; `never_back` of them did not
+    return; `collateral_paths` went out of use in the same time although they do not cross the link. For a NIC's link
+    `port_down` and `port_up` are over the NICs concerned: from the cut until each avoided the plane towards that NIC
+    (its own carrier or its peer's message said so), and from the mending until each used it again.
+    """
+
+    kind: str
+    link: str
+    cut_s: float
+    mended_s: float | None
+    cut_after_step: int
+    step_before: Spread | None
+    step_during: Spread | None
+    step_after: Spread | None
+    longest_stall_s: float
+    resumed_after_mending_s: float | None
+    bypass: Spread | None
+    back: Spread | None
+    never_back: int
+    collateral_paths: int
+    port_down: Spread | None
+    port_up: Spread | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """Figures of one run of the job; shares of the processor are of all cores (1: none was idle).
+
+    `cpu_used_share` is what the fabric and the job used, `cpu_idle_share` what nobody did, `cpu_idle_least` the
+    least of that in any second.
+    """
+
+    steps: int
+    duration_s: float
+    median_step_s: float | None
+    longest_stall_s: float
+    packets_sent: int
+    packets_lost: int
+    packets_retransmitted: int
+    spurious_retransmitted: int
+    timeouts: int
+    faults: tuple[FaultFigures, ...]
+    wrong_bytes: int
+    verified_bytes: int
+    unequal_gradients: int
+    cpu_used_share: float | None
+    cpu_idle_share: float | None
+    cpu_idle_least: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the whole job (times in ns): first rank's begin, last rank's end, slowest rank's time."""
+
+    number: int
+    begin_ns: int
+    end_ns: int
+    duration_s: float
+
+
+def steps_of(record: RunRecord) -> list[Step]:
+    """The steps that every rank completed, in order."""
+    found = []
+    for number in sorted(record.steps):
+        reports = record.steps[number].values()
+        if len(reports) == len(record.hosts):
+            slowest = max(r.end_ns - r.begin_ns for r in reports) / 1e9
+            begin, end = min(r.begin_ns for r in reports), max(r.end_ns for r in reports)
+            found.append(Step(number, begin, end, slowest))
+    return found
+
+
+def run_figures(record: RunRecord, fabric: Fabric) -> RunFigures:
+    """All figures of a run, as far as it went."""
+    steps = steps_of(record)
+    counters = record.counters()
+    transfers = [status["transfer"] for status in record.status.values()]
+    idle = record.cpu_idle
+    return RunFigures(
+        steps=len(steps),
+        duration_s=(record.ended_ns - record.started_ns) / 1e9,
+        median_step_s=statistics.median(s.duration_s for s in steps) if steps else None,
+        longest_stall_s=_longest_gap(_gaps(record, steps), 0, record.ended_ns),
+        packets_sent=counters["data_sent"],
+        packets_lost=counters["lost"],
+        packets_retransmitted=counters["retransmitted"],
+        spurious_retransmitted=counters["spurious_retransmitted"],
+        timeouts=counters["timeouts"],
+        faults=tuple(_fault_figures(record, fabric, steps, index) for index in range(len(record.faults))),
+        wrong_bytes=record.pattern_wrong + sum(t["wrong_bytes"] for t in transfers),
+        verified_bytes=record.pattern_checked + sum(t["bytes"] for t in transfers),
+        unequal_gradients=sum(len({r.crc for r in reports.values()}) > 1 for reports in record.steps.values()),
+        cpu_used_share=_cpu_used_share(record),
+        cpu_idle_share=statistics.fmean(idle) if idle else None,
+        cpu_idle_least=min(idle) if idle else None,
+    )
+
+
+def _cpu_used_share(record: RunRecord) -> float | None:
+    lasted_s = (record.ended_ns - record.started_ns) / 1e9
+    if record.cpu_seconds is None or lasted_s <= 0:
+        return None
+    return record.cpu_seconds / lasted_s / (os.cpu_count() or 1)
+
+
+def _fault_figures(record: RunRecord, fabric: Fabric, steps: Sequence[Step], index: int) -> FaultFigures:
+    fault = record.faults[index]
+    mended = fault.mended_ns
+    begin = record.faults[index - 1].mended_ns if index else None
+    end = record.faults[index + 1].cut_ns if index + 1 < len(record.faults) else record.ended_ns
+    before = [s for s in steps if s.end_ns <= fault.cut_ns and s.begin_ns >= (begin or 0) and s.number >= WARM_UP_STEPS]
+    during = [s for s in steps if s.end_ns > fault.cut_ns and s.begin_ns < (mended or end)]
+    after = [s for s in steps if mended is not None and s.begin_ns >= mended and s.end_ns <= end]
+    bypass, back, never_back, collateral = _path_figures(record, fabric, fault, end)
+    resumed = min((s.end_ns for s in steps if mended is not None and s.end_ns > mended), default=None)
+    return FaultFigures(
+        kind=fault.kind.value,
+        link=fault.link,
+        cut_s=record.seconds(fault.cut_ns),
+        mended_s=None if mended is None else record.seconds(mended),
+        cut_after_step=fault.step,
+        step_before=spread([s.duration_s for s in before]),
+        step_during=spread([s.duration_s for s in during]),
+        step_after=spread([s.duration_s for s in after]),
+        longest_stall_s=_longest_gap(_gaps(record, steps), fault.cut_ns, mended or end),
+        resumed_after_mending_s=None if resumed is None or mended is None else (resumed - mended) / 1e9,
+        bypass=spread(bypass),
+        back=spread(back),
+        never_back=never_back,
+        collateral_paths=collateral,
+        port_down=_port_figures(record, fabric, fault, fault.cut_ns, up=False),
+        port_up=_port_figures(record, fabric, fault, mended, up=True),
+    )
+
+
+def _port_figures(
+    record: RunRecord, fabric: Fabric, fault: FaultRecord, since_ns: int | None, *, up: bool
+) -> Spread | None:
+    """Seconds from `since_ns` until each NIC concerned stopped (or began) to use the plane of a cut NIC link."""
+    link = fabric.link(fault.link)
+    if link.kind is not LinkKind.NIC_T0 or since_ns is None or record.transport != "mrc":
+        return None
+    nic = link.lower.node
+    address = addressing.nic_address(fabric, fabric.nic(nic)).packed.hex()
+    first: dict[int, float] = {}
+    for event in record.other_events:
+        if event["kind"] != "port" or event["port"] != link.plane or event["up"] is not up or event["time"] < since_ns:
+            continue
+        own = event["local"] and record.hosts[event["rank"]] == nic
+        if own or event["peer"] == address:
+            first.setdefault(event["rank"], (event["time"] - since_ns) / 1e9)
+    return spread(list(first.values()))
+
+
+def _path_figures(
+    record: RunRecord, fabric: Fabric, fault: FaultRecord, end_ns: int
+) -> tuple[list[float], list[float], int, int]:
+    """Seconds to go out of use and to come back for each path hit, paths never back, and paths hit without cause."""
+    link = fabric.link(fault.link)
+    histories: dict[tuple[int, int, int], list[RankPathEvent]] = {}
+    for entry in sorted(record.path_events, key=lambda entry: entry.event.time):
+        if fault.cut_ns <= entry.event.time < end_ns:
+            histories.setdefault((entry.rank, entry.event.qpn, entry.event.ev), []).append(entry)
+    bypass: list[float] = []
+    back: list[float] = []
+    never_back = collateral = 0
+    for (rank, qpn, ev), history in histories.items():
+        first_bad = next((e.event for e in history if e.event.new in _OUT_OF_USE), None)
+        if first_bad is None:
+            continue
+        peer = record.peer_of(rank, qpn)
+        since = fault.cut_ns if first_bad.first_loss_time is None else first_bad.first_loss_time
+        too_late = fault.mended_ns is not None and since >= fault.mended_ns
+        if too_late or peer is None or not crosses(fabric, link, record.hosts[rank], peer, ev):
+            collateral += 1
+            continue
+        bypass.append((first_bad.time - since) / 1e9)
+        returned = _returned_at(history, fault.mended_ns)
+        if returned is None:
+            never_back += 1
+        else:
+            back.append(returned)
+    return bypass, back, never_back, collateral
+
+
+def _returned_at(history: Sequence[RankPathEvent], mended_ns: int | None) -> float | None:
+    """How long (s) after the mending a path was in use again; None when it never was."""
+    if mended_ns is None:
+        return None
+    usable_at_mending = True
+    for entry in history:
+        usable = entry.event.new not in _OUT_OF_USE
+        if entry.event.time >= mended_ns and usable:
+            return (entry.event.time - mended_ns) / 1e9
+        if entry.event.time < mended_ns:
+            usable_at_mending = usable
+    return 0.0 if usable_at_mending else None
+
+
+def _gaps(record: RunRecord, steps: Sequence[Step]) -> list[tuple[int, int]]:
+    """Intervals (ns) between step completions, and the rest of the run where the job did not finish."""
+    times = [steps[0].begin_ns if steps else record.started_ns, *(s.end_ns for s in steps)]
+    if not record.complete and not record.interrupted:
+        times.append(max(record.ended_ns, times[-1]))
+    return list(itertools.pairwise(times))
+
+
+def _longest_gap(gaps: Sequence[tuple[int, int]], begin: int, end: int) -> float:
+    """Longest of the gaps that overlap begin..end, in seconds; 0 when none does."""
+    return max((b - a for a, b in gaps if b > begin and a < end), default=0) / 1e9
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Spread of some figures; None of none."""
+    if not values:
+        return None
+    return Spread(len(values), min(values), statistics.median(values), max(values))

@@ -1,0 +1,112 @@
+"""What a run of the demo can be told, with the defaults that suit a machine of two cores."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mrc_host.values import QpAttributes
+from mrc_lab.errors import ExperimentError
+from mrc_lab.workloads.training.sgd import TrainingPlan
+from topologies.clos import multi_plane_clos
+from topologies.fabric import Fabric
+
+FIRST_CUT, SECOND_CUT = 0.30, 0.65  # share of the steps after which each fault comes
+PROBE_FROM, PROBE_STEPS = 3, 8  # link counters are compared over these steps to find what carries the traffic
+FEWEST_STEPS = 40
+BETWEEN_FAULTS_S = 14.0  # before, between and after the faults, so that there is something to compare with
+_WINDOW_S = 0.020
+_LEAST_WINDOW = 8 * 4096
+_WIRE_OVERHEAD = 1.05  # headers of a 4096-byte packet, acknowledgements
+_PIXELS, _CLASSES = 64, 10
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSettings:
+    """Dimensions of the fabric, size of the job, and length of the faults.
+
+    `rate_bps` is that of every link and direction, `fault_s` how long each link stays cut, `patience_s` how long no
+    step may complete before a run counts as stalled to the end.
+    """
+
+    hosts: int = 4
+    planes: int = 2
+    t0: int = 2
+    t1: int = 4
+    rate_bps: int = 25_000_000
+    steps: int = 140
+    batch: int = 64
+    hidden: tuple[int, ...] = (256, 256)
+    seed: int = 1
+    fault_s: float = 5.0
+    patience_s: float = 30.0
+    switch: str = "shim"
+    name: str = "demo"
+    results: Path = Path("results")
+
+    def __post_init__(self) -> None:
+        few = f"{self.steps} steps are too few for two faults"
+        for wrong, message, hint in (
+            (self.steps < FEWEST_STEPS, few, f"Use {FEWEST_STEPS} or more."),
+            (self.hosts < 2, "training in parallel needs at least two hosts", ""),
+            (
+                min(self.t0, self.t1) < 2,
+                "cutting a T0-T1 link needs another way round it",
+                "Use 2 T0 and 2 T1 or more.",
+            ),
+            (self.batch < self.hosts, f"a batch of {self.batch} cannot be shared by {self.hosts} hosts", ""),
+            (self.fault_s <= 0, f"a fault of {self.fault_s:g} s is none", ""),
+            (self.patience_s <= self.fault_s, "patience must last longer than a fault", ""),
+        ):
+            if wrong:
+                raise ExperimentError(message, hint)
+
+    @staticmethod
+    def with_enough_steps(*, steps: int | None = None, **options: Any) -> DemoSettings:
+        """Settings with `steps` or, where None, as many as leave room for both faults if nothing slows a run down."""
+        if steps is not None:
+            return DemoSettings(steps=steps, **options)
+        settings = DemoSettings(**options)
+        wanted = BETWEEN_FAULTS_S + 2 * settings.fault_s
+        return dataclasses.replace(settings, steps=max(FEWEST_STEPS, math.ceil(wanted / settings.fastest_step_s)))
+
+    @property
+    def fastest_step_s(self) -> float:
+        """Time that a step's gradients need on the wires of one host, over all planes, at least."""
+        sizes = (_PIXELS, *self.hidden, _CLASSES)
+        parameters = sum(rows * columns + columns for rows, columns in itertools.pairwise(sizes))
+        sent = 2 * (self.hosts - 1) / self.hosts * 8 * parameters
+        return sent * 8 * _WIRE_OVERHEAD / (self.planes * self.rate_bps)
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """The training job."""
+        return TrainingPlan(steps=self.steps, batch=self.batch, hidden=self.hidden, seed=self.seed)
+
+    def attributes(self, transport: str) -> QpAttributes:
+        """Queue pairs of a run. They never give up, so that a stall ends with the fault.
+
+        MRC has NSCC. RoCE has a fixed window, 20 ms of its one link's rate. The ACK timeout, the same for both, is the
+        first one (1.024 us * 2**n) above one and a half times what 20 ms of all planes' rate need on a single link, as
+        when all planes but one are gone.
+        """
+        window = max(int(self.rate_bps / 8 * _WINDOW_S), _LEAST_WINDOW)
+        whole = window * self.planes
+        timeout = math.ceil(math.log2(1.5 * whole * 8 / self.rate_bps / 1.024e-6))
+        fixed = None if transport == "mrc" else window
+        return QpAttributes(timeout=timeout, retry_count=255, congestion_window=fixed)
+
+    @property
+    def fault_steps(self) -> tuple[int, int]:
+        """Steps after whose completion the links are cut."""
+        return int(self.steps * FIRST_CUT), int(self.steps * SECOND_CUT)
+
+    def fabric(self) -> Fabric:
+        """The fabric to bring up; raises `topologies.errors.FabricError` when the numbers make none."""
+        return multi_plane_clos(
+            self.name, planes=self.planes, t0=self.t0, t1=self.t1, hosts=self.hosts, rate_bps=self.rate_bps
+        )

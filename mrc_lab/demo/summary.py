@@ -1,0 +1,226 @@
+"""The summary of a demo: what goes into ``summary.json``, the checks that decide its exit status, and the tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from mrc_lab.demo.measure import FaultFigures, RunFigures, Spread
+from mrc_lab.demo.record import RunRecord
+from mrc_lab.demo.settings import DemoSettings
+from topologies.fabric import LinkKind
+
+WEIGHT_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run with its figures; `weights_diff` is its largest difference from single-process training, if it ended."""
+
+    record: RunRecord
+    figures: RunFigures
+    weights_diff: float | None
+    same_bits: bool | None  # as single-process training that adds in the ring's order
+
+
+def summarise(
+    settings: DemoSettings, bring_up: Mapping[str, float], outcomes: Mapping[str, Outcome], *, interrupted: bool
+) -> dict[str, Any]:
+    """The whole of ``summary.json``. Times are seconds; null stands for what never happened, see `notes`."""
+    diffs = [outcome.weights_diff for outcome in outcomes.values()]
+    known = [diff for diff in diffs if diff is not None]
+    summary: dict[str, Any] = {
+        "bring_up_s": bring_up.get("total_s"),
+        "weights_max_abs_diff": max(known) if known and len(known) == len(diffs) else None,
+        "wrong_bytes": sum(outcome.figures.wrong_bytes for outcome in outcomes.values()),
+        "verified_bytes": sum(outcome.figures.verified_bytes for outcome in outcomes.values()),
+        "interrupted": interrupted,
+    }
+    for transport in ("mrc", "roce"):
+        outcome = outcomes.get(transport)
+        summary[transport] = None if outcome is None else _transport(outcome)
+    checks = run_checks(outcomes, interrupted=interrupted)
+    summary["checks"] = checks
+    summary["passed"] = all(checks.values())
+    summary["notes"] = _notes(outcomes)
+    summary["bring_up"] = dict(bring_up)
+    summary["settings"] = dataclasses.asdict(settings) | {"results": str(settings.results)}
+    return summary
+
+
+def run_checks(outcomes: Mapping[str, Outcome], *, interrupted: bool) -> dict[str, bool]:
+    """Name of each check -> whether it holds."""
+    both = [outcomes[name] for name in ("roce", "mrc") if name in outcomes]
+    checks = {
+        "both runs were made to the end": not interrupted and len(both) == 2 and all(o.record.complete for o in both),
+        "no byte arrived wrong": bool(both)
+        and all(o.figures.wrong_bytes == 0 < o.figures.verified_bytes for o in both),
+        "all ranks had the same gradients": bool(both) and all(o.figures.unequal_gradients == 0 for o in both),
+        "weights equal those of one process": bool(both)
+        and all(o.weights_diff is not None and o.weights_diff <= WEIGHT_TOLERANCE for o in both),
+        "every fault was made and mended": bool(both)
+        and all([f.mended_s is not None for f in o.figures.faults] == [True, True] for o in both),
+    }
+    stalls = [_stall(outcomes, transport, LinkKind.T0_T1) for transport in ("mrc", "roce")]
+    checks["MRC's stall at the T0-T1 cut is below RoCE's"] = (
+        stalls[0] is not None and stalls[1] is not None and stalls[0] < stalls[1]
+    )
+    return checks
+
+
+def _transport(outcome: Outcome) -> dict[str, Any]:
+    figures = outcome.figures
+    cut = _fault(figures, LinkKind.T0_T1)
+    rest = dataclasses.asdict(figures)
+    return {
+        "steps": rest.pop("steps"),
+        "median_step_s": rest.pop("median_step_s"),
+        "longest_stall_s": rest.pop("longest_stall_s"),
+        "packets_lost": rest.pop("packets_lost"),
+        "packets_retransmitted": rest.pop("packets_retransmitted"),
+        "time_to_bypass_s": cut.bypass.largest if cut and cut.bypass else None,
+        "time_to_return_s": cut.back.largest if cut and cut.back and not cut.never_back else None,
+        "completed": outcome.record.complete,
+        "failures": list(outcome.record.failures),
+        "weights_max_abs_diff": outcome.weights_diff,
+        "same_bits_as_one_process": outcome.same_bits,
+        **rest,
+    }
+
+
+def _notes(outcomes: Mapping[str, Outcome]) -> list[str]:
+    notes = [
+        "time_to_bypass_s: at the T0-T1 cut, from sending the first packet that was lost on a path until the NIC took"
+        " the path out of use; the slowest path counts. time_to_return_s: from restoring that link until the NIC judged"
+        " the last of these paths good again. Both for each fault, with least and median, under faults.",
+        "wrong_bytes: every chunk of every collective is compared by CRC-32 between the sender's and the receiver's"
+        " memory, and known patterns are gathered and compared byte by byte before, during and after training.",
+        "The links cut are those that carried most bytes of the RoCE run in its first steps, by the interfaces'"
+        " counters; the MRC run has the same ones cut after the same steps.",
+        "packets_lost counts what a requester judged lost; with RoCE each such judgement goes back to the oldest packet"
+        " and sends all after it again.",
+        "cpu_used_share is what the fabric and the job used of all cores, cpu_idle_share what nobody used, whatever"
+        " else ran on the machine; with little idle, times say as much about the machine as about the transports.",
+    ]
+    roce = outcomes.get("roce")
+    cut = _fault(roce.figures, LinkKind.T0_T1) if roce else None
+    if cut is not None and cut.bypass is None:
+        resumed = cut.resumed_after_mending_s
+        after = f" {resumed:.2f} s after the link was restored" if resumed is not None else " never again in this run"
+        notes.append(
+            "RoCE has no time to bypass or return (null): a queue pair keeps its one path, waits, and the next step was"
+            f" complete{after}."
+        )
+    mrc = outcomes.get("mrc")
+    cut = _fault(mrc.figures, LinkKind.T0_T1) if mrc else None
+    if cut is not None and cut.bypass is None:
+        notes.append("MRC has no time to bypass or return (null): no path that crosses the cut link went out of use.")
+    elif cut is not None and cut.never_back:
+        notes.append(f"MRC has no time to return (null): {cut.never_back} paths were not back before the next fault.")
+    return notes
+
+
+def _fault(figures: RunFigures, kind: LinkKind) -> FaultFigures | None:
+    return next((fault for fault in figures.faults if fault.kind == kind.value), None)
+
+
+def _stall(outcomes: Mapping[str, Outcome], transport: str, kind: LinkKind) -> float | None:
+    fault = _fault(outcomes[transport].figures, kind) if transport in outcomes else None
+    return fault.longest_stall_s if fault else None
+
+
+# Tables
+
+
+def print_summary(console: Console, summary: Mapping[str, Any], outcomes: Mapping[str, Outcome]) -> None:
+    """The summary for people."""
+    names = [name for name in ("roce", "mrc") if name in outcomes]
+    table = Table(title="The same job and the same faults; medians", title_justify="left")
+    table.add_column("")
+    for name in names:
+        table.add_column({"roce": "RoCE", "mrc": "MRC"}[name], justify="right")
+    for label, cells in _rows([outcomes[name] for name in names]):
+        if label:
+            table.add_row(label, *cells)
+        else:
+            table.add_section()
+    console.print(table)
+    bring_up = summary["bring_up_s"]
+    if bring_up is not None:
+        console.print(f"Bring-up of the fabric, programmed and verified: {bring_up:.2f} s", highlight=False)
+    for name, holds in summary["checks"].items():
+        console.print(f"  {'ok ' if holds else 'NO '} {name}", highlight=False, style=None if holds else "bold red")
+
+
+def _rows(outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
+    """Rows of the table; an empty label starts a section."""
+    figures = [outcome.figures for outcome in outcomes]
+    rows: list[tuple[str, list[str]]] = [
+        ("steps completed", [f"{f.steps}/{o.record.planned_steps}" for f, o in zip(figures, outcomes, strict=True)]),
+        ("run", [_seconds(f.duration_s) for f in figures]),
+        ("step time, median", [_seconds(f.median_step_s) for f in figures]),
+        ("longest stall", [_seconds(f.longest_stall_s) for f in figures]),
+        ("packets lost / retransmitted", [f"{f.packets_lost} / {f.packets_retransmitted}" for f in figures]),
+        ("wrong / verified bytes", [f"{f.wrong_bytes} / {f.verified_bytes:,}" for f in figures]),
+        ("weights off one process by", [_number(o.weights_diff) for o in outcomes]),
+        ("processor used / idle", [f"{_share(f.cpu_used_share)} / {_share(f.cpu_idle_share)}" for f in figures]),
+    ]
+    for kind, title in ((LinkKind.T0_T1, "T0-T1 link"), (LinkKind.NIC_T0, "NIC-T0 link")):
+        faults = [_fault(f, kind) for f in figures]
+        link = next((fault.link for fault in faults if fault), None)
+        if link is not None:
+            rows += [("", []), (f"{title} {link} cut", [_at(fault) for fault in faults])]
+            rows += _fault_rows(kind, faults)
+    return rows
+
+
+def _fault_rows(kind: LinkKind, faults: Sequence[FaultFigures | None]) -> list[tuple[str, list[str]]]:
+    rows = [
+        ("  step time before", [_middle(f.step_before if f else None, "-") for f in faults]),
+        ("  step time during", [_middle(f.step_during if f else None, "-") for f in faults]),
+        ("  step time after", [_middle(f.step_after if f else None, "-") for f in faults]),
+        ("  longest stall", [_seconds(f.longest_stall_s if f else None) for f in faults]),
+    ]
+    if kind is LinkKind.NIC_T0:
+        rows += [
+            ("  cut to plane avoided", [_middle(f.port_down if f else None, "never") for f in faults]),
+            ("  restored to plane in use", [_middle(f.port_up if f else None, "never") for f in faults]),
+        ]
+    if kind is LinkKind.T0_T1 or any(f.bypass for f in faults if f):
+        rows += [
+            ("  first loss to path unused", [_middle(f.bypass if f else None, "never") for f in faults]),
+            ("  restored to path good", [_middle(f.back if f else None, "never") for f in faults]),
+        ]
+    return rows
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "never"
+    if value < 0.1:
+        return f"{value * 1000:.1f} ms"
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1e}"
+
+
+def _share(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0%}"
+
+
+def _at(fault: FaultFigures | None) -> str:
+    if fault is None:
+        return "not reached"
+    until = "never restored" if fault.mended_s is None else f"to {fault.mended_s:.1f} s"
+    return f"{fault.cut_s:.1f} {until}"
+
+
+def _middle(value: Spread | None, absent: str) -> str:
+    return absent if value is None else f"{_seconds(value.median)} (max {_seconds(value.largest)})"

@@ -1,0 +1,104 @@
+"""Values for dotted keys, as a command line gives them (``fabric.planes=1,2,4``), laid into a document.
+
+Values are YAML, separated by commas outside of brackets: ``workload.pairs=[h1>h2],[h1>h2,h3>h4]`` are two. A number
+between dots is a place in a list, from 0. A value that is laid in takes the place of what it replaces in every error
+message, or that of the section it is added to.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import yaml
+
+from mrc_lab.experiments.files.document import Value
+from mrc_lab.experiments.files.errors import FileError
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A dotted key with one value or more. `texts` are the values as they were written."""
+
+    key: str
+    values: tuple[yaml.Node, ...]
+    texts: tuple[str, ...]
+
+
+def parse_assignment(text: str) -> Assignment:
+    """The assignment in ``KEY=VALUE,VALUE``; FileError with one sentence when it is none."""
+    key, equals, values = text.partition("=")
+    key = key.strip()
+    if not equals or not all(key.split(".")) or not values.strip():
+        raise FileError(f"--set {text}: write a key and its values, as in fabric.planes=1,2,4")
+    flow = f"[{values}]"
+    try:
+        node = yaml.compose(flow, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        node = None
+    if not isinstance(node, yaml.SequenceNode) or node.end_mark.index != len(flow):
+        raise FileError(f"--set {text}: {values!r} are not values that YAML knows")
+    texts = tuple(flow[value.start_mark.index : value.end_mark.index].strip() for value in node.value)
+    for number, one in enumerate(texts):
+        if one in texts[:number]:
+            raise FileError(f"--set {text}: {one} is given twice")
+    return Assignment(key, tuple(node.value), texts)
+
+
+def assign(document: Value, key: str, node: yaml.Node) -> Value:
+    """The document with `node` at `key`; FileError when the key leads through something that has no parts."""
+    return Value(_assigned(document, key.split("."), node), document.source)
+
+
+def holds(node: yaml.Node, key: str) -> bool:
+    """Whether a document says something at `key`, or puts something without that key in the place of a section."""
+    for name in key.split("."):
+        if not isinstance(node, yaml.MappingNode):
+            return True
+        found = next((value for known, value in node.value if known.value == name), None)
+        if found is None:
+            return any(known.value == "kind" for known, _ in node.value)
+        node = found
+    return True
+
+
+def _assigned(place: Value, names: list[str], node: yaml.Node) -> yaml.Node:
+    """A copy of the piece at `place` with `node` below it; only what lies on the way is copied."""
+    if not names:
+        return _placed(node, place.node)
+    name, *rest = names
+    below = Value(place.node, place.source, f"{place.key}.{name}" if place.key else name)
+    if isinstance(place.node, yaml.SequenceNode):
+        return _in_list(place, below, rest, node, name)
+    if not isinstance(place.node, yaml.MappingNode):
+        raise below.error(f"is not a key that can be set: above it stands {place.what()}")
+    pairs = list(place.node.value)
+    number = next((n for n, (known, _) in enumerate(pairs) if known.value == name), None)
+    if number is None:
+        new = _placed(yaml.ScalarNode("tag:yaml.org,2002:str", name), place.node)
+        empty = yaml.MappingNode("tag:yaml.org,2002:map", [], place.node.start_mark, place.node.end_mark)
+        pairs.append((new, _assigned(Value(empty, place.source, below.key), rest, node)))
+    else:
+        known, value = pairs[number]
+        pairs[number] = known, _assigned(Value(value, place.source, below.key), rest, node)
+    return yaml.MappingNode(place.node.tag, pairs, place.node.start_mark, place.node.end_mark)
+
+
+def _in_list(place: Value, below: Value, rest: list[str], node: yaml.Node, name: str) -> yaml.Node:
+    elements = list(place.node.value)
+    if not name.isdecimal() or int(name) >= len(elements):
+        raise below.error(f"is not a place in the list: it has {len(elements)} elements, numbered from 0")
+    element = Value(elements[int(name)], place.source, below.key)
+    elements[int(name)] = _assigned(element, rest, node)
+    return yaml.SequenceNode(place.node.tag, elements, place.node.start_mark, place.node.end_mark)
+
+
+def _placed(node: yaml.Node, where: yaml.Node) -> yaml.Node:
+    """The same value as if it stood elsewhere."""
+    placed = copy.copy(node)
+    placed.start_mark, placed.end_mark = where.start_mark, where.end_mark
+    if isinstance(node, yaml.MappingNode):
+        placed.value = [(_placed(key, where), _placed(value, where)) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        placed.value = [_placed(element, where) for element in node.value]
+    return placed

@@ -1,0 +1,252 @@
+"""What cannot be seen from one key alone: names against the fabric, times against the run, figures against metrics."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+from dataclasses import replace
+
+from mrc_host.errors import InvalidArgumentError
+from mrc_host.transport import algorithms
+from mrc_lab.experiments.files import quantities
+from mrc_lab.experiments.files.document import Value
+from mrc_lab.experiments.files.errors import FileError
+from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.files.kinds import suggest
+from mrc_lab.experiments.files.model import (
+    METRICS,
+    Case,
+    Expectation,
+    FabricPart,
+    Published,
+    Selection,
+    Shown,
+    TransportPart,
+)
+from mrc_lab.experiments.files.transport import check_transport
+from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Training, Workload, WriteBw
+from simulation.errors import FaultError
+from simulation.fault_effects import effect
+from topologies.clos import multi_plane_clos
+from topologies.errors import FabricError
+from topologies.fabric import Fabric
+from topologies.queues import QueueProfile
+
+_STATISTICAL = ("throughput", "link_throughput", "algbw", "busbw", "completion_time", "bypass_time", "return_time")
+MOST_MEMORY = 8 << 30
+_PARSERS = {
+    "rate": quantities.parse_rate,
+    "time": quantities.parse_time,
+    "share": quantities.parse_share,
+    "count": quantities.parse_share,
+}
+
+
+def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
+    """The fabric that a file describes; FabricError when it cannot be."""
+    queues = QueueProfile(**{"pfc": part.pfc, **dict(part.queues)})  # type: ignore[arg-type]
+    return multi_plane_clos(
+        name,
+        planes=part.planes,
+        t0=part.t0,
+        t1=part.t1,
+        hosts=part.hosts,
+        rate_bps=part.rate,
+        uplink_rate_bps=part.uplink_rate,
+        mtu=part.mtu,
+        queues=queues,
+    )
+
+
+def check_case(case: Case, document: Value) -> None:
+    """FileError for anything in a case that names what does not exist, or whose times make no sense."""
+    members = document.items()
+    try:
+        fabric = build_fabric(case.fabric)
+    except FabricError as error:
+        raise members["fabric"].error(str(error)) from None
+    try:
+        check_workload(case.workload, fabric)
+    except (FabricError, ValueError) as error:
+        raise members["workload"].error(str(error)) from None
+    if isinstance(case.workload, WriteBw) and any(start >= case.duration for start in case.workload.starts):
+        raise members["workload"].error("a pair begins when the run is over: see starts")
+    if case.measure.warmup >= case.duration:
+        raise members["measure"].error("the warm-up is as long as the run: make it shorter, or the duration longer")
+    if case.duration // case.measure.bin > 100_000:
+        raise members["duration"].error("more than 100000 time bins: make measure.bin wider")
+    for fault, place in zip(case.faults, members["faults"].elements() if case.faults else (), strict=True):
+        _check_fault(case, fabric, fault, place)
+    mtu = dict(case.transport.attributes).get("path_mtu", 4096)
+    if isinstance(mtu, int) and mtu + 146 > case.fabric.mtu + 14:
+        raise members["fabric"].error(f"packets of path_mtu {mtu} do not fit an MTU of {case.fabric.mtu}")
+    if case.transport.ev_choice == "coordinated":
+        _check_coordination(case, members["transport"])
+    if case.transport.congestion is not None:
+        _check_congestion(case.transport, members["transport"])
+    try:
+        check_transport(case.transport, case.fabric, fabric)
+    except InvalidArgumentError as error:
+        raise members.get("transport", document).error(str(error)) from None
+
+
+def _check_coordination(case: Case, place: Value) -> None:
+    part, where = case.transport, place.items()["ev_choice"]
+    if part.type != "mrc" or isinstance(case.workload, Collective | Training):
+        raise where.error("entropy values are coordinated for flows of mrc only: not for rc, collectives or training")
+    if part.paths is None or part.paths % case.fabric.planes or part.paths > case.fabric.planes * case.fabric.t1:
+        raise where.error("coordinated needs paths: a multiple of the planes, as many as there are at most")
+
+
+def _check_congestion(part: TransportPart, place: Value) -> None:
+    where = place.items().get("congestion", place)
+    name = part.congestion or ""
+    try:
+        algorithm = algorithms.find(algorithms.ALGORITHMS, name, part.type == "mrc")
+    except InvalidArgumentError as error:
+        raise where.error(str(error)) from None
+    if algorithm.shared and part.window is not None:
+        raise where.error(f"{name} makes its own window: leave window out, or take fixed")
+
+
+def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) -> None:
+    show = quantities.show_time
+    if fault.at >= case.duration:
+        raise place.error(f"begins at {show(fault.at)}, but the run is over at {show(case.duration)}")
+    if fault.until is not None and fault.until <= fault.at:
+        raise place.error(f"is over at {show(fault.until)}, before it begins at {show(fault.at)}")
+    if fault.until is not None and fault.until > case.duration:
+        raise place.error(f"is over at {show(fault.until)}, after the run, which lasts {show(case.duration)}")
+    try:
+        effect(fabric, fault.build())
+    except (FaultError, FabricError) as error:
+        raise place.error(str(error)) from None
+
+
+def check_workload(workload: Workload, fabric: Fabric) -> None:
+    """FabricError or ValueError when hosts do not exist or cannot do it, or this process would need too much memory."""
+    _check_hosts(workload, fabric)
+    needed = _memory(workload, fabric)
+    if needed > MOST_MEMORY:
+        most, shown = quantities.show_size(MOST_MEMORY), quantities.show_size(needed)
+        raise ValueError(
+            f"what hosts send and receive takes {shown} of memory, but {most} is the most: make it smaller"
+        )
+
+
+def _memory(workload: Workload, fabric: Fabric) -> int:
+    """Bytes of the buffers that a run needs: each flow has two; each rank of a collective, and what is compared."""
+    if isinstance(workload, WriteBw):
+        return 2 * workload.message * len(workload.pairs) * (1 + workload.bidirectional)
+    if isinstance(workload, Incast):
+        return 2 * workload.message * (len(select_hosts(workload.sources, fabric)) + len(workload.victim))
+    ranks = len(select_hosts(workload.hosts, fabric))
+    if isinstance(workload, Permutation):
+        return 2 * workload.message * ranks
+    size = sum(workload.gradients) if isinstance(workload, Training) else workload.bytes
+    return 5 * size * ranks
+
+
+def _check_hosts(workload: Workload, fabric: Fabric) -> None:
+    if isinstance(workload, WriteBw):
+        for pair in workload.pairs:
+            split_pair(pair, fabric)
+        if len(workload.starts) > len(workload.pairs):
+            raise ValueError(f"starts has {len(workload.starts)} times for {len(workload.pairs)} pairs")
+    elif isinstance(workload, Incast):
+        fabric.nic(workload.target)
+        if workload.target in select_hosts(workload.sources, fabric):
+            raise ValueError(f"{workload.target} cannot be target and source of the incast")
+        for pair in workload.victim:
+            split_pair(pair, fabric)
+    elif isinstance(workload, Permutation | Collective | Training):
+        hosts = select_hosts(workload.hosts, fabric)
+        if len(hosts) < 2:
+            raise ValueError(f"needs two hosts or more, but has {len(hosts)}")
+        if isinstance(workload, Permutation) and workload.shift is not None and workload.shift % len(hosts) == 0:
+            raise ValueError(f"a shift of {workload.shift} among {len(hosts)} hosts leads everyone to itself")
+
+
+def split_pair(text: str, fabric: Fabric) -> tuple[str, str]:
+    """Source and destination of ``h1>h3``."""
+    source, arrow, destination = (part.strip() for part in text.partition(">"))
+    if not arrow:
+        raise ValueError(f"{text!r} is not a flow: write source>destination, as in h1>h3")
+    fabric.nic(source)
+    fabric.nic(destination)
+    if source == destination:
+        raise ValueError(f"{text!r} leads from a host to itself")
+    return source, destination
+
+
+def select_hosts(patterns: Iterable[str], fabric: Fabric) -> list[str]:
+    """Hosts that match any of the patterns, in the fabric's order; FabricError for a pattern that matches none."""
+    patterns = tuple(patterns)
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in fabric.nic_names):
+            fabric.nic(pattern)
+    return [name for name in fabric.nic_names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def resolve(expectation: Expectation, cases: tuple[Case, ...], place: Value) -> Expectation:
+    """The expectation with its figures read; FileError when it does not fit its metric or the cases."""
+    members = place.items()
+    for name in ("of", "against"):
+        selection = getattr(expectation, name)
+        if selection is not None:
+            _check_selection(selection, expectation.metric, cases, members.get(name, place))
+    published = expectation.published
+    if published is not None and published.value is not None:
+        published = _published(published, expectation.unit, members["published"])
+    number = _number(expectation.value, expectation.unit, members["value"])
+    return replace(expectation, number=number, published=published)
+
+
+def check_shown(shown: Shown, cases: tuple[Case, ...], place: Value) -> None:
+    """FileError when a figure to be shown does not fit its metric or one of the cases."""
+    if shown.of.variant is not None:
+        raise place.error("what is shown is shown of every variant: leave variant away")
+    for case in cases:
+        _check_selection(replace(shown.of, variant=case.name), shown.metric, cases, place)
+
+
+def _published(published: Published, unit: str, place: Value) -> Published:
+    assert published.value is not None
+    return replace(published, number=_number(published.value, unit, place.items()["value"]))
+
+
+def _number(text: str, unit: str, place: Value) -> float:
+    try:
+        return float(_PARSERS[unit](text))
+    except ValueError as error:
+        raise place.error(str(error)) from None
+
+
+def _check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], place: Value) -> None:
+    names = [case.name for case in cases]
+    if selection.variant is None and len(cases) > 1:
+        raise place.error(f"variant is missing; there are {', '.join(names)}")
+    if selection.variant is not None and selection.variant not in names:
+        raise place.error(f"there is no variant {selection.variant}; {suggest(selection.variant, names)}")
+    case = next(case for case in cases if selection.variant in (None, case.name))
+    start, end = selection.start or 0, case.duration if selection.end is None else selection.end
+    if start >= end:
+        raise place.error("the window ends before it begins")
+    if end > case.duration:
+        raise place.error(f"the window ends after the run, which lasts {quantities.show_time(case.duration)}")
+    if end - start < case.measure.bin:
+        raise place.error("the window is shorter than a time bin")
+    if (selection.link is not None) != (metric == "link_throughput"):
+        raise place.error("link belongs to link_throughput, and that needs a link")
+    if selection.statistic is not None and metric not in _STATISTICAL:
+        raise place.error(f"{metric} has no statistic: it is one figure ({METRICS[metric]})")
+    if selection.link is not None:
+        try:
+            build_fabric(case.fabric).find_links(selection.link.rstrip("<>"))
+        except FabricError as error:
+            raise place.error(str(error)) from None
+    if metric in ("algbw", "busbw") and not isinstance(case.workload, Collective):
+        raise place.error(f"{metric} is a figure of collectives: use throughput")
+
+
+__all__ = ["FileError", "build_fabric", "check_case", "check_workload", "resolve", "select_hosts", "split_pair"]

@@ -1,0 +1,155 @@
+"""YAML that remembers where it stands, so that every error can name the line and the key.
+
+A :class:`Value` is a piece of the document: a mapping, a list or a scalar, with the file, the line and the dotted key
+that lead to it. Readers (`kinds`) ask it for what they need and call :meth:`Value.error` for what is not right. Two
+documents can be laid over one another (:func:`overlay`); every piece keeps the line it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from mrc_lab.experiments.files.errors import FileError
+from topologies import plain_yaml
+
+MAX_BYTES = 1 << 20
+_MOST_DEPTH = 32
+_MOST_PIECES = 100_000
+_LINE = 80
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but newlines and tabs
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A piece of a document. `key` is its dotted name from the top, empty for the whole."""
+
+    node: yaml.Node
+    source: str
+    key: str = ""
+
+    @property
+    def line(self) -> int:
+        """Where it begins, from 1."""
+        return int(self.node.start_mark.line) + 1
+
+    def error(self, problem: str) -> FileError:
+        """What to raise: file, line, key and `problem`."""
+        place = f"{self.source}, line {self.line}: "
+        return FileError(f"{place}{self.key}: {problem}" if self.key else place + problem)
+
+    def items(self) -> dict[str, Value]:
+        """The members of a mapping, in order; FileError when it is none or a key comes twice."""
+        if not isinstance(self.node, yaml.MappingNode):
+            raise self.error(f"must be a mapping of keys and values, not {self.what()}")
+        found: dict[str, Value] = {}
+        for key_node, node in self.node.value:
+            key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else ""
+            member = Value(node, self.source, f"{self.key}.{key}" if self.key else key)
+            if not key:
+                raise Value(key_node, self.source, self.key).error("a key must be a word")
+            if key in found:
+                raise Value(key_node, self.source, member.key).error("is given twice")
+            found[key] = member
+        return found
+
+    def elements(self) -> Iterator[Value]:
+        """The elements of a list; FileError when it is none."""
+        if not isinstance(self.node, yaml.SequenceNode):
+            raise self.error(f"must be a list, not {self.what()}")
+        for number, node in enumerate(self.node.value):
+            yield Value(node, self.source, f"{self.key}[{number}]")
+
+    def scalar(self) -> Any:
+        """A text, number, yes/no or nothing; FileError for anything with parts."""
+        if not isinstance(self.node, yaml.ScalarNode):
+            raise self.error(f"must be a single value, not {self.what()}")
+        try:
+            return yaml.SafeLoader("").construct_object(self.node, deep=True)
+        except plain_yaml.CONSTRUCTION_ERRORS:
+            raise self.error(f"{self.node.value[:_LINE]!r} is not a value that YAML knows") from None
+
+    def text(self) -> str:
+        """A scalar as it is written."""
+        if not isinstance(self.node, yaml.ScalarNode):
+            raise self.error(f"must be a single value, not {self.what()}")
+        return str(self.node.value)
+
+    def what(self) -> str:
+        """Its kind, in words."""
+        if isinstance(self.node, yaml.MappingNode):
+            return "a mapping"
+        return "a list" if isinstance(self.node, yaml.SequenceNode) else repr(self.node.value[:_LINE])
+
+
+def parse(text: str, source: str) -> Value:
+    """The document in `text`; FileError when it is not YAML, is empty, or is nested too deeply."""
+    if len(text) > MAX_BYTES:
+        raise FileError(f"{source}: an experiment file has at most {MAX_BYTES} characters")
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "is not valid YAML"
+        raise FileError(f"{source}{_where(error, text)}: {problem}") from None
+    except RecursionError:
+        raise FileError(f"{source}: is nested too deeply for an experiment file") from None
+    if node is None:
+        raise FileError(f"{source}: is empty")
+    if plain_yaml.is_larger_than(node, _MOST_PIECES):
+        raise FileError(f"{source}: has more than {_MOST_PIECES} values, aliases written out")
+    _check_pieces(node, source, 0)
+    return Value(node, source)
+
+
+def _where(error: yaml.YAMLError, text: str) -> str:
+    mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
+    if mark:
+        return f", line {mark.line + 1}"
+    return "" if position is None else f", line {text.count(chr(10), 0, position) + 1}"
+
+
+def overlay(base: yaml.Node, upper: yaml.Node) -> yaml.Node:
+    """`upper` laid over `base`: mappings are merged key by key, everything else of `upper` replaces.
+
+    A mapping that says what `kind` it is replaces the whole mapping below.
+    """
+    if not isinstance(base, yaml.MappingNode) or not isinstance(upper, yaml.MappingNode):
+        return upper
+    above = {key.value: (key, node) for key, node in upper.value if isinstance(key, yaml.ScalarNode)}
+    if "kind" in above:
+        return upper
+    merged = []
+    for key, node in base.value:
+        if isinstance(key, yaml.ScalarNode) and key.value in above:
+            upper_key, upper_node = above.pop(key.value)
+            merged.append((upper_key, overlay(node, upper_node)))
+        else:
+            merged.append((key, node))
+    merged += above.values()
+    return yaml.MappingNode(base.tag, merged, upper.start_mark, upper.end_mark)
+
+
+def without(node: yaml.Node, *keys: str) -> yaml.Node:
+    """A mapping without some keys."""
+    if not isinstance(node, yaml.MappingNode):
+        return node
+    kept = [(key, value) for key, value in node.value if getattr(key, "value", None) not in keys]
+    return yaml.MappingNode(node.tag, kept, node.start_mark, node.end_mark)
+
+
+def _check_pieces(node: yaml.Node, source: str, depth: int) -> None:
+    if depth > _MOST_DEPTH:
+        raise FileError(f"{source}, line {node.start_mark.line + 1}: is nested too deeply for an experiment file")
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            _check_pieces(key, source, depth + 1)
+            _check_pieces(value, source, depth + 1)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _check_pieces(value, source, depth + 1)
+    elif found := _UNSHOWN.search(node.value):
+        raise FileError(f"{source}, line {node.start_mark.line + 1}: holds {found[0]!r}, which cannot be shown")

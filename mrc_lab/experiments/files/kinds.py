@@ -1,0 +1,336 @@
+"""Kinds of values in an experiment file: each reads a piece of YAML, and says in JSON Schema what it takes.
+
+The file's model (`model`) is made of frozen dataclasses whose fields carry their kind (:func:`key`), so that reading,
+the schema and the documentation are one description.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mrc_common.suggestions import did_you_mean
+from mrc_lab.experiments.files import quantities
+from mrc_lab.experiments.files.document import Value
+
+JsonSchema = dict[str, Any]
+_ANY_NUMBER = 1 << 62
+_LONGEST = 80  # characters of a value that an error repeats
+_MOST_RATE = 10**15
+_MOST_SIZE = 1 << 40
+_MOST_TIME = 3600 * 10**9
+
+
+class Kind(ABC):
+    """A kind of value."""
+
+    @abstractmethod
+    def read(self, value: Value) -> Any:
+        """What the piece says; FileError when it does not fit."""
+
+    @abstractmethod
+    def schema(self) -> JsonSchema:
+        """What fits, as JSON Schema."""
+
+
+def key(kind: Kind, doc: str, **default: Any) -> Any:
+    """A field of a section: its kind, what it means, and `default` or `default_factory` where it may be left out."""
+    return dataclasses.field(metadata={"kind": kind, "doc": doc}, **default)
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number from `low` to `high`."""
+
+    low: int = 0
+    high: int = _ANY_NUMBER
+
+    def read(self, value: Value) -> int:
+        """An int."""
+        number = value.scalar()
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise value.error(f"must be a whole number, not {value.text()[:_LONGEST]!r}")
+        if not self.low <= number <= self.high:
+            limit = f"at least {self.low}" if self.high == _ANY_NUMBER else f"{self.low} to {self.high}"
+            raise value.error(f"is {value.text()[:_LONGEST]}, but must be {limit}")
+        return number
+
+    def schema(self) -> JsonSchema:
+        """An integer."""
+        bound = {} if self.high == _ANY_NUMBER else {"maximum": self.high}
+        return {"type": "integer", "minimum": self.low, **bound}
+
+
+@dataclass(frozen=True)
+class Flag(Kind):
+    """Yes or no."""
+
+    def read(self, value: Value) -> bool:
+        """A bool."""
+        found = value.scalar()
+        if not isinstance(found, bool):
+            raise value.error(f"must be yes or no, not {value.text()[:_LONGEST]!r}")
+        return found
+
+    def schema(self) -> JsonSchema:
+        """A boolean."""
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class Text(Kind):
+    """Any text; where there are `choices`, one of them."""
+
+    choices: tuple[str, ...] = ()
+
+    def read(self, value: Value) -> str:
+        """A str."""
+        text = value.text().strip()
+        if not text:
+            raise value.error("must not be empty")
+        if self.choices and text not in self.choices:
+            raise value.error(f"{text[:_LONGEST]!r} is unknown; {suggest(text, self.choices)}")
+        return text
+
+    def schema(self) -> JsonSchema:
+        """A string; where anything will do, also what YAML takes for a number or a yes."""
+        if self.choices:
+            return {"type": "string", "enum": list(self.choices)}
+        return {"type": ["string", "number", "boolean"]}
+
+
+@dataclass(frozen=True)
+class Quantity(Kind):
+    """A number with a unit, read by `parse`, from `low` to `high` (in the unit it becomes), which `show` puts in words.
+
+    `units` is a regular expression for what may follow the number; `plain` says whether a number alone will do.
+    """
+
+    parse: Callable[[str], float]
+    example: str
+    low: float = 0
+    high: float = float(_ANY_NUMBER)
+    show: Callable[[float], str] = "{:g}".format
+    units: str = ""
+    plain: bool = True
+
+    def read(self, value: Value) -> Any:
+        """An int, or for shares a float."""
+        try:
+            number = self.parse(value.text())
+        except ValueError as error:
+            raise value.error(str(error)) from None
+        if not self.low <= number <= self.high:
+            least, most = self.show(self.low), self.show(self.high)
+            limit = f"at least {least}" if self.high == _ANY_NUMBER else f"{least} to {most}"
+            raise value.error(f"is {value.text()[:_LONGEST]}, but must be {limit}")
+        return number
+
+    def schema(self) -> JsonSchema:
+        """A string or, where it needs no unit, a number."""
+        text: JsonSchema = {"type": "string", "pattern": f"^{quantities.NUMBER}{self.units}\\s*$"}
+        if not self.plain:
+            return {**text, "examples": [self.example]}
+        bound = {} if self.high == _ANY_NUMBER else {"maximum": self.high}
+        return {"anyOf": [text, {"type": "number", "minimum": self.low, **bound}], "examples": [self.example]}
+
+
+def a_rate(low: int = 1) -> Quantity:
+    """Bits per second."""
+    return Quantity(quantities.parse_rate, "100G", low, _MOST_RATE, quantities.show_rate, units=quantities.RATE_UNITS)
+
+
+def a_size(low: int = 1, high: int = _MOST_SIZE) -> Quantity:
+    """Bytes."""
+    return Quantity(quantities.parse_size, "64K", low, high, quantities.show_size, units=quantities.SIZE_UNITS)
+
+
+def a_time(low: int = 0, high: int = _MOST_TIME) -> Quantity:
+    """Nanoseconds."""
+    return Quantity(
+        quantities.parse_time, "10us", low, high, quantities.show_time, units=quantities.TIME_UNITS, plain=False
+    )
+
+
+def a_share(high: float = 1.0) -> Quantity:
+    """A share of a whole."""
+    return Quantity(quantities.parse_share, "20%", 0.0, high, quantities.show_share, units=quantities.SHARE_UNITS)
+
+
+@dataclass(frozen=True)
+class Listing(Kind):
+    """A list of `element`s, at least `least`. A single one may stand without brackets where `alone`."""
+
+    element: Kind
+    least: int = 0
+    alone: bool = False
+
+    def read(self, value: Value) -> tuple[Any, ...]:
+        """A tuple."""
+        if self.alone and value.what() != "a list":
+            return (self.element.read(value),)
+        found = tuple(self.element.read(element) for element in value.elements())
+        if len(found) < self.least:
+            raise value.error(f"needs at least {self.least}, but has {len(found)}")
+        return found
+
+    def schema(self) -> JsonSchema:
+        """An array."""
+        array: JsonSchema = {"type": "array", "items": self.element.schema(), "minItems": self.least}
+        return {"anyOf": [array, self.element.schema()]} if self.alone else array
+
+
+@dataclass(frozen=True)
+class Section(Kind):
+    """A mapping with the keys that a dataclass has fields; `tag` is a key that somebody else reads."""
+
+    cls: type[Any]
+    tag: str = ""
+
+    def read(self, value: Value) -> Any:
+        """An instance; FileError names an unknown or a missing key."""
+        members = value.items()
+        known = {field.name: field for field in dataclasses.fields(self.cls) if "kind" in field.metadata}
+        check_keys(value, members, [*([self.tag] if self.tag else []), *known])
+        arguments = {
+            name: known[name].metadata["kind"].read(member) for name, member in members.items() if name != self.tag
+        }
+        for name, field in known.items():
+            if name not in arguments and _required(field):
+                raise value.error(f"{name} is missing: {field.metadata['doc']}")
+        if "line" in {field.name for field in dataclasses.fields(self.cls)}:
+            arguments["line"] = value.line
+        return self.cls(**arguments)
+
+    def schema(self) -> JsonSchema:
+        """An object."""
+        fields = [field for field in dataclasses.fields(self.cls) if "kind" in field.metadata]
+        properties = {
+            field.name: {"description": field.metadata["doc"], **field.metadata["kind"].schema()} for field in fields
+        }
+        required = [field.name for field in fields if _required(field)]
+        if self.tag:
+            properties = {self.tag: {}, **properties}
+            required = [self.tag, *required]
+        return {
+            "type": "object",
+            "description": (self.cls.__doc__ or "").strip().split("\n\n")[0].replace("\n", " "),
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
+
+
+@dataclass(frozen=True)
+class OneOf(Kind):
+    """A mapping whose key `kind` says which dataclass it is."""
+
+    choices: Mapping[str, type[Any]]
+    tag: str = "kind"
+
+    def read(self, value: Value) -> Any:
+        """An instance of the one named."""
+        members = value.items()
+        if self.tag not in members:
+            raise value.error(f"{self.tag} is missing; known are {', '.join(self.choices)}")
+        name = Text(tuple(self.choices)).read(members[self.tag])
+        return Section(self.choices[name], self.tag).read(value)
+
+    def schema(self) -> JsonSchema:
+        """One of several objects."""
+        parts = []
+        for name, cls in self.choices.items():
+            part = Section(cls, self.tag).schema()
+            part["properties"][self.tag] = {"const": name}
+            parts.append(part)
+        return {"oneOf": parts}
+
+
+@dataclass(frozen=True)
+class Overrides(Kind):
+    """Some fields of a plain dataclass (numbers, yes/no, texts), those in `times` with units; the rest stays as it is.
+
+    Becomes a tuple of (name, value), so that it stays a value. `without` are fields that have a key of their own,
+    `parts` the kinds of fields that are no plain values.
+    """
+
+    cls: type[Any]
+    times: Collection[str] = ()
+    without: Collection[str] = ()
+    parts: Sequence[tuple[str, Kind]] = ()
+
+    def read(self, value: Value) -> tuple[tuple[str, Any], ...]:
+        """Pairs of name and value."""
+        members = value.items()
+        kinds = self._kinds()
+        check_keys(value, members, list(kinds))
+        return tuple((name, kinds[name].read(member)) for name, member in members.items())
+
+    def schema(self) -> JsonSchema:
+        """An object without required keys."""
+        properties = {name: kind.schema() for name, kind in self._kinds().items()}
+        return {"type": "object", "properties": properties, "additionalProperties": False}
+
+    def _kinds(self) -> dict[str, Kind]:
+        kinds: dict[str, Kind] = {}
+        parts = dict(self.parts)
+        for field in dataclasses.fields(self.cls):
+            if field.name in self.times:
+                kinds[field.name] = a_time()
+            elif field.name in parts:
+                kinds[field.name] = parts[field.name]
+            elif field.name not in self.without:
+                kinds[field.name] = _PLAIN[str(field.type).partition(" ")[0]]
+        return kinds
+
+
+@dataclass(frozen=True)
+class Built(Kind):
+    """A plain dataclass of which every field may be left out, made of what is given."""
+
+    fields: Overrides
+
+    def read(self, value: Value) -> Any:
+        """An instance."""
+        return self.fields.cls(**dict(self.fields.read(value)))
+
+    def schema(self) -> JsonSchema:
+        """An object without required keys."""
+        return self.fields.schema()
+
+
+_PLAIN: Mapping[str, Kind] = {
+    "int": Whole(),
+    "bool": Flag(),
+    "str": Text(),
+    "float": Quantity(quantities.parse_number, "0.8"),
+}
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def laid_over(schema: JsonSchema) -> JsonSchema:
+    """The schema of what may be laid over a value of `schema`: mappings of which parts may be missing."""
+    if "oneOf" in schema:
+        return {"anyOf": [laid_over(part) for part in schema["oneOf"]]}
+    if schema.get("type") != "object":
+        return schema
+    parts = {name: laid_over(part) for name, part in schema["properties"].items()}
+    return {**{name: part for name, part in schema.items() if name != "required"}, "properties": parts}
+
+
+def check_keys(value: Value, members: Mapping[str, Value], known: Sequence[str]) -> None:
+    """FileError at the first key that is not `known`, with the nearest that is."""
+    for name, member in members.items():
+        if name not in known:
+            raise member.error(f"unknown key; {suggest(name, known)}")
+
+
+def suggest(name: str, known: Collection[str]) -> str:
+    """A hint at the right name: ``did you mean ...?``, or all there are."""
+    return did_you_mean(name, known, most=1, cutoff=0.6) or f"known are {', '.join(known)}"

@@ -1,0 +1,101 @@
+"""An experiment file into an `Experiment`, or one sentence that says what is wrong.
+
+Everything is checked before anything starts: keys, kinds and units while reading, then names against the fabric and
+times against the run. With `variants`, every variant is laid over the file and checked as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from mrc_lab.experiments.files import checks
+from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse, without
+from mrc_lab.experiments.files.errors import FileError
+from mrc_lab.experiments.files.kinds import Section
+from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart
+
+# What lies beside the folders of the variants in a result (mrc_lab.reports.folder).
+FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together"})
+CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def load_file(path: Path | str) -> Experiment:
+    """Read an experiment file; FileError with one sentence for anything wrong with it."""
+    path = Path(path)
+    return load_text(read_text(path), source=str(path), name=path.stem)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that people write; FileError when it cannot be read, is too long or is no text."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise FileError(f"{path}: an experiment file has at most {MAX_BYTES} bytes")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{path}: is not a text file in UTF-8") from None
+
+
+def load_text(text: str, *, source: str = "experiment", name: str = "experiment") -> Experiment:
+    """The experiment in YAML `text`; `source` begins every error message, `name` is its name unless it has one."""
+    return load_document(parse(text, source), text, name)
+
+
+def load_document(document: Value, text: str, name: str) -> Experiment:
+    """The experiment that a document says; `text` is kept with it, `name` is its name unless it has one."""
+    file: FilePart = Section(FilePart).read(document)
+    name = file.name or name
+    if not CASE_NAME.fullmatch(name):
+        raise document.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
+    cases = tuple(_cases(file, document))
+    known = document.items()
+    expect = tuple(
+        checks.resolve(expectation, cases, place)
+        for expectation, place in zip(file.expect, known["expect"].elements() if file.expect else (), strict=True)
+    )
+    for shown, place in zip(file.show, known["show"].elements() if file.show else (), strict=True):
+        checks.check_shown(shown, cases, place)
+    about = file.title or name, file.figure, file.about, file.scaled
+    return Experiment(name, *about, cases, expect, text, document.source, file.show)
+
+
+def _cases(file: FilePart, document: Value) -> list[Case]:
+    base = without(document.node, *(set(FilePart.__dataclass_fields__) - set(CasePart.__dataclass_fields__)))
+    if not file.variants:
+        return [_case(ONLY, Value(base, document.source))]
+    cases: list[Case] = []
+    for variant in file.variants:
+        name = variant.items()["name"].text().strip()
+        if not CASE_NAME.fullmatch(name):
+            raise variant.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
+        if name in FILES:
+            raise variant.error(f"name {name} is that of a file of every result: call the variant something else")
+        if name == ONLY:
+            raise variant.error(f"name {ONLY} is that of a file without variants: call the variant something else")
+        if name in (case.name for case in cases):
+            raise variant.error(f"there are two variants {name}")
+        unknown = {key: None for key in variant.items() if key not in CasePart.__dataclass_fields__ and key != "name"}
+        for key in unknown:
+            raise variant.items()[key].error(
+                f"unknown key; a variant may change {', '.join(CasePart.__dataclass_fields__)}"
+            )
+        cases.append(_case(name, _moved(overlay(base, without(variant.node, "name")), document.source)))
+    return cases
+
+
+def _case(name: str, document: Value) -> Case:
+    part: CasePart = Section(CasePart).read(document)
+    case = Case(name, part.fabric, part.workload, part.duration, part.transport, part.faults, part.measure)
+    checks.check_case(case, document)
+    if case.measure.bin > case.duration:
+        raise document.error("a time bin (measure.bin) is longer than the run")
+    return replace(case)
+
+
+def _moved(node: yaml.Node, source: str) -> Value:
+    return Value(node, source)

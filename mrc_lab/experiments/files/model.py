@@ -1,0 +1,321 @@
+"""What an experiment file says, as frozen values; the fields' kinds are also its JSON schema (see `schema`).
+
+An :class:`Experiment` has one or more cases: the file's own settings or, with `variants`, those laid over them one by
+one, so that transports or sizes are compared within one experiment. Times are nanoseconds from the beginning of a run,
+rates bits per second, sizes bytes.
+"""
+
+# ruff: noqa: RUF009 - `key` makes dataclass fields, as dataclasses.field does
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mrc_host.config import TransportSettings
+from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
+from mrc_lab.experiments.files import faults, workloads
+from mrc_lab.experiments.files.document import Value
+from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.files.kinds import (
+    Built,
+    Flag,
+    JsonSchema,
+    Kind,
+    Listing,
+    OneOf,
+    Overrides,
+    Section,
+    Text,
+    Whole,
+    a_rate,
+    a_share,
+    a_size,
+    a_time,
+    key,
+    laid_over,
+)
+from mrc_lab.experiments.files.workloads import Workload
+from topologies.fabric import DEFAULT_MTU, MAX_PLANES
+from topologies.queues import QueueProfile
+
+TIMERS = (
+    "base_rtt",
+    "tail_probe_min",
+    "probe_interval",
+    "probe_timeout",
+    "probe_spacing",
+    "flap_half_life",
+    "reverse_interval",
+    "port_status_retry",
+    "port_status_max",
+    "flap_window",
+)
+
+MOST_MTU = 65_000  # what a switch's packet buffers hold, but for headers
+
+NSCC_TIMES = (
+    "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",
+    "target_delay",
+)  # fmt: skip
+_NSCC = Built(Overrides(NsccProfile, NSCC_TIMES))
+DCQCN_TIMES = ("increase_interval", "alpha_interval", "cnp_interval")
+DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
+_DCQCN = Built(
+    Overrides(
+        DcqcnProfile,
+        DCQCN_TIMES,
+        parts=(*((name, a_rate()) for name in DCQCN_RATES), ("increase_bytes", a_size())),
+    )
+)
+
+# Metrics by name, each with the unit of its values: rate, time, share or count (see `reports.metrics`).
+METRICS: Mapping[str, str] = {
+    "throughput": "rate",
+    "link_throughput": "rate",
+    "algbw": "rate",
+    "busbw": "rate",
+    "completion_time": "time",
+    "interruption": "time",
+    "bypass_time": "time",
+    "return_time": "time",
+    "retransmit_share": "share",
+    "fairness": "share",
+    "lost": "count",
+    "retransmitted": "count",
+    "spurious": "count",
+    "timeouts": "count",
+    "paths_left": "count",
+    "paths_bad": "count",
+    "trimmed": "count",
+    "errors": "count",
+    "wrong_bytes": "count",
+}
+STATISTICS = ("mean", "min", "max", "median", "p1", "p10", "p90", "p99")
+RELATIONS = ("at_least", "at_most", "about")
+WORLDS = ("sim", "emulation")
+CERTAINTIES = ("C", "I", "I1", "S", "D", "U")
+
+
+@dataclass(frozen=True, slots=True)
+class FabricPart:
+    """The fabric: a multi-plane Clos (see `topologies.clos`)."""
+
+    hosts: int = key(Whole(1), "hosts in all, a multiple of t0")
+    planes: int = key(Whole(1, MAX_PLANES), "planes; each host has a NIC port in every one", default=1)
+    t0: int = key(Whole(1), "T0 switches per plane", default=1)
+    t1: int = key(Whole(0), "T1 switches per plane", default=0)
+    rate: int = key(a_rate(), "rate of every link and direction", default=100 * 10**9)
+    uplink_rate: int | None = key(a_rate(), "rate of T0-T1 links, where it differs", default=None)
+    delay: int = key(a_time(0, 10**9), "propagation delay of every link (simulated world)", default=1_000)
+    mtu: int = key(Whole(1280, MOST_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
+    pfc: bool = key(Flag(), "priority flow control of data, see topologies.queues", default=False)
+    queues: tuple[tuple[str, object], ...] = key(
+        Overrides(QueueProfile), "queue signals, as topologies.queues.QueueProfile", default=()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TransportPart:
+    """The transport of every flow."""
+
+    type: str = key(Text(("mrc", "rc")), "mrc, or rc for the RoCEv2 baseline", default="mrc")
+    qps: int = key(Whole(1, 1024), "queue pairs of each flow", default=1)
+    paths: int | None = key(Whole(1), "entropy values in the active set", default=None)
+    congestion: str | None = key(
+        Text(), "congestion control: nscc, fixed or none; with rc dcqcn, fixed or none", default=None
+    )
+    spraying: str | None = key(
+        Text(("reactive", "oblivious")), "whether marks, trims and losses change the paths in use", default=None
+    )
+    ev_choice: str = key(
+        Text(("random", "coordinated")),
+        "mrc: active paths at random, or such that the queue pairs of a rack share uplinks evenly",
+        default="random",
+    )
+    window: int | None = key(a_size(), "fixed congestion window of a queue pair", default=None)
+    attributes: tuple[tuple[str, object], ...] = key(
+        Overrides(QpAttributes, without=("active_paths", "congestion_window", "ev_profile", "cc_profile")),
+        "further fields of mrc_host.values.QpAttributes",
+        default=(),
+    )
+    settings: tuple[tuple[str, object], ...] = key(
+        Overrides(
+            TransportSettings,
+            TIMERS,
+            without=("congestion", "rc_congestion", "oblivious"),
+            parts=(("nscc", _NSCC), ("dcqcn", _DCQCN)),
+        ),
+        "further fields of mrc_host.config.TransportSettings",
+        default=(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurePart:
+    """What is recorded."""
+
+    bin: int = key(a_time(1000), "width of the time bins of all series", default=10_000)
+    warmup: int = key(a_time(), "beginning of the run that counts in no figure unless asked for", default=0)
+    links: bool = key(Flag(), "frames of every link in every bin", default=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a figure is taken from: a case, flows or a link, and a window of time."""
+
+    variant: str | None = key(Text(), "the variant; needed when there are several", default=None)
+    flows: str | None = key(Text(), "flows whose name matches this pattern, as in h1>*", default=None)
+    link: str | None = key(
+        Text(), "a link or pattern, for link_throughput; with > at its end upwards only, with < downwards", default=None
+    )
+    start: int | None = key(a_time(), "beginning of the window (default: the end of the warm-up)", default=None)
+    end: int | None = key(a_time(), "end of the window (default: that of the run)", default=None)
+    statistic: str | None = key(Text(STATISTICS), "over time bins, messages or events", default=None)
+    over_flows: str = key(Text(("sum", "min", "max", "mean")), "how flows are taken together", default="sum")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was published."""
+
+    certainty: str = key(Text(CERTAINTIES), "how sure the figure is, see docs/protocol.md section 0")
+    value: str | None = key(Text(), "the figure, in the unit of the metric", default=None)
+    text: str = key(Text(), "in words", default="")
+    number: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What is expected of a figure. With `against` it is the ratio of two figures."""
+
+    metric: str = key(Text(tuple(METRICS)), "the figure")
+    relation: str = key(Text(RELATIONS), "how it compares with the value")
+    value: str = key(Text(), "the value, with the unit of the metric; of a ratio a plain number")
+    tolerance: float = key(a_share(10.0), "by which share of the value it may be off", default=0.0)
+    title: str = key(Text(), "in words", default="")
+    of: Selection = key(Section(Selection), "what it is taken from", default=Selection())
+    against: Selection | None = key(Section(Selection), "divide by the same metric of this", default=None)
+    published: Published | None = key(Section(Published), "what was published", default=None)
+    note: str = key(Text(), "why ours may differ", default="")
+    world: str = key(Text(WORLDS), "the only world in which it is expected; both, unless given", default="")
+    number: float = 0.0
+    line: int = 0
+
+    @property
+    def unit(self) -> str:
+        """Unit of the value: rate, time, share or count."""
+        return "share" if self.against is not None else METRICS[self.metric]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A figure that a table sets side by side for all variants, without a verdict."""
+
+    metric: str = key(Text(tuple(METRICS)), "the figure")
+    title: str = key(Text(), "in words", default="")
+    of: Selection = key(Section(Selection), "what it is taken from, of every variant", default=Selection())
+
+
+@dataclass(frozen=True)
+class AnyMapping(Kind):
+    """A mapping that is read later; only its name is looked at now."""
+
+    def read(self, value: Value) -> Value:
+        """The piece itself."""
+        members = value.items()
+        if "name" not in members:
+            raise value.error("name is missing: what this variant is called")
+        Text().read(members["name"])
+        return value
+
+    def schema(self) -> JsonSchema:
+        """An object with a name; what may be in it is what may be at the top, in part."""
+        whole = Section(CasePart).schema()["properties"]
+        parts = {name: (part, laid_over(part)) for name, part in whole.items()}
+        same = {name: {"$ref": f"#/properties/{name}"} for name, (part, upper) in parts.items() if upper == part}
+        return {
+            "type": "object",
+            "properties": {"name": Text().schema(), **{name: upper for name, (_, upper) in parts.items()}, **same},
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CasePart:
+    """The part of a file that variants may change."""
+
+    fabric: FabricPart = key(Section(FabricPart), "the fabric")
+    workload: Workload = key(OneOf(workloads.KINDS), "what the hosts do")
+    duration: int = key(a_time(1), "how long the run lasts; for a collective, at most")
+    transport: TransportPart = key(Section(TransportPart), "the transport", default=TransportPart())
+    faults: tuple[PlannedFault, ...] = key(Listing(OneOf(faults.KINDS)), "what breaks, and when", default=())
+    measure: MeasurePart = key(Section(MeasurePart), "what is recorded", default=MeasurePart())
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart(CasePart):
+    """An experiment file."""
+
+    name: str = key(Text(), "a word that names the experiment and its results", default="")
+    title: str = key(Text(), "what it shows, in one line", default="")
+    figure: str = key(Text(), "the published figure that it reproduces", default="")
+    about: str = key(Text(), "what is done, in some sentences", default="")
+    scaled: str = key(Text(), "what is smaller or shorter than in the publication, and by how much", default="")
+    variants: tuple[Value, ...] = key(Listing(AnyMapping()), "cases: each laid over the rest of the file", default=())
+    expect: tuple[Expectation, ...] = key(Listing(Section(Expectation)), "what is expected", default=())
+    show: tuple[Shown, ...] = key(
+        Listing(Section(Shown)), "figures to be tabled and plotted for all variants", default=()
+    )
+
+
+ONLY = "only"
+
+
+def case_label(name: str) -> str:
+    """What people read of a case's name; nothing of a file's only case, since nobody has named that."""
+    return "" if name == ONLY else name
+
+
+def joined(*words: str) -> str:
+    """``a: b`` of words that are not empty."""
+    return ": ".join(filter(None, words))
+
+
+def case_prefix(name: str) -> str:
+    """``<name>: `` before what is said of a case, or nothing."""
+    return f"{name}: " if case_label(name) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run: a variant, or the only one (``ONLY`` in folders and JSON)."""
+
+    name: str
+    fabric: FabricPart
+    workload: Workload
+    duration: int
+    transport: TransportPart
+    faults: tuple[PlannedFault, ...]
+    measure: MeasurePart
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A whole file, checked. `text` is the file as it is."""
+
+    name: str
+    title: str
+    figure: str
+    about: str
+    scaled: str
+    cases: tuple[Case, ...]
+    expect: tuple[Expectation, ...]
+    text: str
+    source: str
+    show: tuple[Shown, ...] = ()
+
+    def case(self, name: str | None) -> Case:
+        """The case of that name; None: the first."""
+        return next(case for case in self.cases if name is None or case.name == name)

@@ -1,0 +1,53 @@
+"""What an experiment file says about the transport, as settings of NICs and attributes of queue pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mrc_host.config import TransportSettings
+from mrc_host.transport import algorithms
+from mrc_host.transport.qp import check_attributes
+from mrc_host.values import QpAttributes
+from mrc_lab.experiments.files.model import FabricPart, TransportPart
+from simulation.timing import timing
+from simulation.world import default_queues
+from topologies.fabric import Fabric
+
+
+def settings_given(part: TransportPart) -> dict[str, Any]:
+    """Fields of `mrc_host.config.TransportSettings` that the file sets."""
+    given: dict[str, Any] = dict(part.settings)
+    if part.congestion is not None:
+        given["congestion" if part.type == "mrc" else "rc_congestion"] = part.congestion
+    if part.spraying is not None:
+        given["oblivious"] = part.spraying == "oblivious"
+    return given
+
+
+def attributes_given(part: TransportPart) -> dict[str, Any]:
+    """Fields of `mrc_host.values.QpAttributes` that the file sets."""
+    given: dict[str, Any] = dict(part.attributes)
+    if part.paths is not None:
+        given["active_paths"] = part.paths
+    if part.window is not None:
+        given["congestion_window"] = part.window
+    return given
+
+
+def fitted_settings(part: TransportPart, fabric: Fabric, delay: int) -> TransportSettings:
+    """The settings that the simulated world would fit to the fabric, with the file's own laid over them.
+
+    InvalidArgumentError when one is out of range.
+    """
+    queues = default_queues(fabric)
+    fitted = timing(fabric, delay, queues.max_packets or queues.buffer_packets)
+    return replace(fitted.transport(fabric.settings.transport), **settings_given(part))
+
+
+def check_transport(part: TransportPart, fabric_part: FabricPart, fabric: Fabric) -> None:
+    """InvalidArgumentError for what a NIC would refuse."""
+    settings = fitted_settings(part, fabric, fabric_part.delay)
+    attributes = replace(QpAttributes(), **attributes_given(part))
+    check_attributes(attributes, fabric.mtu)
+    algorithms.check(algorithms.ALGORITHMS, attributes, settings, part.type == "mrc")

@@ -1,0 +1,269 @@
+"""A collective operation as a load: one rank a host, all in this process, every result compared with the right one.
+
+With several queue pairs (`transport.qps`) there are either as many channels: communicators that each do an equal part
+of the operation at the same time; or one, whose streams give their chunks to the queue pairs in turn. Collective
+libraries have both (docs/collectives.md).
+
+A training job is the same with several operations a step, one a bucket of gradients, and time to compute between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrc_host.errors import MrcError
+from mrc_host.values import QpType
+from mrc_host.verbs.context import Context
+from mrc_host.verbs.queue_pair import QueuePair
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.checks import select_hosts
+from mrc_lab.experiments.files.model import Case
+from mrc_lab.experiments.files.workloads import Collective, Training
+from mrc_lab.experiments.running.flows import queue_pair_attributes
+from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
+from mrc_lab.experiments.running.stage import Stage
+from mrc_lab.workloads.collectives import Communicator, LocalMeeting, Peers, StreamSettings
+from topologies.fabric import Fabric
+
+Array = NDArray[np.float32]
+_ITEM = 4  # bytes of an element
+
+# bus bandwidth over algorithm bandwidth, by operation, for n ranks; as nccl-tests define it
+BUS_FACTOR: dict[str, Callable[[int], float]] = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "all_gather": lambda n: (n - 1) / n,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n,
+    "send_receive": lambda n: 1.0,
+    "broadcast": lambda n: 1.0,
+}
+
+
+@dataclass(slots=True)
+class _Rank:
+    """One rank's part of one channel."""
+
+    communicator: Communicator
+    send: Array
+    receive: Array
+    expected: Array
+
+    async def operate(self, operation: str) -> None:
+        comm = self.communicator
+        if operation == "send_receive":
+            n = comm.world
+            await comm.send_receive(self.send, (comm.rank + 1) % n, self.receive, (comm.rank - 1) % n)
+        else:
+            await getattr(comm, operation)(self.send, self.receive)
+
+
+class CollectiveLoad:
+    """The ranks of a collective."""
+
+    def __init__(self, case: Case, stage: Stage, seed: int, open_context: Callable[[str], Context]) -> None:
+        load = case.workload
+        assert isinstance(load, Collective | Training)
+        self._load = load
+        self._sizes = load.gradients if isinstance(load, Training) else (load.bytes,)
+        self._stage = stage
+        self._hosts = ordered_hosts(load, stage.fabric)
+        self._contexts = [open_context(host) for host in self._hosts]
+        attributes = queue_pair_attributes(case, stage)
+        self._settings = StreamSettings(
+            chunk_bytes=load.chunk,
+            slots=load.slots,
+            qp_type=QpType(case.transport.type),
+            attributes=attributes,
+            queue_pairs=case.transport.qps if load.spread == "chunks" else 1,
+        )
+        self._channels = 1 if load.spread == "chunks" else case.transport.qps
+        self._seed = seed
+        self._members: list[Communicator] = []
+        self._buckets: list[list[_Rank]] = [[] for _ in self._sizes]  # of each operation, all ranks and channels
+        self._task: asyncio.Future[None] | None = None
+        self._flows: dict[tuple[str, str], list[tuple[QueuePair, QueuePair]]] = {}
+        self.operations: list[OperationRecord] = []
+        self.errors: list[str] = []
+        self._wrong = self._checked = 0
+
+    async def prepare(self) -> None:
+        """Join all communicators."""
+        load, world = self._load, len(self._hosts)
+        for channel in range(self._channels):
+            meeting = LocalMeeting(world)
+            peers = Peers.ALL if load.operation == "all_to_all" else Peers.RING
+            joined = await asyncio.gather(
+                *(
+                    Communicator.join(context, meeting.rank(rank), self._settings, peers=peers, name=f"c{channel}")
+                    for rank, context in enumerate(self._contexts)
+                )
+            )
+            self._members += joined
+            for ranks, size in zip(self._buckets, self._sizes, strict=True):
+                elements = max(world, size // _ITEM // self._channels // world * world)
+                parts = arrays(load.operation, world, elements, self._seed)
+                ranks += [_Rank(member, *parts[member.rank]) for member in joined]
+            for member in joined:
+                for peer, sender in member.senders.items():
+                    ends = (self._hosts[member.rank], self._hosts[peer])
+                    far = joined[peer].receivers[member.rank]
+                    self._flows.setdefault(ends, []).extend(zip(sender.pairs, far.pairs, strict=True))
+
+    def infos(self) -> list[FlowInfo]:
+        """A flow for each pair of ranks with a stream."""
+        chunk, mtu = self._load.chunk, self._settings.attributes.path_mtu
+        payload = chunk / -(-chunk // mtu)
+        return [FlowInfo(f"{a}>{b}", a, b, len(pairs), payload) for (a, b), pairs in self._flows.items()]
+
+    def queue_pairs(self) -> list[tuple[int, str, QueuePair]]:
+        """Every sending queue pair: flow number, host, pair."""
+        flows = enumerate(self._flows.items())
+        return [(number, ends[0], near) for number, (ends, pairs) in flows for near, _ in pairs]
+
+    def sample(self) -> list[list[int]]:
+        """Counters of every flow."""
+        rows = []
+        for pairs in self._flows.values():
+            near = [pair.counters() for pair, _ in pairs]
+            rows.append(
+                [
+                    sum(pair.counters().data_received for _, pair in pairs),
+                    sum(c.data_sent for c in near),
+                    sum(c.retransmitted for c in near),
+                    sum(c.spurious_retransmitted for c in near),
+                    sum(c.lost for c in near),
+                    sum(c.timeouts for c in near),
+                ]
+            )
+        return rows
+
+    async def begin(self) -> None:
+        """Do all iterations; returns when they are done."""
+        self._task = asyncio.ensure_future(self._iterate())
+        await self._task
+
+    async def end(self, patience_s: float) -> None:
+        """Give up what is not done."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            done = sum(operation.counted for operation in self.operations)
+            what = f"{self._count} operations" if isinstance(self._load, Collective) else f"{self._count} steps"
+            self.errors.append(f"only {done} of {what} were done when the time was over")
+            await asyncio.wait([self._task])
+        for member in self._members:
+            await member.leave()
+
+    def messages(self) -> list[MessageRecord]:
+        """Operations are recorded, not the writes they are made of."""
+        return []
+
+    def wrong_bytes(self) -> tuple[int, int]:
+        """Bytes of results that were wrong, and bytes compared."""
+        return self._wrong, self._checked
+
+    async def _iterate(self) -> None:
+        load = self._load
+        everyone = [rank for ranks in self._buckets for rank in ranks]
+        for number in range(load.warmup + self._count):
+            for rank in everyone:
+                rank.receive[:] = 0
+            began = self._stage.now()
+            try:
+                await self._once()
+            except (MrcError, ExperimentError) as error:
+                self.errors.append(str(error))
+                return
+            record = OperationRecord(began, self._stage.now(), sum(self._sizes), number >= load.warmup)
+            self.operations.append(record)
+            for rank in everyone:
+                self._wrong += _ITEM * int(np.count_nonzero(rank.receive != rank.expected))
+                self._checked += rank.expected.nbytes
+
+    @property
+    def _count(self) -> int:
+        return self._load.steps if isinstance(self._load, Training) else self._load.iterations
+
+    async def _once(self) -> None:
+        await self._operate(self._buckets[0])
+
+    async def _operate(self, ranks: list[_Rank]) -> None:
+        await asyncio.gather(*(rank.operate(self._load.operation) for rank in ranks))
+
+
+class TrainingLoad(CollectiveLoad):
+    """A training job: an operation is a step."""
+
+    async def _once(self) -> None:
+        load = self._load
+        assert isinstance(load, Training)
+        part = load.compute * self._stage.time_scale / len(self._buckets) / 1e9
+        last: asyncio.Future[None] | None = None
+        for ranks in self._buckets:
+            await asyncio.sleep(part)
+            last = asyncio.ensure_future(self._reduce(ranks, last))
+            if not load.overlap:
+                await last
+        if last is not None:
+            await last
+
+    async def _reduce(self, ranks: list[_Rank], before: asyncio.Future[None] | None) -> None:
+        if before is not None:
+            await before
+        await self._operate(ranks)
+
+
+def collective_load(case: Case, stage: Stage, seed: int, open_context: Callable[[str], Context]) -> CollectiveLoad:
+    """The load of a collective or a training job."""
+    make = TrainingLoad if isinstance(case.workload, Training) else CollectiveLoad
+    return make(case, stage, seed, open_context)
+
+
+def ordered_hosts(load: Collective | Training, fabric: Fabric) -> list[str]:
+    """Hosts in rank order; interleaved, neighbours in the ring are below different T0s."""
+    hosts = select_hosts(load.hosts, fabric)
+    if load.interleave:
+        hosts.sort(key=lambda name: (fabric.nic(name).downlink, fabric.nic(name).t0))
+    return hosts
+
+
+def arrays(operation: str, world: int, elements: int, seed: int) -> list[tuple[Array, Array, Array]]:
+    """By rank: what it sends, where it receives, and what shall be there at the end (not to be written to).
+
+    `elements` is the size of the operation as nccl-tests count it, a multiple of `world`. Values are small whole
+    numbers, so that their sums are exact in any order. Ranks share memory where they expect the same.
+    """
+    everyone = [_values(seed, rank, elements) for rank in range(world)]
+    part = elements // world
+    pieces = [slice(rank * part, (rank + 1) * part) for rank in range(world)]
+    sends = everyone
+    if operation == "all_reduce":
+        expected = [_sum(everyone)] * world
+    elif operation == "reduce_scatter":
+        total = _sum(everyone)
+        expected = [total[piece] for piece in pieces]
+    elif operation == "all_gather":
+        sends = [values[:part].copy() for values in everyone]
+        expected = [np.concatenate(sends)] * world
+    elif operation == "all_to_all":
+        expected = [np.concatenate([values[piece] for values in everyone]) for piece in pieces]
+    elif operation == "broadcast":
+        expected = [everyone[0].copy()] * world
+    else:
+        expected = [everyone[rank - 1].copy() for rank in range(world)]
+    return [(sends[rank], np.zeros_like(expected[rank]), expected[rank]) for rank in range(world)]
+
+
+def _sum(arrays: list[Array]) -> Array:
+    total = arrays[0].copy()
+    for array in arrays[1:]:
+        total += array
+    return total
+
+
+def _values(seed: int, rank: int, elements: int) -> Array:
+    return np.random.default_rng((seed, rank)).integers(-1000, 1000, elements).astype(np.float32)

@@ -1,0 +1,169 @@
+"""How long the machine delayed frames at each hop of an emulated fabric: what no line, queue or pause explains.
+
+Embedded switches and NICs measure that themselves while they are told to (p4runtime_shim/engine/driver_delay.c,
+mrc_host/driver/delays.py), each frame from one socket to the next: at arrival until it is taken, at departure from
+when an ideal line would have begun with it. BMv2 has no such service, so that there only NICs tell. Counts only grow;
+a run's are the difference of two readings. A process that does not answer has none; one that began anew measures
+nothing unless it is told to again, and then has what it measured since.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from mrc_host.agent.connection import AgentConnection, for_controller
+from mrc_host.errors import MrcError
+from mrc_lab.experiments.running.management import TIMEOUT_S, ask
+from p4runtime_shim.proto import switch_v1_pb2 as pb
+from topologies.fabric import Fabric, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """Of some frames: total in ns, and how many were delayed by 0 ns, then by 2^(i-1) ns or more but less than 2^i."""
+
+    total_ns: int = 0
+    histogram: tuple[int, ...] = ()
+
+    def __add__(self, other: Delays) -> Delays:
+        pairs = zip_longest(self.histogram, other.histogram, fillvalue=0)
+        return Delays(self.total_ns + other.total_ns, tuple(a + b for a, b in pairs))
+
+    @property
+    def frames(self) -> int:
+        """How many."""
+        return sum(self.histogram)
+
+    @property
+    def mean_ns(self) -> float:
+        """0 where there were none."""
+        return self.total_ns / self.frames if self.frames else 0.0
+
+    def since(self, before: Delays) -> Delays:
+        """What was added after `before`; all of it when the counts have begun anew."""
+        pairs = list(zip_longest(self.histogram, before.histogram, fillvalue=0))
+        if self.total_ns < before.total_ns or any(now < then for now, then in pairs):
+            return self
+        return Delays(self.total_ns - before.total_ns, tuple(now - then for now, then in pairs))
+
+    def quantile_ns(self, share: float) -> float:
+        """Delay that `share` (0..1) of the frames do not exceed; between two powers of two, as if evenly spread."""
+        wanted, seen = share * self.frames, 0
+        for bucket, count in enumerate(self.histogram):
+            if count and seen + count >= wanted:
+                low, high = (0, 0) if bucket == 0 else (1 << bucket - 1, 1 << bucket)
+                return low + (high - low) * (wanted - seen) / count
+            seen += count
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """All ports of a switch or NIC. `line_idle_ns`: how long each port's line stood idle although a frame waited."""
+
+    arrivals: Delays = Delays()
+    departures: Delays = Delays()
+    line_idle_ns: tuple[int, ...] = ()
+
+    @property
+    def mean_ns(self) -> float:
+        """Of a frame that comes in and goes out."""
+        return self.arrivals.mean_ns + self.departures.mean_ns
+
+    @property
+    def longest_idle_ns(self) -> int:
+        """Of the port whose line stood idle longest."""
+        return max(self.line_idle_ns, default=0)
+
+    @property
+    def most_frames(self) -> int:
+        """That arrived or departed, whichever are more."""
+        return max(self.arrivals.frames, self.departures.frames)
+
+    def quantile_ns(self, share: float, least: int = 1) -> float:
+        """Of arrivals or of departures, whichever is longer; 0 where there were fewer than `least` frames."""
+        kinds = (self.arrivals, self.departures)
+        return max((kind.quantile_ns(share) for kind in kinds if kind.frames >= least), default=0.0)
+
+    def since(self, before: Hop) -> Hop:
+        """What was added after `before`."""
+        pairs = zip_longest(self.line_idle_ns, before.line_idle_ns, fillvalue=0)
+        idle = tuple(now - then if now >= then else now for now, then in pairs)
+        return Hop(self.arrivals.since(before.arrivals), self.departures.since(before.departures), idle)
+
+
+def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: bool) -> dict[str, Hop]:
+    """Everything measured so far, by switch and NIC, from all that answer; from now on they `measure`, or do not.
+
+    `address` is the switches' (``{name}`` in it is the switch's), `sockets` has the agents' by NIC.
+    """
+    found: dict[str, Hop] = {}
+    names = {switch.device_id: switch.name for switch in fabric.switches}
+    request = pb.GetDelaysRequest(measure=measure)
+    for switch in ask(fabric, address, lambda stub: stub.GetDelays(request, timeout=TIMEOUT_S).switches):
+        if switch.ports:
+            found[names[switch.device_id]] = Hop(
+                total(_switch_delays(port.arrivals) for port in switch.ports),
+                total(_switch_delays(port.departures) for port in switch.ports),
+                tuple(port.line_idle_ns for port in switch.ports),
+            )
+    for nic, socket in sockets.items():
+        ports = _ask_agent(socket, measure)
+        if ports:
+            found[nic] = Hop(
+                total(_nic_delays(port["arrivals"]) for port in ports),
+                total(_nic_delays(port["departures"]) for port in ports),
+                tuple(int(port["line_idle_ns"]) for port in ports),
+            )
+    return found
+
+
+def total(parts: Iterable[Delays]) -> Delays:
+    """The delays of all frames together."""
+    return sum(parts, Delays())
+
+
+def _ask_agent(socket: str, measure: bool) -> list[Any]:
+    try:
+        agent = AgentConnection(for_controller(socket), client="fidelity")
+        try:
+            return list(agent.request("delays", measure=measure))
+        finally:
+            agent.close()
+    except MrcError:
+        return []  # it has died
+
+
+def _switch_delays(delays: pb.Delays) -> Delays:
+    return Delays(delays.total_ns, tuple(delays.histogram))
+
+
+def _nic_delays(delays: Mapping[str, Any]) -> Delays:
+    return Delays(int(delays["total_ns"]), tuple(map(int, delays["histogram"])))
+
+
+def differences(now: Mapping[str, Hop], before: Mapping[str, Hop]) -> dict[str, Hop]:
+    """What was measured between two readings, where anything was."""
+    hops = {name: hop.since(before.get(name, Hop())) for name, hop in now.items()}
+    return {name: hop for name, hop in hops.items() if hop.arrivals.frames or hop.departures.frames}
+
+
+def round_trip_ns(fabric: Fabric, hops: Mapping[str, Hop]) -> float:
+    """Mean delay of a packet and its answer on the fabric's longest path, as far as its hops were measured.
+
+    A packet meets each end's NIC and one T0 at either end, and where there are T1s one of them; so does its answer.
+    """
+    times = Counter({Tier.T0: 4 if fabric.t1_count else 2, Tier.T1: 2})
+    groups = [([nic.name for nic in fabric.nics], 2)]
+    for tier, meets in times.items():
+        groups.append(([switch.name for switch in fabric.switches if switch.tier is tier], meets))
+    return sum(meets * _mean_ns([hops[name] for name in names if name in hops]) for names, meets in groups)
+
+
+def _mean_ns(hops: Iterable[Hop]) -> float:
+    hops = list(hops)
+    return Hop(total(hop.arrivals for hop in hops), total(hop.departures for hop in hops)).mean_ns

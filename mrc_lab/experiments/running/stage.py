@@ -1,0 +1,68 @@
+"""What a run needs of a world: the same four things in simulation and in emulation."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
+
+from mrc_host.values import QpAttributes
+from mrc_host.verbs.context import Context
+from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.running.recording import Fidelity, Samples
+from topologies.fabric import Fabric
+
+T = TypeVar("T")
+
+
+class Stage(Protocol):
+    """A world that is up, with an asyncio loop in which everything of a run happens."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """What is up; its rates are the real ones."""
+
+    @property
+    def rate_scale(self) -> float:
+        """Rates here over those in the file."""
+
+    @property
+    def time_scale(self) -> float:
+        """Times here over those in the file."""
+
+    def now(self) -> int:
+        """The time in ns, from any beginning."""
+
+    def open(self, host: str) -> Context:
+        """Verbs on a host's NIC; the stage closes it."""
+
+    def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
+        """Queue pair attributes as a file gives them, the others with timers that fit this world."""
+
+    async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
+        """Have the faults happen in their time; returns when the run begins, with those of its beginning made."""
+
+    async def faults_made(self) -> None:
+        """Wait until all are made; ExperimentError if one could not be."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Directions of links, as in `Recording.lines`."""
+
+    async def sample_lines(self) -> Samples:
+        """Cumulative counters of every line: [line, counter]."""
+
+    def trimmed(self) -> Mapping[str, int]:
+        """Packets that switches have trimmed, by the line that they go out on."""
+
+    def drops(self) -> Mapping[str, int]:
+        """Frames that switches have dropped, by reason, and where they know it by line."""
+
+    def traffic(self) -> AbstractAsyncContextManager[None]:
+        """Inside of it is the traffic whose timing `fidelity` judges."""
+
+    def fidelity(self) -> Fidelity:
+        """Whether the timing of the traffic can be trusted."""
+
+    def run(self, job: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end in the world's loop."""

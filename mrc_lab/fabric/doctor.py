@@ -1,0 +1,284 @@
+"""What this machine has, what it lacks, what each absence costs, what can be mended: the substance of ``mrc doctor``.
+
+:func:`examine` looks at one thing after the other and yields a :class:`Finding` for each. What a fabric cannot do
+without comes from ``topologies.emulation.requirements``, which tries it for real. A finding that can be mended names a
+:class:`Remedy`; carrying it out is for the caller.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from mrc_common import children
+from p4runtime_shim.object_cache import default_cache, exposed
+from topologies.emulation import cleanup, limits, namespaces, requirements, rundir, watch
+from topologies.emulation.errors import EmulationError, RequirementError
+from topologies.emulation.rundir import State
+
+_ROOT = Path(__file__).resolve().parents[2]
+_INSTALLER = _ROOT / "scripts/install"
+_MODULES = ("veth", "af_packet", "sch_netem")
+_PACKAGES = ("finsy", "grpcio", "protobuf", "pyroute2", "numpy", "matplotlib", "rich", "click")
+_LEAST_MEMORY = 2 << 30
+
+
+class Remedy(enum.Enum):
+    """What can be mended, in the order to do it."""
+
+    INSTALL = "install what is missing"
+    MODULES = "load kernel modules"
+    CLEAN = "remove what crashed runs left"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `fatal`: without it no fabric can be brought up. `detail`: what is there, or the cost.
+
+    `if_not` is what it is if not `ok`: absent, low, or found although it should not be there.
+    """
+
+    what: str
+    ok: bool
+    detail: str
+    fatal: bool = False
+    remedy: Remedy | None = None
+    if_not: str = "absent"
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything."""
+    yield _system()
+    yield _python()
+    yield _packages()
+    yield from _needs()
+    yield _compiler()
+    yield _cache()
+    yield _netem()
+    yield _processors()
+    yield _memory()
+    yield _limits()
+    yield from _tools()
+    yield _leftovers()
+    yield from _fabrics()
+
+
+def mend(remedy: Remedy) -> str:
+    """Carry a remedy out, as root; returns what was done. Raises EmulationError with one sentence if it failed."""
+    if remedy is Remedy.CLEAN:
+        reports = cleanup.clean_all()
+        return "; ".join(f"{r.name}: {r.processes} processes, {r.interfaces} interfaces" for r in reports) or "nothing"
+    command = [str(_INSTALLER), "runtime"] if remedy is Remedy.INSTALL else ["modprobe", "-a", *_MODULES]
+    try:
+        done = children.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise EmulationError(f"{command[0]} cannot be run: {error.strerror}.") from None
+    said = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip().splitlines()
+    if done.returncode != 0:
+        raise EmulationError(said[-1] if said else f"{command[0]} ended with status {done.returncode}.")
+    return "; ".join(said) or " ".join(command)
+
+
+def _system(os_release: Path = Path("/etc/os-release")) -> Finding:
+    fields = {}
+    if os_release.is_file():
+        fields = dict(re.findall(r'^(\w+)="?([^"\n]*)', os_release.read_text(), re.MULTILINE))
+    name = f"{fields.get('PRETTY_NAME', 'unknown')}, Linux {platform.release()}, {platform.machine()}"
+    least = {"debian": 12, "ubuntu": 22}.get(fields.get("ID", ""))
+    version = fields.get("VERSION_ID", "").partition(".")[0]
+    ok = least is not None and version.isdigit() and int(version) >= least
+    return Finding("system", ok, name if ok else f"{name}; made for Debian 12 and Ubuntu 22.04 or newer")
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Finding("Python", sys.version_info >= (3, 10), f"{version}; 3.10 or newer is needed", fatal=True)
+
+
+def _packages() -> Finding:
+    versions = {name: _installed(name) for name in _PACKAGES}
+    missing = [name for name, version in versions.items() if version is None]
+    if missing:
+        return Finding("Python packages", False, f"not installed: {', '.join(missing)}", True, _installation())
+    return Finding("Python packages", True, ", ".join(f"{name} {version}" for name, version in versions.items()), True)
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _needs() -> Iterator[Finding]:
+    """What a fabric needs; what comes after a missing one cannot be tried."""
+    remedies = {"tools": _installation(), "Mininet": _installation(), "kernel": Remedy.MODULES}
+    found = {
+        "P4 program": "compiled from the sources that are there",
+        "root": "network namespaces and raw sockets may be used",
+        "tools": "Mininet's and the system's commands are there",
+        "kernel": "network namespaces, veth links, packet sockets and IPv6 work",
+        "mnexec": "hosts can be made",
+    }
+    root = os.geteuid() == 0
+    for name, need in requirements.needs():
+        if name in ("kernel", "mnexec") and not root:
+            yield Finding(name, False, "cannot be tried without root", fatal=True)
+            continue
+        try:
+            need()
+        except RequirementError as error:
+            yield Finding(name, False, str(error), True, remedies.get(name))
+        except OSError as error:  # a command that an earlier finding has named is not there
+            yield Finding(name, False, str(error), True)
+        else:
+            yield Finding(name, True, found.get(name) or _version_of_mininet(name), fatal=True)
+
+
+def _version_of_mininet(name: str) -> str:
+    if name != "Mininet":
+        return platform.release()
+    from mininet.net import VERSION
+
+    return str(VERSION)
+
+
+def _compiler() -> Finding:
+    found = next((path for name in ("cc", "gcc", "clang") if (path := which(name))), None)
+    if found is None:
+        cost = "the embedded switch is compiled when first used: apt-get install gcc libc6-dev"
+        return Finding("C compiler", False, cost, True, _installation())
+    return Finding("C compiler", True, _version(found), fatal=True)
+
+
+def _cache() -> Finding:
+    folder = default_cache()
+    # os.path, because Path.exists() raises where a folder above is closed to us
+    nearest = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+    if not os.access(nearest, os.W_OK):
+        return Finding("compiled switches", False, f"{folder} cannot be written: set XDG_CACHE_HOME", fatal=True)
+    problem = exposed(folder)
+    if problem:
+        return Finding("compiled switches", False, problem, fatal=True)
+    return Finding("compiled switches", True, f"kept in {folder}", fatal=True)
+
+
+def _netem() -> Finding:
+    cost = "links cannot be given a delay in emulation; the simulated world can"
+    if os.geteuid() != 0:
+        return Finding("netem", False, f"cannot be tried without root; without it {cost}")
+    if not has_netem():
+        return Finding("netem", False, cost, remedy=Remedy.MODULES if _has_module("sch_netem") else None)
+    return Finding("netem", True, "links can be given a delay")
+
+
+def has_netem() -> bool:
+    """Whether links can be given a delay here; tried, as root."""
+    try:
+        namespaces.run_in_new(_try_netem)
+    except (OSError, NetlinkError):
+        return False
+    return True
+
+
+def _try_netem() -> None:
+    with IPRoute() as netlink:
+        loopback = netlink.link_lookup(ifname="lo")[0]
+        netlink.tc("add", "netem", loopback, "1:", delay=1000)
+
+
+def _has_module(name: str) -> bool:
+    folder = Path("/lib/modules", platform.release())
+    return which("modprobe") is not None and any(folder.rglob(f"{name}.ko*"))
+
+
+def _processors() -> Finding:
+    count = len(os.sched_getaffinity(0))
+    return Finding("processors", count >= 2, f"{count}; with fewer than 2 rates are low and times vary", if_not="low")
+
+
+def _memory() -> Finding:
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    available = int(found[1]) << 10 if found else 0
+    return Finding(
+        "memory",
+        available >= _LEAST_MEMORY,
+        f"{available / (1 << 30):.1f} GB free; with less than 2 the demo may not fit",
+        if_not="low",
+    )
+
+
+def _limits() -> Finding:
+    low = ", ".join(limits.out_of_reach())
+    cost = "; a fabric of many hosts may not come up, and bursts are lost"
+    return Finding(
+        "limits",
+        not low,
+        f"too low, and not to be raised here: {low}{cost}" if low else "enough, or raised",
+        if_not="low",
+    )
+
+
+def _tools() -> Iterator[Finding]:
+    for command, cost in (
+        ("simple_switch_grpc", "no BMv2, so no --switch bmv2: install p4lang-bmv2, see vagrant/provision.sh"),
+        ("p4c-bm2-ss", "p4src/ cannot be changed (make p4): install p4lang-p4c, see vagrant/provision.sh"),
+        ("tshark", "captures cannot be decoded: apt-get install tshark"),
+        ("tcpdump", "hosts have no 'h1 tcpdump'; the prompt's capture needs none: apt-get install tcpdump"),
+    ):
+        found = which(command)
+        yield Finding(command, found is not None, _version(found) if found else cost)
+
+
+def _leftovers() -> Finding:
+    by_state: dict[State, list[str]] = {state: [] for state in State}
+    for name in rundir.existing():
+        run = rundir.RunDirectory(name)
+        by_state[run.state()].append(name if run.accessible() else f"{name} (another user's: use sudo)")
+    left = by_state[State.DOWN]
+    orphans = cleanup.orphans() if os.geteuid() == 0 else ()
+    if left or orphans:
+        what = [f"of {', '.join(left)}"] * bool(left) + [f"{len(orphans)} interfaces"] * bool(orphans)
+        return Finding(
+            "leftovers", False, f"{' and '.join(what)}: run 'sudo mrc clean'", remedy=Remedy.CLEAN, if_not="found"
+        )
+    up = [f"up: {name}" for name in by_state[State.UP]]
+    return Finding(
+        "leftovers", True, "; ".join(["none", *up, *(f"unknown: {name}" for name in by_state[State.UNKNOWN])])
+    )
+
+
+def _fabrics() -> Iterator[Finding]:
+    """Fabrics that are up although processes of theirs have died."""
+    for name in rundir.existing():
+        run = rundir.RunDirectory(name)
+        for death in watch.recorded(run) if run.owner() is not None else ():
+            yield Finding("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down", if_not="found")
+
+
+def _installation() -> Remedy | None:
+    return Remedy.INSTALL if _INSTALLER.is_file() else None
+
+
+def _version(command: str) -> str:
+    """The command's path and the first number in what it says of its version."""
+    try:
+        said = children.run(
+            [command, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return f"{command}, which does not run"
+    found = re.search(r"\d+\.\d[\w.+-]*", said.stdout + said.stderr)
+    return f"{command} {found[0]}" if found else command

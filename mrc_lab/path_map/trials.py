@@ -1,0 +1,233 @@
+"""Trials of the mapper in the simulated world: a fault at a place and a time of chance, and what the map says of it.
+
+What is measured is the time from the fault to a verdict with the right name (the link, the switch or the path), the
+time from the end of the fault to the end of the verdict, and every name that was ever given and is wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.path_map.mapper import SECOND, MapSettings, PathMap
+from controller.path_map.suspects import path_name
+from controller.path_map.values import Direction, Verdict
+from mrc_lab.path_map.simulated import watch
+from simulation.seeds import generator
+from simulation.world import SimulatedWorld
+from topologies.fabric import Fabric, Link, LinkKind, Tier
+from topologies.fault_kinds import Fault, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
+from topologies.probe_plan import FabricProbePlan, ProbeKind, probe_plan
+
+_BEGIN = 2 * SECOND  # of the fault, at the earliest
+_AFTER = 3 * SECOND  # the map is watched on for this long after it is right, for names that are wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is broken, and what should be said: names, each with the direction where there is one."""
+
+    faults: tuple[Fault, ...]
+    truth: dict[str, Direction]
+
+
+Make = Callable[[FabricProbePlan, random.Random], Scene]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kind of fault, and the longest that the map may take (s)."""
+
+    name: str
+    make: Make
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One trial: seconds to the last right name and from the end of the fault to the last verdict's (None: never).
+
+    `wrong` are names that were given and are not true; `direction_right` counts verdicts with the right direction at
+    the end, out of `directions`; `loss` is the estimate for the first name at the end.
+    """
+
+    seconds: float | None
+    healed: float | None
+    wrong: tuple[str, ...]
+    direction_right: int
+    directions: int
+    loss: float | None
+
+
+def trial(
+    case: Case, fabric: Fabric, seed: int, *, plan: FabricProbePlan | None = None, settings: MapSettings | None = None
+) -> Outcome:
+    """Run one trial; the same for the same seed."""
+    plan = plan or probe_plan(fabric)
+    rng = generator(seed, "trial", case.name)
+    scene = case.make(plan, rng)
+    begin = _BEGIN + rng.randrange(SECOND)
+    with SimulatedWorld(fabric, seed=seed) as world:
+        path_map = PathMap(plan, settings)
+        wrong: dict[str, None] = {}
+        named: dict[str, int] = {}
+        last: tuple[Verdict, ...] = ()
+
+        def look(now: int, verdicts: tuple[Verdict, ...]) -> bool:
+            nonlocal last
+            last = verdicts
+            names = {verdict.name for verdict in verdicts}
+            wrong.update(dict.fromkeys(names - scene.truth.keys()))
+            for name in scene.truth:
+                if name in names:
+                    named.setdefault(name, now)
+                else:
+                    named.pop(name, None)
+            right = len(named) == len(scene.truth) and now >= max(named.values(), default=begin) + _AFTER
+            return right and bool(scene.truth)
+
+        numbers = [world.faults.add(fault, at=begin) for fault in scene.faults]
+        world.run(watch(world, path_map, until=begin + round(case.limit_s * SECOND), seen=look))
+        complete = len(named) == len(scene.truth) > 0
+        found = {verdict.name: verdict for verdict in last}
+        seconds = (max(named.values()) - begin) / SECOND if complete else None
+        healed = _time_to_heal(world, path_map, numbers, case.limit_s, wrong, scene) if complete else None
+    first = found.get(next(iter(scene.truth), ""))
+    return Outcome(
+        seconds,
+        healed,
+        tuple(wrong),
+        sum(name in found and found[name].direction is way for name, way in scene.truth.items()),
+        len(scene.truth),
+        None if first is None else first.loss,
+    )
+
+
+def _time_to_heal(
+    world: SimulatedWorld,
+    path_map: PathMap,
+    numbers: list[int],
+    limit_s: float,
+    wrong: dict[str, None],
+    scene: Scene,
+) -> float | None:
+    for number in numbers:
+        world.faults.clear(number)
+    ended = world.now
+    over: list[int] = []
+
+    def look(now: int, verdicts: tuple[Verdict, ...]) -> bool:
+        wrong.update(dict.fromkeys({verdict.name for verdict in verdicts} - scene.truth.keys()))
+        if not verdicts:
+            over.append(now)
+        return not verdicts
+
+    world.run(watch(world, path_map, until=world.now + round(4 * limit_s * SECOND), seen=look))
+    return (over[0] - ended) / SECOND if over else None
+
+
+# ---- scenes ---------------------------------------------------------------------------------------------------------
+
+
+def _link(plan: FabricProbePlan, rng: random.Random, kind: LinkKind) -> Link:
+    return rng.choice([link for link in plan.fabric.links if link.kind is kind])
+
+
+def _cut(kind: LinkKind) -> Make:
+    def make(plan: FabricProbePlan, rng: random.Random) -> Scene:
+        link = _link(plan, rng, kind)
+        return Scene((LinkDown(link.name),), {link.name: Direction.BOTH})
+
+    return make
+
+
+def _one_way(kind: LinkKind, upward: bool) -> Make:
+    def make(plan: FabricProbePlan, rng: random.Random) -> Scene:
+        link = _link(plan, rng, kind)
+        towards = (link.upper if upward else link.lower).node
+        return Scene((LinkDown(link.name, towards),), {link.name: Direction.UP if upward else Direction.DOWN})
+
+    return make
+
+
+def _lossy(kind: LinkKind, share: float) -> Make:
+    def make(plan: FabricProbePlan, rng: random.Random) -> Scene:
+        link = _link(plan, rng, kind)
+        return Scene((Loss(link.name, share),), {link.name: Direction.BOTH})
+
+    return make
+
+
+def _switch(tier: Tier, silent: bool) -> Make:
+    def make(plan: FabricProbePlan, rng: random.Random) -> Scene:
+        name = rng.choice([switch.name for switch in plan.fabric.switches if switch.tier is tier])
+        return Scene((SwitchSilent(name) if silent else SwitchDead(name),), {name: Direction.BOTH})
+
+    return make
+
+
+def _path(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    route = rng.choice([route for route in plan.all_routes if route.kind is ProbeKind.PEER])
+    fault = PathLoss(route.ev, 1.0, route.source, route.target)
+    return Scene((fault,), {path_name(route): Direction.BOTH})
+
+
+def _two_links(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    """A cut T0-T1 link and a lossy NIC's link in one plane."""
+    up = _link(plan, rng, LinkKind.T0_T1)
+    nic = rng.choice([x for x in plan.fabric.links if x.kind is LinkKind.NIC_T0 and x.plane == up.plane])
+    return Scene((LinkDown(up.name), Loss(nic.name, 0.2)), {up.name: Direction.BOTH, nic.name: Direction.BOTH})
+
+
+def _three_links(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    """Three cut T0-T1 links anywhere, no two at the same T1."""
+    links: list[Link] = []
+    while len(links) < 3:
+        link = _link(plan, rng, LinkKind.T0_T1)
+        if all(link.upper.node != other.upper.node for other in links):
+            links.append(link)
+    return Scene(tuple(LinkDown(link.name) for link in links), {link.name: Direction.BOTH for link in links})
+
+
+def _switch_and_link(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    """A silent T1 and a T0-T1 link of the same plane that loses half."""
+    link = _link(plan, rng, LinkKind.T0_T1)
+    t1 = rng.choice([s.name for s in plan.fabric.tier(Tier.T1, link.plane) if s.name != link.upper.node])
+    return Scene((SwitchSilent(t1), Loss(link.name, 0.5)), {t1: Direction.BOTH, link.name: Direction.BOTH})
+
+
+def _nothing(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    return Scene((), {})
+
+
+def _noise(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    """Every link loses one in a thousand: nothing stands out."""
+    return Scene((Loss("*", 0.001),), {})
+
+
+NIC, UP = LinkKind.NIC_T0, LinkKind.T0_T1
+CASES = (
+    Case("NIC-T0 link cut", _cut(NIC), 10),
+    Case("NIC-T0 link cut upward only", _one_way(NIC, True), 10),
+    Case("NIC-T0 link cut downward only", _one_way(NIC, False), 10),
+    Case("T0-T1 link cut", _cut(UP), 10),
+    Case("T0-T1 link cut upward only", _one_way(UP, True), 10),
+    Case("T0-T1 link cut downward only", _one_way(UP, False), 10),
+    Case("T0 dead", _switch(Tier.T0, False), 10),
+    Case("T0 silent", _switch(Tier.T0, True), 10),
+    Case("T1 dead", _switch(Tier.T1, False), 10),
+    Case("T1 silent", _switch(Tier.T1, True), 10),
+    Case("NIC-T0 link loses 50 %", _lossy(NIC, 0.5), 20),
+    Case("NIC-T0 link loses 10 %", _lossy(NIC, 0.1), 30),
+    Case("NIC-T0 link loses 1 %", _lossy(NIC, 0.01), 180),
+    Case("T0-T1 link loses 50 %", _lossy(UP, 0.5), 20),
+    Case("T0-T1 link loses 10 %", _lossy(UP, 0.1), 30),
+    Case("T0-T1 link loses 1 %", _lossy(UP, 0.01), 180),
+    Case("one path loses all", _path, 20),
+    Case("T0-T1 link cut and NIC-T0 link loses 20 %", _two_links, 30),
+    Case("three T0-T1 links cut", _three_links, 15),
+    Case("T1 silent and T0-T1 link loses 50 %", _switch_and_link, 30),
+    Case("no fault", _nothing, 300),
+    Case("every link loses 0.1 %", _noise, 300),
+)

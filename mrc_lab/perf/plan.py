@@ -1,0 +1,89 @@
+"""What one run of a performance test does; the same on every rank."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mrc_host.values import QpAttributes, QpType
+from mrc_lab.workloads.collectives.reduction import ReduceOp
+from mrc_lab.workloads.collectives.settings import StreamSettings
+
+DATATYPES = {
+    "int8": np.int8,
+    "uint8": np.uint8,
+    "int32": np.int32,
+    "uint32": np.uint32,
+    "int64": np.int64,
+    "uint64": np.uint64,
+    "half": np.float16,
+    "float": np.float32,
+    "double": np.float64,
+}
+"""nccl-tests' names of element types."""
+
+
+class Average(enum.IntEnum):
+    """Whose time is reported, by nccl-tests' numbers."""
+
+    RANK0 = 0
+    MEAN = 1
+    MINIMUM = 2
+    MAXIMUM = 3
+
+    def of(self, values: list[int]) -> float:
+        """One figure from those of all ranks."""
+        if self is Average.RANK0:
+            return values[0]
+        if self is Average.MEAN:
+            return sum(values) / len(values)
+        return min(values) if self is Average.MINIMUM else max(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`case` names the operation (see `cases`).
+
+    Each size (bytes) is measured with every element type, reduction and root: `warmup` operations, `iterations` timed
+    ones, and `checks` with other data each, whose result is compared. `cycles` repeats the whole. Reductions and roots
+    are used only where the operation has them; a root of -1 stands for every rank in turn. `timeout` (seconds, 0: none)
+    bounds one size.
+    """
+
+    case: str
+    sizes: tuple[int, ...]
+    datatypes: tuple[str, ...] = ("float",)
+    reductions: tuple[ReduceOp, ...] = (ReduceOp.SUM,)
+    root: int = 0
+    iterations: int = 20
+    warmup: int = 5
+    checks: int = 1
+    cycles: int = 1
+    average: Average = Average.MEAN
+    timeout: float = 0.0
+    streams: StreamSettings = field(default_factory=StreamSettings)
+
+    def to_json(self) -> str:
+        """The plan as text."""
+        value = dataclasses.asdict(self)
+        value["reductions"] = [op.value for op in self.reductions]
+        value["streams"]["qp_type"] = self.streams.qp_type.value
+        return json.dumps(value)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """What :meth:`to_json` gave."""
+        value: dict[str, Any] = json.loads(text)
+        streams = value.pop("streams")
+        streams["qp_type"] = QpType(streams["qp_type"])
+        streams["attributes"] = QpAttributes(**streams["attributes"])
+        value["reductions"] = tuple(map(ReduceOp, value["reductions"]))
+        value["average"] = Average(value["average"])
+        for name in ("sizes", "datatypes"):
+            value[name] = tuple(value[name])
+        return cls(**value, streams=StreamSettings(**streams))

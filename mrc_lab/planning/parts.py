@@ -1,0 +1,75 @@
+"""What one part draws and costs: figures of the user's, in a YAML file or with ``--set``, over assumed ones.
+
+    switch: {power: 1000, cost: 40000}
+    optic: {power: 15, cost: 900}
+
+Watts, and any currency. The assumed figures are round ones for a 51.2 Tb/s switch without its optics and for an 800G
+transceiver; they say which of two designs is the dearer, not what either costs.
+"""
+
+# ruff: noqa: RUF009 - `key` makes dataclass fields, as dataclasses.field does
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mrc_lab.experiments.files import quantities
+from mrc_lab.experiments.files.assignment import assign, parse_assignment
+from mrc_lab.experiments.files.document import Value, parse
+from mrc_lab.experiments.files.errors import FileError
+from mrc_lab.experiments.files.kinds import Quantity, Section, key
+from mrc_lab.experiments.files.loader import read_text
+from mrc_lab.planning.clos import Design
+
+_WATTS = Quantity(quantities.parse_number, "15")
+_MONEY = Quantity(quantities.parse_number, "900")
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch without its optics."""
+
+    power: float = key(_WATTS, "what it draws, in W", default=1000.0)
+    cost: float = key(_MONEY, "what it costs", default=40_000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Optic:
+    """A transceiver."""
+
+    power: float = key(_WATTS, "what it draws, in W", default=15.0)
+    cost: float = key(_MONEY, "what it costs", default=900.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Figures of every part."""
+
+    switch: Switch = key(Section(Switch), "a switch without its optics", default=Switch())
+    optic: Optic = key(Section(Optic), "a transceiver", default=Optic())
+
+    def power(self, design: Design) -> float:
+        """Watts of a fabric, without NICs."""
+        return design.switches * self.switch.power + design.optics * self.optic.power
+
+    def cost(self, design: Design) -> float:
+        """What a fabric's switches and optics cost."""
+        return design.switches * self.switch.cost + design.optics * self.optic.cost
+
+
+def load_parts(file: Path | None, settings: Sequence[str]) -> Parts:
+    """The figures of a file, with settings such as ``switch.cost=30000`` over it; FileError with one sentence."""
+    document = parse("{}", "--set") if file is None else parse(read_text(file), str(file))
+    for text in settings:
+        setting = parse_assignment(text)
+        if len(setting.values) != 1:
+            raise FileError(f"--set {text}: give one value, as in switch.cost=30000")
+        document = assign(document, setting.key, setting.values[0])
+    return _read(document)
+
+
+def _read(document: Value) -> Parts:
+    parts: Parts = Section(Parts).read(document)
+    return parts

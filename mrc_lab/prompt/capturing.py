@@ -1,0 +1,122 @@
+"""Captures that run in the background of the prompt, each a process of ``topologies.emulation.link_capture``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from mrc_common import children
+from mrc_lab.errors import ExperimentError
+from topologies import addressing
+from topologies.emulation.build import Emulation
+from topologies.emulation.link_capture import End, Job
+from topologies.emulation.processes import pdeathsig
+from topologies.fabric import Endpoint, Link
+
+_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A capture that runs."""
+
+    link: Link
+    file: Path
+    process: subprocess.Popen[str]
+
+    def __str__(self) -> str:
+        with contextlib.suppress(OSError):
+            return f"{self.link.name} -> {self.file}, {self.file.stat().st_size} bytes so far"
+        return f"{self.link.name} -> {self.file}"
+
+
+class Captures:
+    """The captures of a prompt."""
+
+    def __init__(self, emulation: Emulation) -> None:
+        self._emulation = emulation
+        self.running: list[Running] = []
+
+    def start(self, name: str, path: str) -> Running:
+        """Capture a link from now on; ExperimentError with one sentence when that cannot be."""
+        link = self._emulation.fabric.link(name)
+        file = own_path(path)
+        self._check(link, file)
+        comment = f"link {link.name} of fabric {self._emulation.fabric.name}"
+        job = Job(str(file), tuple(self._end(end) for end in (link.lower, link.upper)), comment, invoking_user())
+        process = children.popen(
+            pdeathsig(children.python("topologies.emulation.link_capture", job.to_json())),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        try:
+            said = process.stdout.readline().strip()
+        except BaseException:  # Ctrl-C
+            process.kill()
+            process.communicate()
+            raise
+        if said != "capturing":
+            process.wait(_PATIENCE_S)
+            process.stdout.close()
+            raise ExperimentError(said or "the capture did not start")
+        self.running.append(Running(link, file, process))
+        return self.running[-1]
+
+    def stop(self, name: str | None = None) -> list[str]:
+        """End the capture of a link, or all; returns a sentence each."""
+        links = None if name is None else {self._emulation.fabric.link(name)}
+        ending = [capture for capture in self.running if links is None or capture.link in links]
+        if not ending:
+            raise ExperimentError("no capture runs there" if name else "no capture runs")
+        return [self._end_one(capture) for capture in ending]
+
+    def close(self) -> list[str]:
+        """End all there are."""
+        return self.stop() if self.running else []
+
+    def _end_one(self, capture: Running) -> str:
+        self.running.remove(capture)
+        capture.process.terminate()
+        said, _ = capture.process.communicate(timeout=_PATIENCE_S)
+        try:
+            counts = json.loads(said.splitlines()[-1])
+        except (ValueError, IndexError):
+            return f"{capture.file}: {said.strip() or 'the capture had ended before'}"
+        lost = f", {counts['lost']} lost because the machine was too slow" if counts["lost"] else ""
+        return f"{capture.file}: {counts['packets']} packets of {capture.link.name}{lost}"
+
+    def _check(self, link: Link, file: Path) -> None:
+        if any(capture.link == link for capture in self.running):
+            raise ExperimentError(
+                f"{link.name} is being captured already", f"End that with 'capture stop {link.name}'."
+            )
+        if any(capture.file == file for capture in self.running):
+            raise ExperimentError(f"{file} is being captured to already")
+        if file.is_dir() or not file.parent.is_dir():
+            why = "is a folder" if file.is_dir() else "is in a folder that does not exist"
+            raise ExperimentError(f"{file} {why}: give a file, as in 'capture {link.name} /tmp/link.pcapng'")
+
+    def _end(self, end: Endpoint) -> End:
+        fabric = self._emulation.fabric
+        pid = self._emulation.host(end.node).pid if end.node in fabric.nic_names else None
+        return End(end.node, addressing.interface_name(fabric, end), pid)
+
+
+def own_path(text: str) -> Path:
+    """A path as the user means it: ``~`` is the home of whoever ran sudo."""
+    user = os.environ.get("SUDO_USER")
+    if user and (text == "~" or text.startswith("~/")):
+        with contextlib.suppress(KeyError):
+            text = pwd.getpwnam(user).pw_dir + text[1:]
+    return Path(text).expanduser().absolute()
+
+
+def invoking_user() -> tuple[int, int] | None:
+    """User and group of whoever ran sudo."""
+    user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    return (int(user), int(group)) if user.isdecimal() and group.isdecimal() else None

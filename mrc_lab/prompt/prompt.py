@@ -1,0 +1,498 @@
+"""The Mininet prompt with commands for what Mininet does not know: NICs, paths, faults, switches, captures.
+
+Every command opens the controller's or a switch's service for itself and closes it again, so that no gRPC channel is
+open when the prompt forks a host's command. An error is one sentence and perhaps a hint, whosever command it was; the
+prompt goes on. Ctrl-C ends the command that runs, Ctrl-D the prompt. When a process of the fabric dies, a line says so
+at once, in the middle of what is being typed if need be. When the fabric that it has joined is taken down, the prompt
+ends.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from shutil import which
+from typing import IO, Any
+
+from mininet.cli import CLI
+from mininet.log import output
+from mininet.util import quietRun
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+from controller.errors import ControllerError
+from controller.readings import SwitchReader, table_names
+from mrc_common.suggestions import did_you_mean
+from mrc_host.agent.connection import AgentConnection
+from mrc_host.errors import MrcError
+from mrc_lab import fault_words, map_words
+from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.emulation import EmulatedWorld
+from mrc_lab.prompt import completing, nic_views, switch_views
+from mrc_lab.prompt.capturing import Captures
+from mrc_lab.prompt.helping import COMMANDS, Entry, describe, overview
+from mrc_lab.prompt.layout import columns
+from mrc_lab.prompt.mininet_output import mininet_output
+from mrc_lab.prompt.perf_commands import PerfCommands
+from mrc_lab.prompt.transfers import Transfers
+from mrc_lab.prompt.words import split_words
+from mrc_lab.workloads.verified_write import parse_size, planes_text
+from topologies.emulation import watch
+from topologies.emulation.errors import EmulationError
+from topologies.errors import FabricError
+from topologies.fabric import Switch
+
+_ERRORS = (ControllerError, EmulationError, ExperimentError, FabricError, MrcError, OSError, ValueError)
+_WIDEST, _ROWS = 1000, 25  # columns of a table; rows, which matter to nobody
+_WAIT_S, _WAIT_STEP_S = 60.0, 0.1
+_KERNELS = (
+    "this measures the hosts' kernels over IPv4, and hosts have IPv6 addresses only",
+    "For MRC use write_bw; for TCP start it yourself: 'h3 iperf -s -V &', then 'h1 iperf -V -c h3'.",
+)
+
+
+class Prompt(PerfCommands, CLI):  # type: ignore[misc]
+    """The prompt over a fabric that is up. `failed` tells whether any command has failed, or a process has died."""
+
+    prompt = "mrc> "
+    identchars = f"{CLI.identchars}-@"  # so that the name of a switch is one word
+
+    def __init__(self, world: EmulatedWorld, console: Console, stdin: IO[str]) -> None:
+        self._world = world
+        self._console = console
+        self._talk = False
+        self._at_rest = False  # waits for a line
+        self._transfers = Transfers(world.emulation.socket)
+        self._captures = Captures(world.emulation)
+        self.failed = False
+        self.fabric_closed = False  # it was taken down by somebody else
+        self._closed = False
+        self._open = ExitStack()
+        self._open.enter_context(mininet_output(console.file, self._on_mininet_error))
+        super().__init__(world.emulation.net, stdin=stdin)
+        self._known_dead = set()
+        for death in watch.recorded(world.emulation.run):
+            self._known_dead.add(death.pid)
+            self._say(f"*** {death}\n{death.consequence}")
+        if world.emulation.watch is not None:
+            world.emulation.watch.listen(self._tell_death)
+            world.emulation.watch.listen_closed(self._on_fabric_closed)
+
+    def run(self) -> None:
+        """Called by Mininet's constructor; the conversation starts with :meth:`converse`."""
+        while self._talk and not self.fabric_closed:
+            with self._interruptible(lambda: self._say("\nInterrupt")):
+                self._interrupt_nodes()
+                if self.isatty():
+                    quietRun("stty echo sane intr ^C")
+                self.cmdloop()
+                return
+
+    def converse(self) -> None:
+        """Prompt until the user leaves."""
+        with suppress(ImportError):
+            import readline
+
+            readline.set_completer_delims(completing.DELIMITERS)
+        self._talk = True
+        self._say("'help' lists the commands, 'exit' or Ctrl-D leaves.")
+        self.run()
+
+    def close(self) -> None:
+        """Give back what writes have left on the NICs, and end captures."""
+        self._closed = True
+        with self._open:
+            for sentence in self._captures.close():
+                self._say(sentence)
+            self._transfers.close()
+
+    # Traffic
+
+    def do_write(self, line: str) -> None:
+        """See helping."""
+        source, destination, size = self._words("write", line, 3, 3)
+        for host in (source, destination):
+            self._world.fabric.nic(host)
+        report = self._transfers.write(source, destination, parse_size(size))
+        verdict = "every byte right" if not report.wrong_bytes else f"{report.wrong_bytes} BYTES WRONG"
+        self.failed |= report.wrong_bytes > 0
+        counters = report.counters
+        self._say(
+            f"{source} -> {destination}: {report.nbytes} bytes in {report.seconds:.3f} s,"
+            f" {report.bits_per_second / 1e6:.1f} Mb/s, {verdict}\n"
+            f"paths in use: {planes_text(report.paths)}; packets sent {counters.data_sent},"
+            f" lost {counters.lost}, retransmitted {counters.retransmitted}"
+        )
+
+    def do_allreduce(self, line: str) -> None:
+        """See helping."""
+        size, *flags = self._words("allreduce", line, 1, 40)
+        parse_size(size)
+        self.do_all_reduce_perf(shlex.join(["-b", size, "-e", size, *flags]))
+
+    # Queue pairs and paths
+
+    def do_qps(self, line: str) -> None:
+        """See helping."""
+        words = self._words("qps", line, 0, 1)
+        hosts = [self._world.fabric.nic(word).name for word in words] or list(self._world.fabric.nic_names)
+        self._show(nic_views.queue_pairs(hosts, self._ask), "no queue pairs: a write makes them")
+
+    def do_evs(self, line: str) -> None:
+        """See helping."""
+        (host,) = self._words("evs", line, 1, 1)
+        self._show(
+            nic_views.entropy_values(host, self._ask), f"{host} has no queue pairs: 'write {host} ...' makes one"
+        )
+
+    def do_counters(self, line: str) -> None:
+        """See helping."""
+        words = self._words("counters", line, 1, 3)
+        as_json = "--json" in words
+        host, *rest = [word for word in words if word != "--json"] or [""]
+        host = self._world.fabric.nic(host).name
+        qpn = None
+        if rest:
+            try:
+                qpn = int(rest[0], 0)
+            except ValueError:
+                raise ExperimentError(f"{rest[0]!r} is not a QP number", f"'qps {host}' lists them.") from None
+        if as_json:
+            self._say(nic_views.counters_json(host, qpn, self._ask))
+        else:
+            self._show(nic_views.counters(host, qpn, self._ask), "every counter is 0")
+
+    def do_paths(self, line: str) -> None:
+        """See helping."""
+        source, destination = self._words("paths", line, 2, 2)
+        self._show(nic_views.ways(self._world.fabric, source, destination, self._ask), "there is no path")
+
+    def do_map(self, line: str) -> None:
+        """See helping."""
+        words = self._words("map", line, 0, 2)
+        with self._world.controller() as controller:
+            map_words.carry_out(controller, self._world.fabric, words, self._say)
+
+    # Faults, links, switches
+
+    def do_fault(self, line: str) -> None:
+        """See helping."""
+        words = self._words("fault", line, 1, 100)
+        with self._world.controller() as controller:
+            self._say(fault_words.carry_out(controller, words))
+
+    def do_links(self, line: str) -> None:
+        """See helping."""
+        words = self._words("links", line, 0, 1)
+        table = columns("link", "state", "lower end", "upper end", "bytes up", "bytes down", "faults")
+        with self._world.controller() as controller:
+            for link in controller.links(*words):
+                state = "up" if link.up else "DOWN"
+                ends = link.lower.interface, link.upper.interface
+                traffic = str(link.upward.bytes), str(link.downward.bytes)
+                table.add_row(link.name, state, *ends, *traffic, " ".join(link.fault_ids))
+        self._show(table, "no links")
+        for death in watch.recorded(self._world.emulation.run):
+            self._say(f"*** {death}")
+
+    def do_tables(self, line: str) -> None:
+        """See helping."""
+        name, *table = self._words("tables", line, 1, 2)
+        switch = self._world.fabric.switch(name)
+        with SwitchReader(switch.name, self._address(switch), switch.device_id) as reader:
+            found = switch_views.one_table(reader, table[0]) if table else switch_views.all_tables(reader)
+        self._show(found, "no entries")
+
+    def do_queues(self, line: str) -> None:
+        """See helping."""
+        name, *reset = self._words("queues", line, 1, 2)
+        if reset not in ([], ["reset"]):
+            raise ExperimentError(f"use it like this: queues {name}, or queues {name} reset")
+        switch = self._world.fabric.switch(name)
+        address = self._address(switch)
+        with SwitchReader(switch.name, address, switch.device_id) as reader:
+            counted = switch_views.signals(reader)
+        state = switch_views.managed(switch, address, reset_peaks=bool(reset))
+        for part in switch_views.queues(self._world.fabric, switch, state, counted):
+            self._say(part) if isinstance(part, str) else self._show(part, "no ports")
+
+    def do_capture(self, line: str) -> None:
+        """See helping."""
+        words = self._words("capture", line, 0, 2)
+        if not words:
+            self._say("\n".join(map(str, self._captures.running)) or "no capture runs")
+        elif words[0] == "stop":
+            self._say("\n".join(self._captures.stop(*words[1:])))
+        elif len(words) == 1:
+            raise ExperimentError(f"say where to: capture {words[0]} /tmp/link.pcapng")
+        else:
+            started = self._captures.start(*words)
+            self._say(f"capturing {started.link.name} to {started.file}; 'capture stop' ends it")
+
+    # Mininet's own, where they would stumble here
+
+    def do_link(self, line: str) -> None:
+        """See helping."""
+        one, other, state = self._words("link", line, 3, 3)
+        self._check_nodes(one, other)
+        if not self.mn[one].connectionsTo(self.mn[other]):
+            raise ExperimentError(f"there is no link between {one} and {other}", "'net' shows what is connected.")
+        if state not in ("up", "down"):
+            raise ExperimentError(f"a link goes up or down, not {state!r}")
+        super().do_link(line)
+
+    def do_switch(self, line: str) -> None:
+        """See helping."""
+        name, what = self._words("switch", line, 2, 2)
+        self._world.fabric.switch(name)
+        if what not in ("start", "stop"):
+            raise ExperimentError(f"use it like this: {COMMANDS['switch'].example}")
+        super().do_switch(line)
+
+    def do_source(self, line: str) -> None:
+        """See helping."""
+        (file,) = self._words("source", line, 1, 1)
+        try:
+            lines = Path(file).read_text().splitlines()
+        except (OSError, UnicodeError) as error:
+            raise ExperimentError(f"{file} cannot be read: {getattr(error, 'strerror', 'it is no text')}") from None
+        for one in lines:
+            if self.onecmd(one):
+                break
+
+    def do_py(self, line: str) -> None:
+        """See helping."""
+        self._python(lambda: eval(line, globals(), self.getLocals()))
+
+    def do_px(self, line: str) -> None:
+        """See helping."""
+        self._python(lambda: exec(line, globals(), self.getLocals()))
+
+    def _python(self, run: Callable[[], object]) -> None:
+        """Print what Python makes of a line, None excepted."""
+        try:
+            result = run()
+        except Exception as error:
+            raise ExperimentError(f"{type(error).__name__}: {error}") from None
+        if result is not None:
+            self._say(result if isinstance(result, str) else repr(result))
+
+    def do_wait(self, line: str) -> None:
+        """See helping."""
+        self._words("wait", line, 0, 0)
+        deadline = time.monotonic() + _WAIT_S
+        with self._world.controller() as controller:
+            while not (status := controller.status()).ready:
+                if time.monotonic() > deadline:
+                    raise ControllerError(next(iter(status.problems), "the switches are not ready"))
+                time.sleep(_WAIT_STEP_S)
+        self._say(f"all {len(status.switches)} switches hold their entries")
+
+    def do_xterm(self, line: str, term: str = "xterm") -> None:
+        """See helping."""
+        names = self._words(term, line, 1, 100)
+        self._check_nodes(*names)
+        self._check_display(term, {"xterm": "xterm", "gterm": "gnome-terminal"}[term])
+        super().do_xterm(line, term=term)
+
+    def do_x(self, line: str) -> None:
+        """See helping."""
+        name, *command = self._words("x", line, 1, 100)
+        self._check_nodes(name)
+        self._check_display("x", *command[:1])
+        super().do_x(line)
+
+    def do_iperf(self, _line: str) -> None:
+        """See helping."""
+        self._fail(*_KERNELS)
+
+    def do_iperfudp(self, _line: str) -> None:
+        """See helping."""
+        self._fail(*_KERNELS)
+
+    def do_dpctl(self, _line: str) -> None:
+        """See helping."""
+        self._fail("dpctl speaks OpenFlow, and these switches speak P4Runtime", "Use 'tables t0-0@p0'.")
+
+    def do_help(self, line: str) -> None:
+        """See helping."""
+        name = line.strip()
+        if not name:
+            self._say(overview())
+        elif name in COMMANDS:
+            self._say(describe(COMMANDS[name]))
+        elif name in self.mn:
+            self._say(f"a command after {name} runs there: {name} ip -br addr")
+        else:
+            self._fail(f"there is no command {name!r}", did_you_mean(name, list(COMMANDS)) or "'help' lists them.")
+
+    def default(self, line: str) -> None:
+        """A node's command, or nothing known."""
+        first = line.split()[0]
+        if first in self.mn:
+            super().default(line)
+            return
+        hint = did_you_mean(first, [*COMMANDS, *self.mn.keys()])
+        self._fail(f"*** Unknown command: {first}", hint or "'help' lists what there is.")
+
+    # The loop
+
+    def waitForNode(self, node: Any) -> None:  # noqa: N802 (Mininet's name)
+        """Wait until a node's command is done, handing it what is typed and printing what it prints."""
+        if self.isatty():
+            quietRun("stty -icanon min 1")  # key by key
+        keys = self.stdin.fileno()
+        poll = select.poll()
+        for descriptor in (keys, node.stdout.fileno(), node.shell_end):
+            poll.register(descriptor, select.POLLIN)
+        while node.waiting:
+            with self._interruptible(node.sendInt):
+                ready = {descriptor for descriptor, _ in poll.poll()}
+                if keys in ready:
+                    key = self.stdin.read(1)
+                    if not key:
+                        poll.unregister(keys)
+                    node.write(key)
+                if ready - {keys}:
+                    output(node.monitor())
+
+    @contextmanager
+    def _interruptible(self, interrupted: Callable[[], object]) -> Iterator[None]:
+        """A Ctrl-C inside calls `interrupted`, unless it is the end of the fabric."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.fabric_closed:
+                raise
+            interrupted()
+
+    def _interrupt_nodes(self) -> None:
+        """Interrupt what the nodes still run, after a Ctrl-C."""
+        for node in self.mn.values():
+            while node.waiting:
+                node.sendInt()
+                with suppress(EmulationError):
+                    node.waitOutput()
+
+    def onecmd(self, line: str) -> bool:
+        """Carry out a line; True when it ends the prompt."""
+        before, self._at_rest = self._at_rest, False
+        try:
+            return bool(super().onecmd(line))
+        except _ERRORS as error:
+            self._fail(str(error), getattr(error, "hint", ""))
+        except Exception as error:  # of Mininet's commands, or a mistake of ours: the prompt goes on all the same
+            self._fail(f"{line.split()[0]} failed: {str(error) or type(error).__name__}")
+        finally:
+            self._at_rest = before
+        return False
+
+    def cmdloop(self, intro: Any = None) -> None:
+        """Prompt and carry out, line after line."""
+        self._at_rest = True
+        try:
+            super().cmdloop(intro)
+        finally:
+            self._at_rest = False
+
+    # Completion
+
+    def completenames(self, text: str, *_: Any) -> list[str]:
+        """The first word: commands and nodes."""
+        return completing.first_word(self._world.fabric, text)
+
+    def completedefault(self, text: str, line: str, begin: int, _end: int) -> list[str]:
+        """Every further word, of our commands and Mininet's."""
+        return completing.further_word(self._world.fabric, table_names(), line[:begin].split(), text)
+
+    complete_help = completenames
+
+    # Means
+
+    @staticmethod
+    def _words(name: str, line: str, least: int, most: int) -> list[str]:
+        """The words of a command's line; ExperimentError with its example when there are too few or too many."""
+        entry: Entry = COMMANDS[name]
+        words = split_words(line)
+        if not least <= len(words) <= most:
+            raise ExperimentError(f"use it like this: {entry.example}", f"'help {name}' says more.")
+        return words
+
+    def _on_mininet_error(self) -> None:
+        self.failed = True
+
+    def _fail(self, sentence: str, hint: str = "") -> None:
+        self.failed = True
+        self._say(f"{sentence}\n{hint}" if hint else sentence)
+
+    def _tell_death(self, death: watch.Death) -> None:
+        """From the watch's thread: a line now, and what was being typed again."""
+        if self._closed or death.pid in self._known_dead:
+            return
+        self.failed = True
+        told = f"{death}\n{death.consequence}"
+        if not (self._at_rest and sys.stdin.isatty()):
+            self._say(f"*** {told}")
+            return
+        typed = ""
+        with suppress(ImportError):
+            import readline
+
+            typed = readline.get_line_buffer()
+        self._say(f"\r\x1b[K*** {told}")
+        self._console.file.write(f"{self.prompt}{typed}")
+        self._console.file.flush()
+
+    def _on_fabric_closed(self) -> None:
+        """From the watch's thread: say so, and end whatever waits in the main thread."""
+        if self._closed:
+            return
+        self.failed = self.fabric_closed = True
+        self._say(f"\n*** Fabric {self._world.fabric.name} was taken down.")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def _ask(self, host: str, operation: str, **arguments: Any) -> Any:
+        with closing(AgentConnection(self._world.emulation.socket(host))) as agent:
+            return agent.request(operation, **arguments)
+
+    def _address(self, switch: Switch) -> str:
+        return self._world.emulation.switches_address.format(name=switch.name)
+
+    def _check_nodes(self, *names: str) -> None:
+        known = list(self.mn.keys())
+        for name in names:
+            if name not in known:
+                raise ExperimentError(
+                    f"there is no host or switch {name!r}", did_you_mean(name, known) or "'nodes' lists them."
+                )
+
+    @staticmethod
+    def _check_display(name: str, *programs: str) -> None:
+        if not os.environ.get("DISPLAY"):
+            raise ExperimentError(
+                f"{name} needs a display and there is none (DISPLAY is not set)",
+                "Run the command here, as in 'h1 ip -br addr', or log in with 'ssh -X'.",
+            )
+        for program in (*programs, "socat"):
+            if which(program) is None:
+                raise ExperimentError(f"{name} needs the program {program}, which is not installed")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _show(self, table: Table, if_empty: str) -> None:
+        if table.row_count:
+            whole = Measurement.get(self._console, self._console.options.update(max_width=_WIDEST), table).maximum
+            # A console as wide as the table: nothing is cut, whatever the terminal's width is.
+            Console(file=self._console.file, width=whole, height=_ROWS).print(table)
+        else:
+            self._say(if_empty)

@@ -1,0 +1,161 @@
+"""Two results side by side, in one self-contained HTML page: figures, verdicts and throughput over time.
+
+Where one of them was scaled (emulation), its rates and times are put back to those of its file, so that the same
+experiment in both worlds can be compared.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.model import case_label, case_prefix, joined
+from mrc_lab.reports.folder import read_summary
+from mrc_lab.reports.html import page, table
+from mrc_lab.reports.markup import Html, html, verdict
+from mrc_lab.reports.plots import totals
+from mrc_lab.reports.verdicts import show
+
+_SETTINGS = ("fabric", "transport")  # of a case
+_ROWS = (
+    ("throughput_bps", "mean throughput", "rate"),
+    ("end_ns", "length of the run", "time"),
+    ("path_events", "path events", "count"),
+    ("paths_bad_at_end", "paths out of use at the end", "count"),
+    ("wrong_bytes", "wrong bytes", "count"),
+)
+
+
+def compare(first: Path, second: Path) -> str:
+    """The page. Raises ExperimentError when a folder holds no result."""
+    summaries = read_summary(first), read_summary(second)
+    try:
+        return _compared(first, second, summaries)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ExperimentError(
+            f"{first} and {second} do not hold the same figures ({type(error).__name__}: {error})",
+            "One is of another version, or was changed: run its experiment again.",
+        ) from None
+
+
+def _compared(first: Path, second: Path, summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
+    names = label(summaries[0], first, "A"), label(summaries[1], second, "B")
+    parts = [f"<h1>{escape(names[0])} against {escape(names[1])}</h1>"]
+    parts.append(_differences(summaries))
+    parts.append("<h2>Expectations</h2>" + table(("figure", *names, "B over A"), _expectations(*summaries), (1, 2, 3)))
+    parts.append("<h2>Figures</h2>" + table(("figure", *names, "B over A"), _figures(*summaries), (1, 2, 3)))
+    for a, b in pairs(summaries):
+        scales = [_scales(summary["cases"][name]) for summary, name in zip(summaries, (a, b), strict=True)]
+        series = {
+            joined("A", case_label(a)): read_total(first / a, *scales[0]),
+            joined("B", case_label(b)): read_total(second / b, *scales[1]),
+        }
+        names_of_both = " and ".join(filter(None, dict.fromkeys((case_label(a), case_label(b)))))
+        parts.append(f"<h2>{escape(joined('Throughput', names_of_both))}</h2>" + totals(series))
+    return page("Two results", "".join(parts))
+
+
+def label(summary: Mapping[str, Any], folder: Path, letter: str) -> str:
+    """How a result is called in the page."""
+    return f"{letter}: {summary['name']} ({summary['world']}, seed {summary['seed']}, {folder.resolve().name})"
+
+
+def pairs(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Cases that belong together: those of one name, or the only ones."""
+    a, b = (list(summary["cases"]) for summary in summaries)
+    if len(a) == len(b) == 1:
+        return [(a[0], b[0])]
+    common = [(name, name) for name in a if name in b]
+    if not common:
+        raise ExperimentError(f"the two results have no case in common: {', '.join(a)} here, {', '.join(b)} there")
+    return common
+
+
+def read_total(folder: Path, rate: float = 1.0, time: float = 1.0) -> tuple[list[float], list[float]]:
+    """Edges of the time bins in us, and payload over all flows in bits/s, from a result's flows.csv.
+
+    `rate` and `time` are the scales of the run, which are taken back.
+    """
+    total: dict[tuple[int, int], float] = defaultdict(float)
+    try:
+        with (folder / "flows.csv").open(newline="") as file:
+            for row in csv.DictReader(file):
+                total[int(row["begin_ns"]), int(row["end_ns"])] += float(row["bits_per_s"])
+    except OSError as error:
+        raise ExperimentError(f"{folder / 'flows.csv'} cannot be read: {error.strerror}") from None
+    except (KeyError, ValueError, TypeError):
+        raise ExperimentError(f"{folder / 'flows.csv'} is not the table of flows that 'mrc run' writes") from None
+    bins = sorted(total)
+    edges = [begin for begin, _ in bins] + [bins[-1][1] if bins else 0]
+    return [edge / time / 1000 for edge in edges], [total[key] / rate for key in bins]
+
+
+def _differences(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
+    keys = [key for key in ("name", "world", "seed", "scaled", "verdict") if summaries[0][key] != summaries[1][key]]
+    rows = [(key, *(str(summary[key]) for summary in summaries)) for key in keys]
+    for a, b in pairs(summaries):
+        rows += _different_settings(*(summary["cases"][name] for summary, name in zip(summaries, (a, b), strict=True)))
+    if not rows:
+        return "<p>The same experiment, world and seed.</p>"
+    return table(("", "A", "B"), rows)
+
+
+def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for part in _SETTINGS:
+        for name in dict.fromkeys((*a[part], *b[part])):
+            values = a[part].get(name, ""), b[part].get(name, "")
+            if values[0] != values[1]:
+                yield f"{part}: {name}", *(str(value) for value in values)
+    if _scales(a) != _scales(b):
+        yield "rates, times", *(f"x {rate:.3g}, x {time:.3g}" for rate, time in map(_scales, (a, b)))
+
+
+def _scales(case: Mapping[str, Any]) -> tuple[float, float]:
+    """Rates and times of a run over those in its file."""
+    return case["rate_scale"], case["time_scale"]
+
+
+def _as_in_file(value: float | None, unit: str, case: Mapping[str, Any]) -> float | None:
+    rate, time = _scales(case)
+    return None if value is None else value / {"rate": rate, "time": time}.get(unit, 1.0)
+
+
+def _expectations(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    others = {one["title"]: one for one in b["expectations"]}
+    for one in a["expectations"]:
+        other = others.get(one["title"])
+        if other is not None:
+            # Cases of one result are scaled alike.
+            ours = [
+                _as_in_file(each["ours"], each["unit"], next(iter(summary["cases"].values())))
+                for each, summary in ((one, a), (other, b))
+            ]
+            yield one["title"], _cell(one, ours[0]), _cell(other, ours[1]), _ratio(*ours)
+
+
+def _cell(one: Mapping[str, Any], ours: float | None) -> str:
+    return Html(f"{html(show(ours, one['unit']))} {verdict(one['verdict'])}")
+
+
+def _figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for left, right in pairs((a, b)):
+        prefix = case_prefix(left)
+        cases = a["cases"][left], b["cases"][right]
+        for key, name, unit in _ROWS:
+            values = [_as_in_file(case[key], unit, case) for case in cases]
+            yield prefix + name, *(show(value, unit) for value in values), _ratio(*values)
+        for name in cases[0]["packets"]:
+            values = [case["packets"][name] for case in cases]
+            yield f"{prefix}packets {name}", *map(str, values), _ratio(*values)
+        for name in cases[0]["completion_time_ns"]:
+            values = [_as_in_file(case["completion_time_ns"][name], "time", case) for case in cases]
+            yield f"{prefix}completion time, {name}", *(show(v, "time") for v in values), _ratio(*values)
+
+
+def _ratio(a: float | None, b: float | None) -> str:
+    return f"{b / a:.3f}" if a and b is not None else ""

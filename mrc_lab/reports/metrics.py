@@ -1,0 +1,205 @@
+"""Figures computed from a recording. Each metric is a function of a recording and a selection; None: nothing to take.
+
+Values are in the metric's unit (`METRICS` in experiments/files/model.py): b/s, ns, a share, or a count. Windows snap to
+the edges of time bins that lie inside them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrc_host.values import PathState
+from mrc_lab.experiments.files.model import Case, Selection
+from mrc_lab.experiments.files.workloads import Collective
+from mrc_lab.experiments.running.collective_load import BUS_FACTOR
+from mrc_lab.experiments.running.recording import FLOW_COUNTERS, OperationRecord, PathRecord, Recording
+
+Figures = NDArray[np.float64]
+_BAD = PathState.ASSUMED_BAD.value
+_GOOD = PathState.GOOD.value
+
+
+class View:
+    """A recording seen through a selection: the flows and the bins that count."""
+
+    def __init__(self, case: Case, recording: Recording, selection: Selection) -> None:
+        self.case, self.recording, self.selection = case, recording, selection
+        scale = recording.time_scale
+        self.start = round((case.measure.warmup if selection.start is None else selection.start) * scale)
+        self.end = recording.end if selection.end is None else round(selection.end * scale)
+        pattern = selection.flows or "*"
+        self.flows = [n for n, flow in enumerate(recording.flows) if fnmatch.fnmatchcase(flow.name, pattern)]
+        edges = recording.times
+        self.first = int(np.searchsorted(edges, self.start, side="left"))
+        self.last = int(np.searchsorted(edges, self.end, side="right")) - 1
+
+    @property
+    def empty(self) -> bool:
+        """No flow matches, or no whole bin is inside the window."""
+        return not self.flows or self.last <= self.first
+
+    def inside(self, time: int) -> bool:
+        """Whether a time is in the window."""
+        return self.start <= time <= self.end
+
+    def rates(self) -> Figures:
+        """Payload per bin and selected flow, b/s."""
+        return self.recording.rates()[self.first : self.last, self.flows]
+
+    def counted(self, counter: str) -> int:
+        """Increase of a flow counter over the window, over the selected flows."""
+        samples = self.recording.flow_samples[:, :, FLOW_COUNTERS.index(counter)]
+        last = -1 if self.selection.end is None else self.last
+        return int((samples[last, self.flows] - samples[self.first, self.flows]).sum())
+
+    def paths(self) -> list[PathRecord]:
+        """Path events of the selected flows in the window."""
+        return [record for record in self.recording.paths if record.flow in self.flows and self.inside(record.time)]
+
+    def operations(self) -> list[OperationRecord]:
+        """Collective operations that count."""
+        return [record for record in self.recording.operations if record.counted and self.inside(record.ended)]
+
+
+def compute(metric: str, case: Case, recording: Recording, selection: Selection) -> float | None:
+    """The figure `metric` of what `selection` takes from a recording."""
+    view = View(case, recording, selection)
+    if metric not in ("errors", "wrong_bytes", "paths_bad", "trimmed") and view.empty:
+        return None
+    value = _METRICS[metric](view)
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+def statistic(name: str, values: Sequence[float] | Figures) -> float | None:
+    """mean, min, max, median or a percentile (p1, p99) of some values; None when there are none."""
+    if len(values) == 0:
+        return None
+    if name.startswith("p"):
+        return float(np.percentile(values, float(name[1:])))
+    return float(getattr(np, name)(values))
+
+
+def _over_flows(how: str, values: Sequence[float]) -> float:
+    return float(getattr(np, how)(values))
+
+
+def _throughput(view: View) -> float | None:
+    """Over the flows taken together or, with `over_flows` other than sum, of each flow and then over flows."""
+    rates, how = view.rates(), view.selection.over_flows
+    if how == "sum":
+        return _rate(view, rates.sum(axis=1))
+    each = [_rate(view, rates[:, column]) for column in range(rates.shape[1])]
+    return _over_flows(how, [value for value in each if value is not None])
+
+
+def _rate(view: View, per_bin: Figures) -> float | None:
+    """A statistic over bins; the mean counts every bin by its length."""
+    name = view.selection.statistic or "mean"
+    if name != "mean":
+        return statistic(name, per_bin)
+    widths = np.diff(view.recording.times)[view.first : view.last]
+    return float(np.average(per_bin, weights=widths))
+
+
+def _link_throughput(view: View) -> float | None:
+    """Frames on the matching links in b/s, without Ethernet's own overhead; both directions, unless it names one."""
+    pattern = view.selection.link or "*"
+    if pattern[-1] not in "<>":
+        pattern += "[<>]"
+    chosen = [n for n, line in enumerate(view.recording.lines) if fnmatch.fnmatchcase(line, pattern)]
+    sent = view.recording.link_samples[view.first : view.last + 1, chosen, 1].sum(axis=1)
+    widths = np.diff(view.recording.times)[view.first : view.last]
+    return _rate(view, np.diff(sent) * 8e9 / widths)
+
+
+def _algbw(view: View) -> float | None:
+    rates = [8e9 * op.size / (op.ended - op.began) for op in view.operations() if op.ended > op.began]
+    return statistic(view.selection.statistic or "mean", rates)
+
+
+def _busbw(view: View) -> float | None:
+    load = view.case.workload
+    assert isinstance(load, Collective)
+    ranks = len({flow.source for flow in view.recording.flows})
+    alone = _algbw(view)
+    return None if alone is None else alone * BUS_FACTOR[load.operation](ranks)
+
+
+def _completion_time(view: View) -> float | None:
+    if view.recording.operations:
+        times = [record.ended - record.began for record in view.operations()]
+    else:
+        messages = view.recording.messages
+        times = [m.time - m.began for m in messages if m.ok and m.flow in view.flows and view.inside(m.time)]
+    return statistic(view.selection.statistic or "median", times)
+
+
+def _interruption(view: View) -> float | None:
+    """The longest time in which less than half of the window's median rate was delivered, or nothing at all."""
+    total = view.rates().sum(axis=1)
+    low = (total < np.median(total) / 2) | (total == 0)
+    widths = np.diff(view.recording.times)[view.first : view.last]
+    longest = current = 0
+    for is_low, width in zip(low, widths, strict=True):
+        current = current + int(width) if is_low else 0
+        longest = max(longest, current)
+    return float(longest)
+
+
+def _bypass_time(view: View) -> float | None:
+    """From the sending of the first packet that was lost on a path until the path is out of use."""
+    found = [p.time - p.first_loss for p in view.paths() if p.new == _BAD and p.first_loss is not None]
+    return statistic(view.selection.statistic or "max", found)
+
+
+def _return_time(view: View) -> float | None:
+    """From the end of the last fault before until a path is in use again."""
+    ends = [fault.until for fault in view.recording.faults if fault.until is not None]
+    found = []
+    for record in view.paths():
+        before = [end for end in ends if end <= record.time]
+        if record.old == _BAD and record.new == _GOOD and before:
+            found.append(record.time - max(before))
+    return statistic(view.selection.statistic or "max", found)
+
+
+def _retransmit_share(view: View) -> float:
+    return view.counted("retransmitted") / max(1, view.counted("sent"))
+
+
+def _fairness(view: View) -> float:
+    """Jain's index of the flows' mean rates: 1 when all are equal, 1/n when one has everything."""
+    means = view.rates().mean(axis=0)
+    square = float((means**2).sum()) * len(means)
+    return float(means.sum()) ** 2 / square if square else 0.0
+
+
+def _counter(name: str) -> Callable[[View], float]:
+    return lambda view: float(view.counted(name))
+
+
+_METRICS: Mapping[str, Callable[[View], float | None]] = {
+    "throughput": _throughput,
+    "link_throughput": _link_throughput,
+    "algbw": _algbw,
+    "busbw": _busbw,
+    "completion_time": _completion_time,
+    "interruption": _interruption,
+    "bypass_time": _bypass_time,
+    "return_time": _return_time,
+    "retransmit_share": _retransmit_share,
+    "fairness": _fairness,
+    "lost": _counter("lost"),
+    "retransmitted": _counter("retransmitted"),
+    "spurious": _counter("spurious"),
+    "timeouts": _counter("timeouts"),
+    "paths_left": lambda view: float(sum(record.new == _BAD for record in view.paths())),
+    "paths_bad": lambda view: float(view.recording.bad_paths),
+    "trimmed": lambda view: float(sum(view.recording.trimmed.values())),
+    "errors": lambda view: float(len(view.recording.errors)),
+    "wrong_bytes": lambda view: float(view.recording.wrong_bytes),
+}

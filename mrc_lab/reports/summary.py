@@ -1,0 +1,162 @@
+"""The summary of a result: what a program wants to know of it, as JSON. The same file and seed give the same summary.
+
+Whatever differs from run to run of the same thing (when, how long it took, on what machine) is kept apart, in
+`run.json`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from mrc_common import children
+from mrc_lab.experiments.files.model import Case, Experiment, Selection
+from mrc_lab.experiments.running.recording import Recording
+from mrc_lab.reports.metrics import compute, statistic
+from mrc_lab.reports.shown import shown
+from mrc_lab.reports.verdicts import Judged, overall
+
+FORMAT = 1
+_PACKAGES = ("mrc-testbed", "numpy", "matplotlib", "PyYAML")
+_SHARES = ("median", "p99", "max")
+
+
+def summarize(
+    experiment: Experiment, recordings: Mapping[str, Recording], judged: list[Judged], world: str, seed: int
+) -> dict[str, Any]:
+    """Everything of `summary.json`."""
+    trusted = all(recording.fidelity.trusted for recording in recordings.values())
+    return {
+        "format": FORMAT,
+        "name": experiment.name,
+        "title": experiment.title,
+        "figure": experiment.figure,
+        "about": experiment.about,
+        "scaled": experiment.scaled,
+        "world": world,
+        "seed": seed,
+        "verdict": overall(judged, trusted).value,
+        "trusted": trusted,
+        "expectations": [_expectation(one) for one in judged],
+        "shown": _rounded_all(shown(experiment, recordings)),
+        "cases": {case.name: _case(case, recordings[case.name]) for case in experiment.cases},
+    }
+
+
+def _expectation(one: Judged) -> dict[str, Any]:
+    found = dataclasses.asdict(one)
+    found["verdict"] = one.verdict.value
+    return {name: _rounded(value) for name, value in found.items()}
+
+
+def _case(case: Case, recording: Recording) -> dict[str, Any]:
+    rates = recording.rates()
+    totals = recording.flow_samples[-1].sum(axis=0)
+    return {
+        "transport": {"type": case.transport.type, "qps": case.transport.qps, "congestion": case.transport.congestion},
+        "fabric": {
+            name: getattr(case.fabric, name) for name in ("hosts", "planes", "t0", "t1", "rate", "delay", "mtu")
+        },
+        "line_bps": recording.line_bps,
+        "rate_scale": recording.rate_scale,
+        "time_scale": recording.time_scale,
+        "end_ns": recording.end,
+        "throughput_bps": _rounded(compute("throughput", case, recording, Selection())),
+        "flows": {
+            flow.name: {
+                "median_bps": _rounded(statistic("median", rates[:, column])),
+                "min_bps": _rounded(statistic("min", rates[:, column])),
+                "max_bps": _rounded(statistic("max", rates[:, column])),
+                "packets": int(recording.flow_samples[-1, column, 0]),
+            }
+            for column, flow in enumerate(recording.flows)
+        },
+        "packets": {
+            name: int(value)
+            for name, value in zip(
+                ("received", "sent", "retransmitted", "spurious", "lost", "timeouts"), totals, strict=True
+            )
+        },
+        "completion_time_ns": {
+            name: _rounded(compute("completion_time", case, recording, Selection(statistic=name))) for name in _SHARES
+        },
+        "messages": len(recording.messages),
+        "operations": len(recording.operations),
+        "path_events": len(recording.paths),
+        "paths_bad_at_end": recording.bad_paths,
+        "trimmed": dict(recording.trimmed),
+        "drops": dict(recording.drops),
+        "errors": list(recording.errors),
+        "wrong_bytes": recording.wrong_bytes,
+        "checked_bytes": recording.checked_bytes,
+        "faults": [dataclasses.asdict(fault) for fault in recording.faults],
+        "fidelity": {
+            "trusted": recording.fidelity.trusted,
+            "reasons": list(recording.fidelity.reasons),
+            "figures": dict(recording.fidelity.figures),
+            "notes": list(recording.fidelity.notes),
+        },
+    }
+
+
+def circumstances(wall_seconds: float, packets: int) -> dict[str, Any]:
+    """Everything of `run.json`: when, where, with what, how fast."""
+    return {
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "wall_seconds": round(wall_seconds, 3),
+        "packets_per_wall_second": round(packets / wall_seconds) if wall_seconds else 0,
+        "command": sys.argv,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "versions": versions(),
+        "commit": commit(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computes the figures."""
+    return {package: _version(package) for package in _PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+@functools.cache
+def commit() -> str:
+    """The checkout's commit, marked where it was changed; empty outside of one."""
+    root = Path(__file__).resolve().parent
+    try:
+        ran = children.run(
+            ("git", "describe", "--always", "--dirty", "--abbrev=12"),
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return str(ran.stdout).strip()
+
+
+def _rounded(value: Any) -> Any:
+    """Ten digits are enough, and the same on every machine."""
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
+def _rounded_all(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**one, "values": {case: _rounded(value) for case, value in one["values"].items()}} for one in found]
+
+
+__all__ = ["circumstances", "commit", "summarize", "versions"]

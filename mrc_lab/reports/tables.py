@@ -1,0 +1,79 @@
+"""The raw series of a recording as CSV files, one row a fact, times in nanoseconds from the beginning of the run."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mrc_lab.experiments.running.recording import FLOW_COUNTERS, LINK_COUNTERS, Recording
+from mrc_lab.reports.writing import naming
+
+
+def write_tables(recording: Recording, folder: Path) -> list[str]:
+    """Write flows.csv, links.csv, completions.csv and events.csv into `folder`; returns their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {
+        "flows.csv": (("begin_ns", "end_ns", "flow", "bits_per_s", *FLOW_COUNTERS), _flows(recording)),
+        "links.csv": (("begin_ns", "end_ns", "link", "direction", *LINK_COUNTERS), _links(recording)),
+        "completions.csv": (("flow", "began_ns", "ended_ns", "bytes", "ok"), _completions(recording)),
+        "events.csv": (
+            ("time_ns", "event", "host", "flow", "qpn", "ev", "plane", "old", "new", "reason", "first_loss_ns"),
+            _events(recording),
+        ),
+    }
+    for name, (head, rows) in tables.items():
+        with naming(folder / name), (folder / name).open("w", newline="") as out:
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow(head)
+            writer.writerows(rows)
+    return list(tables)
+
+
+def _flows(recording: Recording) -> Iterable[Sequence[object]]:
+    rates = recording.rates()
+    steps = np.diff(recording.flow_samples, axis=0)
+    for number, (begin, end) in enumerate(_bins(recording)):
+        for column, flow in enumerate(recording.flows):
+            yield begin, end, flow.name, round(rates[number, column]), *map(int, steps[number, column])
+
+
+def _links(recording: Recording) -> Iterable[Sequence[object]]:
+    """Only lines that carried something in a bin have a row there."""
+    steps = np.diff(recording.link_samples, axis=0)
+    for number, (begin, end) in enumerate(_bins(recording)):
+        for column in np.flatnonzero(steps[number].any(axis=1)):
+            line = recording.lines[column]
+            yield begin, end, line[:-1], "up" if line[-1] == ">" else "down", *map(int, steps[number, column])
+
+
+def _completions(recording: Recording) -> Iterable[Sequence[object]]:
+    for message in recording.messages:
+        yield recording.flows[message.flow].name, message.began, message.time, message.size, int(message.ok)
+    for operation in recording.operations:
+        yield "collective", operation.began, operation.ended, operation.size, 1
+
+
+def _events(recording: Recording) -> Iterable[Sequence[object]]:
+    rows: list[tuple[object, ...]] = []
+    for path in recording.paths:
+        flow, first = recording.flows[path.flow].name, "" if path.first_loss is None else path.first_loss
+        states = path.old, path.new, path.reason
+        rows.append((path.time, "path", path.host, flow, path.qpn, path.ev, path.plane, *states, first))
+    for port in recording.ports:
+        kind = "port" if port.local else "peer port"
+        old, new = ("down", "up") if port.up else ("up", "down")
+        rows.append((port.time, kind, port.host, "", "", "", port.port, old, new, "", ""))
+    for fault in recording.faults:
+        rows.append((fault.at, "fault begins", "", "", "", "", "", "", "", fault.label, ""))
+        if fault.until is not None:
+            rows.append((fault.until, "fault ends", "", "", "", "", "", "", "", fault.label, ""))
+    return sorted(rows, key=lambda row: int(str(row[0])))
+
+
+def _bins(recording: Recording) -> Iterable[tuple[int, int]]:
+    edges = [int(edge) for edge in recording.times]
+    return itertools.pairwise(edges)

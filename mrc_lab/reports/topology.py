@@ -1,0 +1,75 @@
+"""A picture of the fabric with the faults marked, drawn as SVG: one panel a plane, T1s above T0s above hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from mrc_lab.experiments.running.recording import FaultSpan
+from topologies.fabric import Fabric, LinkKind, Tier
+
+_WIDTH, _GAP, _HEIGHT = 940, 16, 150
+_LETTER = 6.0  # width of one of a host's name
+_RED, _LINE, _BOX = "#c62828", "#b7bcc4", "#1f5fa8"
+_ROWS = {"t1": 28.0, "t0": 78.0, "nic": 126.0}
+
+
+def picture(fabric: Fabric, faults: Sequence[FaultSpan]) -> str:
+    """SVG text. Links that a fault touches are red; the fault's number in the list stands beside."""
+    per_row = min(fabric.planes, 4 if fabric.planes > 2 else fabric.planes)
+    panel = (_WIDTH - _GAP * (per_row - 1)) / per_row
+    rows = -(-fabric.planes // per_row)
+    parts: list[str] = []
+    marks: dict[str, list[int]] = {}
+    for number, fault in enumerate(faults, 1):
+        for link in fault.links:
+            marks.setdefault(link, []).append(number)
+    for plane in range(fabric.planes):
+        x, y = plane % per_row * (panel + _GAP), plane // per_row * (_HEIGHT + _GAP)
+        parts.append(f'<g transform="translate({x:.1f},{y:.1f})">{_panel(fabric, plane, panel, marks)}</g>')
+    height = rows * (_HEIGHT + _GAP)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%"'
+    return head + ' font-family="sans-serif">' + "".join(parts) + "</svg>"
+
+
+def _panel(fabric: Fabric, plane: int, width: float, marks: dict[str, list[int]]) -> str:
+    place = _places(fabric, plane, width)
+    out = [f'<rect width="{width:.1f}" height="{_HEIGHT}" rx="6" fill="#f6f7f9"/>']
+    out.append(f'<text x="6" y="13" font-size="10" fill="#555">plane {plane}</text>')
+    labels: list[str] = []
+    for link in fabric.links:
+        if link.plane != plane:
+            continue
+        (x1, y1), (x2, y2) = place[link.lower.node], place[link.upper.node]
+        found = marks.get(link.name)
+        style = f'stroke="{_RED}" stroke-width="2"' if found else f'stroke="{_LINE}" stroke-width="0.6"'
+        line = (
+            f'<line x1="{x1:.1f}" y1="{y1}" x2="{x2:.1f}" y2="{y2}" {style}><title>{escape(link.name)}</title></line>'
+        )
+        (labels if found else out).append(line)
+        if found:
+            near = 0.35 if link.kind is LinkKind.NIC_T0 else 0.5
+            text = ",".join(map(str, found[:3])) + ("…" if len(found) > 3 else "")
+            spot = f'x="{x1 + (x2 - x1) * near + 3:.1f}" y="{y1 + (y2 - y1) * near:.1f}"'
+            labels.append(f'<text {spot} font-size="9" fill="{_RED}">{text}</text>')
+    out += labels
+    for name, (x, y) in place.items():
+        size = 4.0 if y == _ROWS["nic"] else 5.0
+        place_and_size = f'x="{x - size:.1f}" y="{y - size:.1f}" width="{2 * size}" height="{2 * size}"'
+        out.append(f'<rect {place_and_size} rx="1.5" fill="{_BOX}"><title>{escape(name)}</title></rect>')
+    if len(fabric.nics) * (2 + _LETTER * max(map(len, fabric.nic_names))) <= width:
+        for nic in fabric.nics:
+            x, y = place[nic.name]
+            out.append(
+                f'<text x="{x:.1f}" y="{y + 15}" font-size="9" text-anchor="middle" fill="#333">{nic.name}</text>'
+            )
+    return "".join(out)
+
+
+def _places(fabric: Fabric, plane: int, width: float) -> dict[str, tuple[float, float]]:
+    rows: list[tuple[float, list[str]]] = [
+        (_ROWS["t1"], [switch.name for switch in fabric.tier(Tier.T1, plane)]),
+        (_ROWS["t0"], [switch.name for switch in fabric.tier(Tier.T0, plane)]),
+        (_ROWS["nic"], [nic.name for nic in fabric.nics]),
+    ]
+    return {name: (width * (n + 0.5) / len(names), y) for y, names in rows for n, name in enumerate(names)}

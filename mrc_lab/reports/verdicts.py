@@ -1,0 +1,137 @@
+"""Whether what was expected came true: computed from the recordings, and nothing else."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mrc_lab.experiments.files.model import Expectation, Experiment, Selection
+from mrc_lab.experiments.files.quantities import show_rate, show_time
+from mrc_lab.experiments.running.recording import Recording
+from mrc_lab.reports.metrics import compute
+
+_WHATEVER_THE_TIMING = ("errors", "wrong_bytes")
+
+
+class Verdict(enum.Enum):
+    """Outcome of one expectation. UNTRUSTED: the run's timing was off, so it says nothing either way."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    UNTRUSTED = "untrusted"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An expectation with what came of it. `published` and `ours` are in `unit`; `ratio` is ours over published."""
+
+    title: str
+    metric: str
+    unit: str
+    relation: str
+    expected: float
+    tolerance: float
+    ours: float | None
+    published: float | None
+    published_text: str
+    certainty: str
+    ratio: float | None
+    verdict: Verdict
+    note: str
+
+
+def judge(experiment: Experiment, recordings: Mapping[str, Recording], world: str) -> list[Judged]:
+    """Every expectation that the file has of this world, and always: no queue pair failed, no byte was wrong.
+
+    Expected and published rates are scaled as the run was, and so are times.
+    """
+    expected = [expectation for expectation in experiment.expect if expectation.world in ("", world)]
+    judged = [_judge(experiment, expectation, recordings) for expectation in expected]
+    for metric, title in (
+        ("errors", "work requests or queue pairs that failed"),
+        ("wrong_bytes", "bytes that were wrong"),
+    ):
+        if not any(expectation.metric == metric for expectation in experiment.expect):
+            judged.append(_always(experiment, metric, title, recordings))
+    return judged
+
+
+def passed(judged: list[Judged]) -> bool:
+    """Whether every expectation came true."""
+    return all(one.verdict is Verdict.PASS for one in judged)
+
+
+def overall(judged: list[Judged], trusted: bool) -> Verdict:
+    """The verdict on a whole run: what failed tells whatever the timing, what passed only when that can be trusted."""
+    if any(one.verdict is Verdict.FAIL for one in judged):
+        return Verdict.FAIL
+    return Verdict.PASS if trusted and passed(judged) else Verdict.UNTRUSTED
+
+
+def _judge(experiment: Experiment, expectation: Expectation, recordings: Mapping[str, Recording]) -> Judged:
+    case = experiment.case(expectation.of.variant)
+    recording = recordings[case.name]
+    ours = compute(expectation.metric, case, recording, expectation.of)
+    trusted = recording.fidelity.trusted or expectation.metric in _WHATEVER_THE_TIMING
+    if expectation.against is not None:
+        other = experiment.case(expectation.against.variant)
+        below = compute(expectation.metric, other, recordings[other.name], expectation.against)
+        trusted = trusted and (recordings[other.name].fidelity.trusted or expectation.metric in _WHATEVER_THE_TIMING)
+        ours = ours / below if ours is not None and below else None
+    scale = {"rate": recording.rate_scale, "time": recording.time_scale}.get(expectation.unit, 1.0)
+    expected = expectation.number * scale
+    published = expectation.published
+    number = None if published is None or published.number is None else published.number * scale
+    held = ours is not None and holds(ours, expectation.relation, expected, expectation.tolerance)
+    return Judged(
+        title=expectation.title or _title(expectation),
+        metric=expectation.metric,
+        unit=expectation.unit,
+        relation=expectation.relation,
+        expected=expected,
+        tolerance=expectation.tolerance,
+        ours=ours,
+        published=number,
+        published_text="" if published is None else published.text,
+        certainty="" if published is None else published.certainty,
+        ratio=ours / number if ours is not None and number else None,
+        verdict=(Verdict.PASS if held else Verdict.FAIL) if trusted else Verdict.UNTRUSTED,
+        note=expectation.note,
+    )
+
+
+def _always(experiment: Experiment, metric: str, title: str, recordings: Mapping[str, Recording]) -> Judged:
+    found = [compute(metric, case, recordings[case.name], Selection()) for case in experiment.cases]
+    ours = sum(value for value in found if value is not None)
+    verdict = Verdict.PASS if ours == 0 else Verdict.FAIL
+    return Judged(title, metric, "count", "at_most", 0.0, 0.0, ours, None, "", "", None, verdict, "")
+
+
+def holds(ours: float, relation: str, expected: float, tolerance: float) -> bool:
+    """Whether `ours` is at least, at most or about `expected`; `tolerance` is a share of `expected`."""
+    slack = abs(expected) * tolerance
+    if relation == "at_least":
+        return ours >= expected - slack
+    if relation == "at_most":
+        return ours <= expected + slack
+    return abs(ours - expected) <= slack
+
+
+def show(value: float | None, unit: str) -> str:
+    """A figure in words."""
+    if value is None:
+        return "none"
+    if unit == "rate":
+        return show_rate(value)
+    if unit == "time":
+        return show_time(value)
+    return f"{value:.4g}"
+
+
+def _title(expectation: Expectation) -> str:
+    of = expectation.of
+    parts = [of.statistic or "", expectation.metric.replace("_", " ")]
+    parts += [f"of {of.variant}"] if of.variant else []
+    parts += [f"({of.flows or of.link})"] if of.flows or of.link else []
+    return " ".join(filter(None, parts))

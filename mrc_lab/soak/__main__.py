@@ -1,0 +1,65 @@
+"""``python -m mrc_lab.soak``: kill processes of a fabric at random times, and see that nothing is silently wrong.
+
+    python -m mrc_lab.soak                        five minutes with a new seed, which is printed
+    python -m mrc_lab.soak --seed 7               the same blows again
+    python -m mrc_lab.soak --switch shim-each     a process for every switch
+
+Needs root. Ends with status 0 when all is well, 1 when something was wrong, 3 when the fabric does not come up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from mrc_lab.errors import ExperimentError
+from topologies.emulation.errors import EmulationError
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--seed", type=int, help="Of the blows and of what is written (default: a new one, printed).")
+@click.option("--seconds", type=click.FloatRange(1), default=300.0, show_default=True, help="How long blows fall.")
+@click.option("--hosts", type=click.IntRange(2), default=4, show_default=True, help="Each writes to the next.")
+@click.option("--rate", default="10M", show_default=True, help="Of every link.")
+@click.option(
+    "--switch",
+    type=click.Choice(["shim", "shim-each"]),
+    default="shim",
+    show_default=True,
+    help="Switches in one process, or each in its own.",
+)
+@click.option("--name", default="soak", show_default=True, help="Name of the fabric.")
+def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, name: str) -> None:
+    """Kill processes of a fabric at random times during verified traffic."""
+    from mrc_lab.soak.plan import blows, processes
+    from mrc_lab.soak.run import Soak
+    from topologies.clos import multi_plane_clos
+    from topologies.emulation.switches import SwitchKind
+    from topologies.loader import parse_rate
+
+    seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
+    click.echo(f"seed {seed}")
+    try:
+        fabric = multi_plane_clos(name, planes=2, t0=2, t1=2, hosts=hosts, rate_bps=parse_rate("rate", rate))
+        with tempfile.TemporaryDirectory() as folder:
+            soak = Soak(fabric, switch, seed, Path(folder), click.echo)
+            began = time.monotonic()
+            verdict = asyncio.run(soak.play(blows(seed, processes(fabric, SwitchKind(switch))), seconds=seconds))
+    except (EmulationError, ExperimentError) as error:
+        click.echo(f"soak: {error}", err=True)
+        sys.exit(3)
+    click.echo(json.dumps({**verdict.summary(), "seconds": round(time.monotonic() - began, 1)}))
+    if verdict.wrong:
+        click.echo(f"{len(verdict.wrong)} things were wrong; again: python -m mrc_lab.soak --seed {seed}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The runs of a sweep: every file with every combination of settings and every seed, all checked before any starts."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import yaml
+
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.assignment import Assignment, assign, holds, parse_assignment
+from mrc_lab.experiments.files.document import Value, parse
+from mrc_lab.experiments.files.errors import FileError
+from mrc_lab.experiments.files.kinds import suggest
+from mrc_lab.experiments.files.loader import load_document, read_text
+from mrc_lab.experiments.files.model import CasePart
+
+MOST_RUNS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. `text` is the experiment file with its settings laid in, `settings` are keys with values as written."""
+
+    experiment: str
+    source: str
+    text: str
+    settings: tuple[tuple[str, str], ...]
+    seed: int
+
+    @property
+    def id(self) -> str:
+        """What the run is, and nothing else, as a word: the same for the same text and seed."""
+        said = "\0".join((self.experiment, self.text, str(self.seed)))
+        return hashlib.sha256(said.encode()).hexdigest()[:20]
+
+    def __str__(self) -> str:
+        """The run in words."""
+        return " ".join((self.experiment, *(f"{key}={value}" for key, value in self.settings), f"seed {self.seed}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """All runs of a sweep, and what tells it from another: its files, by name with a digest, and the keys it sets."""
+
+    runs: tuple[Run, ...]
+    files: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...]
+
+
+def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[int]) -> Grid:
+    """The grid over `files`, settings such as ``fabric.planes=1,2`` and `seeds`.
+
+    Raises ExperimentError (FileError) with one sentence when a file or any combination is not in order.
+    """
+    assignments = [_sweepable(parse_assignment(text)) for text in settings]
+    keys = [assignment.key for assignment in assignments]
+    for number, name in enumerate(keys):
+        if name in keys[:number]:
+            raise FileError(f"--set {name} is given twice: put all its values behind one")
+    count = len(files) * prod(len(assignment.values) for assignment in assignments) * len(seeds)
+    if count > MOST_RUNS:
+        raise ExperimentError(f"these are {count:,} runs, and a sweep has {MOST_RUNS:,} at most", "Split it.")
+    runs: list[Run] = []
+    digests: dict[str, str] = {}
+    for file in files:
+        text = read_text(file)
+        name, points = _points(file, text, assignments)
+        if name in digests:
+            raise ExperimentError(f"there are two experiments {name}", "Give each file a name of its own.")
+        digests[name] = hashlib.sha256(text.encode()).hexdigest()
+        runs += [Run(name, str(file), laid, chosen, seed) for chosen, laid in points for seed in seeds]
+    return Grid(tuple(runs), tuple(digests.items()), tuple(keys))
+
+
+def _sweepable(assignment: Assignment) -> Assignment:
+    known = list(CasePart.__dataclass_fields__)
+    section = assignment.key.partition(".")[0]
+    if section not in known:
+        raise FileError(f"--set {assignment.key}: unknown key; {suggest(section, known)}")
+    return assignment
+
+
+def _points(
+    file: Path, text: str, assignments: Sequence[Assignment]
+) -> tuple[str, list[tuple[tuple[tuple[str, str], ...], str]]]:
+    """Name of the file's experiment and, for every combination, the settings and the text with them laid in."""
+    document = parse(text, str(file))
+    _check_variants(document, assignments)
+    points = []
+    name = ""
+    for choice in itertools.product(*(range(len(assignment.values)) for assignment in assignments)):
+        laid = document
+        for assignment, number in zip(assignments, choice, strict=True):
+            laid = assign(laid, assignment.key, assignment.values[number])
+        chosen = tuple((one.key, one.texts[number]) for one, number in zip(assignments, choice, strict=True))
+        try:
+            name = load_document(laid, text, file.stem).name
+        except FileError as error:
+            with_them = f" (with {', '.join(f'{key}={value}' for key, value in chosen)})" if chosen else ""
+            raise FileError(f"{error}{with_them}") from None
+        points.append((chosen, yaml.serialize(laid.node, Dumper=yaml.SafeDumper) if chosen else text))
+    return name, points
+
+
+def _check_variants(document: Value, assignments: Sequence[Assignment]) -> None:
+    """FileError when a variant would undo a setting."""
+    variants = document.items().get("variants")
+    for variant in variants.elements() if variants else ():
+        for assignment in assignments:
+            if holds(variant.node, assignment.key):
+                raise variant.error(f"says itself what {assignment.key} is, so that it cannot be set")

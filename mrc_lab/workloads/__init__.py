@@ -1,0 +1,1 @@
+"""What hosts run, over verbs alone: verified writes, collectives, the training job."""

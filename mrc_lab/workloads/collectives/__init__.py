@@ -1,0 +1,27 @@
+"""Collective operations on numpy arrays, made of WRITE and WRITE_WITH_IMM between the ranks' registered memory."""
+
+from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
+from mrc_lab.workloads.collectives.exchange import Exchange, LocalMeeting
+from mrc_lab.workloads.collectives.reduction import ReduceOp, ring_reduce
+from mrc_lab.workloads.collectives.rendezvous import Rendezvous, RendezvousServer
+from mrc_lab.workloads.collectives.ring import Ring, RingSettings, ring_sum
+from mrc_lab.workloads.collectives.settings import Peers, StreamSettings
+from mrc_lab.workloads.collectives.verify import PatternCheck, verify_pattern
+
+__all__ = [
+    "Communicator",
+    "Exchange",
+    "LocalMeeting",
+    "PatternCheck",
+    "Peers",
+    "ReduceOp",
+    "Rendezvous",
+    "RendezvousServer",
+    "Ring",
+    "RingSettings",
+    "StreamSettings",
+    "TransferCounters",
+    "ring_reduce",
+    "ring_sum",
+    "verify_pattern",
+]

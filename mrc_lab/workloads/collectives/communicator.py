@@ -1,0 +1,237 @@
+"""One rank's membership in a group that does collective operations, in the manner of an NCCL communicator.
+
+Joining creates, on the rank's NIC, one region of registered memory, one completion queue and the queue pairs of each
+stream; the ranks tell each other their addresses over an :class:`Exchange` and connect. From then on operations need
+only the fabric. A coroutine in the background takes completions from the queue and hands each to its stream.
+
+Operations are collective: every rank calls the same ones, in the same order, with arguments that fit. Arrays are
+one-dimensional, contiguous and of any type whose elements have at most 16 bytes; they need not be registered. An
+operation returns when the caller's arrays may be used again; `drain` waits until the NIC has nothing under way either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrc_host.errors import MrcError
+from mrc_host.verbs import CompletionQueue, Context
+from mrc_lab.errors import TransferError
+from mrc_lab.workloads.collectives import algorithms
+from mrc_lab.workloads.collectives.exchange import Exchange
+from mrc_lab.workloads.collectives.membership import Card, Plan, Resources
+from mrc_lab.workloads.collectives.reduction import ReduceOp
+from mrc_lab.workloads.collectives.settings import WIDEST_ITEM, Peers, StreamSettings
+from mrc_lab.workloads.collectives.stream import Receiver, Sender, StreamEnd
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCounters:
+    """What one rank received and checked so far; `wrong_bytes` is the length of all chunks whose CRC did not match."""
+
+    chunks: int = 0
+    bytes: int = 0
+    wrong_chunks: int = 0
+    wrong_bytes: int = 0
+
+
+class Communicator:
+    """Made by :meth:`join`."""
+
+    def __init__(
+        self,
+        rank: int,
+        world: int,
+        settings: StreamSettings,
+        queue: CompletionQueue,
+        senders: Mapping[int, Sender],
+        receivers: Mapping[int, Receiver],
+    ) -> None:
+        self.rank = rank
+        self.world = world
+        self.settings = settings
+        self._queue = queue
+        self._senders = senders
+        self._receivers = receivers
+        self._ends: dict[int, StreamEnd] = {
+            pair.qpn: end for end in (*senders.values(), *receivers.values()) for pair in end.pairs
+        }
+        self._busy = False
+        self._dispatcher = asyncio.ensure_future(self._dispatch())
+
+    @classmethod
+    async def join(
+        cls,
+        device: Context,
+        exchange: Exchange,
+        settings: StreamSettings | None = None,
+        *,
+        peers: Peers = Peers.RING,
+        name: str = "collectives",
+    ) -> Communicator:
+        """Make everything on `device`, exchange addresses under `name`, connect, and wait for all ranks."""
+        settings = settings or StreamSettings()
+        plan = Plan(settings, exchange.world, peers)
+        own = Resources.create(device, plan, exchange.rank)
+        cards = [Card.from_json(card) for card in await exchange.gather(f"{name}/cards", own.card.to_json())]
+        senders = {peer: own.sender(plan, peer, cards[peer]) for peer in own.outgoing}
+        receivers = {peer: own.receiver(plan, peer, cards[peer]) for peer in own.incoming}
+        await exchange.gather(f"{name}/connected", True)
+        return cls(exchange.rank, exchange.world, settings, own.queue, senders, receivers)
+
+    @property
+    def senders(self) -> Mapping[int, Sender]:
+        """The streams to other ranks, by rank."""
+        return self._senders
+
+    @property
+    def receivers(self) -> Mapping[int, Receiver]:
+        """The streams from other ranks, by rank."""
+        return self._receivers
+
+    @property
+    def transfer(self) -> TransferCounters:
+        """What was received and checked so far, over all streams."""
+        ends = self._receivers.values()
+        return TransferCounters(
+            sum(end.chunks for end in ends),
+            sum(end.bytes for end in ends),
+            sum(end.wrong_chunks for end in ends),
+            sum(end.wrong_bytes for end in ends),
+        )
+
+    # Operations; each raises `TransferError` when a work request fails, after which the communicator is unusable, and
+    # ValueError for arrays that do not fit.
+
+    async def all_reduce(
+        self, send: NDArray[Any], receive: NDArray[Any] | None = None, op: ReduceOp = ReduceOp.SUM
+    ) -> None:
+        """Combine `send` over all ranks into `receive` (None: in place); every rank ends with the same bits."""
+        receive = send if receive is None else receive
+        with self._operation(send, receive, 1, 1):
+            if not self._alone(send, receive, op):
+                await algorithms.all_reduce(self._ring(), send, receive, op, self.settings.chunk_bytes)
+
+    async def reduce_scatter(self, send: NDArray[Any], receive: NDArray[Any], op: ReduceOp = ReduceOp.SUM) -> None:
+        """Combine `send`, one segment a rank, over all ranks; rank r gets segment r in `receive`.
+
+        In place when `receive` is that segment of `send`.
+        """
+        with self._operation(send, receive, self.world, 1):
+            if not self._alone(send, receive, op):
+                await algorithms.reduce_scatter(self._ring(), send, receive, op, self.settings.chunk_bytes)
+
+    async def all_gather(self, send: NDArray[Any], receive: NDArray[Any]) -> None:
+        """Collect every rank's `send` in `receive`, in rank order.
+
+        In place when `send` is the rank's own segment of `receive`.
+        """
+        with self._operation(send, receive, 1, self.world):
+            if not self._alone(send, receive):
+                await algorithms.all_gather(self._ring(), send, receive, self.settings.chunk_bytes)
+
+    async def broadcast(self, send: NDArray[Any], receive: NDArray[Any] | None = None, root: int = 0) -> None:
+        """Copy `send` of rank `root` to `receive` of every rank (None: in place); `send` of others is not used."""
+        if not 0 <= root < self.world:
+            raise ValueError(f"there is no rank {root} in a world of {self.world}")
+        receive = send if receive is None else receive
+        with self._operation(send, receive, 1, 1):
+            if not self._alone(send, receive):
+                await algorithms.broadcast(self._ring(), send, receive, root, self.settings.chunk_bytes)
+
+    async def all_to_all(self, send: NDArray[Any], receive: NDArray[Any]) -> None:
+        """Send segment j of `send` to rank j; segment i of `receive` comes from rank i. Needs `Peers.ALL`.
+
+        The two arrays must not overlap.
+        """
+        if np.shares_memory(send, receive):
+            raise ValueError("all_to_all cannot be done in place")
+        if send.size % self.world:
+            raise ValueError(f"{send.size} elements cannot be dealt out evenly to {self.world} ranks")
+        with self._operation(send, receive, 1, 1):
+            if len(self._senders) != self.world - 1:
+                raise ValueError("all_to_all needs a communicator joined with Peers.ALL")
+            chunk = self.settings.chunk_bytes
+            await algorithms.all_to_all(self.rank, self._senders, self._receivers, send, receive, chunk)
+
+    async def send_receive(self, send: NDArray[Any], to: int, receive: NDArray[Any], source: int) -> None:
+        """Send one array to rank `to` while receiving one, of the length that `source` sends, from there.
+
+        In a ring `to` is the following and `source` the preceding rank. The two arrays must not overlap.
+        """
+        if np.shares_memory(send, receive):
+            raise ValueError("send_receive cannot be done in place")
+        with self._operation(send, receive, None, None):
+            if to == source == self.rank:
+                receive[:] = send
+                return
+            if to not in self._senders or source not in self._receivers:
+                raise ValueError(f"rank {self.rank} has no streams to rank {to} and from rank {source}")
+            sender, receiver = self._senders[to], self._receivers[source]
+            await algorithms.send_receive(sender, receiver, send, receive, self.settings.chunk_bytes)
+
+    async def barrier(self) -> None:
+        """Return when every rank has called this."""
+        await self.all_gather(np.zeros(1, np.uint8), np.zeros(self.world, np.uint8))
+
+    async def drain(self) -> None:
+        """Wait until every write of ours is acknowledged; after this on all ranks the queue pairs may be destroyed."""
+        for sender in self._senders.values():
+            await sender.drain()
+        for receiver in self._receivers.values():
+            await receiver.drain()
+
+    async def leave(self) -> None:
+        """Stop looking at the completion queue; operations are over. What is on the NIC goes with its context."""
+        self._dispatcher.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._dispatcher
+
+    # Means
+
+    async def _dispatch(self) -> None:
+        try:
+            while True:
+                completion = await self._queue.next()
+                self._ends[completion.qpn].take(completion)
+        except (TransferError, MrcError) as failure:
+            for end in self._ends.values():
+                end.fail(failure)
+
+    @contextlib.contextmanager
+    def _operation(
+        self, send: NDArray[Any], receive: NDArray[Any], send_parts: int | None, receive_parts: int | None
+    ) -> Iterator[None]:
+        """Check the arrays: `receive` / `receive_parts` is as long as `send` / `send_parts`. One at a time."""
+        for array in (send, receive):
+            if array.ndim != 1 or not array.flags.c_contiguous:
+                raise ValueError("a collective needs one-dimensional contiguous arrays")
+        if send.dtype != receive.dtype or send.dtype.hasobject or send.itemsize > WIDEST_ITEM:
+            raise ValueError(f"a collective cannot move {send.dtype} to {receive.dtype}")
+        if send_parts and receive_parts and send.size * receive_parts != receive.size * send_parts:
+            raise ValueError(
+                f"{send.size} elements to send and {receive.size} to receive do not fit {self.world} ranks"
+            )
+        if self._busy:
+            raise RuntimeError("another operation of this communicator is still under way")
+        self._busy = True
+        yield
+        self._busy = False  # not after an error: what is under way then is unknown
+
+    def _ring(self) -> algorithms.RingPlace:
+        previous = self._receivers[(self.rank - 1) % self.world]
+        return algorithms.RingPlace(self.rank, self.world, previous, self._senders[(self.rank + 1) % self.world])
+
+    def _alone(self, send: NDArray[Any], receive: NDArray[Any], op: ReduceOp | None = None) -> bool:
+        """Do the operation if there is only one rank, or nothing to move; True if so."""
+        if self.world == 1 and receive.size:
+            receive[:] = send
+            if op is not None:
+                op.finish(receive, 1)
+        return self.world == 1 or not receive.size

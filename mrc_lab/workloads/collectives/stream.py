@@ -1,0 +1,221 @@
+"""One-way streams of chunks between two ranks, made of WRITE and WRITE_WITH_IMM.
+
+A stream has queue pairs of its own, one or several; chunk n takes the n-th, modulo their number, and the receiver uses
+chunks in order. Both ends keep a window of slots in registered memory, and chunk n lives in slot n modulo the window at
+either end. To send a chunk, the sender copies it into its slot and posts a WRITE of all but its tail and a
+WRITE_WITH_IMM of the tail; the receiver is told of the second one only, and only when everything before it is in
+memory. The immediate value is the CRC-32 of the chunk, started with its running number and computed before posting; the
+receiver computes it again from its own memory when it uses the chunk. A difference is counted as that chunk's bytes
+being wrong.
+
+A slot is free again when two things are known: that the receiver has used the chunk, and that the write is
+acknowledged (before that a retransmission might read the slot once more). The receiver tells the first one with a
+small WRITE_WITH_IMM the other way, whose immediate value is the number of chunks it has released so far, modulo 2**32.
+It does so once for every half of the window. If too many of these credits are not acknowledged yet, the next one
+waits; it will then speak for all that was released meanwhile. So neither end ever has more WRITE_WITH_IMMs in flight
+than the queue pair's attributes allow, and memory does not depend on the size of an operation.
+
+The two ends here do not look at the completion queue: whoever does hands them their completions with `take`, or
+the reason why there will be none with `fail`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
+from mrc_host.verbs import MemoryRegion, QueuePair, RemoteMemory
+from mrc_lab.errors import TransferError
+from mrc_lab.workloads.collectives.layout import check
+from mrc_lab.workloads.collectives.settings import StreamSettings
+
+Bytes = NDArray[np.uint8]
+CREDIT_AREA = 64  # bytes at the beginning of every region; credits are sent from there and arrive there
+_CREDIT_BYTES = 4  # what a credit writes, always zeros; only its immediate value matters
+_OPEN_CREDITS = 4  # unacknowledged ones at most
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one end is. `name` is for messages; slots begin at `here` of `region` and at `there` of `remote`."""
+
+    name: str
+    settings: StreamSettings
+    pairs: Sequence[QueuePair]
+    region: MemoryRegion
+    here: int
+    remote: RemoteMemory
+    there: int
+
+
+class StreamEnd:
+    """What both ends share."""
+
+    def __init__(self, place: Place) -> None:
+        self.name = place.name
+        self.pairs = tuple(place.pairs)
+        self._index = {pair.qpn: index for index, pair in enumerate(self.pairs)}
+        self._settings = place.settings
+        self._region = place.region
+        self._memory = np.frombuffer(place.region.buffer, dtype=np.uint8)
+        self._here = place.here
+        self._remote = place.remote
+        self._there = place.there
+        self._waiting: asyncio.Future[None] | None = None
+        self._failure: Exception | None = None
+
+    def take(self, completion: Completion) -> None:
+        """Account for a completion of this stream's queue pair; raises `TransferError` if it is a failure."""
+        if completion.status is not CompletionStatus.SUCCESS:
+            why = f" ({completion.reason})" if completion.reason else ""
+            raise TransferError(f"{self.name}: a write failed: {completion.status.value}{why}")
+        if completion.opcode is CompletionOpcode.RECV_WRITE_WITH_IMM:
+            self._told(self._index[completion.qpn], completion.imm or 0)
+        else:
+            self._acknowledged(self._index[completion.qpn])
+        self._wake()
+
+    def fail(self, failure: Exception) -> None:
+        """Whoever waits here now or later gets `failure`."""
+        self._failure = self._failure or failure
+        self._wake()
+
+    def _told(self, index: int, imm: int) -> None:
+        raise NotImplementedError
+
+    def _acknowledged(self, index: int) -> None:
+        raise NotImplementedError
+
+    def _pair(self, number: int) -> int:
+        """Index of the queue pair that chunk `number` takes."""
+        return number % len(self.pairs)
+
+    async def _until(self, ready: Callable[[], bool]) -> None:
+        """Wait until `ready`; one coroutine at a time. A failure comes first."""
+        while self._failure is None and not ready():
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        if self._failure is not None:
+            raise self._failure
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def _slot(self, base: int, number: int) -> int:
+        """Offset of chunk `number`'s slot."""
+        return base + number % self._settings.window * self._settings.slot_bytes
+
+    def _write(self, offset: int, length: int, there: int, imm: int | None) -> WorkRequest:
+        """A WRITE, or with `imm` a signaled WRITE_WITH_IMM, from and to these offsets of the two regions."""
+        return WorkRequest(
+            wr_id=0,
+            opcode=WrOpcode.WRITE if imm is None else WrOpcode.WRITE_WITH_IMM,
+            local_address=self._region.info.address + offset,
+            lkey=self._region.info.lkey,
+            length=length,
+            remote_address=self._remote.address + there,
+            rkey=self._remote.rkey,
+            imm=imm,
+            signaled=imm is not None,
+        )
+
+
+class Sender(StreamEnd):
+    """The end that sends."""
+
+    _sent = _arrived = _released = 0  # chunks; running numbers; all before `_arrived` are acknowledged
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._next = list(range(len(self.pairs)))  # of each queue pair, the first chunk that is not acknowledged
+
+    async def send(self, chunk: Bytes) -> None:
+        """Send 1 to `chunk_bytes` bytes; returns once they are copied, waiting for a free slot first.
+
+        Raises `TransferError` when an earlier write of the communicator failed; the stream is then unusable.
+        """
+        window = self._settings.window
+        await self._until(lambda: self._sent - min(self._arrived, self._released) < window)
+        number, length = self._sent, chunk.size
+        offset, there = self._slot(self._here, number), self._slot(self._there, number)
+        self._memory[offset : offset + length] = chunk
+        imm = check(number, self._region.buffer[offset : offset + length])
+        tail = min(length, self._settings.tail_bytes)
+        bulk = length - tail
+        requests = [self._write(offset, bulk, there, None)] if bulk else []
+        requests.append(self._write(offset + bulk, tail, there + bulk, imm))
+        self._sent += 1
+        self.pairs[self._pair(number)].post_send(requests)
+
+    async def drain(self) -> None:
+        """Wait until every write is acknowledged."""
+        await self._until(lambda: self._arrived >= self._sent)
+
+    def _told(self, index: int, imm: int) -> None:
+        self._released += (imm - self._released) & 0xFFFFFFFF
+
+    def _acknowledged(self, index: int) -> None:
+        self._next[index] += len(self.pairs)
+        self._arrived = min(self._next)  # may be beyond `_sent`, by the queue pairs that wait for their turn
+
+
+class Receiver(StreamEnd):
+    """The end that receives. The counters say what was received and checked so far."""
+
+    chunks = bytes = wrong_chunks = wrong_bytes = 0
+    _released = _granted = _open_credits = 0
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._immediates: list[deque[int]] = [deque() for _ in self.pairs]  # of chunks not used yet, in order
+        self._credit_limit = max(1, min(_OPEN_CREDITS, place.settings.immediates))
+
+    async def receive(self, length: int) -> Bytes:
+        """Wait for the next chunk, which has `length` bytes. They are valid until :meth:`release`.
+
+        Raises `TransferError` when an earlier write of the communicator failed; the stream is then unusable.
+        """
+        arrived = self._immediates[self._pair(self.chunks)]
+        await self._until(lambda: bool(arrived))
+        expected = arrived.popleft()
+        offset = self._slot(self._here, self.chunks)
+        if check(self.chunks, self._region.buffer[offset : offset + length]) != expected:
+            self.wrong_chunks += 1
+            self.wrong_bytes += length
+        self.chunks += 1
+        self.bytes += length
+        return self._memory[offset : offset + length]
+
+    def release(self) -> None:
+        """Give the slot of the chunk received last back to the sender."""
+        self._released += 1
+        self._grant()
+
+    async def drain(self) -> None:
+        """Wait until every credit is acknowledged."""
+        await self._until(lambda: not self._open_credits)
+
+    def _grant(self) -> None:
+        """Tell the sender how many slots are free again, if it is worth a packet."""
+        enough = self._released - self._granted >= max(1, self._settings.window // 2)
+        if enough and self._open_credits < self._credit_limit:
+            self._granted = self._released
+            self._open_credits += 1
+            self.pairs[0].post_send([self._write(0, _CREDIT_BYTES, 0, self._granted & 0xFFFFFFFF)])
+
+    def _told(self, index: int, imm: int) -> None:
+        self._immediates[index].append(imm)
+
+    def _acknowledged(self, index: int) -> None:
+        self._open_credits -= 1
+        self._grant()

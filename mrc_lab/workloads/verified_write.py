@@ -1,0 +1,161 @@
+"""A write from one host to another through their agents, every byte of it verified.
+
+One process opens both NICs: it fills registered memory on the source with pseudo-random bytes, writes it to the
+destination in pieces of a megabyte (the last one of a round with immediate data, so that the destination is told when
+all are there), and compares. Amounts larger than the memory are sent in rounds, each with bytes of its own. Only the
+transfer is timed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from mrc_host.values import CompletionOpcode, PathState, QpAttributes, QpCounters, QpType
+from mrc_host.verbs import CompletionQueue, Context, MemoryRegion, QueuePair, check
+from mrc_lab.errors import TransferError
+
+PIECE = 1 << 20  # bytes of one write
+MEMORY = 1 << 24  # bytes registered at each end
+WINDOW = 8  # writes under way at once
+PATIENCE_S = 30.0  # without any completion
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReport:
+    """What a write of `nbytes` did; `paths` counts the usable active paths by plane at its end."""
+
+    nbytes: int
+    seconds: float
+    wrong_bytes: int
+    paths: dict[int, int]
+    counters: QpCounters
+
+    @property
+    def bits_per_second(self) -> float:
+        """Payload over time."""
+        return 8 * self.nbytes / self.seconds if self.seconds else 0.0
+
+
+class Transfer:
+    """A queue pair and memory at each of two NICs, for any number of writes from `source` to `destination`.
+
+    Use in a `with` statement, or close it. Raises MrcError when it cannot be set up.
+    """
+
+    def __init__(
+        self,
+        source: Context,
+        destination: Context,
+        *,
+        qp_type: QpType = QpType.MRC,
+        attributes: QpAttributes | None = None,
+        memory: int = MEMORY,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        attributes = attributes or QpAttributes(retry_count=255)
+        self._clock = clock
+        self._size = memory
+        self._round = 0
+        with ExitStack() as undo:
+            self._near, self._far = (
+                undo.enter_context(_End.create(context, memory, qp_type, attributes))
+                for context in (source, destination)
+            )
+            self._near.pair.connect(self._far.pair.address)
+            self._far.pair.connect(self._near.pair.address)
+            self.close = undo.pop_all().close
+
+    def __enter__(self) -> Transfer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def write(self, nbytes: int) -> WriteReport:
+        """Write `nbytes` (1 or more) and compare; blocks until done.
+
+        Raises MrcError or `TransferError` when it fails or makes no progress for 30 s; then the transfer is unusable.
+        """
+        if nbytes < 1:
+            raise TransferError(f"a write has at least one byte, not {nbytes}")
+        near, far = self._near, self._far
+        before = dataclasses.asdict(near.pair.counters())
+        seconds = 0.0
+        wrong = 0
+        for offset in range(0, nbytes, self._size):
+            length = min(self._size, nbytes - offset)
+            self._round += 1
+            content = np.random.default_rng(self._round).integers(0, 256, length, dtype=np.uint8)
+            near.memory.buffer[:length] = content.data
+            began = self._clock()
+            _one_round(near, far, length)
+            seconds += self._clock() - began
+            arrived = np.frombuffer(far.memory.buffer, dtype=np.uint8, count=length)
+            wrong += int(np.count_nonzero(arrived != content))
+        after = dataclasses.asdict(near.pair.counters())
+        counters = QpCounters(**{name: value - before[name] for name, value in after.items()})
+        return WriteReport(nbytes, seconds, wrong, self._paths(), counters)
+
+    def _paths(self) -> dict[int, int]:
+        """Usable active paths by plane."""
+        paths = (p for p in self._near.pair.paths() if p.active and p.state in (PathState.GOOD, PathState.SKIP))
+        return dict(sorted(Counter(path.plane for path in paths).items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What a transfer has on one of the two NICs."""
+
+    queue: CompletionQueue
+    memory: MemoryRegion
+    pair: QueuePair
+
+    @classmethod
+    @contextmanager
+    def create(cls, context: Context, size: int, qp_type: QpType, attributes: QpAttributes) -> Iterator[_End]:
+        with context.alloc_pd() as domain, context.create_cq(WINDOW + 8) as queue:
+            memory = domain.alloc_mr(size)
+            with domain.create_qp(queue, queue, qp_type, attributes) as pair:
+                yield cls(queue, memory, pair)
+
+
+def _one_round(near: _End, far: _End, length: int) -> None:
+    """Write the first `length` bytes of the near memory to the far one, and wait until both ends know."""
+    pieces = [(at, min(PIECE, length - at)) for at in range(0, length, PIECE)]
+    under_way = 0
+    for number, (at, size) in enumerate(pieces):
+        if under_way == WINDOW:
+            check(near.queue.wait(PATIENCE_S))
+            under_way -= 1
+        last = number == len(pieces) - 1
+        remote = far.memory.remote
+        near.pair.write(near.memory, remote, offset=at, remote_offset=at, length=size, imm=1 if last else None)
+        under_way += 1
+    for _ in range(under_way):
+        check(near.queue.wait(PATIENCE_S))
+    told = check(far.queue.wait(PATIENCE_S))
+    if told.opcode is not CompletionOpcode.RECV_WRITE_WITH_IMM:
+        raise TransferError(f"the destination completed {told.opcode.value} instead of a write with immediate data")
+
+
+def planes_text(paths: dict[int, int]) -> str:
+    """The paths of a report in words: ``4 in plane 0, 4 in plane 1``."""
+    return ", ".join(f"{count} in plane {plane}" for plane, count in paths.items()) or "none"
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``64M``, ``1500``, ``2GiB``: K, M and G are powers of 1024. Raises `ValueError` with one sentence."""
+    units = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+    digits = "".join(itertools.takewhile(lambda c: c.isdigit(), text.strip()))
+    unit = text.strip()[len(digits) :].strip().lower().removesuffix("b").removesuffix("i")
+    if not digits or unit not in units or int(digits) * units[unit] < 1:
+        raise ValueError(f"{text!r} is not a size such as 64M")
+    return int(digits) * units[unit]

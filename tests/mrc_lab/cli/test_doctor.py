@@ -1,0 +1,86 @@
+"""The command: what it prints, its exit status, and what --fix does; findings are given."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from mrc_lab.cli.main import run
+from mrc_lab.fabric import doctor
+from mrc_lab.fabric.doctor import Finding, Remedy
+from topologies.emulation.errors import EmulationError
+
+WELL = Finding("C compiler", True, "/usr/bin/cc 12.2", fatal=True)
+NO_BMV2 = Finding("simple_switch_grpc", False, "no BMv2")
+LEFT = Finding("leftovers", False, "of demo", remedy=Remedy.CLEAN)
+NO_VETH = Finding("kernel", False, "no veth", True, Remedy.MODULES)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
+    """What will be found; remedies carried out take their findings away."""
+    findings: list[Finding] = [WELL]
+    monkeypatch.setattr(doctor, "examine", lambda: list(findings))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    def mend(remedy: Remedy) -> str:
+        findings[:] = [finding for finding in findings if finding.remedy is not remedy]
+        return "done"
+
+    monkeypatch.setattr(doctor, "mend", mend)
+    return findings
+
+
+def test_all_is_well(found: list[Finding], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor"]) == 0
+    assert capsys.readouterr().out == "ok       C compiler          /usr/bin/cc 12.2\n"
+
+
+def test_what_is_absent_costs_something_but_is_no_failure(
+    found: list[Finding], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found.append(NO_BMV2)
+    assert run(["doctor"]) == 0
+    printed = capsys.readouterr().out
+    assert "absent   simple_switch_grpc  no BMv2\n" in printed
+    assert "--fix" not in printed
+
+
+def test_what_nothing_works_without_is_a_failure(found: list[Finding], capsys: pytest.CaptureFixture[str]) -> None:
+    found.append(NO_VETH)
+    assert run(["doctor"]) == 3
+    printed = capsys.readouterr().out
+    assert "MISSING  kernel              no veth\n" in printed
+    assert "mrc doctor --fix" in printed
+
+
+def test_fix_mends_and_looks_again(found: list[Finding], capsys: pytest.CaptureFixture[str]) -> None:
+    found += [LEFT, NO_VETH]
+    assert run(["doctor", "--fix"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [
+        "load kernel modules: done",
+        "remove what crashed runs left: done",
+        "ok       C compiler          /usr/bin/cc 12.2",
+    ]
+
+
+def test_what_cannot_be_mended_is_said(
+    found: list[Finding], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_remedy: Remedy) -> str:
+        raise EmulationError("modprobe cannot be run: No such file or directory.")
+
+    monkeypatch.setattr(doctor, "mend", fail)
+    found.append(NO_VETH)
+    assert run(["doctor", "--fix"]) == 3
+    assert "load kernel modules: failed: modprobe cannot be run" in capsys.readouterr().out
+
+
+def test_mending_needs_root(
+    found: list[Finding], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert run(["doctor", "--fix"]) == 3
+    assert "mending needs root" in capsys.readouterr().err

@@ -1,0 +1,152 @@
+import asyncio
+import time
+
+import pytest
+
+from mrc_host.values import QpAttributes, QpType
+from mrc_lab.demo.faults import FaultPlan
+from mrc_lab.demo.run import Run
+from mrc_lab.workloads.training.data import digits
+from mrc_lab.workloads.training.job import WorkerJob
+from mrc_lab.workloads.training.sgd import TrainingPlan
+from tests.mrc_lab.demo.records import FABRIC
+from tests.mrc_lab.demo.world import FakeWorld
+from topologies.emulation.watch import Death
+from topologies.fabric import LinkKind
+
+
+class Watcher:
+    def __init__(self):
+        self.marks = []
+        self.reports = 0
+
+    def progress(self, record):
+        self.reports += 1
+
+    def mark(self, record, text):
+        self.marks.append(text)
+
+
+@pytest.fixture
+def job(tmp_path):
+    digits().save(tmp_path / "data.npz")
+    return WorkerJob(
+        plan=TrainingPlan(steps=30, hidden=(16,)),
+        world=4,
+        data=tmp_path / "data.npz",
+        output=tmp_path,
+        qp_type=QpType.RC,
+        attributes=QpAttributes(),
+        pattern_every=10,
+        pattern_bytes=500,
+        status_interval_s=0.02,
+    )
+
+
+def execute(run):
+    return asyncio.run(asyncio.wait_for(run.run(), 60))
+
+
+def test_a_run_without_faults_completes(tmp_path, job):
+    watcher = Watcher()
+    run = Run("roce", FakeWorld(FABRIC, tmp_path), job, (), watcher, logs=tmp_path)
+    record = execute(run)
+    assert record.complete
+    assert record.failures == []
+    assert record.completed_steps == 30
+    assert record.pattern_checked == 4 * 3 * 500 * 5  # before, after 10, 20 and 30 steps, at the end
+    assert record.pattern_wrong == 0
+    assert all(
+        status["transfer"]["wrong_bytes"] == 0 < status["transfer"]["bytes"] for status in record.status.values()
+    )
+    assert watcher.reports > 4 * 30
+    assert len(list(tmp_path.glob("weights-*.npy"))) == 4
+
+
+def test_faults_come_after_their_steps_on_the_busiest_links_and_are_mended(tmp_path, job):
+    world = FakeWorld(FABRIC, tmp_path)
+    faults = (FaultPlan(LinkKind.T0_T1, 14, 0.3), FaultPlan(LinkKind.NIC_T0, 22, 0.2))
+    record = execute(Run("roce", world, job, faults, Watcher(), logs=tmp_path))
+    first, second = (("t0-0:t1-1@p0"), ("h2@p1"))
+    assert world.commands == [("cut", first), ("mend", first), ("cut", second), ("mend", second)]
+    assert [f.link for f in record.faults] == [first, second]
+    assert record.faults[0].step >= 14
+    assert record.faults[1].step >= 22
+    assert record.faults[0].mended_ns - record.faults[0].cut_ns >= 0.3e9
+    assert record.complete
+
+
+def test_given_links_are_cut_whatever_is_busiest(tmp_path, job):
+    world = FakeWorld(FABRIC, tmp_path)
+    record = execute(
+        Run("roce", world, job, (FaultPlan(LinkKind.T0_T1, 2, 0.1, "t0-1:t1-3@p1"),), Watcher(), logs=tmp_path)
+    )
+    assert [f.link for f in record.faults] == ["t0-1:t1-3@p1"]
+
+
+def test_a_failing_rank_ends_the_run_and_is_quoted(tmp_path, job):
+    world = FakeWorld(FABRIC, tmp_path)
+    world.fail_rank = 2
+    record = execute(Run("mrc", world, job, (), Watcher(), logs=tmp_path))
+    assert not record.complete
+    assert any("rank 2 ended with status 1: the dog ate the gradients" in why for why in record.failures)
+
+
+def test_a_death_in_the_fabric_ends_the_run_at_once_and_no_link_is_mended_there(tmp_path, job):
+    world = FakeWorld(FABRIC, tmp_path, step_seconds=0.02)
+    death = Death("switches", 42, 0.0, "was killed by SIGKILL", "")
+    real_cut = world.cut
+
+    def cut(link):
+        world.dead = (death,)
+        return real_cut(link)
+
+    world.cut = cut
+    began = time.monotonic()
+    record = execute(Run("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 10, 60),), Watcher(), logs=tmp_path))
+    assert time.monotonic() - began < 30, "not only when patience is over"
+    assert record.failures == [str(death)]
+    assert [what for what, _ in world.commands] == ["cut"]
+
+
+def test_a_run_that_does_not_move_is_given_up(tmp_path, job):
+    world = FakeWorld(FABRIC, tmp_path)
+    world.hang = True
+    began = time.monotonic()
+    record = execute(Run("mrc", world, job, (), Watcher(), logs=tmp_path, patience_s=0.5))
+    assert time.monotonic() - began < 10
+    assert record.failures == ["no step was completed for 0.5 s"]
+    assert not record.complete
+
+
+def test_cancelling_mends_the_cut_link_and_keeps_the_record(tmp_path, job):
+    world = FakeWorld(FABRIC, tmp_path)
+
+    async def main():
+        run = Run("roce", world, job, (FaultPlan(LinkKind.T0_T1, 12, 30.0),), Watcher(), logs=tmp_path)
+        task = asyncio.ensure_future(run.run())
+        while not world.commands:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return run.record
+
+    record = asyncio.run(asyncio.wait_for(main(), 60))
+    assert [c[0] for c in world.commands] == ["cut", "mend"]
+    assert record.interrupted
+    assert record.completed_steps >= 12
+
+
+def test_a_fault_that_cannot_be_made_ends_the_run(tmp_path, job):
+    world = FakeWorld(FABRIC, tmp_path)
+    world.step_seconds = 0.05
+
+    def refuse(link):
+        raise RuntimeError("the controller is gone")
+
+    world.cut = refuse
+    record = execute(
+        Run("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 2, 1.0, "t0-0:t1-0@p0"),), Watcher(), logs=tmp_path)
+    )
+    assert record.failures == ["a fault could not be made: the controller is gone"]

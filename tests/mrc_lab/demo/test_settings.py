@@ -1,0 +1,49 @@
+import pytest
+
+from mrc_lab.demo.settings import DemoSettings
+from mrc_lab.errors import ExperimentError
+from topologies.errors import FabricError
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"steps": 10}, "too few"),
+        ({"hosts": 1}, "two hosts"),
+        ({"t1": 1}, "another way round"),
+        ({"t0": 1}, "another way round"),
+        ({"batch": 3}, "cannot be shared by 4"),
+        ({"fault_s": 0.0}, "is none"),
+        ({"fault_s": 40.0}, "patience"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_a_sentence(wrong, message):
+    with pytest.raises(ExperimentError, match=message):
+        DemoSettings(**wrong)
+
+
+def test_numbers_that_make_no_fabric_are_refused():
+    with pytest.raises(FabricError, match="multiple of 2"):
+        DemoSettings(hosts=5).fabric()
+
+
+def test_enough_steps_fill_the_time_that_faults_need_at_any_rate():
+    for rate in (20_000_000, 100_000_000, 400_000_000):
+        settings = DemoSettings.with_enough_steps(rate_bps=rate, fault_s=5.0)
+        first, second = settings.fault_steps
+        step = settings.fastest_step_s
+        assert first * step + 5.0 < second * step  # mended before the next cut
+        assert second * step + 5.0 + 1.5 < settings.steps * step  # and the last one before the end
+    assert DemoSettings.with_enough_steps(steps=77).steps == 77
+
+
+@pytest.mark.parametrize("rate", [2_000_000, 25_000_000, 1_000_000_000])
+def test_queue_pairs_outlast_faults_and_a_full_window_is_no_timeout(rate):
+    settings = DemoSettings(rate_bps=rate, planes=2)
+    roce, mrc = settings.attributes("roce"), settings.attributes("mrc")
+    assert mrc.timeout == roce.timeout
+    assert mrc.congestion_window is None
+    assert roce.congestion_window >= 8 * roce.path_mtu
+    for attributes in (roce, mrc):
+        assert attributes.retry_count == 255
+        assert 2 * roce.congestion_window * 8 / rate < 1.024e-6 * 2**attributes.timeout < settings.fault_s

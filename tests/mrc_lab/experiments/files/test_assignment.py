@@ -1,0 +1,81 @@
+"""Dotted keys and their values, as a command line gives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mrc_lab.experiments.files.assignment import assign, holds, parse_assignment
+from mrc_lab.experiments.files.document import Value, parse
+from mrc_lab.experiments.files.errors import FileError
+from mrc_lab.experiments.files.loader import load_document
+from tests.mrc_lab.experiments.files.texts import SMALL
+
+
+def plain(place: Value) -> object:
+    kind = place.what()
+    if kind == "a mapping":
+        return {key: plain(value) for key, value in place.items().items()}
+    return [plain(element) for element in place.elements()] if kind == "a list" else place.scalar()
+
+
+def laid(text: str, setting: str) -> object:
+    found = parse_assignment(setting)
+    return plain(assign(parse(text, "file"), found.key, found.values[0]))
+
+
+@pytest.mark.parametrize(
+    ("setting", "texts"),
+    [
+        ("a.b=1M,4M", ("1M", "4M")),
+        ("a = 1 , 2", ("1", "2")),
+        ("pairs=[h1>h2],[h1>h2,h3>h4]", ("[h1>h2]", "[h1>h2,h3>h4]")),
+        ("load={kind: x, n: 1},{kind: y}", ("{kind: x, n: 1}", "{kind: y}")),
+        ("share=1%", ("1%",)),
+    ],
+)
+def test_values_are_separated_by_commas_outside_of_brackets(setting: str, texts: tuple[str, ...]):
+    assert parse_assignment(setting).texts == texts
+
+
+@pytest.mark.parametrize("setting", ["", "a", "a=", "=1", "a..b=1", "a=[1", "a=1]", "a=1] ,[2", "a=1,1", "a={"])
+def test_what_is_no_assignment_is_refused_with_a_sentence(setting: str):
+    with pytest.raises(FileError, match="--set"):
+        parse_assignment(setting)
+
+
+def test_a_value_replaces_or_is_added_and_the_document_stays_as_it_was():
+    document = parse("a: {b: 1, c: 2}\nd: 3", "file")
+    assert laid("a: {b: 1, c: 2}\nd: 3", "a.b=7") == {"a": {"b": 7, "c": 2}, "d": 3}
+    assert laid("a: {b: 1}", "a.x.y=7") == {"a": {"b": 1, "x": {"y": 7}}}
+    assert laid("a: [{b: 1}, {b: 2}]", "a.1.b=7") == {"a": [{"b": 1}, {"b": 7}]}
+    assign(document, "a.b", parse_assignment("a.b=7").values[0])
+    assert plain(document) == {"a": {"b": 1, "c": 2}, "d": 3}
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"), [("a.b.c", "cannot|can be set"), ("l.2", "2 elements"), ("l.x", "place in")]
+)
+def test_a_key_that_leads_nowhere_is_refused(key: str, problem: str):
+    with pytest.raises(FileError, match=problem):
+        laid("a: {b: 1}\nl: [1, 2]", f"{key}=1")
+
+
+def test_an_error_in_a_value_names_the_line_that_it_replaces():
+    found = parse_assignment("workload.message=big")
+    document = assign(parse(SMALL, "file"), found.key, found.values[0])
+    with pytest.raises(FileError, match=r"file, line 4: workload.message: must be a size"):
+        load_document(document, SMALL, "small")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        ("a: {b: 1}", "a.b", True),
+        ("a: {c: 1}", "a.b", False),
+        ("a: {kind: x}", "a.b", True),  # replaces the section, and with it what it held
+        ("a: 1", "a.b", True),
+        ("c: 1", "a.b", False),
+    ],
+)
+def test_whether_a_variant_would_undo_a_setting(text: str, key: str, expected: bool):
+    assert holds(parse(text, "file").node, key) is expected

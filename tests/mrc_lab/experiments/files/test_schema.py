@@ -1,0 +1,142 @@
+import contextlib
+import json
+import re
+
+import pytest
+import yaml
+
+from mrc_lab.experiments.files import FileError, load_text, schema
+from mrc_lab.experiments.files.faults import KINDS as FAULTS
+from mrc_lab.experiments.files.workloads import KINDS as WORKLOADS
+from tests.mrc_lab.experiments.files.test_loader import PAPER
+
+
+def test_the_published_schema_is_that_of_the_model():
+    assert schema.PATH.read_text() == schema.text(), "run: python -m mrc_lab.experiments.files.schema"
+
+
+def test_every_kind_is_in_it():
+    properties = json.loads(schema.text())["properties"]
+    named = [part["properties"]["kind"]["const"] for part in properties["workload"]["oneOf"]]
+    assert named == list(WORKLOADS)
+    named = [part["properties"]["kind"]["const"] for part in properties["faults"]["items"]["oneOf"]]
+    assert named == list(FAULTS)
+    assert "trimming" in properties["fabric"]["properties"]["queues"]["properties"]
+
+
+def test_every_key_has_a_description():
+    properties = json.loads(schema.text())["properties"]
+    for section in (properties, properties["fabric"]["properties"], properties["transport"]["properties"]):
+        for name, part in section.items():
+            assert part.get("description"), name
+
+
+def fits(schema, value, root=None):
+    """Enough of JSON Schema for what ours uses."""
+    root = root or schema
+    if "$ref" in schema:
+        return fits(root["properties"][schema["$ref"].removeprefix("#/properties/")], value, root)
+    if "oneOf" in schema or "anyOf" in schema:
+        hits = sum(fits(part, value, root) for part in schema.get("oneOf", schema.get("anyOf")))
+        return hits == 1 if "oneOf" in schema else hits > 0
+    if "const" in schema:
+        return value == schema["const"]
+    types = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
+    wanted = schema.get("type")
+    if wanted and not any(isinstance(value, types[one]) for one in ([wanted] if isinstance(wanted, str) else wanted)):
+        return False
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        return False
+    if "minimum" in schema and not schema["minimum"] <= value <= schema.get("maximum", value):
+        return False
+    if isinstance(value, dict):
+        known = schema.get("properties", {})
+        return (
+            all(name in value for name in schema.get("required", []))
+            and (schema.get("additionalProperties", True) or all(name in known for name in value))
+            and all(fits(known[name], part, root) for name, part in value.items() if name in known)
+        )
+    if isinstance(value, list):
+        return len(value) >= schema.get("minItems", 0) and all(
+            fits(schema.get("items", {}), part, root) for part in value
+        )
+    return True
+
+
+def test_paper_files_fit_it_and_a_wrong_one_does_not():
+    known = json.loads(schema.text())
+    for path in PAPER:
+        assert fits(known, yaml.safe_load(path.read_text())), path
+    document = yaml.safe_load(PAPER[0].read_text())
+    assert not fits(known, {**document, "durration": "1ms"})
+    assert not fits(known, {**document, "faults": [{"kind": "link_down", "at": "1us"}]})
+    assert not fits(known, {**document, "workload": {"kind": "nothing"}})
+
+
+def laid(base, *path, to):
+    """A copy of a document with `to` at `path`."""
+    if not path:
+        return to
+    if isinstance(base, list):
+        return [laid(part, *path[1:], to=to) if number == path[0] else part for number, part in enumerate(base)]
+    return {**base, path[0]: laid(base.get(path[0], {}), *path[1:], to=to)}
+
+
+SMALL = {
+    "fabric": {"hosts": 4, "t0": 2, "t1": 2, "rate": "100G"},
+    "workload": {"kind": "write_bw", "pairs": "h1>h3"},
+    "duration": "200us",
+    "faults": [{"kind": "rate", "link": "*", "at": "10us", "rate": "40G"}],
+    "expect": [{"metric": "wrong_bytes", "relation": "at_most", "value": 0}],
+    "variants": [{"name": "a"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "right"),
+    [
+        (("duration",), "200us", True),
+        (("duration",), "0.2 ms", True),
+        (("duration",), 200, False),
+        (("duration",), "200", False),
+        (("duration",), "200 sec", False),
+        (("duration",), "1e999us", False),
+        (("fabric", "rate"), 10**11, True),
+        (("fabric", "rate"), "2.5Gb/s", True),
+        (("fabric", "rate"), "40Gbit/s", True),
+        (("fabric", "rate"), -1, False),
+        (("fabric", "rate"), "fast", False),
+        (("fabric", "hosts"), 0, False),
+        (("fabric", "hosts"), "4", False),
+        (("fabric", "pfc"), True, True),
+        (("fabric", "pfc"), "perhaps", False),
+        (("workload", "message"), "64KiB", True),
+        (("workload", "message"), 65536, True),
+        (("workload", "message"), "64X", False),
+        (("workload", "pairs"), ["h1>h3", "h2>h4"], True),
+        (("workload", "pairs"), [], False),
+        (("workload", "shift"), 1, False),
+        (("faults", 0, "at"), 10, False),
+        (("faults", 0, "probability"), "1%", False),
+        (("expect", 0, "value"), "0", True),
+        (("expect", 0, "tolerance"), "5 %", True),
+        (("expect", 0, "tolerance"), "5 pounds", False),
+        (("expect", 0, "tolerance"), -0.1, False),
+        (("name",), 5, True),
+        (("transport",), {"settings": {"base_rtt": "9us"}}, True),
+        (("transport",), {"settings": {"base_rtt": 9}}, False),
+        (("variants", 0, "workload"), {"message": "1M"}, True),
+        (("variants", 0, "workload"), {"mesage": "1M"}, False),
+        (("variants", 0, "fabric"), {"t0": 1}, True),
+        (("variants", 0, "fabric"), {"t0": "one"}, False),
+        (("variants", 0, "faults"), [], True),
+        (("variants", 0, "faults"), [{"kind": "rate", "at": "0us"}], False),
+    ],
+)
+def test_schema_and_loader_agree(path, value, right):
+    document = laid(laid(SMALL, "expect", 0, "of", to={"variant": "a"}), *path, to=value)
+    assert fits(json.loads(schema.text()), document) == right
+    with contextlib.nullcontext() if right else pytest.raises(FileError):
+        load_text(yaml.safe_dump(document))

@@ -1,0 +1,22 @@
+"""What an experiment's transport settings become in a run."""
+
+import pytest
+
+from mrc_lab.experiments.files.transport import settings_given
+from tests.mrc_lab.experiments.running.cases import case_of
+
+WRITE = "{kind: write_bw, pairs: h1>h3, message: 64K}"
+
+
+@pytest.mark.parametrize(
+    ("written", "given"),
+    [
+        ("{}", {}),
+        ("{congestion: fixed}", {"congestion": "fixed"}),
+        ("{type: rc, congestion: dcqcn}", {"rc_congestion": "dcqcn"}),
+        ("{spraying: oblivious}", {"oblivious": True}),
+        ("{spraying: reactive, settings: {base_rtt: 9us}}", {"oblivious": False, "base_rtt": 9_000}),
+    ],
+)
+def test_what_a_file_says_becomes_settings(written, given):
+    assert settings_given(case_of(WRITE, transport=written).transport) == given

@@ -1,0 +1,127 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from mrc_lab.experiments.files.workloads import OPERATIONS
+from mrc_lab.experiments.running.collective_load import BUS_FACTOR, arrays, ordered_hosts
+from tests.mrc_lab.experiments.running.cases import case_of, run
+from topologies.clos import multi_plane_clos
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_operation_runs_and_its_result_is_compared(operation):
+    case = case_of(
+        f"{{kind: collective, operation: {operation}, bytes: 64K, iterations: 2, warmup: 1, chunk: 8K}}", "5ms"
+    )
+    recording = run(case)
+    assert recording.errors == ()
+    assert [record.counted for record in recording.operations] == [False, True, True]
+    assert recording.wrong_bytes == 0
+    assert recording.checked_bytes > 0
+    assert recording.end < 5_000_000
+    assert recording.flow_samples[-1, :, 0].sum() > 0
+
+
+def test_channels_do_equal_parts():
+    one = run(case_of("{kind: collective, operation: all_reduce, bytes: 256K}", "5ms"))
+    four = run(case_of("{kind: collective, operation: all_reduce, bytes: 256K}", "5ms", transport="{qps: 4}"))
+    assert four.flows[0].qps == 4
+    assert four.checked_bytes == one.checked_bytes
+    assert (one.wrong_bytes, four.wrong_bytes) == (0, 0)
+
+
+def test_queue_pairs_that_take_chunks_in_turn_all_carry_data_and_bring_the_right_result():
+    text = "{kind: collective, operation: all_reduce, bytes: 256K, chunk: 8K, spread: chunks}"
+    for kind in ("mrc", "rc"):
+        recording = run(case_of(text, "5ms", transport=f"{{qps: 3, type: {kind}}}"))
+        assert recording.errors == ()
+        assert recording.flows[0].qps == 3
+        assert recording.wrong_bytes == 0
+        assert recording.checked_bytes == 4 * (256 << 10)  # hosts
+
+
+def test_a_collective_that_takes_too_long_is_an_error():
+    recording = run(case_of("{kind: collective, operation: all_reduce, bytes: 4M}", "40us"))
+    assert any("only 0 of 1 operations" in error for error in recording.errors)
+
+
+def test_a_wrong_result_is_noticed(monkeypatch):
+    from mrc_lab.workloads.collectives import Communicator
+
+    async def nothing(self, send, receive):
+        receive[:] = send
+
+    monkeypatch.setattr(Communicator, "all_reduce", nothing)
+    recording = run(case_of("{kind: collective, operation: all_reduce, bytes: 4K}", "1ms"))
+    assert recording.wrong_bytes > 0
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_expected_results(operation):
+    world, elements = 4, 16
+    parts = arrays(operation, world, elements, 7)
+    sends = [send for send, _, _ in parts]
+    for rank, (_, receive, expected) in enumerate(parts):
+        assert receive.shape == expected.shape
+        right = {
+            "all_reduce": sum(sends),
+            "reduce_scatter": sum(sends)[rank * 4 : rank * 4 + 4] if operation == "reduce_scatter" else None,
+            "all_gather": np.concatenate(sends),
+            "all_to_all": np.concatenate([send[rank * 4 : rank * 4 + 4] for send in sends]),
+            "send_receive": sends[rank - 1],
+            "broadcast": sends[0],
+        }[operation]
+        assert np.array_equal(expected, right)
+
+
+def test_bus_factors_are_those_of_nccl_tests():
+    assert BUS_FACTOR["all_reduce"](4) == 1.5
+    assert BUS_FACTOR["all_gather"](4) == 0.75
+    assert BUS_FACTOR["broadcast"](4) == 1
+
+
+def test_interleaved_neighbours_are_below_different_t0s():
+    fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=8)
+    load = case_of("{kind: collective, operation: broadcast, bytes: 4, interleave: yes}").workload
+    names = ordered_hosts(load, fabric)
+    assert sorted(names) == sorted(fabric.nic_names)
+    assert all(fabric.nic(a).t0 != fabric.nic(b).t0 for a, b in itertools.pairwise(names))
+
+
+class TestTraining:
+    TEXT = (
+        "{{kind: training, steps: 2, warmup: 1, gradients: [64K, 32K], chunk: 8K,"
+        " compute: {compute}, overlap: {overlap}}}"
+    )
+
+    def steps(self, compute, overlap="yes", gradients="[64K, 32K]"):
+        text = self.TEXT.format(compute=compute, overlap=overlap).replace("[64K, 32K]", gradients)
+        recording = run(case_of(text, "5ms"))
+        assert recording.errors == ()
+        assert recording.wrong_bytes == 0
+        assert [record.counted for record in recording.operations] == [False, True, True]
+        return recording, recording.operations[-1].ended - recording.operations[-1].began
+
+    def test_a_step_is_its_computing_and_all_its_gradients_and_sums_are_right(self):
+        recording, took = self.steps("100us")
+        assert took > 100_000
+        assert recording.operations[0].size == 96 << 10
+        assert recording.checked_bytes == 3 * 4 * (96 << 10)  # steps, hosts
+
+    def test_overlap_hides_what_fits_into_computing(self):
+        computing = 200_000
+        _, alone = self.steps("0us")
+        _, behind = self.steps("200us", "no")
+        _, beside = self.steps("200us", "yes")
+        assert behind >= computing + alone * 0.9
+        assert computing < beside < behind
+
+    def test_one_bucket_may_stand_without_brackets(self):
+        recording, _ = self.steps("0us", gradients="64K")
+        assert recording.operations[0].size == 64 << 10
+
+    def test_a_job_that_does_not_get_through_is_an_error(self):
+        text = self.TEXT.format(compute="100us", overlap="yes")
+        recording = run(case_of(text, "250us"))
+        assert any("only 1 of 2 steps" in error or "only 0 of 2 steps" in error for error in recording.errors)

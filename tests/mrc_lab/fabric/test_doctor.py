@@ -1,0 +1,184 @@
+"""What the doctor finds on machines that lack something."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mrc_lab.fabric import doctor
+from mrc_lab.fabric.doctor import Finding, Remedy, examine, mend
+from topologies.emulation import cleanup, limits, requirements, rundir
+from topologies.emulation.cleanup import CleanupReport
+from topologies.emulation.errors import EmulationError, RequirementError
+from topologies.emulation.rundir import State
+
+Script = Callable[[str, str], None]
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Only the commands made with this are found."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def add(name: str, does: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{does}\n")
+        (folder / name).chmod(0o755)
+
+    return add
+
+
+def findings() -> dict[str, Finding]:
+    return {finding.what: finding for finding in examine()}
+
+
+def test_every_finding_says_something_in_one_line() -> None:
+    found = list(examine())
+    assert len({finding.what for finding in found}) == len(found) > 12
+    for finding in found:
+        assert finding.detail
+        assert "\n" not in finding.detail
+
+
+def test_versions_of_tools_are_told(commands: Script) -> None:
+    commands("cc", "echo 'cc (Debian 12.2.0-14) 12.2.0'")
+    commands("simple_switch_grpc", "echo 1.15.0-abc")
+    commands("p4c-bm2-ss", "echo 'Version 1.2.5 (SHA: 77)' >&2")
+    commands("tshark", "exit 1")
+    found = findings()
+    assert found["C compiler"].detail.endswith("/cc 12.2.0-14")
+    assert found["simple_switch_grpc"].detail.endswith("1.15.0-abc")
+    assert found["p4c-bm2-ss"].detail.endswith(" 1.2.5")
+    assert found["tshark"].ok
+    assert found["tshark"].detail.endswith("/tshark")
+
+
+def test_what_each_absence_costs(commands: Script) -> None:
+    found = findings()
+    assert (found["C compiler"].fatal, found["C compiler"].remedy) == (True, Remedy.INSTALL)
+    assert "apt-get install gcc" in found["C compiler"].detail
+    assert not found["simple_switch_grpc"].fatal
+    assert "--switch bmv2" in found["simple_switch_grpc"].detail
+    assert "make p4" in found["p4c-bm2-ss"].detail
+    assert "apt-get install tshark" in found["tshark"].detail
+
+
+def test_needs_of_a_fabric_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise RequirementError("This kernel cannot make veth links.")
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(requirements, "needs", lambda: (("tools", lambda: None), ("kernel", missing)))
+    monkeypatch.setattr(cleanup, "orphans", tuple)
+    found = findings()
+    assert found["tools"].ok
+    assert found["kernel"] == Finding("kernel", False, "This kernel cannot make veth links.", True, Remedy.MODULES)
+
+
+def test_without_root_the_kernel_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    found = findings()
+    assert "run the same command with sudo" in found["root"].detail
+    for what in ("kernel", "mnexec"):
+        assert found[what] == Finding(what, False, "cannot be tried without root", fatal=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "ok"),
+    [
+        ('PRETTY_NAME="Debian GNU/Linux 12"\nID=debian\nVERSION_ID="12"\n', True),
+        ('PRETTY_NAME="Ubuntu 24.04 LTS"\nID=ubuntu\nVERSION_ID="24.04"\n', True),
+        ('PRETTY_NAME="Ubuntu 20.04 LTS"\nID=ubuntu\nVERSION_ID="20.04"\n', False),
+        ("PRETTY_NAME=Arch\nID=arch\n", False),
+        (None, False),
+    ],
+)
+def test_systems(text: str | None, ok: bool, tmp_path: Path) -> None:
+    file = tmp_path / "os-release"
+    if text is not None:
+        file.write_text(text)
+    finding = doctor._system(file)
+    assert finding.ok is ok
+    assert ("made for Debian 12" in finding.detail) is not ok
+
+
+def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).startswith("/proc"))
+    finding = findings()["compiled switches"]
+    assert not finding.ok
+    assert "XDG_CACHE_HOME" in finding.detail
+
+
+def test_a_cache_that_others_can_write_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert findings()["compiled switches"].ok
+    tmp_path.chmod(0o777)
+    finding = findings()["compiled switches"]
+    assert not finding.ok
+    assert f"{tmp_path} can be changed by everybody" in finding.detail
+
+
+def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rundir, "existing", lambda: ("mine", "old"))
+    monkeypatch.setattr(rundir.RunDirectory, "state", lambda self: State.UP if self.name == "mine" else State.DOWN)
+    monkeypatch.setattr(rundir.RunDirectory, "accessible", lambda self: True)
+    monkeypatch.setattr(cleanup, "orphans", lambda: ("ab-t0-0p0-1",))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    finding = doctor._leftovers()
+    assert (finding.ok, finding.remedy) == (False, Remedy.CLEAN)
+    assert (finding.if_not, finding.detail) == ("found", "of old and 1 interfaces: run 'sudo mrc clean'")
+
+
+def test_a_fabric_that_is_up_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rundir, "existing", lambda: ("mine",))
+    monkeypatch.setattr(rundir.RunDirectory, "state", lambda self: State.UP)
+    monkeypatch.setattr(rundir.RunDirectory, "accessible", lambda self: True)
+    monkeypatch.setattr(cleanup, "orphans", tuple)
+    assert doctor._leftovers() == Finding("leftovers", True, "none; up: mine")
+
+
+def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {"lab": State.UP, "odd": State.UNKNOWN}
+    monkeypatch.setattr(rundir, "existing", lambda: tuple(states))
+    monkeypatch.setattr(rundir.RunDirectory, "state", lambda self: states[self.name])
+    monkeypatch.setattr(rundir.RunDirectory, "accessible", lambda self: False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    why = "(another user's: use sudo)"
+    assert doctor._leftovers() == Finding("leftovers", True, f"none; up: lab {why}; unknown: odd {why}")
+
+
+def test_cleaning_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleanup, "clean_all", lambda: [CleanupReport("old", 3, 24, True)])
+    assert mend(Remedy.CLEAN) == "old: 3 processes, 24 interfaces"
+
+
+def test_modules_are_loaded(commands: Script) -> None:
+    commands("modprobe", "echo $*")
+    assert mend(Remedy.MODULES) == "-a veth af_packet sch_netem"
+
+
+def test_a_remedy_that_fails_says_why(commands: Script) -> None:
+    with pytest.raises(EmulationError, match="modprobe cannot be run"):
+        mend(Remedy.MODULES)
+    commands("modprobe", "echo 'modprobe: FATAL: Module veth not found' >&2; exit 1")
+    with pytest.raises(EmulationError, match="Module veth not found"):
+        mend(Remedy.MODULES)
+
+
+def test_the_version_of_python_is_told() -> None:
+    assert f"{sys.version_info[0]}.{sys.version_info[1]}" in findings()["Python"].detail
+
+
+def test_limits_that_cannot_be_raised_are_named_with_their_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "out_of_reach", lambda: iter(["open files 1024", "net.core.rmem_max 212992"]))
+    found = findings()["limits"]
+    assert (found.ok, found.fatal) == (False, False)
+    assert "raised here: open files 1024, net.core.rmem_max 212992; a fabric of many hosts" in found.detail
+    monkeypatch.setattr(limits, "out_of_reach", lambda: iter(()))
+    assert findings()["limits"] == Finding("limits", True, "enough, or raised", if_not="low")

@@ -1,0 +1,162 @@
+import asyncio
+
+import numpy as np
+import pytest
+
+from mrc_lab.errors import ExperimentError
+from mrc_lab.perf.cases import CASES
+from mrc_lab.perf.measure import Measurement, Row, run_ranks
+from mrc_lab.perf.plan import DATATYPES, Average, Plan
+from mrc_lab.workloads.collectives import ReduceOp, StreamSettings
+from simulation.world import SimulatedWorld
+from tests.mrc_host.wires import Faults
+from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
+from tests.mrc_lab.workloads.collectives.nics import NicWorld
+from topologies.clos import multi_plane_clos
+
+SMALL = StreamSettings(chunk_bytes=512, slots=4, tail_bytes=128)
+
+
+def plan(case, **changes):
+    return Plan(case, **{"sizes": (64, 5000), "iterations": 2, "warmup": 1, "streams": SMALL, **changes})
+
+
+class Ticks:
+    """A clock that moves by one microsecond whenever it is read."""
+
+    def __init__(self):
+        self.time = 0
+
+    def __call__(self):
+        self.time += 1000
+        return self.time
+
+
+def on_fakes(world, the_plan, *, clock=None, network=None, **callbacks):
+    network = network or FakeNetwork(1)
+    devices = [network.device(number) for number in range(world)]
+    return asyncio.run(asyncio.wait_for(run_ranks(devices, the_plan, clock, **callbacks), 60))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("world", [1, 2, 5])
+def test_every_case_is_verified_and_its_figures_agree(case, world):
+    report = on_fakes(world, plan(case, checks=2))
+    assert [row.size for row in report.rows] == [CASES[case].shape(s, np.dtype("f4"), world).nbytes for s in (64, 5000)]
+    for row in report.rows:
+        assert (row.in_place is None) == (case in ("alltoall", "sendrecv"))
+        for timing in row.timings:
+            assert timing.wrong == 0
+            assert timing.time > 0
+            assert timing.algorithm == pytest.approx(row.size * 1e9 / timing.time)
+            assert timing.bus == pytest.approx(timing.algorithm * CASES[case].bus_factor(world))
+    assert report.wrong == 0
+    assert (report.transfer.chunks > 0) == (world > 1)
+
+
+@pytest.mark.parametrize("case", ["all_reduce", "reduce_scatter"])
+def test_every_type_and_reduction(case):
+    report = on_fakes(3, plan(case, sizes=(900,), datatypes=tuple(DATATYPES), reductions=tuple(ReduceOp), warmup=0))
+    assert report.wrong == 0
+    assert {(row.datatype, row.reduction) for row in report.rows} == {
+        (d, op.value) for d in DATATYPES for op in ReduceOp
+    }
+
+
+def test_every_root_in_turn():
+    report = on_fakes(3, plan("broadcast", sizes=(100,), root=-1))
+    assert [row.root for row in report.rows] == [0, 1, 2]
+    assert report.wrong == 0
+    assert [row.root for row in on_fakes(3, plan("all_gather", sizes=(100,), root=-1)).rows] == [-1]
+
+
+def test_sizes_that_come_to_the_same_are_measured_once():
+    assert [row.size for row in on_fakes(4, plan("all_gather", sizes=(1, 2, 16, 40))).rows] == [16, 32]
+
+
+def test_cycles_repeat_everything():
+    assert [row.size for row in on_fakes(2, plan("sendrecv", sizes=(8, 16), cycles=2)).rows] == [8, 16, 8, 16]
+
+
+def test_without_checks_nothing_is_claimed_about_elements():
+    report = on_fakes(2, plan("all_reduce", checks=0))
+    assert {timing.wrong for row in report.rows for timing in row.timings} == {None}
+    assert report.wrong == 0
+
+
+def test_time_is_what_the_clock_says_per_operation():
+    report = on_fakes(1, plan("all_reduce", sizes=(1000,), iterations=4), clock=Ticks())
+    assert report.rows[0].out_of_place.time == 250
+    assert report.rows[0].out_of_place.algorithm == pytest.approx(1000 / 250e-9)
+
+
+@pytest.mark.parametrize(("average", "value"), [*zip(Average, [10, 20, 5, 45], strict=True)])
+def test_times_of_ranks_are_combined_as_asked(average, value):
+    assert average.of([10, 5, 20, 45]) == value
+
+
+def test_a_byte_changed_in_a_timed_operation_is_counted_as_its_chunk():
+    network = FakeNetwork(3)
+    network.corrupt_next = 1  # the very first operation's; only the CRC can show it
+    report = on_fakes(2, plan("all_gather", sizes=(1000,), warmup=0), network=network)
+    assert report.transfer.wrong_chunks == report.wrong == 1
+    assert report.rows[0].out_of_place.wrong == 0
+
+
+def test_a_byte_changed_in_a_check_is_counted_as_an_element_too(monkeypatch):
+    network = FakeNetwork(3)
+    check = Measurement._wrong
+
+    async def with_a_spoiled_byte(self, *arguments):
+        network.corrupt_next = 1 if self._ranks.rank == 0 else 0
+        return await check(self, *arguments)
+
+    monkeypatch.setattr(Measurement, "_wrong", with_a_spoiled_byte)
+    report = on_fakes(2, plan("sendrecv", sizes=(1000,), warmup=0), network=network)
+    assert report.rows[0].out_of_place.wrong == report.transfer.wrong_chunks == 1
+    assert report.wrong == 2
+
+
+def test_a_size_that_takes_too_long_ends_the_run():
+    network = FakeNetwork(4)
+    network.stalled = True
+    with pytest.raises(ExperimentError, match=r"longer than 0\.05 s"):
+        on_fakes(2, plan("all_reduce", timeout=0.05), network=network)
+
+
+def test_a_root_that_does_not_exist_is_refused():
+    with pytest.raises(ExperimentError, match="no rank 2"):
+        on_fakes(2, plan("broadcast", root=2))
+
+
+def test_rows_are_told_as_they_come_and_survive_json():
+    told = []
+    report = on_fakes(2, plan("alltoall"), on_row=told.append)
+    assert tuple(told) == report.rows
+    assert [Row.from_json(row.to_json()) for row in told] == told
+    inplace = on_fakes(2, plan("all_reduce")).rows
+    assert tuple(Row.from_json(row.to_json()) for row in inplace) == inplace
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_on_real_nics_with_loss_every_byte_is_right(case):
+    world = NicWorld(4, faults=Faults(seed=9, loss=0.01))
+    report = world.finish(run_ranks(world.contexts, plan(case, sizes=(100, 60_000), streams=StreamSettings())))
+    assert report.wrong == 0
+    assert report.transfer.chunks > 0
+
+
+def test_in_the_simulated_world_time_is_virtual_and_the_figures_are_the_same_each_time():
+    rate, planes = 25_000_000_000, 2
+
+    def once():
+        with SimulatedWorld(multi_plane_clos(planes=planes, t0=2, t1=2, hosts=4), seed=7, rate=rate) as world:
+            streams = StreamSettings(attributes=world.attributes())
+            contexts = [world.open(nic.name) for nic in world.fabric.nics]
+            return world.run(run_ranks(contexts, plan("all_reduce", sizes=(1 << 20,), streams=streams)))
+
+    first, second = once(), once()
+    assert first == second
+    assert first.wrong == 0
+    port = rate * planes / 8
+    assert 0.5 * port < first.rows[0].out_of_place.bus < port

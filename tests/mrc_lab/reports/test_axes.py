@@ -1,0 +1,134 @@
+"""Labels of plots do not meet and are not cut off, whatever is plotted: measured on the figures as they are drawn."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, PathRecord
+from mrc_lab.reports import axes, plots
+from tests.mrc_lab.reports.recordings import experiment, recording
+
+CASE = experiment().cases[0]
+NAMES = ("mrc-with-the-long-name-of-a-variant-and-more", "mrc-2", "roce-baseline-with-go-back-n-and-dcqcn")
+CASES = dict.fromkeys(NAMES, CASE)
+LONG = "packets retransmitted although the first copy had arrived (all flows)"
+
+
+def test_names_that_are_too_long_lose_their_middle() -> None:
+    assert axes.fitted("a" * 40) == "a" * 40
+    assert axes.fitted("a" * 30 + "b" * 30) == "a" * 20 + "…" + "b" * 19
+
+
+@pytest.mark.parametrize(
+    ("ticks", "labels"),
+    [
+        ((0, 250, 500, 1000), ["0", "0.25 ms", "0.50 ms", "1.00 ms"]),
+        ((0, 20, 40), ["0", "20 us", "40 us"]),
+        ((0.5, 1, 1.5), ["0.5 us", "1.0 us", "1.5 us"]),
+        ((100_000, 100_008, 100_016), ["100.000 ms", "100.008 ms", "100.016 ms"]),
+        ((2e6, 2.5e6, 3e6), ["2.0 s", "2.5 s", "3.0 s"]),
+    ],
+)
+def test_ticks_share_a_unit_and_have_the_digits_that_tell_them_apart(
+    ticks: tuple[float, ...], labels: list[str]
+) -> None:
+    formatter = axes.UnitFormatter(axes.TIME_UNITS, of=1000)
+    formatter.set_locs(list(ticks))
+    assert [formatter(tick) for tick in ticks] == labels
+
+
+def completions(*times: float) -> str:
+    made = recording(messages=tuple(MessageRecord(0, 10_000, 10_000 + int(t), 4096, True) for t in times))
+    return plots.completions(dict.fromkeys(NAMES, made), CASES)
+
+
+def many_flows() -> str:
+    flows = tuple(FlowInfo(f"h{n + 100}>h{n + 1000}", "h1", "h3", 1, 1000.0) for n in range(16))
+    samples = np.zeros((11, 16, 6), np.int64)
+    samples[:, :, 0] = np.arange(11)[:, None] * np.arange(1, 17)
+    made = replace(recording(), flows=flows, flow_samples=samples, times=recording().times * 123_457)
+    return plots.throughput(CASE, made, ())
+
+
+def bars(number: int) -> str:
+    units = ("rate", "time", "count", "share")
+    figures = [
+        {"title": LONG, "unit": units[n % 4], "values": {name: 1.2345 * 7**n * (k + 1) for k, name in enumerate(NAMES)}}
+        for n in range(number)
+    ]
+    return plots.bars(figures)
+
+
+def path_states() -> str:
+    states = ("good", "assumed_bad")
+    reasons = ("loss", "probe", "timeout", "port_down", "denied")
+    paths = tuple(
+        PathRecord(900 * n, 0, "h1", 5, n, n % 8, states[n % 2], states[1 - n % 2], reasons[n % 5], None)
+        for n in range(60)
+    )
+    return plots.path_states(recording(paths=paths))
+
+
+def activity(lines: int) -> str:
+    names = tuple(f"t0-{n % 16}:t1-{n // 16 + 100}@p{n % 8}>" for n in range(lines))
+    links = np.zeros((11, lines, 3), np.int64)
+    links[:, :, 1] = np.arange(11)[:, None] * np.arange(8000, 8000 + lines)
+    return plots.activity(replace(recording(), lines=names, link_samples=links))
+
+
+PLOTS: dict[str, Callable[[], str]] = {
+    "flows": many_flows,
+    "cases": lambda: plots.compare_throughput(dict.fromkeys(NAMES, recording())),
+    "means": lambda: plots.flow_bars(dict.fromkeys(NAMES, recording()), CASES),
+    "states": path_states,
+    "losses": lambda: plots.losses(recording(drops={f"port down, t0-{n}:t1-{n}@p7 down": 2**n for n in range(30)})),
+    "long reason": lambda: plots.losses(recording(drops={"a reason of many words " * 9: 123_456_789})),
+    **{f"completions over {span}": lambda span=span: completions(*np.geomspace(5000, 5000 * span, 50)) for span in
+       (1.0001, 1.01, 2, 12, 19, 30, 150, 1000, 10**7)},
+    **{f"{n} figures": lambda n=n: bars(n) for n in (1, 2, 3, 4, 8)},
+    **{f"{n} lines": lambda n=n: activity(n) for n in (1, 3, 30, 160)},
+}  # fmt: skip
+
+
+def boxes(figure: Figure, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[float, float, float, float]]]:
+    """Every text that is drawn, with its left, lower, right and upper edge in pixels."""
+    drawn: list[Text] = []
+    draw = Text.draw
+
+    def record(text: Text, renderer: RendererBase) -> None:
+        drawn.append(text)
+        draw(text, renderer)
+
+    monkeypatch.setattr(Text, "draw", record)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    seen = {id(text): text for text in drawn if text.get_visible() and text.get_text().strip()}
+    return [(text.get_text(), text.get_window_extent(renderer).extents) for text in seen.values()]
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_labels_neither_meet_nor_are_cut_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(plots, "svg", lambda figure: figures.append(figure) or "")
+    PLOTS[name]()
+    (figure,) = figures
+    found = boxes(figure, monkeypatch)
+    assert len(found) > 5
+    width, height = figure.canvas.get_width_height()
+    for text, (left, low, right, high) in found:
+        assert min(left, low) >= -1, f"{text!r} is cut off"
+        assert right <= width + 1, f"{text!r} is cut off"
+        assert high <= height + 1, f"{text!r} is cut off"
+    for (one, a), (other, b) in itertools.combinations(found, 2):
+        apart = a[2] <= b[0] + 1 or b[2] <= a[0] + 1 or a[3] <= b[1] + 1 or b[3] <= a[1] + 1
+        assert apart, f"{one!r} meets {other!r}"

@@ -1,0 +1,62 @@
+"""What report, summary and terminal say of a run's timing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mrc_lab.experiments.running.recording import Fidelity
+from mrc_lab.reports.html import write_report
+from mrc_lab.reports.produce import Result
+from mrc_lab.reports.summary import circumstances, summarize
+from mrc_lab.reports.verdicts import judge
+from tests.mrc_lab.reports.recordings import experiment, recording
+
+FIGURES = {
+    "traffic_s": 0.5,
+    "processors_used": 0.61,
+    "idle_p10": 0.43,
+    "machine_round_trip_s": 0.0123,
+    "machine_delay_p99_s": 0.021,
+}
+NOTE = "delays by the machine were measured at NICs only: these switches cannot measure them"
+BUSY = Fidelity(False, ("the machine delayed frames at t0-0@p0 by <much>",), FIGURES, (NOTE,))
+
+
+def result(folder: Path, fidelity: Fidelity) -> Result:
+    read, recordings = experiment(), {"only": recording(fidelity=fidelity)}
+    judged = judge(read, recordings, "emulation")
+    summary = summarize(read, recordings, judged, "emulation", 1)
+    write_report(folder, read, recordings, judged, summary, circumstances(1.0, 1))
+    return Result(read, recordings, judged, summary, folder, 1.0)
+
+
+def test_figures_reasons_and_notes_are_told(tmp_path: Path) -> None:
+    made = result(tmp_path, BUSY)
+    assert made.summary["cases"]["only"]["fidelity"] == {
+        "trusted": False,
+        "reasons": list(BUSY.reasons),
+        "figures": FIGURES,
+        "notes": [NOTE],
+    }
+    report = (tmp_path / "report.html").read_text()
+    assert "timing cannot be trusted: the machine delayed frames at t0-0@p0 by &lt;much&gt;" in report
+    assert (
+        "Timing: 0.5 s of traffic were watched; the machine delayed a packet and its answer by 12.3 ms on average;"
+        " one frame in a hundred by 21 ms or more at one hop; the fabric took 61 % of the processors;"
+        f" at busy times 43 % of them were idle; {NOTE}." in report
+    )
+    assert f"timing cannot be trusted: {BUSY.reasons[0]}" in list(made.lines())
+
+
+def test_the_name_that_nobody_gave_is_shown_nowhere(tmp_path: Path) -> None:
+    made = result(tmp_path, BUSY)
+    shown = re.sub(r"<style>.*?</style>|<path[^>]*>|<use[^>]*>", "", (tmp_path / "report.html").read_text())
+    assert not re.search(r"\bonly\b", shown.replace("at NICs only", ""))
+    assert not any(re.search(r"\bonly\b", line) for line in made.lines())
+
+
+def test_a_simulated_run_says_nothing_of_its_timing(tmp_path: Path) -> None:
+    made = result(tmp_path, Fidelity())
+    assert "Timing of" not in (tmp_path / "report.html").read_text()
+    assert not any("timing" in line for line in made.lines())

@@ -1,0 +1,70 @@
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from mrc_lab.reports import plots
+from mrc_lab.reports.topology import picture
+from tests.mrc_lab.reports.recordings import experiment, recording
+from topologies.clos import multi_plane_clos
+
+EXPECT = "[{metric: throughput, relation: about, value: 30G, published: {value: 30G, certainty: D}}]"
+
+
+def drawings():
+    made, whole = recording(), experiment(EXPECT)
+    case = whole.cases[0]
+    yield plots.throughput(case, made, whole.expect)
+    yield plots.activity(made)
+    yield plots.path_states(made)
+    yield plots.losses(made)
+    yield plots.completions({"only": made}, {"only": case})
+    yield plots.flow_bars({"only": made}, {"only": case})
+    yield plots.compare_throughput({"a": made, "b": made})
+    yield plots.totals({"A": ([0.0, 1.0, 2.0], [1e9, 2e9]), "B": ([0.0, 1.0], [1e6])})
+
+
+def test_plots_are_svg_and_the_same_each_time():
+    first, second = list(drawings()), list(drawings())
+    assert first == second
+    for svg in first:
+        assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+def test_plots_of_a_run_in_which_nothing_happened():
+    made = recording([(0, 0)] * 3, messages=(), paths=(), faults=(), trimmed={}, drops={})
+    case = experiment().cases[0]
+    for svg in (
+        plots.throughput(case, made, ()),
+        plots.activity(made),
+        plots.path_states(made),
+        plots.completions({"only": made}, {"only": case}),
+    ):
+        ElementTree.fromstring(svg)
+
+
+def test_what_has_no_room_in_a_plot_is_named():
+    lines = tuple(f"t0-0:t1-{n}@p0>" for n in range(200))
+    made = recording(drops={f"reason {n}": n + 1 for n in range(50)})
+    links = np.zeros((len(made.times), 200, 3), np.int64)
+    links[:, :, 1] = 1000 * np.arange(len(made.times))[:, None] * np.arange(100, 300)[None, :]
+    svg = plots.activity(replace(made, lines=lines, link_samples=links))
+    assert "the 160 busiest of 200 paths" in svg
+    svg = plots.losses(made)
+    assert "reason 49" in svg
+    assert "the largest; 28 more have 370 frames together" in svg
+
+
+@pytest.mark.parametrize(("planes", "t0", "t1", "hosts"), [(1, 1, 0, 1), (2, 2, 4, 4), (8, 2, 16, 64)])
+def test_the_fabrics_picture_has_every_part_and_marks_faults(planes, t0, t1, hosts):
+    fabric = multi_plane_clos(planes=planes, t0=t0, t1=t1, hosts=hosts)
+    fault = recording().faults[0]
+    root = ElementTree.fromstring(picture(fabric, [fault]))
+    space = "{http://www.w3.org/2000/svg}"
+    titles = [title.text for title in root.iter(f"{space}title")]
+    assert sorted(set(titles)) == sorted(
+        {link.name for link in fabric.links} | {switch.name for switch in fabric.switches} | set(fabric.nic_names)
+    )
+    red = [line for line in root.iter(f"{space}line") if line.get("stroke") == "#c62828"]
+    assert [line.find(f"{space}title").text for line in red] == ["h1@p0"]

@@ -1,0 +1,80 @@
+"""The flow itself is what is tested: it has to see whatever is wrong."""
+
+import asyncio
+
+import pytest
+
+from mrc_host.values import Access
+from mrc_lab.soak.flow import SLOT, SLOTS, Flow
+from tests.mrc_host.fake_nic import FakeNic
+
+
+class Told:
+    def __init__(self, agents):
+        self.wrong = []
+        self.lines = []
+        self.flow = Flow("h1", "h2", tuple(map(str, agents.paths)), 5, self.wrong.append, self.lines.append)
+
+    def run(self, until):
+        async def main():
+            running = asyncio.ensure_future(self.flow.run())
+            while not until(self):
+                await asyncio.sleep(0.005)
+            self.flow.stopping = True
+            await running
+
+        asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.fixture
+def told(agents):
+    return Told(agents)
+
+
+def meddle(monkeypatch, change):
+    """Have `change(view)` in place of the part of memory that a write is about to fill."""
+    find = FakeNic._find
+
+    def found(self, key, pd, address, length, access):
+        view = find(self, key, pd, address, length, access)
+        return change(view) if access & Access.REMOTE_WRITE else view
+
+    monkeypatch.setattr(FakeNic, "_find", found)
+
+
+def test_writes_go_on_until_it_is_stopped(told):
+    told.run(lambda told: told.flow.writes >= 20)
+    assert told.wrong == []
+    assert told.flow.failures == []
+    assert 20 <= told.flow.nbytes <= told.flow.writes * SLOT
+
+
+def test_bytes_that_do_not_arrive_are_wrong(told, monkeypatch):
+    meddle(monkeypatch, lambda view: memoryview(bytearray(len(view))))
+    told.run(lambda told: told.wrong)
+    assert "bytes wrong" in told.wrong[0]
+
+
+def test_bytes_that_nobody_has_written_are_wrong(told, monkeypatch):
+    def stray(view):
+        view.obj[SLOTS * SLOT - 1] ^= 1
+        return view
+
+    meddle(monkeypatch, stray)
+    told.run(lambda told: told.wrong)
+    assert any("nobody has written" in line for line in told.wrong)
+
+
+def test_a_flow_begins_again_when_an_agent_dies(told, agents):
+    from mrc_host.agent.server import AgentServer
+
+    def killed(told):
+        if told.flow.writes >= 5 and not told.flow.failures and agents.servers[0] is not None:
+            agents.call(agents.servers[0].close, 10)
+            agents.servers[0] = AgentServer(agents.nics[0], agents.loop, agents.paths[0])
+            agents.call(agents.servers[0].start, 10)
+        return told.flow.failures and told.flow.writes >= 20
+
+    told.run(killed)
+    assert told.wrong == []
+    assert "the agent ends" in told.flow.failures[0].reason or "is gone" in told.flow.failures[0].reason

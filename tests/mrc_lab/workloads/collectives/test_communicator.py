@@ -1,0 +1,309 @@
+import asyncio
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mrc_host.values import QpAttributes, QpType
+from mrc_lab.errors import TransferError
+from mrc_lab.workloads.collectives import Communicator, LocalMeeting, Peers, ReduceOp, StreamSettings, ring_reduce
+from tests.mrc_host.wires import Faults
+from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
+from tests.mrc_lab.workloads.collectives.nics import NicWorld
+
+SMALL = StreamSettings(chunk_bytes=256, slots=3, tail_bytes=100)
+TYPES = [np.int8, np.uint8, np.int32, np.uint64, np.float16, np.float32, np.float64]
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 60))
+
+
+async def join(devices, stream=SMALL, peers=Peers.ALL):
+    meeting = LocalMeeting(len(devices))
+    work = (Communicator.join(d, meeting.rank(r), stream, peers=peers) for r, d in enumerate(devices))
+    return await asyncio.gather(*work)
+
+
+async def on_fakes(world, job, seed, stream=SMALL, peers=Peers.ALL):
+    network = FakeNetwork(seed)
+    ranks = await join([network.device(n) for n in range(world)], stream, peers)
+    return await asyncio.gather(*(job(rank) for rank in ranks))
+
+
+class Job:
+    """One operation on every rank with data from `seed`; `check` compares with what must come out."""
+
+    def __init__(self, name, world, count, dtype, seed, *, op=ReduceOp.SUM, root=0, in_place=False):
+        self.name, self.world, self.count, self.op, self.root, self.in_place = name, world, count, op, root, in_place
+        rng = np.random.default_rng(seed)
+        total = count * world if name in ("reduce_scatter", "all_to_all") else count
+        raw = rng.integers(0, 256, (world, total * np.dtype(dtype).itemsize), dtype=np.uint8)
+        if np.dtype(dtype).kind == "f":
+            self.send = [rng.standard_normal(total).astype(dtype) for _ in range(world)]
+        else:
+            self.send = [row.view(dtype) for row in raw]
+
+    async def __call__(self, rank):
+        send = self.send[rank.rank].copy()
+        original, n, world = send.copy(), self.count, self.world
+        if self.name == "all_reduce":
+            receive = send if self.in_place else np.zeros_like(send)
+            await rank.all_reduce(send, receive, self.op)
+        elif self.name == "reduce_scatter":
+            receive = send[rank.rank * n : (rank.rank + 1) * n] if self.in_place else np.zeros(n, send.dtype)
+            await rank.reduce_scatter(send, receive, self.op)
+        elif self.name == "all_gather":
+            receive = np.zeros(n * world, send.dtype)
+            place = receive[rank.rank * n : (rank.rank + 1) * n]
+            place[:] = send if self.in_place else 0
+            await rank.all_gather(place if self.in_place else send, receive)
+        elif self.name == "broadcast":
+            receive = send if self.in_place else np.zeros_like(send)
+            await rank.broadcast(send, receive, self.root)
+        elif self.name == "all_to_all":
+            receive = np.zeros_like(send)
+            await rank.all_to_all(send, receive)
+        else:
+            receive = np.zeros_like(send)
+            await rank.send_receive(send, (rank.rank + 1) % world, receive, (rank.rank - 1) % world)
+        if not np.shares_memory(send, receive):
+            assert send.tobytes() == original.tobytes()
+        await rank.drain()
+        assert rank.transfer.wrong_bytes == 0
+        assert receive.tobytes() == self.expected(rank.rank).tobytes()
+        return rank.transfer
+
+    def expected(self, rank):
+        n = self.count
+        with np.errstate(all="ignore"):
+            if self.name == "all_reduce":
+                return ring_reduce(self.send, self.op)
+            if self.name == "reduce_scatter":
+                return ring_reduce(self.send, self.op, first=1)[rank * n : (rank + 1) * n]
+        if self.name == "all_gather":
+            return np.concatenate(self.send)
+        if self.name == "broadcast":
+            return self.send[self.root]
+        if self.name == "all_to_all":
+            return np.concatenate([part[rank * n : (rank + 1) * n] for part in self.send])
+        return self.send[(rank - 1) % self.world]
+
+
+IN_PLACE = ["all_reduce", "reduce_scatter", "all_gather", "broadcast"]
+OPERATIONS = [*IN_PLACE, "all_to_all", "send_receive"]
+
+
+@st.composite
+def jobs(draw, most=8, largest=2000):
+    world = draw(st.integers(1, most))
+    name = draw(st.sampled_from(OPERATIONS))
+    return Job(
+        name,
+        world,
+        draw(st.one_of(st.integers(0, 40), st.integers(41, largest))),
+        draw(st.sampled_from(TYPES)),
+        draw(st.integers(0, 1 << 32)),
+        op=draw(st.sampled_from(ReduceOp)),
+        root=draw(st.integers(0, world - 1)),
+        in_place=name in IN_PLACE and draw(st.booleans()),
+    )
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    job=jobs(),
+    seed=st.integers(0, 1 << 32),
+    slots=st.integers(1, 9),
+    chunk=st.integers(16, 600),
+    pairs=st.integers(1, 4),
+)
+def test_every_operation_gives_every_rank_the_expected_bits(job, seed, slots, chunk, pairs):
+    stream = StreamSettings(chunk_bytes=chunk, slots=slots, tail_bytes=64, queue_pairs=pairs)
+    with np.errstate(all="ignore"):
+        run(on_fakes(job.world, job, seed, stream))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    job=jobs(most=5, largest=12_000),
+    seed=st.integers(0, 1 << 32),
+    loss=st.sampled_from([0.0, 0.02]),
+    delay=st.sampled_from([0.0, 0.2]),
+)
+def test_every_operation_holds_on_real_nics_whatever_is_lost_or_late(job, seed, loss, delay):
+    world = NicWorld(job.world, faults=Faults(seed=seed, loss=loss, delay=delay, extra=200_000))
+
+    async def main():
+        ranks = await join(world.contexts, StreamSettings(chunk_bytes=6000, slots=3))
+        with np.errstate(all="ignore"):
+            await asyncio.gather(*(job(rank) for rank in ranks))
+        for rank in ranks:
+            await rank.leave()
+
+    world.finish(main())
+
+
+def test_it_runs_over_the_roce_baseline_too():
+    world = NicWorld(3)
+    job = Job("all_reduce", 3, 10_000, np.float32, 1)
+
+    async def main():
+        ranks = await join(world.contexts, StreamSettings(qp_type=QpType.RC))
+        await asyncio.gather(*(job(rank) for rank in ranks))
+        for rank in ranks:
+            await rank.leave()
+
+    world.finish(main())
+
+
+def test_many_operations_in_a_row_with_ranks_of_very_different_speed():
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    pick = random.Random(seed)
+    world = 5
+    series = [
+        Job(name, world, pick.randrange(1, 700), np.float64, pick.randrange(1 << 30))
+        for name in pick.choices(OPERATIONS, k=60)
+    ]
+
+    async def job(rank):
+        dawdle = random.Random(seed + rank.rank)
+        for each in series:
+            for _ in range(dawdle.randrange(300) if dawdle.random() < 0.3 else 0):
+                await asyncio.sleep(0)
+            await each(rank)
+
+    run(on_fakes(world, job, seed))
+
+
+def test_a_root_that_runs_ahead_waits_for_slots():
+    """Nothing comes back from the others but credits."""
+
+    async def job(rank):
+        for number in range(50):
+            data = np.full(1000, number, np.uint8)
+            if rank.rank == 2:
+                for _ in range(200):
+                    await asyncio.sleep(0)
+            received = np.zeros_like(data)
+            await rank.broadcast(data, received, root=0)
+            assert (received == number).all()
+        return rank.transfer.wrong_bytes
+
+    assert run(on_fakes(3, job, 4, peers=Peers.RING)) == [0, 0, 0]
+
+
+def test_a_barrier_holds_everybody_until_the_last_one():
+    order = []
+
+    async def job(rank):
+        for _ in range(500 * rank.rank):
+            await asyncio.sleep(0)
+        order.append("in")
+        await rank.barrier()
+        order.append("out")
+
+    run(on_fakes(4, job, 5, peers=Peers.RING))
+    assert order == ["in"] * 4 + ["out"] * 4
+
+
+def test_bytes_moved_are_what_the_algorithms_promise():
+    world, count = 4, 4096
+    for name, share in [
+        ("all_reduce", 2 * (world - 1) / world),
+        ("reduce_scatter", world - 1),
+        ("all_gather", world - 1),
+        ("all_to_all", world - 1),
+        ("send_receive", 1),
+    ]:
+        for transfer in run(on_fakes(world, Job(name, world, count, np.int32, 3), 6)):
+            assert transfer.bytes == 4 * count * share, name
+
+
+def test_in_flight_immediates_stay_within_the_bound_even_with_slow_credits():
+    attributes = QpAttributes(max_wimm=2, max_wimm_dest=2)  # the fake asserts it
+    stream = StreamSettings(chunk_bytes=64, slots=8, tail_bytes=64, attributes=attributes)
+    assert stream.window == 2
+    run(on_fakes(4, Job("all_to_all", 4, 3000, np.int8, 1), 7, stream))
+
+
+def test_a_changed_byte_is_counted_as_its_chunk():
+    async def main():
+        network = FakeNetwork(3)
+        ranks = await join([network.device(n) for n in range(2)], peers=Peers.RING)
+        network.corrupt_next = 1
+        send, receive = ([np.ones(500, np.uint8) for _ in range(2)] for _ in range(2))
+        await asyncio.gather(*(r.send_receive(send[r.rank], 1 - r.rank, receive[r.rank], 1 - r.rank) for r in ranks))
+        assert sorted(r.transfer.wrong_chunks for r in ranks) == [0, 1]
+        assert sum(int((r != 1).sum()) for r in receive) == 1
+
+    run(main())
+
+
+def test_a_failed_write_ends_every_operation_of_the_rank_with_its_reason():
+    async def main():
+        network = FakeNetwork(5)
+        ranks = await join([network.device(n) for n in range(3)])
+        network.fail_next = 1
+        arrays = [np.ones(3000, np.int8) for _ in range(3)]
+        tasks = [asyncio.ensure_future(r.all_reduce(a)) for r, a in zip(ranks, arrays, strict=True)]
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in pending:
+            task.cancel()
+        with pytest.raises(TransferError, match=r"rank \d to rank \d: .* remote_access_error \(wrong rkey\)"):
+            next(iter(done)).result()
+        failed = ranks[tasks.index(next(iter(done)))]
+        with pytest.raises(RuntimeError, match="under way"):
+            await failed.barrier()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda r: r.all_reduce(np.ones((2, 2))), "contiguous"),
+        (lambda r: r.all_reduce(np.ones(8)[::2]), "contiguous"),
+        (lambda r: r.all_reduce(np.ones(8), np.ones(7)), "do not fit"),
+        (lambda r: r.all_gather(np.ones(8), np.ones(8)), "do not fit"),
+        (lambda r: r.reduce_scatter(np.ones(8), np.ones(8)), "do not fit"),
+        (lambda r: r.all_gather(np.ones(4), np.ones(16, np.float32)), "cannot move"),
+        (lambda r: r.broadcast(np.array([None, 1])), "cannot move"),
+        (lambda r: r.broadcast(np.ones(3), root=4), "no rank 4"),
+        (lambda r: r.all_to_all(np.ones(3), np.ones(3)), "dealt out evenly"),
+        (lambda r: r.all_to_all(np.ones(4), np.ones(4)), "Peers.ALL"),
+        (lambda r: r.send_receive(np.ones(4), 2, np.ones(4), 2), "no streams"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(call, why):
+    async def main():
+        network = FakeNetwork(6)
+        ranks = await join([network.device(n) for n in range(4)], peers=Peers.RING)
+        with pytest.raises(ValueError, match=why):
+            await call(ranks[0])
+
+    run(main())
+
+
+def test_overlapping_arrays_are_refused_where_there_is_no_in_place():
+    async def main():
+        (rank,) = await join([FakeNetwork(1).device(0)])
+        array = np.ones(4)
+        with pytest.raises(ValueError, match="in place"):
+            await rank.all_to_all(array, array)
+        with pytest.raises(ValueError, match="in place"):
+            await rank.send_receive(array, 0, array, 0)
+
+    run(main())
+
+
+def test_settings_that_cannot_work_are_refused():
+    with pytest.raises(ValueError, match="16 bytes"):
+        StreamSettings(chunk_bytes=15)
+    with pytest.raises(ValueError, match="at least 1"):
+        StreamSettings(slots=0)
+    with pytest.raises(ValueError, match="at least 1"):
+        StreamSettings(queue_pairs=0)

@@ -1,0 +1,112 @@
+import pytest
+
+from mrc_host.errors import MrcError
+from mrc_host.verbs import Context, LocalProvider
+from mrc_lab.errors import TransferError
+from mrc_lab.workloads import verified_write as module
+from mrc_lab.workloads.verified_write import Transfer, parse_size, planes_text
+from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
+
+
+class Pairing:
+    """Two contexts over NICs that copy memory; waiting lets the wire carry one request at a time."""
+
+    def __init__(self):
+        self.wire = Wire(auto=False)
+        self.now = 0
+        self.spoil = False  # change a byte at the destination once something was carried
+        self.nics = [FakeNic(fake_config(n), self.wire) for n in range(2)]
+        self.providers = [LocalProvider(nic, lambda: self.now, advance=self.advance) for nic in self.nics]
+        self.contexts = [Context(provider) for provider in self.providers]
+
+    def advance(self, deadline):
+        self.now += 1_000_000
+        if self.wire.run(1) and self.spoil:
+            self.spoil = False
+            (region,) = self.nics[1].regions.values()
+            region[2][17] ^= 1
+        told = [provider.dispatch() for provider in self.providers]
+        return any(told)
+
+
+def verified_write(near, far, nbytes, **options):
+    with Transfer(near, far, **options) as transfer:
+        return transfer.write(nbytes)
+
+
+@pytest.mark.parametrize("nbytes", [1, 1000, (1 << 20) + 1, 9 << 20])
+def test_every_byte_arrives_and_is_counted_right(nbytes):
+    pairing = Pairing()
+    report = verified_write(*pairing.contexts, nbytes, clock=lambda: pairing.now / 1e9)
+    assert report.nbytes == nbytes
+    assert report.wrong_bytes == 0
+    assert report.seconds > 0
+    assert report.bits_per_second == pytest.approx(8 * nbytes / report.seconds)
+    assert set(report.paths) == {0, 1}
+
+
+def test_a_byte_that_changed_on_the_way_is_counted():
+    pairing = Pairing()
+    pairing.spoil = True
+    assert verified_write(*pairing.contexts, 1000, clock=lambda: pairing.now / 1e9).wrong_bytes == 1
+
+
+def test_amounts_larger_than_the_memory_go_in_rounds(monkeypatch):
+    monkeypatch.setattr(module, "PIECE", 700)
+    pairing = Pairing()
+    assert verified_write(*pairing.contexts, 10_000, memory=3000).wrong_bytes == 0
+
+
+def test_a_transfer_serves_many_writes_and_counts_each_apart():
+    pairing = Pairing()
+    with Transfer(*pairing.contexts) as transfer:
+        reports = [transfer.write(nbytes) for nbytes in (5000, 100, 70_000)]
+    assert [r.nbytes for r in reports] == [5000, 100, 70_000]
+    assert all(r.wrong_bytes == 0 for r in reports)
+    assert reports[0].counters.data_sent == reports[1].counters.data_sent == 1  # one request each, of the fake
+
+
+def test_nothing_is_left_on_the_nics():
+    pairing = Pairing()
+    verified_write(*pairing.contexts, 5000, clock=lambda: pairing.now / 1e9)
+    assert all(not nic.regions for nic in pairing.nics)
+
+
+def test_no_bytes_are_no_write():
+    pairing = Pairing()
+    with pytest.raises(TransferError, match="at least one byte"):
+        verified_write(*pairing.contexts, 0)
+
+
+def test_a_peer_that_refuses_is_an_error():
+    pairing = Pairing()
+    pairing.nics[1].deregister_memory, forget = (lambda lkey: None), pairing.nics[1].deregister_memory
+    plain = pairing.nics[1].register_memory
+
+    def register_and_forget(*arguments):
+        info = plain(*arguments)
+        forget(info.lkey)
+        return info
+
+    pairing.nics[1].register_memory = register_and_forget
+    with pytest.raises(MrcError):
+        verified_write(*pairing.contexts, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", 1), ("1500", 1500), ("64M", 64 << 20), ("64MB", 64 << 20), ("2 GiB", 2 << 30), ("3k", 3072)],
+)
+def test_sizes(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "M", "-4", "0", "1.5M", "4X", "64MBit"])
+def test_what_is_no_size(text):
+    with pytest.raises(ValueError, match="not a size"):
+        parse_size(text)
+
+
+def test_planes_in_words():
+    assert planes_text({0: 4, 1: 3}) == "4 in plane 0, 3 in plane 1"
+    assert planes_text({}) == "none"
