@@ -59,12 +59,13 @@ class _Ring:
 class PathWeights:
     """The slow paths of one queue pair. `slow` is empty most of the time: ask before calling `sits_out` or `ease`."""
 
-    __slots__ = ("_due", "_rings", "slow")
+    __slots__ = ("_due", "_planes", "_rings", "slow")
 
     def __init__(self, planes: int) -> None:
         self.slow: dict[int, _Slow] = {}
         self._due = 0  # the first of theirs
-        self._rings = [_Ring() for _ in range(planes)]
+        self._planes = planes
+        self._rings: list[_Ring] = []  # made with the first mark: most queue pairs are idle
 
     def sits_out(self, index: int) -> bool:
         """Whether a path lets its turn pass."""
@@ -97,6 +98,8 @@ class PathWeights:
         excess = trip - least
         if 2 * excess < least:
             return False
+        if not self._rings:
+            self._rings = [_Ring() for _ in range(self._planes)]
         known = self._rings[plane]
         if now >= known.until:
             self._look(known, ring, round_trips, now + least)
