@@ -234,7 +234,7 @@ def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list
         return a.nic.qp_counters(a.qpn).retransmitted - before
 
     times = [transfer() for _ in range(3)]
-    assert sum(times) <= 80, "less than a window, however many transfers there are"
+    assert sum(times) < 96, "less than a window, however many transfers there are"
     assert times[2] <= 2
     for path in a.nic.qp_paths(a.qpn):
         fastest = min(delay for (plane, _uplink), delay in slow.items() if plane == path.plane)
