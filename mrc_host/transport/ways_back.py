@@ -9,7 +9,7 @@ is given up.
 When the peer repeats packets that were acknowledged, or asks for them, answers are lost *now*. Then all ways used since
 they were last confirmed are in doubt, but for those confirmed so lately that the peer cannot have heard of it: they and
 some other paths of their planes are probed at once, the remaining paths one after the other, and only what answers is
-used again. A path that an answer took because no way was known is in doubt as well: the next answer takes another.
+used again. The path that a plane's last answer took because no way was known is in doubt too: the next takes another.
 Paths that the controller forbids are not probed for this, and held for good when they are allowed again.
 """
 
@@ -51,7 +51,7 @@ class WaysBack:
         self._interval = interval
         self._ways: list[list[_Way]] = [[] for _ in members]
         self._silent: set[int] = set()  # paths in doubt, or whose last probe was lost
-        self._guesses: dict[int, int] = {}  # paths that answers took where no way was known -> when first
+        self._guesses: dict[int, tuple[int, int]] = {}  # by plane: path of the last answer that knew no way, and when
         self._probes: dict[int, tuple[int, int, int]] = {}  # request id -> path, plane, when sent
         self._strange = False  # whether the last probe of an interval tried a path not known yet
         self._trip = RoundTrip()
@@ -64,7 +64,6 @@ class WaysBack:
     def works(self, index: int, plane: int, now: int) -> None:
         """A packet is known to have come through on path `index`."""
         self._silent.discard(index)
-        self._guesses.pop(index, None)
         self.distrusted &= ~(1 << plane)
         self._blind &= ~(1 << plane)
         ways = self._ways[plane]
@@ -97,7 +96,7 @@ class WaysBack:
             return way.index
         index = self.stranger(plane, bad, denied)
         if index >= 0:
-            self._guesses.setdefault(index, now)
+            self._guesses[plane] = index, now
         return index
 
     def stranger(self, plane: int, bad: Container[int], denied: Container[int]) -> int:
@@ -128,9 +127,11 @@ class WaysBack:
         """Answers are lost: the paths to probe now, of the planes in mask `planes`."""
         wanted: list[int] = []
         known = now - (2 * self._trip.smoothed or self._interval // _PATIENCE)  # by the peer
-        for index in [index for index, first in self._guesses.items() if first < known]:
-            self._silent.add(index)
-            del self._guesses[index]
+        for plane, (index, when) in list(self._guesses.items()):
+            if when < known:
+                del self._guesses[plane]
+                if not any(way.index == index and way.confirmed > when for way in self._ways[plane]):
+                    self._silent.add(index)
         for plane, ways in enumerate(self._ways):
             doubtful = [way.index for way in ways if way.used >= way.confirmed and way.confirmed < known]
             if doubtful:

@@ -127,3 +127,19 @@ def test_a_path_tried_for_an_answer_is_not_in_doubt_before_the_peer_can_have_hea
     used(back, 0, LATER)
     back.doubt(1, NOTHING, NOTHING, LATER + US)
     assert len(used(back, 0, LATER + US)) == 8
+
+
+def test_of_many_paths_that_answers_tried_only_the_last_of_a_plane_is_in_doubt() -> None:
+    back = ways()
+    used(back, 0, 0)
+    last = back.choose(0, NOTHING, NOTHING, MS)
+    assert len(back.doubt(1, NOTHING, NOTHING, LATER + MS)) == 2, "others are probed"
+    assert used(back, 0, LATER + MS) == set(range(8)) - {last}
+
+
+def test_a_path_tried_for_an_answer_and_confirmed_since_is_not_in_doubt() -> None:
+    back = ways()
+    tried = back.choose(0, NOTHING, NOTHING, 0)
+    back.works(tried, 0, LATER)
+    back.doubt(1, NOTHING, NOTHING, 2 * LATER)
+    assert used(back, 0, 2 * LATER) == {tried}
