@@ -331,6 +331,11 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
             self.host.scheduler.activate_data(self, mask)
         return mask != 0
 
+    def ask_for_others(self, patience: int, now: int) -> bool:
+        """Others wait for the shared window, which this queue pair's bytes fill."""
+        requester = self.requester
+        return self.running and requester is not None and requester.ask_for_others(patience, now)
+
     def transmit_control(self, port: int, now: int) -> bytes | None:
         """Next answer or probe for `port`."""
         responder, requester = self.responder, self.requester

@@ -317,6 +317,7 @@ class Peer(Source):
         for name, window in list(self.windows.items()):
             window.users.pop(user, None)
             window.waiting.pop(user, None)
+            window.silent.pop(user, None)
             if not window.users:
                 del self.windows[name]
 

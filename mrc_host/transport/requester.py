@@ -182,6 +182,15 @@ class Requester(Hearing):
             self._probe_paths[plane] = index
             self._ask(1 << plane, now)
 
+    def ask_for_others(self, patience: int, now: int) -> bool:
+        """Others wait for our bytes: ask, unless we did within `patience` ns; False when acknowledged again."""
+        if not self.silence.retries:
+            return False
+        planes = self._planes()
+        if planes and now >= self.silence.asked + patience:
+            self._ask(planes, now)
+        return True
+
     def _refill(self) -> None:
         self._credit = [self._burst] * len(self._credit)
         self._credit_mask = self._peer.planes
@@ -261,7 +270,8 @@ class Requester(Hearing):
     def _wait(self) -> None:
         """The window is shut. One of our own opens when we hear of our packets; a shared one is waited for.
 
-        When others shut it, or it shrank, nobody may have asked for an acknowledgement of our latest packets.
+        When others shut it, or it shrank, nobody may have asked for an acknowledgement of our latest packets; and those
+        others may have grown patient in trouble that is over.
         """
         if not self._work():
             return
@@ -271,6 +281,8 @@ class Requester(Hearing):
             shared.waiting[self._qp] = None
             if self._unasked:
                 self._host.scheduler.arm(self._qp, self._host.now + self.silence.quiet_time())
+            elif shared.silent:
+                self._host.scheduler.arm(self._qp, self._host.now + self.silence.hurry_time())
 
     def _work(self) -> bool:
         return bool(self._lost) or self._current is not None or self._may_start()
@@ -374,6 +386,7 @@ class Requester(Hearing):
         if self._stalled != _NO_STALL:
             self.settle_stats(now)
             self._stalled = _NO_STALL
+            self.silence.hurries = 0
         size = record.size
         self._serial = serial = self._serial + 1
         lane = plane * 2 + kind
@@ -473,14 +486,17 @@ class Requester(Hearing):
 
     def on_timer(self, now: int) -> int:
         """Probe or time out where due; next time, 0 when all is acknowledged and nothing waits for a plane."""
-        if self._una == self._next and not self._sends.outstanding and not self._starved():
-            return 0
-        shared = self._shared
+        shared, silence = self._shared, self.silence
         if not self.flying and self._planes() and self._work():
             if self._qp.data_mask:
                 return 0  # others go first; to ask now, about nothing, would only keep them and us waiting longer
-            if shared is not None and self._qp in shared.waiting:
-                return 0  # others fill the window: it wakes us
+            if shared is not None and self._qp in shared.waiting:  # others fill the window: it wakes us
+                if not shared.silent or not shared.hurry(silence.hurry_time(), now):
+                    return 0
+                silence.hurry_less()
+                return now + silence.hurry_time()
+        if self._una == self._next and not self._sends.outstanding and not self._starved():
+            return 0
         oldest = 0
         mask = 0
         for number, lane in enumerate(self.lanes):
@@ -489,7 +505,6 @@ class Requester(Hearing):
                 mask |= 1 << (number >> 1)
                 if not oldest or record.sent < oldest:
                     oldest = record.sent
-        silence = self.silence
         retry = silence.retry_time()
         since = oldest or max(silence.last_heard, silence.last_timeout)
         stalled = self._una < self._next and self._ring[self._una & self._ring_mask].attempts > _MANY_ATTEMPTS
@@ -534,6 +549,8 @@ class Requester(Hearing):
                 now,
             )
             return
+        if self._shared is not None:
+            self._shared.silent[self._qp] = None
         self.cc.on_timeout(now, self.expire(now - retry, now))
         self._ask(self._planes(), now)  # on all: which of them are dead nobody knows
         self._qp.offer_data()

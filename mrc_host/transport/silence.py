@@ -31,6 +31,7 @@ class Silence:
         "_round_trips",
         "_waits",
         "asked",
+        "hurries",
         "last_heard",
         "last_sent",
         "last_timeout",
@@ -59,6 +60,7 @@ class Silence:
         self.progressed = 0  # when anything was last acknowledged, or sent after a pause
         self.asked = 0  # when the peer was last asked
         self._backoff = 0  # doublings of the quiet time
+        self.hurries = 0  # how often others were made to ask since data last left
 
     def patience(self) -> int:
         """Twice the longest round-trip time, or four deviations above it; 0 before the first measurement."""
@@ -74,6 +76,15 @@ class Silence:
         if not quiet:
             return self.timeout // 4 << self._backoff
         return max(quiet, self.tail_min) << self._backoff
+
+    def hurry_time(self) -> int:
+        """How long to wait for what others have on the way before they are made to ask."""
+        return self.quiet_time() << self.hurries
+
+    def hurry_less(self) -> None:
+        """They were made to ask: next time wait twice as long, but no longer than retries may come to."""
+        if 2 * self.hurry_time() <= self.timeout << self._max_backoff:
+            self.hurries += 1
 
     def retry_time(self) -> int:
         """The ACK timeout now: the attribute's, but no less than measured times call for, doubled by retries."""

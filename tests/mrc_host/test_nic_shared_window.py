@@ -36,7 +36,7 @@ def check_shares(world: World) -> None:
                 shares.append(flying)
             assert window.cc.inflight == sum(shares)
             assert window.active == sum(1 for share in shares if share)
-            assert set(window.waiting) <= set(window.users)
+            assert set(window.waiting) | set(window.silent) <= set(window.users)
 
 
 def two_pairs(**faults: float) -> tuple[World, End, End, End, End]:
@@ -99,6 +99,48 @@ def test_a_queue_pair_that_waits_for_others_does_not_time_out() -> None:
     assert world.run(1000 * MS, until=lambda: len(slow.done) + len(slow.poll()) >= 4)
     assert slow.done[0].status is CompletionStatus.RETRY_EXCEEDED
     assert window.cc.inflight == 0
+
+
+def test_who_comes_after_an_outage_waits_for_no_timeout_that_grew_in_it() -> None:
+    """What another queue pair lost fills the window, and that one asks seldom by now."""
+    world = World(transport=NSCC)
+    patient, far = connect(world, attributes=QpAttributes(timeout=8, retry_count=40))
+    newcomer, newcomer_far = connect(world, attributes=QpAttributes(timeout=8))
+    patient.write(far, CHUNK)
+    assert world.run(MS, until=lambda: bool(patient.poll()))
+    world.faults.dead_planes |= {0, 1}
+    patient.write(far, 1 << 18)
+    world.run(60 * MS)
+    (window,) = windows(world.nics[0])
+    assert window.cc.inflight >= window.cc.cwnd
+    assert world.nics[0].qp_counters(patient.qpn).timeouts > 10
+    world.faults.dead_planes.clear()
+    newcomer.write(newcomer_far, 100)
+    assert world.run(10 * 22 * US, until=lambda: bool(newcomer.poll())), "within a few round trips"
+    assert world.run(MS, until=lambda: len(patient.done) + len(patient.poll()) == 2)
+    check_shares(world)
+
+
+def test_those_who_wait_hurry_others_less_and_less_while_the_outage_lasts() -> None:
+    """Patience doubles from a quarter of the timeout to 64 times that: each newcomer has others ask 8 times or so."""
+    world = World(transport=NSCC)
+    pairs = [connect(world, attributes=QpAttributes(timeout=8, retry_count=40)) for _ in range(8)]
+    for near, far in pairs:
+        near.write(far, CHUNK)
+    assert world.run(MS, until=lambda: all(near.done or near.poll() for near, _ in pairs))
+    world.faults.dead_planes |= {0, 1}
+    for near, far in pairs[:4]:
+        near.write(far, 1 << 18)
+    world.run(20 * MS)
+    before = [near.nic.qp_counters(near.qpn).probes_sent for near, _ in pairs]
+    for near, far in pairs[4:]:
+        near.write(far, CHUNK)
+    world.run(40 * MS)
+    asked = [near.nic.qp_counters(near.qpn).probes_sent - b for (near, _), b in zip(pairs, before, strict=True)]
+    assert max(asked) <= 2 * 8 * (4 + 1), "on 2 planes, for 4 newcomers and timeouts of its own"
+    world.faults.dead_planes.clear()
+    assert world.run(100 * MS, until=lambda: all(len(near.done) + len(near.poll()) == 2 for near, _ in pairs))
+    check_shares(world)
 
 
 def test_a_window_that_shrinks_is_not_filled_for_long_by_packets_that_nobody_asked_about() -> None:

@@ -25,6 +25,10 @@ class Waiter(WindowUser):
             self.window.waiting[self] = None
         return self.data
 
+    def ask_for_others(self, patience: int, now: int) -> bool:
+        self.called += 1
+        return self.again
+
 
 def test_as_many_are_let_in_as_there_is_room_for_in_the_order_of_their_coming():
     window = SharedWindow(CongestionControl(10_000))
@@ -51,6 +55,19 @@ def test_one_that_waits_again_at_once_is_not_asked_for_ever():
     stubborn = Waiter(window, again=True)
     window.open(4096)
     assert stubborn.called == 1
+
+
+def test_those_who_hear_nothing_are_hurried_once_however_many_wait_until_they_are_heard_again() -> None:
+    window = SharedWindow(CongestionControl(4096))
+    silent, heard = Waiter(window, again=True), Waiter(window)
+    window.silent = {silent: None, heard: None}
+    for _ in range(3):
+        assert window.hurry(10 * US, 50 * US)
+    assert (silent.called, heard.called) == (1, 1)
+    assert window.hurry(10 * US, 60 * US)
+    assert (silent.called, heard.called) == (2, 1)
+    silent.again = False
+    assert not window.hurry(10 * US, 70 * US)
 
 
 def test_the_window_of_the_peer_is_kept() -> None:
