@@ -181,7 +181,7 @@ class Acknowledger:
         """
         self._stats.probes_received += 1
         if not self._count:
-            self._peer.distrust_reverse()
+            self._peer.distrust_reverse(asked=True)
         self.ack_due = self.ack_due or self._next_msn > 0
         self._count = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE

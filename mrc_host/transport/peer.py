@@ -351,11 +351,11 @@ class Peer(Source):
             self._reverse_at = now + self._host.transport.reverse_interval
             self._host.scheduler.arm(self, self._reverse_at)
 
-    def distrust_reverse(self) -> None:
-        """The peer repeats or asks for what was acknowledged: perhaps our SACKs are lost, so look for ways back now."""
+    def distrust_reverse(self, asked: bool = False) -> None:
+        """The peer repeats or `asked` for what was acknowledged: perhaps our SACKs are lost, so look for ways back now."""
         now = self._host.now
         self._give_up_probes(now)
-        for index in self._ways.doubt(self.answerable, self._bad, self.denied, now):
+        for index in self._ways.doubt(self.answerable, self._bad, self.denied, now, asked):
             self._probe_way(index, now)
         self._look_again(now)
 

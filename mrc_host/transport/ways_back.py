@@ -9,7 +9,8 @@ is given up.
 When the peer repeats packets that were acknowledged, or asks for them, answers are lost *now*. Then all ways used since
 they were last confirmed are in doubt, but for those confirmed so lately that the peer cannot have heard of it: they and
 some other paths of their planes are probed at once, the remaining paths one after the other, and only what answers is
-used again. The path that a plane's last answer took because no way was known is in doubt too: the next takes another.
+used again. When the peer asks, the path that a plane's last answer took because no way was known is in doubt too, so
+the next takes another.
 Paths that the controller forbids are not probed for this, and held for good when they are allowed again.
 """
 
@@ -123,12 +124,14 @@ class WaysBack:
         """Whether paths are still to be tried in a plane whose ways are all in doubt."""
         return bool(self._blind and self._left)
 
-    def doubt(self, planes: int, bad: Container[int], denied: Container[int], now: int) -> list[int]:
-        """Answers are lost: the paths to probe now, of the planes in mask `planes`."""
+    def doubt(
+        self, planes: int, bad: Container[int], denied: Container[int], now: int, asked: bool = False
+    ) -> list[int]:
+        """Answers are lost, perhaps by what the peer `asked`: the paths to probe now, of the planes in mask `planes`."""
         wanted: list[int] = []
         known = now - (2 * self._trip.smoothed or self._interval // _PATIENCE)  # by the peer
         for plane, (index, when) in list(self._guesses.items()):
-            if when < known:
+            if asked and when < known:
                 del self._guesses[plane]
                 if not any(way.index == index and way.confirmed > when for way in self._ways[plane]):
                     self._silent.add(index)

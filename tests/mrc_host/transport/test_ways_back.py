@@ -116,7 +116,7 @@ def test_answers_without_a_known_way_take_a_path_each_until_one_works() -> None:
     taken = []
     for number in range(8):
         taken.append(back.choose(0, NOTHING, NOTHING, number * LATER))
-        back.doubt(1, NOTHING, NOTHING, (number + 1) * LATER)
+        back.doubt(1, NOTHING, NOTHING, (number + 1) * LATER, asked=True)
     assert len(set(taken)) == 8
     back.works(4, 0, 9 * LATER)
     assert used(back, 0, 9 * LATER) == {4}
@@ -125,7 +125,7 @@ def test_answers_without_a_known_way_take_a_path_each_until_one_works() -> None:
 def test_a_path_tried_for_an_answer_is_not_in_doubt_before_the_peer_can_have_heard() -> None:
     back = ways()
     used(back, 0, LATER)
-    back.doubt(1, NOTHING, NOTHING, LATER + US)
+    back.doubt(1, NOTHING, NOTHING, LATER + US, asked=True)
     assert len(used(back, 0, LATER + US)) == 8
 
 
@@ -133,7 +133,7 @@ def test_of_many_paths_that_answers_tried_only_the_last_of_a_plane_is_in_doubt()
     back = ways()
     used(back, 0, 0)
     last = back.choose(0, NOTHING, NOTHING, MS)
-    assert len(back.doubt(1, NOTHING, NOTHING, LATER + MS)) == 2, "others are probed"
+    assert len(back.doubt(1, NOTHING, NOTHING, LATER + MS, asked=True)) == 2, "others are probed"
     assert used(back, 0, LATER + MS) == set(range(8)) - {last}
 
 
@@ -141,5 +141,12 @@ def test_a_path_tried_for_an_answer_and_confirmed_since_is_not_in_doubt() -> Non
     back = ways()
     tried = back.choose(0, NOTHING, NOTHING, 0)
     back.works(tried, 0, LATER)
-    back.doubt(1, NOTHING, NOTHING, 2 * LATER)
+    back.doubt(1, NOTHING, NOTHING, 2 * LATER, asked=True)
     assert used(back, 0, 2 * LATER) == {tried}
+
+
+def test_packets_that_the_peer_repeats_say_less_than_a_question() -> None:
+    back = ways()
+    back.choose(0, NOTHING, NOTHING, 0)
+    back.doubt(1, NOTHING, NOTHING, LATER)
+    assert used(back, 0, LATER) == set(range(8))
