@@ -352,7 +352,7 @@ class Peer(Source):
             self._host.scheduler.arm(self, self._reverse_at)
 
     def distrust_reverse(self, asked: bool = False) -> None:
-        """The peer repeats or `asked` for what was acknowledged: perhaps our SACKs are lost, so look for ways back now."""
+        """The peer repeats or `asked` for what was acknowledged: our SACKs may be lost, so look for ways back now."""
         now = self._host.now
         self._give_up_probes(now)
         for index in self._ways.doubt(self.answerable, self._bad, self.denied, now, asked):

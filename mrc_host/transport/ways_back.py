@@ -127,7 +127,7 @@ class WaysBack:
     def doubt(
         self, planes: int, bad: Container[int], denied: Container[int], now: int, asked: bool = False
     ) -> list[int]:
-        """Answers are lost, perhaps by what the peer `asked`: the paths to probe now, of the planes in mask `planes`."""
+        """Answers are lost, perhaps the peer `asked`: the paths to probe now, of the planes in mask `planes`."""
         wanted: list[int] = []
         known = now - (2 * self._trip.smoothed or self._interval // _PATIENCE)  # by the peer
         for plane, (index, when) in list(self._guesses.items()):
