@@ -5,8 +5,10 @@
   status updates (``port_status``). When that leaves no plane at all, the peer's word is ignored: it may be out of date.
 * **Way back.** Answers take all planes in turn, in another order each time, so that a dead plane does not take several
   in a row, and each goes on one of its plane's ways back (``ways_back``). A plane whose probes are lost carries no
-  answers, as long as there is another; one whose every path the controller forbids carries none at all, and where that
-  is so of all planes answers wait until a path is allowed.
+  answers, as long as there is another; nor does one whose every path is bad, unless one of its probes came back later
+  than anything is known to have come through elsewhere. (Else two NICs, the only plane that works held for bad by one
+  of them, might never find it: answers to the other's probes would not take it.) A plane whose every path the
+  controller forbids carries none at all, and where that is so of all planes answers wait until a path is allowed.
 * **Probes.** A path that any queue pair holds for bad is probed once for all of them (``bad_paths``).
 """
 
@@ -324,16 +326,26 @@ class Peer(Source):
     # ---- the way back ----
 
     def works(self, index: int, now: int) -> None:
-        """A packet is known to have come through on path `index`: a good way back in its plane."""
-        if index not in self._bad and index not in self.denied:
-            self._ways.works(index, self.plane_of[index], now)
+        """A packet is known to have come through on path `index`: a good way back, or the best if its plane is bad."""
+        plane = self.plane_of[index]
+        if index not in self.denied and (index not in self._bad or self._lost(plane)):
+            self._ways.works(index, plane, now, index in self._bad)
+
+    def _lost(self, plane: int) -> bool:
+        """Whether every path of `plane` is bad or denied."""
+        return self._bad.of_plane[plane] + self.denied.of_plane[plane] == len(self.members[plane])
 
     def answer_port(self) -> int:
-        """Mask of the one port that should carry the next answer; 0 when no plane is answerable."""
+        """Mask of the one port that should carry the next answer; 0 when no plane is answerable.
+
+        Planes whose paths are all bad come last, but for those where probes come back by now, and no news is of others.
+        """
         planes = self.answerable & ~self._ways.distrusted
         if self._bad:
-            for plane, members in enumerate(self.members):
-                if self._bad.of_plane[plane] + self.denied.of_plane[plane] == len(members):
+            lost = [plane for plane in range(len(self.members)) if self._lost(plane)]
+            newest = self._ways.newest(planes & ~sum(1 << plane for plane in lost))
+            for plane in lost:
+                if self._ways.newest(1 << plane) <= newest:
                     planes &= ~(1 << plane)
         planes = planes or self.answerable
         if planes & (planes - 1) == 0:

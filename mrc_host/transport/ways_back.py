@@ -62,8 +62,8 @@ class WaysBack:
 
     # ---- what works -----------------------------------------------------------------------------------------------
 
-    def works(self, index: int, plane: int, now: int) -> None:
-        """A packet is known to have come through on path `index`."""
+    def works(self, index: int, plane: int, now: int, bad: bool = False) -> None:
+        """A packet is known to have come through on path `index`; one held for `bad` is better than no way only."""
         self._silent.discard(index)
         self.distrusted &= ~(1 << plane)
         self._blind &= ~(1 << plane)
@@ -72,6 +72,8 @@ class WaysBack:
             if way.index == index:
                 way.confirmed = now
                 return
+        if bad and ways:
+            return
         present = sum(1 for members in self._members if members)
         if len(ways) * present >= _WAYS:
             ways.remove(min(ways, key=_confirmed))
@@ -85,6 +87,10 @@ class WaysBack:
         """Path `index` is allowed again: what was held against it or its plane is out of date."""
         self._silent.discard(index)
         self.distrusted &= ~(1 << plane)
+
+    def newest(self, planes: int) -> int:
+        """When a way in one of the planes in mask `planes` was last confirmed; -1 where none is known."""
+        return max((w.confirmed for p, ways in enumerate(self._ways) if planes >> p & 1 for w in ways), default=-1)
 
     # ---- choosing -------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from mrc_host.values import PathReason, PathState, PortEvent, ProbeEvent
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest, EndpointResponse
 from tests.mrc_host.transport.far_end import FarEnd, Packet
-from tests.mrc_host.wires import MS, path_events
+from tests.mrc_host.wires import MS, address, path_events
 
 SETTINGS = TransportSettings()
 
@@ -312,6 +312,33 @@ def test_a_plane_without_a_way_back_carries_no_answers() -> None:
             if probe.port == 0:
                 answer(end, probe)
     assert {p.port for p in receiving(end, 20) if p.opcode == opcodes.SACK} == {0}
+
+
+def answers(end: FarEnd) -> set[int]:
+    """Ports on which the NIC answers the peer's probes."""
+    for number in range(12):
+        end.send(control.pack_endpoint_request(number, EndpointRequest(control.OP_EV_PROBE, 0, 0)), dscp=46, ecn=0)
+    return {p.port for p in end.drain() if p.opcode == opcodes.ENDPOINT_RESPONSE}
+
+
+def test_a_plane_of_bad_paths_carries_answers_once_probes_come_back_while_nothing_is_known_of_others() -> None:
+    """Else the peer, who looks for ways back, would never find that this plane works again, and answer on others."""
+    end = FarEnd(planes=3, uplinks=2)
+    quiet(end)
+    end.write(6 * 4096)
+    sent = end.data()
+    victim, other = next(p for p in sent if p.port == 0), next(p for p in sent if p.port == 1)
+    retire(end, victim)
+    end.nic.set_path_denied(address(1), victim.ev ^ 1, True, end.now)
+    path_events(end.nic)
+    assert answers(end) == {1, 2}
+    (probe,) = requests(end.wait(30 * MS), control.OP_EV_PROBE)
+    answer(end, probe)
+    assert answers(end) == {0, 1, 2}
+    end.now += MS
+    end.sack(other.psn - 1000, of=other)
+    assert answers(end) == {1, 2}, "bad paths have no turn while something better is known"
+    assert not path_events(end.nic), "one probe is too little for data"
 
 
 def test_a_way_back_that_failed_is_replaced_within_a_few_probes_though_nothing_more_arrives() -> None:

@@ -150,3 +150,13 @@ def test_packets_that_the_peer_repeats_say_less_than_a_question() -> None:
     back.choose(0, NOTHING, NOTHING, 0)
     back.doubt(1, NOTHING, NOTHING, LATER)
     assert used(back, 0, LATER) == set(range(8))
+
+
+def test_a_bad_path_that_came_through_is_a_way_only_where_there_is_no_other() -> None:
+    back = ways(planes=2)
+    back.works(3, 0, MS, bad=True)
+    assert used(back, 0, MS) == {3}
+    back.works(9, 1, 2 * MS)
+    back.works(10, 1, 3 * MS, bad=True)
+    assert used(back, 1, 4 * MS) == {9}
+    assert [back.newest(planes) for planes in (0b01, 0b10, 0b11, 0)] == [MS, 2 * MS, 2 * MS, -1]
