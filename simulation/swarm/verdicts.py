@@ -7,7 +7,8 @@
 * Then, too, a queue pair that is alone and has work goes on: it is through after twice the time that its bytes take on
   what is left, and some round trips.
 * When every fault is over, what is under way completes within twice the time that trouble lasted, some ACK timeouts and
-  the time that the bytes take: a timer that has grown with the trouble may not outlast it by much.
+  the time that the bytes take, on the lines and through a fixed window, which lets pass no more than itself in a round
+  trip: a timer that has grown with the trouble may not outlast it by much.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _MOST: Final = 0.7  # of the paths of each plane
 _TRIPS: Final = 12  # that it may take in any case
 _TIMEOUTS: Final = 20  # that may pass after all trouble before something completes
 _AT_LEAST: Final = 200_000  # ns that it may take in any case
+_HEADERS: Final = 256  # bytes, at most, that a packet takes of a window beside its payload
 
 
 class Verdicts:
@@ -120,19 +122,29 @@ class Verdicts:
             if end.rc:
                 continue
             once = 1024 << end.pair.attributes.timeout
+            allowed = transfer + _TIMEOUTS * once + _window_trips(end) * scenario.fit.round_trip
             for posted in end.writes:
                 life = posted.life
                 if life is None or life.broken() is not None or not posted.succeeded:
                     continue
                 calm = max([*over, posted.posted_at, *(other.posted_at for other in end.writes)])
                 trouble = max(0, calm - max(begun, life.started))
-                late = posted.done_at - (calm + 2 * trouble + _TIMEOUTS * once + transfer)
+                late = posted.done_at - (calm + 2 * trouble + allowed)
                 if late > 0:
                     self._report(
                         f"write {posted.number} from {end.nic} completed {posted.done_at - calm} ns after all trouble,"
                         f" {late} ns too late, though trouble in its life lasted {trouble} ns only"
                     )
                     break
+
+
+def _window_trips(end: End) -> int:
+    """Round trips that all writes of an end take through its fixed window, if it has one."""
+    attributes = end.pair.attributes
+    if attributes.congestion_window is None:
+        return 0
+    at_once = -(-attributes.congestion_window // (attributes.path_mtu + _HEADERS))
+    return -(-sum(-(-posted.plan.length // attributes.path_mtu) for posted in end.writes) // at_once)
 
 
 def _life_over(posted: Posted) -> bool:

@@ -12,6 +12,7 @@ from simulation.swarm.denials import Denied, addresses
 from simulation.swarm.plan import PlannedFault
 from simulation.swarm.run import run
 from simulation.swarm.scenario import generate, plain
+from tests.simulation.swarm.plans import plan, write
 from topologies.fault_kinds import LinkDown
 
 
@@ -123,6 +124,14 @@ def test_answers_leave_a_plane_whose_paths_are_denied(seed):
 def test_the_word_that_a_port_is_up_does_not_depend_on_older_words(seed):
     """A port status update went only on planes that an older one left, which were dead or denied."""
     assert run(plain(seed)).violations == ()
+
+
+def test_a_fixed_window_of_one_packet_takes_a_round_trip_for_each():
+    made = plan(writes=[write(length=300_000)] * 8)
+    narrow = replace(made.pairs[0].attributes, congestion_window=4096, timeout=5)
+    outcome = run(replace(made, pairs=(replace(made.pairs[0], attributes=narrow),)))
+    assert outcome.violations == ()
+    assert outcome.end > 500 * made.fit.round_trip
 
 
 def test_a_failure_without_a_reason_is_found(monkeypatch):
