@@ -194,6 +194,10 @@ class Flight:
         self._count.repeat(record.weight >> 8)
         return repeat
 
+    def _measured(self, plane: int, sent: int, now: int) -> None:
+        """What was sent on `plane` at `sent` is answered: take the round-trip time."""
+        self.round_trips[plane].sample(now - sent)
+
     def _answered(self, psn: int, stamp: int, newest: bool, now: int) -> None:
         """A SACK, perhaps the newest, answers a packet that was sent more than once."""
         repeat = self._repeats[psn]
@@ -208,7 +212,7 @@ class Flight:
         if number >= 0:  # an earlier one: all that came after it were needless
             self._suspects.acquit(psn)
             _stamp, sent, index, lane = repeat.history[number]
-            self.round_trips[lane >> 1].sample(now - sent)
+            self._measured(lane >> 1, sent, now)
             self._counted(repeat, number, newest)
             if number < repeat.proved:
                 repeat.proved = number

@@ -109,6 +109,7 @@ class Hearing(Flight):
         if sack.mark != control.MARK_NONE:
             stats.marks_heard += 1
         ring, ring_mask = self._ring, self._ring_mask
+        self.silence.broken(now)
         rtt = 0
         answered = False  # a mark, by the choice of paths
         asked = 0  # when that was sent which this answers
@@ -128,9 +129,9 @@ class Hearing(Flight):
                     stats.round_trip(rtt)
                     self.paths.round_trip[record.index] = rtt
                     trip = self.round_trips[record.plane]
-                    if not trip.smoothed:
+                    if not trip.smoothed or trip.doubtful:
                         self._host.scheduler.arm(self._qp, now + 2 * rtt + self.silence.tail_min)
-                    trip.sample(rtt)
+                    trip.sample(rtt, self.silence.outlasted(asked, now))
                     if sack.mark == control.MARK_SKIP_ONCE:
                         answered = self.paths.stands_out(record.index, trip.least, now)
                     if self.paths.weights.slow:
@@ -142,7 +143,7 @@ class Hearing(Flight):
                 self._qp.enter_error(*_OTHER_LIFE, now)
                 return None
             if not self.round_trips[plane].smoothed:
-                self.round_trips[plane].sample(now - asked)
+                self._measured(plane, asked, now)
         acked = 0
         touched = 0
         for psn in range(una, cack + 1):
@@ -203,6 +204,9 @@ class Hearing(Flight):
         elif rtt:
             self.cc.on_ack(acked, 0, rtt, marked, now)
         return None
+
+    def _measured(self, plane: int, sent: int, now: int) -> None:
+        self.round_trips[plane].sample(now - sent, self.silence.outlasted(sent, now))
 
     def _path_word(self, entropy: int, mark: int, now: int) -> None:
         """What a SACK says about the path of the packet that caused it."""

@@ -98,14 +98,19 @@ class Lane:
 
 
 class RoundTrip:
-    """Smoothed round-trip time of one plane (RFC 6298), in ns; 0 until the first sample."""
+    """Smoothed round-trip time of one plane (RFC 6298), in ns; 0 until the first sample.
 
-    __slots__ = ("bound", "least", "smoothed", "variation")
+    An answer with which a long silence ended may have waited for the end of an outage: what it says is all there is to
+    go by where paths have become so slow, but counts no more once another did not wait.
+    """
+
+    __slots__ = ("bound", "doubtful", "least", "smoothed", "variation")
 
     def __init__(self) -> None:
         self.smoothed = 0
         self.variation = 0
         self.least = 0
+        self.doubtful = False  # what was measured last may have waited for the end of an outage
         self.bound = 0  # until something was measured: it takes no longer than this; 0 when not even that is known
 
     def limit(self, waited: int) -> None:
@@ -117,13 +122,15 @@ class RoundTrip:
         """Twice the smoothed time, or four deviations above it; 0 before the first sample."""
         return self.smoothed + max(self.smoothed, 4 * self.variation)
 
-    def sample(self, rtt: int) -> None:
-        """Take one measurement."""
-        if not self.smoothed:
+    def sample(self, rtt: int, late: bool = False) -> None:
+        """Take one measurement, `late` when it may have waited for the end of an outage."""
+        if not self.smoothed or (self.doubtful and not late):
+            self.least = min(rtt, self.least) if self.smoothed else rtt
+            self.doubtful = late
             self.smoothed = rtt
             self.variation = rtt // 2
-            self.least = rtt
             return
+        self.doubtful = late
         self.variation += (abs(rtt - self.smoothed) - self.variation) // 4
         self.smoothed += (rtt - self.smoothed) // 8
         self.least = min(rtt, self.least)

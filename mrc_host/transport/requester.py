@@ -467,7 +467,7 @@ class Requester(Hearing):
             if silence.last_heard < now:
                 silence.last_heard = now
             silence.progressed = now
-            self._host.scheduler.arm(self._qp, now + silence.quiet_time())
+            self._host.scheduler.arm(self._qp, silence.look_again(now + silence.quiet_time(), now))
         if pad:
             tail = _PADS[size & 3]
             return b"".join((prefix, head, payload, tail, _pack_trailer(_crc32(tail, crc))))
@@ -510,14 +510,14 @@ class Requester(Hearing):
         stalled = self._una < self._next and self._ring[self._una & self._ring_mask].attempts > _MANY_ATTEMPTS
         if now >= since + retry or (stalled and now >= max(silence.progressed, silence.last_timeout) + retry):
             self._time_out(now, retry)
-            return now + min(silence.retry_time(), silence.quiet_time())
+            return silence.look_again(now + min(silence.retry_time(), silence.quiet_time()), now)
         quiet = max(silence.last_heard, oldest, silence.asked, silence.last_sent) + silence.quiet_time()
         if now >= quiet:
             if not self._in_line() and (not self._lost or (shared is not None and self._qp in shared.waiting)):
                 self._ask(mask, now)
                 silence.ask_less()
             quiet = now + silence.quiet_time()
-        return min(since + retry, quiet)
+        return silence.look_again(min(since + retry, quiet), now)
 
     def _in_line(self) -> bool:
         """Whether data waits only for a port's turn: what it brings about answers a probe's question, or asks it.

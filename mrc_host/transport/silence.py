@@ -24,6 +24,7 @@ class Silence:
     __slots__ = (
         "_backoff",
         "_counted_at",
+        "_ended_at",
         "_limit",
         "_linear",
         "_max_backoff",
@@ -55,6 +56,7 @@ class Silence:
         self._waits = RoundTrip()  # of the packet that waited longest for a SACK
         self._refused_from = 0  # start of the interval in which only NACKs came; 0 for none
         self.last_heard = 0
+        self._ended_at = 0  # when a word last came after more than an ACK timeout without one
         self.last_sent = 0  # data
         self.last_timeout = 0
         self.progressed = 0  # when anything was last acknowledged, or sent after a pause
@@ -65,6 +67,21 @@ class Silence:
     def patience(self) -> int:
         """Twice the longest round-trip time, or four deviations above it; 0 before the first measurement."""
         return max(r.patience() for r in self._round_trips)
+
+    def broken(self, now: int) -> None:
+        """A word came."""
+        if now > self.last_heard + self.timeout:
+            self._ended_at = now
+
+    def outlasted(self, sent: int, now: int) -> bool:
+        """Whether the answer to what was sent at `sent` may have waited for a silence to end."""
+        return sent < self._ended_at and now > sent + self.timeout
+
+    def look_again(self, due: int, now: int) -> int:
+        """When to look whether what is due at `due` still is: sooner while others may correct a round-trip time."""
+        if any(trip.doubtful for trip in self._round_trips):
+            return min(due, now + self.timeout)
+        return due
 
     def waited(self, time: int) -> None:
         """The first packet that a SACK acknowledges, sent once, had waited for so long."""
@@ -98,6 +115,7 @@ class Silence:
 
     def heard(self, now: int, progress: bool) -> bool:
         """The peer was heard; whether with that `progress` retries have come to an end."""
+        self.broken(now)
         self.last_heard = now
         if not progress:
             return False

@@ -44,6 +44,19 @@ def test_round_trip_time_follows_rfc_6298_and_keeps_the_least() -> None:
     assert trip.least == 300
 
 
+def test_what_may_have_waited_for_the_end_of_an_outage_counts_only_until_something_did_not() -> None:
+    trip = RoundTrip()
+    for late in (8000, 9600):
+        trip.sample(late, late=True)
+    assert (trip.smoothed, trip.least) == (8200, 8000), "all there is to go by where paths are so slow"
+    trip.sample(800)
+    assert (trip.smoothed, trip.variation, trip.least) == (800, 400, 800)
+    trip.sample(8000, late=True)
+    assert (trip.smoothed, trip.variation, trip.least) == (1700, 2100, 800)
+    trip.sample(1000)
+    assert (trip.smoothed, trip.variation, trip.least) == (1000, 500, 800)
+
+
 def test_before_a_measurement_nothing_younger_than_the_bound_is_lost() -> None:
     trip, order = RoundTrip(), Reordering()
     order.saw(5, 0)

@@ -3,6 +3,8 @@
 import pytest
 
 from mrc_host.config import TransportSettings
+from mrc_host.transport.loss import RoundTrip
+from mrc_host.transport.silence import Silence
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet, flight, warm
@@ -74,6 +76,43 @@ def test_progress_starts_the_count_afresh() -> None:
     end.wait(1)
     assert end.now == first + 2 * TIMEOUT
     assert end.nic.qp_state(end.qpn) is QpState.ERROR
+
+
+@pytest.mark.parametrize("what", ["probe", "data"])
+@pytest.mark.parametrize("known", [False, True])
+def test_an_answer_that_waited_for_the_end_of_an_outage_makes_later_timeouts_no_longer(what: str, known: bool) -> None:
+    """All queue pairs towards the peer share the round-trip time, and the silent ones double what comes of it."""
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=8))
+    done = 0
+    if known:
+        warm(end)
+        done = 4
+    end.write(4096)
+    out = end.wait(20 * TIMEOUT)
+    if what == "probe":
+        asked = next(p for p in out if p.opcode == opcodes.PROBE)
+        end.sack(done, probe=int.from_bytes(asked.body[16:18], "big"))
+    else:
+        end.sack(done, of=data(out)[-2])
+    end.ack(1 + known)
+    for number in (1, 2):
+        end.write(4096)
+        (sent,) = end.data()
+        end.pass_time(20 * US)
+        end.sack(done + number, of=sent)
+        end.ack(1 + known + number)
+    end.write(4096)
+    assert [p.rtx for p in data(end.wait(TIMEOUT))] == [False, True]
+
+
+def test_who_wakes_while_a_round_trip_is_in_doubt_does_not_sleep_past_its_correction() -> None:
+    trip = RoundTrip()
+    quiet = Silence([trip], 8, 10, 1, 2, 500)
+    trip.sample(40 * TIMEOUT, late=True)
+    assert quiet.look_again(quiet.retry_time(), 1) == 1 + TIMEOUT
+    assert quiet.look_again(TIMEOUT // 2, 1) == TIMEOUT // 2
+    trip.sample(TIMEOUT // 10)
+    assert quiet.look_again(5 * TIMEOUT, 1) == 5 * TIMEOUT
 
 
 def test_a_peer_that_only_refuses_uses_the_budget_up() -> None:
