@@ -85,6 +85,8 @@ def test_it_stays_up_takes_a_prompt_and_goes_without_a_trace(fabric: Standing, c
 def test_another_user_is_told_whose_it_is(fabric: Standing):
     fabric.up()
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    if subprocess.run([*nobody, "test", "-x", MRC], check=False).returncode:
+        pytest.skip("another user cannot read the folder of this checkout")
 
     def mrc(*words: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "HOME": "/nonexistent", "XDG_CACHE_HOME": "/tmp"}
