@@ -19,16 +19,15 @@ def counted(world: SimulatedWorld) -> Iterator[SwitchCounters]:
     """By the P4 program, of every switch."""
     for description in world.fabric.switches:
         switch = world.switch(description.name)
-        by_port = {name: _cells(switch, name) for name in PORT_COUNTERS}
-        drops, total = _cells(switch, "port_drops"), _cells(switch, "drop_reasons")
+        full = _counters(switch)
         ports = []
         for port in description.ports:
-            counts = [Count(name, *cells.get(port, (0, 0))) for name, cells in by_port.items()]
+            counts = [_count(switch, full[name], port, name) for name in PORT_COUNTERS]
             for reason, words in enumerate(DROP_REASONS[1:], 1):
-                counts.append(Count(words, *drops.get(port_drop(port, reason), (0, 0))))
+                counts.append(_count(switch, full["port_drops"], port_drop(port, reason), words))
             ports.append(PortCounters(port, "", tuple(counts)))
-        reasons = tuple(Count(words, *total.get(number, (0, 0))) for number, words in enumerate(DROP_REASONS[1:], 1))
-        yield SwitchCounters(description.name, reasons, tuple(ports))
+        reasons = (_count(switch, full["drop_reasons"], cell, words) for cell, words in enumerate(DROP_REASONS[1:], 1))
+        yield SwitchCounters(description.name, tuple(reasons), tuple(ports))
 
 
 def told(world: SimulatedWorld) -> Iterator[pb.Switch]:
@@ -45,10 +44,14 @@ def _dropped(stats: PortStats) -> Mapping[str, int]:
     return {"queue_full": stats.queue_drops, "port_down": stats.down_drops, "no_headroom": stats.headroom_drops}
 
 
-def _cells(switch: Switch, name: str) -> dict[int, tuple[int, int]]:
-    """Packets and bytes of an indexed counter, by place; only what has counted."""
+def _counters(switch: Switch) -> dict[str, str]:
+    """Indexed counters: the full name of each by its last part."""
     pipeline = switch.pipeline
     assert pipeline is not None, "a world's switches have a program"
-    full = next(counter.name for counter in pipeline.program.counters if counter.name.split(".")[-1] == name)
-    cells = enumerate(switch.counter_read_all(full))
-    return {index: (cell.packets, cell.bytes) for index, cell in cells if cell.packets}
+    return {counter.name.split(".")[-1]: counter.name for counter in pipeline.program.counters}
+
+
+def _count(switch: Switch, counter: str, cell: int, words: str) -> Count:
+    """One cell: a counter has one for every port there could be, of which a switch has few."""
+    value = switch.counter_read(counter, cell)
+    return Count(words, value.packets, value.bytes)
