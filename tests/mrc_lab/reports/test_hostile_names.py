@@ -48,11 +48,6 @@ def poisoned(value: Any) -> Any:
     return value
 
 
-@pytest.fixture
-def result(tmp_path: Path) -> Path:
-    return produce(load_text(SMALL, name="small"), "sim", 1, tmp_path / "a").folder
-
-
 def hostile_copy(result: Path, place: Path, at: str) -> Path:
     """The result with hostile text in one part of its summary."""
     shutil.copytree(result, place)

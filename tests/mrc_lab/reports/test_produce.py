@@ -68,9 +68,8 @@ def test_a_run_leaves_everything_in_its_folder(small, tmp_path, capsys):
     assert "pass" in capsys.readouterr().out
 
 
-def test_the_report_is_one_file_that_fetches_nothing(small, tmp_path):
-    produce(load_text(SMALL, name="small"), "sim", 1, tmp_path)
-    page = Page((tmp_path / "small" / "latest" / "report.html").read_text())
+def test_the_report_is_one_file_that_fetches_nothing(result):
+    page = Page((result / "report.html").read_text())
     assert page.fetched == []
     assert len(page.ids) == len(set(page.ids))
     words = " ".join(page.text)
@@ -78,24 +77,23 @@ def test_the_report_is_one_file_that_fetches_nothing(small, tmp_path):
         assert part in words
 
 
-def test_the_same_file_and_seed_give_the_same_summary_and_series(tmp_path):
-    a, b = (produce(load_text(SMALL, name="small"), "sim", 3, tmp_path / name).folder for name in "ab")
+def test_the_same_file_and_seed_give_the_same_summary_and_series(result, tmp_path):
+    again = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path).folder
     for name in ("summary.json", "only/flows.csv", "only/links.csv", "only/events.csv", "only/completions.csv"):
-        assert (a / name).read_bytes() == (b / name).read_bytes(), name
+        assert (result / name).read_bytes() == (again / name).read_bytes(), name
 
 
-def test_the_same_summary_in_another_process(tmp_path):
-    here = produce(load_text(SMALL, name="small"), "sim", 3, tmp_path / "a").folder
+def test_the_same_summary_in_another_process(result, tmp_path):
     code = (
         "import sys; from pathlib import Path; from mrc_lab.experiments.files import load_text;"
         "from mrc_lab.reports.produce import produce; from tests.mrc_lab.experiments.files.texts import SMALL;"
-        "print(produce(load_text(SMALL, name='small'), 'sim', 3, Path(sys.argv[1])).folder)"
+        "print(produce(load_text(SMALL, name='small'), 'sim', 1, Path(sys.argv[1])).folder)"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "b")], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
     )
     there = Path(ran.stdout.strip())
-    assert (here / "summary.json").read_bytes() == (there / "summary.json").read_bytes()
+    assert (result / "summary.json").read_bytes() == (there / "summary.json").read_bytes()
 
 
 def test_an_expectation_that_fails_is_status_1(small, tmp_path, capsys):
@@ -167,31 +165,29 @@ def test_what_is_shown_is_computed_for_every_variant_and_stands_in_report_and_pa
         assert len(page.ids) == len(set(page.ids))
 
 
-def test_two_results_are_compared(tmp_path, small, capsys):
-    a = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path / "a").folder
-    b = produce(load_text(SMALL, name="small"), "sim", 2, tmp_path / "b").folder
-    page = Page(compare(a, b))
+def test_two_results_are_compared(tmp_path, result, capsys):
+    other = produce(load_text(SMALL, name="small"), "sim", 2, tmp_path).folder
+    page = Page(compare(result, other))
     assert page.fetched == []
     words = " ".join(page.text)
     assert "seed 1" in words
     assert "seed 2" in words
     assert "packets retransmitted" in words
     out = tmp_path / "c.html"
-    assert run(["compare", str(a), str(b), "--output", str(out)]) == 0
+    assert run(["compare", str(result), str(other), "--output", str(out)]) == 0
     assert out.read_text().startswith("<!doctype html>")
 
 
-def test_a_scaled_result_is_compared_at_the_rates_and_times_of_its_file(tmp_path, small):
-    a = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path / "a").folder
+def test_a_scaled_result_is_compared_at_the_rates_and_times_of_its_file(tmp_path, result):
     b = tmp_path / "b"
-    shutil.copytree(a, b)
+    shutil.copytree(result, b)
     summary = read_summary(b)
     case = summary["cases"]["only"]
     case["rate_scale"], case["time_scale"], case["throughput_bps"] = 1e-3, 1e3, case["throughput_bps"] * 1e-3
     case["end_ns"] *= 1000
     case["fabric"]["planes"] = 5
     (b / "summary.json").write_text(json.dumps(summary))
-    words = " ".join(Page(compare(a, b)).text)
+    words = " ".join(Page(compare(result, b)).text)
     assert "fabric: planes" in words
     assert "x 0.001, x 1e+03" in words
     assert words.split("mean throughput")[1].split()[4] == "1.000"
@@ -201,22 +197,20 @@ def test_a_scaled_result_is_compared_at_the_rates_and_times_of_its_file(tmp_path
 @pytest.mark.parametrize(
     "broken", ['{"cases": {}}', '{"cases": [1]}', "[1]", '{"cases": {"only": {}}}', "{", '{"cases": {"only": 1}}']
 )
-def test_what_is_not_a_whole_result_is_a_sentence(tmp_path, small, capsys, broken):
-    a = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path / "a").folder
+def test_what_is_not_a_whole_result_is_a_sentence(tmp_path, result, capsys, broken):
     (tmp_path / "summary.json").write_text(broken)
-    assert run(["compare", str(a), str(tmp_path)]) == 3
+    assert run(["compare", str(result), str(tmp_path)]) == 3
     assert "bug" not in capsys.readouterr().err
-    assert run(["compare", str(tmp_path), str(a)]) == 3
+    assert run(["compare", str(tmp_path), str(result)]) == 3
     assert "bug" not in capsys.readouterr().err
 
 
-def test_comparing_what_is_no_result_is_a_sentence(tmp_path, capsys):
+def test_comparing_what_is_no_result_is_a_sentence(tmp_path, result, capsys):
     assert run(["compare", str(tmp_path), str(tmp_path)]) == 3
     assert "summary.json cannot be read" in capsys.readouterr().err
     other = produce(load_text(VARIANTS, name="v"), "sim", 1, tmp_path).folder
-    only = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path).folder
     with pytest.raises(ExperimentError, match="no case in common"):
-        compare(other, only)
+        compare(other, result)
 
 
 def test_folders_of_one_second_do_not_meet(tmp_path):
