@@ -16,8 +16,7 @@ from p4runtime_shim.errors import BuildError
 from p4runtime_shim.program import load_program
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, send_to
-
-FAST = build.BuildOptions(flags=("-O0",))
+from tests.p4runtime_shim.conftest import FAST
 
 
 def program(port: int) -> str:
@@ -26,22 +25,20 @@ def program(port: int) -> str:
     return builder.text()
 
 
-def test_equal_programs_share_an_object_and_others_do_not(tmp_path: Path) -> None:
-    first = build.build(program(1), cache=tmp_path, options=FAST)
+def test_equal_programs_share_an_object_and_others_do_not(cache: Path) -> None:
+    first = build.build(program(1), cache=cache, options=FAST)
     stamp = first.stat().st_mtime_ns
-    assert build.build(program(1), cache=tmp_path, options=FAST) == first
+    assert build.build(program(1), cache=cache, options=FAST) == first
     assert first.stat().st_mtime_ns == stamp
-    assert build.build(program(2), cache=tmp_path, options=FAST) != first
-    assert build.build(program(1), cache=tmp_path, options=build.BuildOptions(flags=("-O1",))) != first
-    assert not list(tmp_path.glob("**/build-*"))
+    assert build.build(program(2), cache=cache, options=FAST) != first
+    assert build.build(program(1), cache=cache, options=build.BuildOptions(flags=("-O1",))) != first
+    assert not list(cache.glob("**/build-*"))
 
 
-def test_another_kind_of_machine_with_the_same_home_gets_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = build.build_engine(cache=tmp_path, options=FAST)
+def test_another_kind_of_machine_with_the_same_home_gets_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = build.build_engine(cache=cache, options=FAST)
     monkeypatch.setattr(platform, "machine", lambda: "another")
-    assert build.build_engine(cache=tmp_path, options=FAST) != first
+    assert build.build_engine(cache=cache, options=FAST) != first
 
 
 def test_processes_may_build_at_once(tmp_path: Path) -> None:

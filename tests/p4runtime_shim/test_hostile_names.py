@@ -24,6 +24,7 @@ from p4runtime_shim.server.pipeline import Programs
 from p4runtime_shim.switch import Switch
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, call, const, extract, field, header, send_to
+from tests.p4runtime_shim.conftest import FAST
 from tests.p4runtime_shim.hostile_names import every_string, rename_message, renamed, replaced
 
 MARK = "zqx7"  # stands in every hostile text, and nowhere else
@@ -139,10 +140,10 @@ def test_a_config_full_of_hostile_names_is_compiled_as_if_they_were_harmless(tex
     assert not any(MARK in str(path) for path in tmp_path.rglob("*"))
 
 
-def test_the_legal_annotation_that_ends_a_comment_builds(tmp_path: Path) -> None:
+def test_the_legal_annotation_that_ends_a_comment_builds(cache: Path) -> None:
     builder = Builder()
     builder.run(builder.action("a*/b", [send_to(1)]))
-    Pipeline.load(builder.text(), cache=tmp_path, options=BuildOptions(flags=("-O0",)))
+    Pipeline.load(builder.text(), cache=cache, options=FAST)
 
 
 def test_texts_reach_the_log_whole_and_on_one_line() -> None:

@@ -12,8 +12,7 @@ from p4runtime_shim.errors import BuildError
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
 from tests.p4runtime_shim.builder import Builder, send_to
-
-FAST = build.BuildOptions(flags=("-O0",))
+from tests.p4runtime_shim.conftest import FAST
 
 
 def program(port: int) -> str:
@@ -47,13 +46,13 @@ def without_seal(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, emptied, one_bit, without_seal])
-def test_a_damaged_object_is_built_again(damage, tmp_path: Path) -> None:
-    path = build.build(program(1), cache=tmp_path, options=FAST)
-    engine = build.build_engine(cache=tmp_path, options=FAST)
+def test_a_damaged_object_is_built_again(damage, cache: Path) -> None:
+    path = build.build(program(1), cache=cache, options=FAST)
+    engine = build.build_engine(cache=cache, options=FAST)
     before = [(item, item.stat().st_ino) for item in (path, engine)]
     for item in (path, engine):
         damage(item)
-    assert forwards(tmp_path, 1)
+    assert forwards(cache, 1)
     assert all(object_cache.is_whole(item) and item.stat().st_ino != number for item, number in before)
 
 
@@ -108,10 +107,10 @@ def test_a_folder_of_another_user_is_refused(part: str, tmp_path: Path) -> None:
         build.build_engine(cache=tmp_path / "cache", options=FAST)
 
 
-def test_an_object_that_others_could_have_written_is_built_again(tmp_path: Path) -> None:
-    path = build.build(program(1), cache=tmp_path, options=FAST)
+def test_an_object_that_others_could_have_written_is_built_again(cache: Path) -> None:
+    path = build.build(program(1), cache=cache, options=FAST)
     path.chmod(0o666)
-    assert build.build(program(1), cache=tmp_path, options=FAST).stat().st_mode & 0o777 == 0o600
+    assert build.build(program(1), cache=cache, options=FAST).stat().st_mode & 0o777 == 0o600
 
 
 def test_folders_are_made_for_us_alone(tmp_path: Path) -> None:
@@ -133,21 +132,21 @@ def test_root_uses_its_own_home_when_home_is_that_of_another(tmp_path: Path, mon
     assert object_cache.default_cache() == Path("/root/.cache/mrc-testbed")
 
 
-def test_the_objects_used_last_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_objects_used_last_stay(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(object_cache.KEPT, "program-*.so", 2)
-    first = build.build(program(1), cache=tmp_path, options=FAST)
-    second = build.build(program(2), cache=tmp_path, options=FAST)
-    assert build.build(program(1), cache=tmp_path, options=FAST) == first
-    third = build.build(program(3), cache=tmp_path, options=FAST)
-    assert set(tmp_path.rglob("program-*.so")) == {first, third}
-    assert build.build(program(2), cache=tmp_path, options=FAST) == second
+    first = build.build(program(1), cache=cache, options=FAST)
+    second = build.build(program(2), cache=cache, options=FAST)
+    assert build.build(program(1), cache=cache, options=FAST) == first
+    third = build.build(program(3), cache=cache, options=FAST)
+    assert set(cache.rglob("program-*.so")) == {first, third}
+    assert build.build(program(2), cache=cache, options=FAST) == second
 
 
-def test_a_program_is_unloaded_when_nobody_uses_it(tmp_path: Path) -> None:
+def test_a_program_is_unloaded_when_nobody_uses_it(cache: Path) -> None:
     def loaded(path: Path) -> bool:
         return path.name in Path("/proc/self/maps").read_text()
 
-    pipeline = Pipeline.load(program(1), cache=tmp_path, options=FAST)
+    pipeline = Pipeline.load(program(1), cache=cache, options=FAST)
     path = pipeline.path
     with Switch(pipeline, ports=range(4), seed=0) as switch:
         del pipeline
