@@ -9,16 +9,14 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.model import case_label, case_prefix, joined
 from mrc_lab.reports.folder import read_summary
-from mrc_lab.reports.html import page, table
-from mrc_lab.reports.markup import Html, html, verdict
-from mrc_lab.reports.plots import totals
+from mrc_lab.reports.pages import render
+from mrc_lab.reports.plots import embedded, totals
 from mrc_lab.reports.verdicts import show
 
 _SETTINGS = ("fabric", "transport")  # of a case
@@ -44,20 +42,24 @@ def compare(first: Path, second: Path) -> str:
 
 
 def _compared(first: Path, second: Path, summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
-    names = label(summaries[0], first, "A"), label(summaries[1], second, "B")
-    parts = [f"<h1>{escape(names[0])} against {escape(names[1])}</h1>"]
-    parts.append(_differences(summaries))
-    parts.append("<h2>Expectations</h2>" + table(("figure", *names, "B over A"), _expectations(*summaries), (1, 2, 3)))
-    parts.append("<h2>Figures</h2>" + table(("figure", *names, "B over A"), _figures(*summaries), (1, 2, 3)))
-    for a, b in pairs(summaries):
+    throughput = []
+    for number, (a, b) in enumerate(pairs(summaries), 1):
         scales = [_scales(summary["cases"][name]) for summary, name in zip(summaries, (a, b), strict=True)]
         series = {
             joined("A", case_label(a)): read_total(first / a, *scales[0]),
             joined("B", case_label(b)): read_total(second / b, *scales[1]),
         }
         names_of_both = " and ".join(filter(None, dict.fromkeys((case_label(a), case_label(b)))))
-        parts.append(f"<h2>{escape(joined('Throughput', names_of_both))}</h2>" + totals(series))
-    return page("Two results", "".join(parts))
+        throughput.append((joined("Throughput", names_of_both), embedded(totals(series), f"{number}-")))
+    return render(
+        "comparison",
+        title="Two results",
+        names=(label(summaries[0], first, "A"), label(summaries[1], second, "B")),
+        differences=list(_differences(summaries)),
+        expectations=list(_expectations(*summaries)),
+        metrics=list(_metrics(*summaries)),
+        throughput=throughput,
+    )
 
 
 def label(summary: Mapping[str, Any], folder: Path, letter: str) -> str:
@@ -95,14 +97,14 @@ def read_total(folder: Path, rate: float = 1.0, time: float = 1.0) -> tuple[list
     return [edge / time / 1000 for edge in edges], [total[key] / rate for key in bins]
 
 
-def _differences(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
-    keys = [key for key in ("name", "world", "seed", "scaled", "verdict") if summaries[0][key] != summaries[1][key]]
-    rows = [(key, *(str(summary[key]) for summary in summaries)) for key in keys]
+def _differences(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for key in ("name", "world", "seed", "scaled", "verdict"):
+        if summaries[0][key] != summaries[1][key]:
+            yield key, *(str(summary[key]) for summary in summaries)
     for a, b in pairs(summaries):
-        rows += _different_settings(*(summary["cases"][name] for summary, name in zip(summaries, (a, b), strict=True)))
-    if not rows:
-        return "<p>The same experiment, world and seed.</p>"
-    return table(("", "A", "B"), rows)
+        yield from _different_settings(
+            *(summary["cases"][name] for summary, name in zip(summaries, (a, b), strict=True))
+        )
 
 
 def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -125,7 +127,8 @@ def _as_in_file(value: float | None, unit: str, case: Mapping[str, Any]) -> floa
     return None if value is None else value / {"rate": rate, "time": time}.get(unit, 1.0)
 
 
-def _expectations(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _expectations(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, str]], str]]:
+    """Title, what each of both has of it, and the ratio."""
     others = {one["title"]: one for one in b["expectations"]}
     for one in a["expectations"]:
         other = others.get(one["title"])
@@ -135,14 +138,14 @@ def _expectations(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[
                 _as_in_file(each["ours"], each["unit"], next(iter(summary["cases"].values())))
                 for each, summary in ((one, a), (other, b))
             ]
-            yield one["title"], _cell(one, ours[0]), _cell(other, ours[1]), _ratio(*ours)
+            both = [
+                {"text": show(value, each["unit"]), "verdict": each["verdict"]}
+                for value, each in zip(ours, (one, other), strict=True)
+            ]
+            yield one["title"], both, _ratio(*ours)
 
 
-def _cell(one: Mapping[str, Any], ours: float | None) -> str:
-    return Html(f"{html(show(ours, one['unit']))} {verdict(one['verdict'])}")
-
-
-def _figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _metrics(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     for left, right in pairs((a, b)):
         prefix = case_prefix(left)
         cases = a["cases"][left], b["cases"][right]

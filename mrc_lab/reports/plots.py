@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -264,3 +265,11 @@ def _time_ticks(axes: Axes, recording: Recording) -> None:
 def colours() -> Sequence[str]:
     """Blue, red, grey, green: for parts of a report that are not plots."""
     return (_BLUE, _RED, _GREY, _GREEN)
+
+
+def embedded(svg: str, prefix: str) -> Markup:
+    """Our own SVG as part of a page; its ids begin with `prefix`, so that they do not meet those of another."""
+    prefix = "".join(letter if letter.isalnum() else "_" for letter in prefix)
+    for before in ('id="', 'href="#', "url(#"):
+        svg = svg.replace(before, before + prefix)
+    return Markup(svg)

@@ -72,6 +72,6 @@ def produce(
 
 
 def _write_report(result: Result, run: Mapping[str, Any]) -> None:
-    from mrc_lab.reports.html import write_report  # matplotlib takes a second to load
+    from mrc_lab.reports.report import write_report  # matplotlib takes a second to load
 
-    write_report(result.folder, result.experiment, result.recordings, result.judged, result.summary, run)
+    write_report(result.folder, result.experiment, result.recordings, result.summary, run)

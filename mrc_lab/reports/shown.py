@@ -29,16 +29,21 @@ def shown(experiment: Experiment, recordings: Mapping[str, Recording]) -> list[d
     ]
 
 
-def block(found: Sequence[Mapping[str, Any]], prefix: str) -> str:
-    """HTML of a table with a row a case, and plots below; empty when nothing is shown. `prefix` makes ids unique."""
+def side_by_side(found: Sequence[Mapping[str, Any]], prefix: str) -> dict[str, Any] | None:
+    """A table with a row a case, and the plot below it, for a page; None when nothing is shown.
+
+    Ids of the plot begin with `prefix`.
+    """
     from mrc_lab.reports import plots  # matplotlib takes a second to load
-    from mrc_lab.reports.html import table, unique_ids
 
     if not found:
-        return ""
-    head = ("", *(figure["title"] for figure in found))
-    rows = [
-        [case_label(case), *(show(figure["values"][case], figure["unit"]) for figure in found)]
-        for case in found[0]["values"]
-    ]
-    return table(head, rows, range(1, len(head))) + unique_ids(plots.bars(found), f"{prefix}-shown-")
+        return None
+    return {
+        "head": ("", *(figure["title"] for figure in found)),
+        "rows": [
+            [case_label(case), *(show(figure["values"][case], figure["unit"]) for figure in found)]
+            for case in found[0]["values"]
+        ],
+        "numbers": range(1, 1 + len(found)),
+        "plot": plots.embedded(plots.bars(found), f"{prefix}-shown-"),
+    }

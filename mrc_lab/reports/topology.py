@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from markupsafe import Markup
+
 from mrc_lab.experiments.running.recording import FaultSpan
 from topologies.fabric import Fabric, LinkKind, Tier
 
@@ -14,8 +16,8 @@ _RED, _LINE, _BOX = "#c62828", "#b7bcc4", "#1f5fa8"
 _ROWS = {"t1": 28.0, "t0": 78.0, "nic": 126.0}
 
 
-def picture(fabric: Fabric, faults: Sequence[FaultSpan]) -> str:
-    """SVG text. Links that a fault touches are red; the fault's number in the list stands beside."""
+def render(fabric: Fabric, faults: Sequence[FaultSpan]) -> Markup:
+    """SVG for a page. Links that a fault touches are red; the fault's number in the list stands beside."""
     per_row = min(fabric.planes, 4 if fabric.planes > 2 else fabric.planes)
     panel = (_WIDTH - _GAP * (per_row - 1)) / per_row
     rows = -(-fabric.planes // per_row)
@@ -29,7 +31,7 @@ def picture(fabric: Fabric, faults: Sequence[FaultSpan]) -> str:
         parts.append(f'<g transform="translate({x:.1f},{y:.1f})">{_panel(fabric, plane, panel, marks)}</g>')
     height = rows * (_HEIGHT + _GAP)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%"'
-    return head + ' font-family="sans-serif">' + "".join(parts) + "</svg>"
+    return Markup(head + ' font-family="sans-serif">' + "".join(parts) + "</svg>")
 
 
 def _panel(fabric: Fabric, plane: int, width: float, marks: dict[str, list[int]]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mrc_lab.experiments.files.model import Expectation, Experiment, Selection
 from mrc_lab.experiments.files.quantities import show_rate, show_time
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.metrics import compute
 
+FAR = 0.25  # a figure that is further than this share from the published one differs
 _WHATEVER_THE_TIMING = ("errors", "wrong_bytes")
 
 
@@ -116,6 +118,11 @@ def holds(ours: float, relation: str, expected: float, tolerance: float) -> bool
     if relation == "at_most":
         return ours <= expected + slack
     return abs(ours - expected) <= slack
+
+
+def differs(one: Mapping[str, Any]) -> bool:
+    """Whether our figure is far from the published one, whatever was expected; `one` is of a summary's expectations."""
+    return one["ratio"] is not None and abs(one["ratio"] - 1) > FAR
 
 
 def show(value: float | None, unit: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.running.recording import FaultSpan, PathRecord, PortRecord, Recording
 from mrc_lab.reports.aftermath import Aftermath, aftermaths, sentences
-from mrc_lab.reports.html import write_report
+from mrc_lab.reports.report import write_report
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import judge
 from tests.mrc_lab.experiments.files.texts import SMALL
@@ -128,7 +128,7 @@ def test_the_report_has_a_paragraph_for_each_fault_and_says_how_many_it_leaves_o
     read, recordings = experiment(), {"only": recording(DIP, faults=(FAULT,) * 10)}
     judged = judge(read, recordings, "sim")
     summary = summarize(read, recordings, judged, "sim", 1)
-    write_report(tmp_path, read, recordings, judged, summary, circumstances(1.0, 1))
+    write_report(tmp_path, read, recordings, summary, circumstances(1.0, 1))
     report = (tmp_path / "report.html").read_text()
     assert report.count("<b>After fault ") == 8
     assert "h1&gt;h3 EV 3 plane 0" in report

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from mrc_lab.experiments.running.recording import Fidelity
-from mrc_lab.reports.html import write_report
 from mrc_lab.reports.produce import Result
+from mrc_lab.reports.report import write_report
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import judge
 from tests.mrc_lab.reports.recordings import experiment, recording
@@ -27,7 +27,7 @@ def result(folder: Path, fidelity: Fidelity) -> Result:
     read, recordings = experiment(), {"only": recording(fidelity=fidelity)}
     judged = judge(read, recordings, "emulation")
     summary = summarize(read, recordings, judged, "emulation", 1)
-    write_report(folder, read, recordings, judged, summary, circumstances(1.0, 1))
+    write_report(folder, read, recordings, summary, circumstances(1.0, 1))
     return Result(read, recordings, judged, summary, folder, 1.0)
 
 

@@ -17,8 +17,6 @@ from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.paper import reproduction
 from mrc_lab.reports.compare import compare
 from mrc_lab.reports.folder import read_summary
-from mrc_lab.reports.html import table
-from mrc_lab.reports.markup import Html, html, span
 from mrc_lab.reports.produce import produce
 from tests.mrc_lab.experiments.files.texts import SMALL, VARIANTS
 
@@ -141,8 +139,3 @@ def test_every_file_of_a_result_is_refused_as_a_variant(result: Path):
         if entry.name != "only":
             with pytest.raises(FileError, match="is that of a file"):
                 load_text(VARIANTS.replace("name: one", f"name: {entry.name}"), name="x")
-
-
-def test_a_table_takes_text_for_text():
-    page = table([EVIL, "b"], [(EVIL, Html("<b>ours</b>")), (html("<i>") + "<i>", span(EVIL, EVIL))], (1,))
-    assert Tags(page).seen == {"table", "tr", "th", "td", "class", "b", "span"}

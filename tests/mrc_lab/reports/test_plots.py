@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mrc_lab.reports import plots
-from mrc_lab.reports.topology import picture
+from mrc_lab.reports.topology import render
 from tests.mrc_lab.reports.recordings import experiment, recording
 from topologies.clos import multi_plane_clos
 
@@ -60,7 +60,7 @@ def test_what_has_no_room_in_a_plot_is_named():
 def test_the_fabrics_picture_has_every_part_and_marks_faults(planes, t0, t1, hosts):
     fabric = multi_plane_clos(planes=planes, t0=t0, t1=t1, hosts=hosts)
     fault = recording().faults[0]
-    root = ElementTree.fromstring(picture(fabric, [fault]))
+    root = ElementTree.fromstring(render(fabric, [fault]))
     space = "{http://www.w3.org/2000/svg}"
     titles = [title.text for title in root.iter(f"{space}title")]
     assert sorted(set(titles)) == sorted(

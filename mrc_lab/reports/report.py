@@ -1,0 +1,177 @@
+"""The report of a run: one self-contained HTML file to show to a colleague, and its plots as files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from mrc_lab.experiments.files.checks import build_fabric
+from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix
+from mrc_lab.experiments.files.quantities import show_rate, show_time
+from mrc_lab.experiments.files.workloads import Collective, Training
+from mrc_lab.experiments.running.recording import Recording
+from mrc_lab.reports import plots, topology
+from mrc_lab.reports.aftermath import aftermaths, sentences
+from mrc_lab.reports.pages import BACKENDS, render
+from mrc_lab.reports.shown import side_by_side
+from mrc_lab.reports.writing import write_text
+
+_MAX_AFTERMATHS = 8  # faults of which a report says what followed
+_MAX_ERRORS = 5  # of a case
+_FIDELITY = {  # metrics of a Fidelity in words, and what to multiply them by
+    "traffic_s": ("{:.3g} s of traffic were watched", 1),
+    "machine_round_trip_s": ("the machine delayed a packet and its answer by {:.3g} ms on average", 1e3),
+    "machine_delay_p99_s": ("one frame in a hundred by {:.3g} ms or more at one hop", 1e3),
+    "machine_line_idle": ("one line idle for {:.1f} % of the run although frames waited", 1e2),
+    "lag_p99_s": ("wake-ups up to {:.3g} ms late", 1e3),
+    "processors_used": ("the fabric took {:.0f} % of the processors", 1e2),
+    "idle_p10": ("at busy times {:.0f} % of them were idle", 1e2),
+}
+
+
+def write_report(
+    folder: Path,
+    experiment: Experiment,
+    recordings: Mapping[str, Recording],
+    summary: Mapping[str, Any],
+    run: Mapping[str, Any],
+) -> None:
+    """Write ``report.html`` and the plots into `folder`. `summary` and `run` are those of the result folder."""
+    alone = len(experiment.cases) == 1
+    page = render(
+        "report",
+        title=experiment.title,
+        experiment=experiment,
+        summary=summary,
+        backend=BACKENDS.get(summary["world"], summary["world"]),
+        warnings=list(_warnings(recordings)),
+        timing=list(_timing(recordings)),
+        alone=alone,
+        together=None if alone else _together(folder, experiment, recordings, summary),
+        cases=[_case(folder, experiment, case, recordings[case.name], alone=alone) for case in experiment.cases],
+        circumstances=list(_circumstances(run, summary)),
+    )
+    write_text(folder / "report.html", page)
+
+
+def _warnings(recordings: Mapping[str, Recording]) -> Iterator[str]:
+    for name, recording in recordings.items():
+        of = case_prefix(name)
+        if recording.rate_scale != 1:
+            yield (
+                f"{of}rates are {recording.rate_scale:.3g} of the file's,"
+                f" times {recording.time_scale:,.0f} times as long; published rates and times are scaled alike."
+            )
+        yield from (f"{of}timing cannot be trusted: {reason}" for reason in recording.fidelity.reasons)
+        yield from (f"{of}{error}" for error in recording.errors[:_MAX_ERRORS])
+
+
+def _timing(recordings: Mapping[str, Recording]) -> Iterator[str]:
+    """What the verdict on the timing rests on, of cases that ran in real time."""
+    for name, recording in recordings.items():
+        fidelity = recording.fidelity
+        found = [
+            words.format(fidelity.figures[key] * by)
+            for key, (words, by) in _FIDELITY.items()
+            if key in fidelity.figures
+        ]
+        if found:
+            of = f"Timing of {case_prefix(name)}" if case_prefix(name) else "Timing: "
+            yield f"{of}{'; '.join((*found, *fidelity.notes))}."
+
+
+def _together(
+    folder: Path, experiment: Experiment, recordings: Mapping[str, Recording], summary: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All cases in one: the metrics that the file asks for, and plots."""
+    cases = {case.name: case for case in experiment.cases}
+    figures = {
+        "Throughput of all cases": plots.compare_throughput(recordings),
+        "Mean rate of each flow": plots.flow_bars(recordings, cases),
+        "Completion times of all cases": plots.completions(recordings, cases),
+    }
+    return {
+        "block": side_by_side(summary["shown"], experiment.name),
+        "figures": _write_figures(folder, "together", figures),
+    }
+
+
+def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording, *, alone: bool) -> dict[str, Any]:
+    expectations = [one for one in experiment.expect if one.of.variant in (None, case.name)]
+    figures = {
+        "Throughput over time": plots.throughput(case, recording, expectations),
+        "EV activity: traffic on each path over time": plots.activity(recording) if case.measure.links else "",
+        "Paths out of use over time": plots.path_states(recording) if recording.paths else "",
+        "Lost, trimmed, dropped": plots.losses(recording),
+    }
+    if alone:
+        figures["Completion times"] = plots.completions({case.name: recording}, {case.name: case})
+    return {
+        "name": case.name,
+        "description": describe(case),
+        "fabric": topology.render(build_fabric(case.fabric), recording.faults),
+        "faults": [
+            (n, fault.label, show_time(fault.at), "end of the run" if fault.until is None else show_time(fault.until))
+            for n, fault in enumerate(recording.faults, 1)
+        ],
+        "aftermath": list(_aftermath(case, recording)),
+        "left_out": _left_out(len(recording.faults)),
+        "figures": _write_figures(folder, case.name, figures),
+    }
+
+
+def describe(case: Case) -> str:
+    """The case in a sentence or two."""
+    part, load, transport = case.fabric, case.workload, case.transport
+    planes = "1 plane" if part.planes == 1 else f"{part.planes} planes"
+    shape = f"{planes} of {part.t0} T0 and {part.t1} T1, {part.hosts} hosts, {show_rate(part.rate)} a link"
+    if isinstance(load, Collective):
+        work = f"{load.operation} of {load.bytes} bytes, {load.iterations} times"
+    elif isinstance(load, Training):
+        sizes = " + ".join(map(str, load.gradients))
+        work = f"training, {load.steps} steps of {show_time(load.compute)} computing and {sizes} bytes of gradients"
+    else:
+        name = load.name.replace("_", " ")
+        work = f"{name.capitalize()}: writes of {load.message} bytes, {load.outstanding} under way on a queue pair"
+    qps = f"{transport.qps} queue pair{'s' if transport.qps > 1 else ''} a flow"
+    return f"{shape}. {transport.type.upper()}, {qps}. {work}. At most {show_time(case.duration)}."
+
+
+def _aftermath(case: Case, recording: Recording) -> Iterator[tuple[int, str]]:
+    """A paragraph for each fault, as far as there was anything to record: its number and the text."""
+    for number, one in enumerate(aftermaths(case, recording)[:_MAX_AFTERMATHS], 1):
+        if text := " ".join(sentences(one, recording)):
+            yield number, text
+
+
+def _left_out(faults: int) -> str:
+    if faults <= _MAX_AFTERMATHS:
+        return ""
+    return f"The first {_MAX_AFTERMATHS} of {faults} faults; events.csv has what followed the others."
+
+
+def _write_figures(folder: Path, name: str, figures: Mapping[str, str]) -> list[tuple[str, Markup]]:
+    """Write each plot there is as a file; titles and drawings for the page."""
+    place = folder / name
+    place.mkdir(exist_ok=True)
+    drawn = []
+    for number, (title, svg) in enumerate(((title, svg) for title, svg in figures.items() if svg), 1):
+        word = title.split(":")[0].lower().replace(" ", "-").replace(",", "")
+        write_text(place / f"{number}-{word}.svg", svg)
+        drawn.append((title, plots.embedded(svg, f"{name}-{number}-")))
+    return drawn
+
+
+def _circumstances(run: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "finished", run["finished"]
+    yield "took", f"{run['wall_seconds']:.1f} s, {run['packets_per_wall_second']} packets per second"
+    yield "commit", run["commit"]
+    yield "versions", ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    yield "Python", f"{run['python']} on {run['system']}"
+    for name, case in summary["cases"].items():
+        packets = ", ".join(f"{label} {count}" for label, count in case["packets"].items())
+        label = ", ".join(filter(None, ("packets", case_label(name))))
+        yield label, f"{packets}; {case['checked_bytes']} bytes compared, {case['wrong_bytes']} wrong"
