@@ -21,11 +21,11 @@ from pathlib import Path
 import click
 
 from controller import fault_file
-from controller.carrier import CarrierWatch
 from controller.errors import ControllerError
 from controller.events import Events
 from controller.fleet import Fleet
 from controller.injector import FaultInjector
+from controller.link_events import LinkEvents
 from controller.links import FabricLinks
 from controller.listening import Listening, Server, make_server
 from controller.path_map.service import PathMapService
@@ -171,7 +171,7 @@ async def _watching(fabric: Fabric, events: Events) -> AsyncIterator[None]:
     def on_change(link: str, up: bool) -> None:
         events.publish(EventKind.LINK_UP if up else EventKind.LINK_DOWN, link)
 
-    watch = CarrierWatch(fabric, on_change)
+    watch = LinkEvents(fabric, on_change)
     watch.start()
     try:
         yield

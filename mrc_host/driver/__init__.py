@@ -1,11 +1,10 @@
 """The real-time world of one NIC: its ports are network interfaces, its clock is CLOCK_MONOTONIC.
 
-:class:`Loop` waits and dispatches, :class:`PacketPort` is a raw socket, :class:`LinkMonitor` hears of carrier changes,
-and :class:`NicDriver` joins them to a NIC device. Nothing here knows the protocol.
+:class:`Loop` waits and dispatches, :class:`PacketPort` is a raw socket, and
+:class:`NicDriver` joins them, and a link monitor, to a NIC device. Nothing here knows the protocol.
 """
 
 from mrc_host.driver.delays import Delays, PortDelays
-from mrc_host.driver.links import LinkMonitor, LinkState
 from mrc_host.driver.loop import Loop
 from mrc_host.driver.nic_driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, NicDriver, PortStatus
 from mrc_host.driver.packet import DriverError, PacketPort
@@ -15,8 +14,6 @@ __all__ = [
     "DEFAULT_COALESCE_NS",
     "Delays",
     "DriverError",
-    "LinkMonitor",
-    "LinkState",
     "Loop",
     "NicDriver",
     "PacketPort",

@@ -33,9 +33,9 @@ from math import ceil
 from time import monotonic_ns, time_ns
 from typing import Protocol
 
+from mrc_common.link_monitor import LinkMonitor, LinkState
 from mrc_host.config import NicConfig, PortConfig
 from mrc_host.driver.delays import DelayCounter, PortDelays, StampClock
-from mrc_host.driver.links import LinkMonitor, LinkState
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.packet import (
     ETHERNET_HEADER,
@@ -169,7 +169,10 @@ class NicDriver:
     def start(self) -> None:
         """Open all ports, tell the NIC which are down, and enter the loop."""
         try:
-            self._monitor = monitor = self._open_monitor(self._on_link)
+            try:
+                self._monitor = monitor = self._open_monitor(self._on_link)
+            except TimeoutError as error:
+                raise DriverError(str(error)) from None
             links = monitor.links()
             for line in self._lines:
                 self._check(line, links.get(line.config.interface))

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 import pytest
 from pyroute2 import netns
 
-from mrc_host.driver.links import LinkMonitor, LinkState
+from mrc_common.link_monitor import LinkMonitor, LinkState
 from mrc_host.driver.packet import DriverError, PacketPort, is_lost_frame
 from mrc_host.wire import pause
 from tests.integration.back_to_back import run

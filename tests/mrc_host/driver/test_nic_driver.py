@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from mrc_common.link_monitor import LinkState
 from mrc_host.config import NicConfig, PortConfig
-from mrc_host.driver.links import LinkState
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.nic_driver import (
     COALESCE_SPACING_NS,

@@ -1,9 +1,9 @@
 """Carrier and existence of interfaces, as the kernel's routing netlink tells them.
 
-A raw NETLINK_ROUTE socket joins the link group and stands in the driver's own loop. One full dump at the start (and
-after the kernel had to drop messages for us) gives the state, each later message a change. The kernel may hold back a
-carrier message for a while (its link watch is rate limited), so the driver asks at once with :meth:`LinkMonitor.query`
-when a frame could not be sent.
+A raw NETLINK_ROUTE socket joins the link group; its owner waits on it in a loop of its own. One full dump at the start
+(and after the kernel had to drop messages for us) gives the state, each later message a change. The kernel may hold
+back a carrier message for a while (its link watch is rate limited), so who notices first that a frame could not be sent
+asks at once with :meth:`LinkMonitor.query`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mrc_host.driver import rtnetlink
-from mrc_host.driver.packet import DriverError
-from mrc_host.driver.rtnetlink import LinkMessage
+from mrc_common import rtnetlink
+from mrc_common.rtnetlink import LinkMessage
 
 _RTMGRP_LINK = 1
 _IFF_UP = 0x1
@@ -39,7 +38,8 @@ class LinkMonitor:
     """Knows the state of all interfaces of the namespace in which it was made, and reports changes.
 
     `on_change` is called from :meth:`on_readable` with the new state of an interface whose index, usability or MTU
-    changed; a vanished or renamed one is reported under its old name with index 0.
+    changed; a vanished or renamed one is reported under its old name with index 0. All that exist are reported while it
+    is made. Raises TimeoutError when the kernel does not list them.
     """
 
     def __init__(self, on_change: Callable[[LinkState], None], *, receive_buffer: int = 1 << 20) -> None:
@@ -90,7 +90,7 @@ class LinkMonitor:
         self._start_dump()
         while self._dumping:
             if not select.select([self._socket], [], [], _DUMP_TIMEOUT_S)[0]:
-                raise DriverError("The kernel did not list the network interfaces (rtnetlink dump timed out).")
+                raise TimeoutError("The kernel did not list the network interfaces (rtnetlink dump timed out).")
             self.on_readable()
 
     def _start_dump(self) -> None:

@@ -1,7 +1,7 @@
-"""The few rtnetlink messages that the driver needs: ask for links, and take apart what is said of them (rtnetlink(7)).
+"""The few rtnetlink messages that a link monitor needs: ask for links, and parse what the kernel says (rtnetlink(7)).
 
-A library would do, but importing one costs an agent more than everything else it does until it is ready, and a carrier
-that is lost has to be known at once. Headers and attributes are in host byte order, each padded to four bytes.
+By hand, although pyroute2 does it: importing that takes 160 ms of CPU in every NIC agent, more than all else an agent
+does until it is ready (132 ms). Headers and attributes are in host byte order, each padded to four bytes.
 """
 
 from __future__ import annotations

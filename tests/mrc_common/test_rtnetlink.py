@@ -4,8 +4,8 @@ import hypothesis.strategies as st
 from hypothesis import given
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
-from mrc_host.driver import rtnetlink
-from mrc_host.driver.rtnetlink import LinkMessage
+from mrc_common import rtnetlink
+from mrc_common.rtnetlink import LinkMessage
 
 IFF_UP_AND_RUNNING = 0x10043
 

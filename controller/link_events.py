@@ -1,0 +1,43 @@
+"""Notices when a link of the fabric loses or gets its carrier, whoever took it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from controller.errors import ControllerError
+from mrc_common.link_monitor import LinkMonitor, LinkState
+from topologies import addressing
+from topologies.fabric import Fabric
+
+
+class LinkEvents:
+    """Calls ``on_change(link, up)`` for every change; links count as up until something else is seen."""
+
+    def __init__(self, fabric: Fabric, on_change: Callable[[str, bool], None]) -> None:
+        self._on_change = on_change
+        self._links = {addressing.interface_name(fabric, link.t0_end): link.name for link in fabric.links}
+        self._up = dict.fromkeys(self._links.values(), True)
+        self._monitor: LinkMonitor | None = None
+
+    def start(self) -> None:
+        """Begin to listen, in the running loop; raises ControllerError when the kernel does not list its links."""
+        try:
+            self._monitor = LinkMonitor(self.changed)
+        except TimeoutError as error:
+            raise ControllerError(str(error)) from None
+        asyncio.get_running_loop().add_reader(self._monitor.fileno(), self._monitor.on_readable)
+
+    def stop(self) -> None:
+        """Listen no more."""
+        if self._monitor is not None:
+            asyncio.get_running_loop().remove_reader(self._monitor.fileno())
+            self._monitor.close()
+            self._monitor = None
+
+    def changed(self, interface: LinkState) -> None:
+        """An interface of this machine changed, or is gone."""
+        link = self._links.get(interface.name)
+        if link is not None and self._up[link] != interface.up:
+            self._up[link] = interface.up
+            self._on_change(link, interface.up)

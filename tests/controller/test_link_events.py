@@ -1,0 +1,108 @@
+"""Links of the fabric that lose their carrier, among all interfaces of the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+
+import pytest
+
+from controller.link_events import LinkEvents
+from mrc_common.link_monitor import LinkState
+from topologies import addressing
+from topologies.clos import multi_plane_clos
+from topologies.fabric import Fabric, Link
+
+FABRIC = multi_plane_clos("carr", planes=1, t0=2, t1=1, hosts=2)
+LINK = FABRIC.links[0]
+
+
+def interface(link: Link, fabric: Fabric = FABRIC) -> str:
+    return addressing.interface_name(fabric, link.t0_end)
+
+
+def state(name: str, up: bool, index: int = 7) -> LinkState:
+    return LinkState(name, index, up, 1500)
+
+
+@pytest.fixture
+def heard() -> list[tuple[str, bool]]:
+    return []
+
+
+@pytest.fixture
+def watch(heard: list[tuple[str, bool]]) -> LinkEvents:
+    return LinkEvents(FABRIC, lambda link, up: heard.append((link, up)))
+
+
+def test_a_change_is_reported_once(watch: LinkEvents, heard: list[tuple[str, bool]]) -> None:
+    name = interface(LINK)
+    watch.changed(state(name, True))
+    assert heard == [], "links count as up"
+    for _ in range(3):
+        watch.changed(state(name, False))
+    assert heard == [(LINK.name, False)]
+    watch.changed(state(name, True))
+    watch.changed(state("eth7", False))
+    assert heard == [(LINK.name, False), (LINK.name, True)]
+
+
+def test_an_interface_that_is_gone_is_down(watch: LinkEvents, heard: list[tuple[str, bool]]) -> None:
+    watch.changed(state(interface(LINK), False, index=0))
+    assert heard == [(LINK.name, False)]
+
+
+@pytest.mark.root
+def test_the_kernel_reports_a_link_of_ours() -> None:
+    fabric = multi_plane_clos(f"cw{os.getpid() % 10000}", planes=1, t0=1, t1=0, hosts=1)
+    name = interface(fabric.links[0], fabric)
+    heard: list[tuple[str, bool]] = []
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", "link", *words], check=True)
+
+    async def listen() -> None:
+        changed = asyncio.Event()
+
+        def told(link: str, up: bool) -> None:
+            heard.append((link, up))
+            changed.set()
+
+        watch = LinkEvents(fabric, told)
+        watch.start()
+        try:
+            for state in ("down", "up"):
+                ip("set", name, state)
+                await asyncio.wait_for(changed.wait(), 10)
+                changed.clear()
+        finally:
+            watch.stop()
+
+    ip("add", name, "type", "veth", "peer", "name", f"{name}x")
+    try:
+        ip("set", f"{name}x", "up")
+        ip("set", name, "up")
+        asyncio.run(listen())
+    finally:
+        ip("del", name)
+    assert heard == [(fabric.links[0].name, False), (fabric.links[0].name, True)]
+
+
+@pytest.mark.root
+def test_a_link_that_is_down_at_the_start_is_reported() -> None:
+    fabric = multi_plane_clos(f"cd{os.getpid() % 10000}", planes=1, t0=1, t1=0, hosts=1)
+    name = interface(fabric.links[0], fabric)
+    heard: list[tuple[str, bool]] = []
+
+    async def listen() -> None:
+        watch = LinkEvents(fabric, lambda link, up: heard.append((link, up)))
+        watch.start()
+        watch.stop()
+
+    subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}x"], check=True)
+    try:
+        asyncio.run(listen())
+    finally:
+        subprocess.run(["ip", "link", "del", name], check=True)
+    assert heard == [(fabric.links[0].name, False)]
