@@ -74,7 +74,7 @@ def register_memory(server: AgentServer, session: Session, arguments: Arguments,
     _limit(session.holdings.regions, "memory regions")
     if len(fds) != 1:
         raise InvalidArgumentError("Registering memory needs exactly one descriptor.")
-    if descriptors.is_reserved(fds[0]):
+    if not descriptors.may_map(fds[0]):
         raise ResourceExhaustedError(descriptors.NONE_LEFT)
     memory = _map(fds[0], length)
     view = memoryview(memory)

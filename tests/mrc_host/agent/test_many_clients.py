@@ -18,23 +18,11 @@ from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.connection import control_socket
 from mrc_host.errors import MrcError, ResourceExhaustedError
 from mrc_host.verbs.errors import ClosedError, ProtocolError
-from tests.mrc_host.agent.clients import connected, raw
+from tests.mrc_host.agent.agent_process import agents_with, few_descriptors
+from tests.mrc_host.agent.clients import End, connected, raw
 from tests.mrc_host.agent.conftest import Agents
 
 T = TypeVar("T")
-
-
-@contextlib.contextmanager
-def few_descriptors(more: int) -> Iterator[None]:
-    """This process, which is agent and clients here, may have so many more descriptors than it has."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + more, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def until_refused(make: Callable[[], T]) -> tuple[list[T], MrcError]:
@@ -72,19 +60,27 @@ def test_applications_that_take_every_descriptor_hear_why_and_lock_no_controller
         client.close()
 
 
-def test_regions_that_take_every_descriptor_are_refused_and_their_client_goes_on(split: Agents) -> None:
-    a, b = connected(split)
-    with few_descriptors(descriptors.RESERVED + 10):
+@pytest.mark.parametrize("room", [20, 21])
+def test_regions_that_take_every_descriptor_are_refused_and_their_client_goes_on(tmp_path: Path, room: int) -> None:
+    """Each client and region takes one, and one more passes with each request; the reserve stays the controller's."""
+    with agents_with(tmp_path, descriptors.RESERVED + room) as paths:
+        a, b = (End(path) for path in paths)
+        a.qp.connect(b.qp.address)
+        b.qp.connect(a.qp.address)
         regions, error = until_refused(lambda: a.pd.alloc_mr(4096))
         assert isinstance(error, ResourceExhaustedError)
-        assert "use fewer, larger regions" in str(error) or "Too many open files" in str(error)  # the agent's, or ours
-        assert regions
+        assert str(error) == descriptors.NONE_LEFT
+        assert len(regions) == room - 5  # a and b, a region of each, and what passes
         a.qp.write(a.mr, b.mr.remote)
         verbs.check(a.cq.wait(10))
-        while regions:  # all: client and agent number their descriptors together here, so one may free only high ones
-            regions.pop().close()
-        split.turn()
-        regions.append(a.pd.alloc_mr(4096))
+        for place in (0, -1, len(regions) // 2):
+            regions.pop(place).close()
+            regions.append(a.pd.alloc_mr(4096))
+            with pytest.raises(ResourceExhaustedError, match="use fewer, larger regions"):
+                a.pd.alloc_mr(4096)
+        controllers = [verbs.open(control_socket(paths[0])) for _ in range(descriptors.RESERVED // 2)]
+        for context in (*controllers, a.context, b.context):
+            context.close()
 
 
 def test_a_descriptor_that_the_agent_cannot_take_in_is_refused_and_its_client_goes_on(
