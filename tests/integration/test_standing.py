@@ -14,6 +14,7 @@ import pytest
 from mrc_lab.cli.main import run
 from mrc_lab.fabric import doctor
 from tests.controller.serving import certificate, free_port, token_file
+from tests.integration import other_user
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_D, Terminal
 from tests.integration.traces import Traces, wait_until_gone
@@ -84,21 +85,11 @@ def test_it_stays_up_takes_a_prompt_and_goes_without_a_trace(fabric: Standing, c
 
 def test_another_user_is_told_whose_it_is(fabric: Standing):
     fabric.up()
-    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    if subprocess.run([*nobody, "test", "-x", MRC], check=False).returncode:
-        pytest.skip("another user cannot read the folder of this checkout")
-
-    def mrc(*words: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "HOME": "/nonexistent", "XDG_CACHE_HOME": "/tmp"}
-        return subprocess.run(
-            [*nobody, MRC, *words], capture_output=True, text=True, timeout=60, check=False, env=environment
-        )
-
-    examined = mrc("doctor").stdout
+    examined = other_user.mrc("doctor").stdout
     assert f"up: {fabric.name} (another user's: use sudo)" in examined
     assert "mrc clean" not in examined
     for words in (["fault", "list", "--fabric"], ["map"]):
-        refused = mrc(*words, fabric.name)
+        refused = other_user.mrc(*words, fabric.name)
         assert (refused.returncode, refused.stdout) == (3, "")
         assert refused.stderr == (
             f"mrc: Fabric {fabric.name} is up, but belongs to another user.\n     Run the same command with sudo.\n"
