@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mrc_lab.fabric.switch_option import SwitchChoice
+from topologies.emulation import switch_kind
 from topologies.errors import FabricError
 from topologies.loader import parse_rate
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from topologies.fabric import Fabric
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-SWITCHES = ("shim", "shim-each", "bmv2")
 
 
 class Rate(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one
@@ -138,10 +139,10 @@ def fabric_options(function: _F) -> _F:
     for option in (
         click.option(
             "--switch",
-            type=click.Choice(SWITCHES),
-            default="shim",
+            type=SwitchChoice(),
+            default=switch_kind.DEFAULT,
             show_default=True,
-            help="Embedded switches in one process, in one each, or BMv2.",
+            help="Embedded switches in one process, each in its own, or BMv2.",
         ),
         click.option(
             "--rate",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from mrc_lab.cli.options import SWITCHES
+from mrc_lab.fabric.switch_option import SwitchChoice
+from topologies.emulation import switch_kind
 
 
 @click.command(epilog="Example: mrc run mrc_lab/paper/fig09a.yaml --seed 7")
@@ -14,7 +15,9 @@ from mrc_lab.cli.options import SWITCHES
 @click.option(
     "--world", type=click.Choice(("sim", "emulation")), default="sim", show_default=True, help="Where to run."
 )
-@click.option("--switch", type=click.Choice(SWITCHES), default="shim", show_default=True, help="Switches in emulation.")
+@click.option(
+    "--switch", type=SwitchChoice(), default=switch_kind.DEFAULT, show_default=True, help="Switches in emulation."
+)
 @click.option("--name", default="experiment", show_default=True, help="Name of the fabric in emulation.")
 @click.option("--seed", default=1, show_default=True, help="Decides everything random.")
 @click.option(

@@ -13,6 +13,7 @@ from mrc_host.values import QpAttributes
 from mrc_lab.errors import ExperimentError
 from mrc_lab.workloads.training.sgd import TrainingPlan
 from topologies.clos import multi_plane_clos
+from topologies.emulation import switch_kind
 from topologies.fabric import Fabric
 
 FIRST_CUT, SECOND_CUT = 0.30, 0.65  # share of the steps after which each fault comes
@@ -44,7 +45,7 @@ class DemoSettings:
     seed: int = 1
     fault_s: float = 5.0
     patience_s: float = 30.0
-    switch: str = "shim"
+    switch: str = switch_kind.DEFAULT
     name: str = "demo"
     results: Path = Path("results")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from controller.command import companion
 from controller.path_map.client import PathMapClient
 from mrc_common import children
-from topologies.emulation import traffic
+from topologies.emulation import switch_kind, traffic
 from topologies.emulation.build import Emulation, emulated
 from topologies.emulation.processes import Child
 from topologies.emulation.watch import Death
@@ -115,7 +115,9 @@ class WorkerChild:
 
 
 @contextlib.contextmanager
-def running(fabric: Fabric, *, switch: str = "shim", controller: Sequence[str] = ()) -> Iterator[EmulatedWorld]:
+def running(
+    fabric: Fabric, *, switch: str = switch_kind.DEFAULT, controller: Sequence[str] = ()
+) -> Iterator[EmulatedWorld]:
     """Bring `fabric` up with controller and agents; on leaving, take everything down.
 
     `controller` are further words of the controller's command line.

@@ -14,6 +14,7 @@ from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports import folder as folders
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import Judged, judge, show
+from topologies.emulation import switch_kind
 
 _RELATIONS = {"at_least": ">=", "at_most": "<=", "about": "about"}
 
@@ -50,7 +51,7 @@ def produce(
     seed: int,
     results: Path,
     *,
-    switch: str = "shim",
+    switch: str = switch_kind.DEFAULT,
     name: str = "experiment",
     tell: Callable[[str], None] = lambda text: None,
 ) -> Result:

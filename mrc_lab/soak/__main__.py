@@ -2,7 +2,7 @@
 
     python -m mrc_lab.soak                        five minutes with a new seed, which is printed
     python -m mrc_lab.soak --seed 7               the same blows again
-    python -m mrc_lab.soak --switch shim-each     a process for every switch
+    python -m mrc_lab.soak --switch embedded-per-process
 
 Needs root. Ends with status 0 when all is well, 1 when something was wrong, 3 when the fabric does not come up.
 """
@@ -20,7 +20,10 @@ from pathlib import Path
 import click
 
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.switch_option import SwitchChoice
+from topologies.emulation import switch_kind
 from topologies.emulation.errors import EmulationError
+from topologies.emulation.switch_kind import SwitchKind
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,8 +33,8 @@ from topologies.emulation.errors import EmulationError
 @click.option("--rate", default="10M", show_default=True, help="Of every link.")
 @click.option(
     "--switch",
-    type=click.Choice(["shim", "shim-each"]),
-    default="shim",
+    type=SwitchChoice((SwitchKind.EMBEDDED, SwitchKind.EMBEDDED_PER_PROCESS)),
+    default=switch_kind.DEFAULT,
     show_default=True,
     help="Switches in one process, or each in its own.",
 )
@@ -41,7 +44,6 @@ def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, n
     from mrc_lab.soak.plan import blows, processes
     from mrc_lab.soak.run import Soak
     from topologies.clos import multi_plane_clos
-    from topologies.emulation.switches import SwitchKind
     from topologies.loader import parse_rate
 
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from topologies.emulation.switches import SwitchKind
+from topologies.emulation.switch_kind import SwitchKind
 from topologies.fabric import Fabric
 
 OWNER = "owner"
@@ -35,7 +35,7 @@ class Blow:
 
 def processes(fabric: Fabric, switch: SwitchKind) -> tuple[str, ...]:
     """Names of a fabric's processes but its owner."""
-    shared = switch is SwitchKind.SHIM
+    shared = switch is SwitchKind.EMBEDDED
     switches = ("switches",) if shared else tuple(f"switch-{found.name}" for found in fabric.switches)
     return (*fabric.nic_names, *switches, "controller")
 

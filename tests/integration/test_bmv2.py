@@ -278,7 +278,7 @@ def test_ecn_marks_by_depth_on_bmv2(real: Bmv2) -> None:
 FABRIC = ROOT / "tests" / "integration" / "bmv2_fabric.py"
 
 
-@pytest.mark.parametrize("kind", ["bmv2", "shim"])
+@pytest.mark.parametrize("kind", ["bmv2", "embedded"])
 def test_a_whole_fabric_comes_up_carries_packets_on_every_path_and_makes_faults(kind: str) -> None:
     # Inside a network namespace, for BMv2's Thrift ports would be open to everybody.
     command = ["unshare", "--net", sys.executable, str(FABRIC), kind]

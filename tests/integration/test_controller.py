@@ -39,7 +39,7 @@ PATIENCE_S = 60.0
 
 
 @contextmanager
-def fabric(what: str, switch: str = "shim") -> Iterator[EmulatedWorld]:
+def fabric(what: str, switch: str = "embedded") -> Iterator[EmulatedWorld]:
     name = own(what)
     try:
         with running(multi_plane_clos(name, planes=2, t0=2, t1=2, hosts=2, rate_bps=RATE), switch=switch) as world:
@@ -218,7 +218,7 @@ def test_links_that_flap_come_back_and_everybody_is_told(capsys: pytest.CaptureF
 
 def test_a_switch_restarts_during_traffic() -> None:
     switch = "t1-0@p0"
-    with fabric("onesw", "shim-each") as world, transfer(world) as pair, Traffic(pair) as traffic:
+    with fabric("onesw", "embedded-per-process") as world, transfer(world) as pair, Traffic(pair) as traffic:
         with world.controller() as client:
             client.lose(f"t0-0:{switch}", 0.05, towards=switch)  # its entry must be there again afterwards
         with Watch(world) as watch:

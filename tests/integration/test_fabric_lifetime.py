@@ -65,7 +65,9 @@ def test_a_switch_process_that_was_restarted_is_programmed_again(traces: Traces)
 
 
 def test_an_unknown_switch_is_one_sentence() -> None:
-    with pytest.raises(EmulationError, match="There is no switch 'ovs': choose one of shim, shim-each, bmv2"):
+    with pytest.raises(
+        EmulationError, match="There is no switch 'ovs': choose one of embedded, embedded-per-process, bmv2"
+    ):
         emulated(small(), switch="ovs").__enter__()
 
 
@@ -86,7 +88,7 @@ def test_agents_listen(traces: Traces) -> None:
 
 
 def test_a_process_per_switch(traces: Traces) -> None:
-    with emulated(small(t1=1), agents=False, switch="shim-each", companions=[companion]) as emulation:
+    with emulated(small(t1=1), agents=False, switch="embedded-per-process", companions=[companion]) as emulation:
         traces.note()
         assert len([name for name in emulation.children if name.startswith("switch-")]) == 6
         assert emulation.net.pingAll(timeout="2") == 0

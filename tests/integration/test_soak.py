@@ -17,7 +17,7 @@ from tests.integration.names import own
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup
 from topologies.emulation.rundir import RunDirectory
-from topologies.emulation.switches import SwitchKind
+from topologies.emulation.switch_kind import SwitchKind
 from topologies.loader import dump_text
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
@@ -33,8 +33,8 @@ BLOWS = (
 
 def test_kill_9_of_everybody_during_traffic(tmp_path: Path) -> None:
     fabric = multi_plane_clos(own("soak"), planes=2, t0=2, t1=1, hosts=2, rate_bps=20_000_000)
-    assert {name for blow in BLOWS for name in blow.victims} == {*processes(fabric, SwitchKind.SHIM), OWNER}
-    soak = Soak(fabric, "shim", seed=1, folder=tmp_path, say=print)
+    assert {name for blow in BLOWS for name in blow.victims} == {*processes(fabric, SwitchKind.EMBEDDED), OWNER}
+    soak = Soak(fabric, "embedded", seed=1, folder=tmp_path, say=print)
     try:
         verdict = asyncio.run(soak.play(iter(BLOWS), seconds=600, most=len(BLOWS)))
     finally:
@@ -62,7 +62,7 @@ async def _two_at_once(folder: Path, doomed: str, spared: str) -> tuple[list[str
     for name in (doomed, spared):
         file = folder / f"{name}.yaml"
         file.write_text(dump_text(multi_plane_clos(name, planes=1, t0=2, t1=1, hosts=2, rate_bps=20_000_000)))
-        owners[name] = await Owner.start(file, "shim")
+        owners[name] = await Owner.start(file, "embedded")
         run = RunDirectory(name)
         flows[name] = Flow("h1", "h2", (str(run.host_socket("h1")), str(run.host_socket("h2"))), 1, wrong.append, print)
         traffic[name] = asyncio.ensure_future(flows[name].run())

@@ -116,7 +116,7 @@ def test_a_module_that_is_not_there_is_said():
 
 def test_the_status_and_signals_are_the_modules_own(tmp_path: Path):
     assert children.run(children.python("mrc_host.agent", "--nonsense"), capture_output=True).returncode == 2
-    with children.popen(children.python("mrc_lab.fabric.daemon", "shim", ""), stdin=subprocess.PIPE) as process:
+    with children.popen(children.python("mrc_lab.fabric.daemon", "embedded", ""), stdin=subprocess.PIPE) as process:
         process.terminate()
         assert process.wait(10) == -15
 

@@ -4,6 +4,7 @@
 nothing behind; ``attach.attached(name)`` joins one that is up. Below it, one concern a file: ``requirements`` (can
 this machine do it), ``rundir`` (the run directory, its lock and the records of what was started), ``namespaces`` and
 ``interfaces`` (netlink), ``nodes`` (Mininet classes), ``processes`` (children that die with their parent and say when
-they are ready), ``switches`` (their command lines), ``interrupts`` (Ctrl-C at a safe point) and ``cleanup`` (what a
+they are ready), ``switch_kind`` and ``switches`` (embedded or
+BMv2, and their command lines), ``interrupts`` (Ctrl-C at a safe point) and ``cleanup`` (what a
 crash left).
 """

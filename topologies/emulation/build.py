@@ -44,7 +44,7 @@ from topologies.emulation.interfaces import KernelPort
 from topologies.emulation.ownership import Mark
 from topologies.emulation.processes import READY_FD, Child, Command
 from topologies.emulation.rundir import RunDirectory
-from topologies.emulation.switches import SwitchKind
+from topologies.emulation.switch_kind import SwitchKind
 from topologies.emulation.watch import Watch
 from topologies.fabric import Endpoint, Fabric, Link, Nic
 
@@ -130,7 +130,7 @@ class Emulation:
 def emulated(
     fabric: Fabric,
     *,
-    switch: SwitchKind | str = SwitchKind.SHIM,
+    switch: SwitchKind | str = SwitchKind.EMBEDDED,
     agents: bool = True,
     companions: Sequence[Companion] = (),
     ready_timeout_s: float = READY_SECONDS,

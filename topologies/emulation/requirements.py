@@ -20,7 +20,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 import p4src
 from mrc_common import children
-from topologies.emulation import namespaces
+from topologies.emulation import namespaces, switch_kind
 from topologies.emulation.errors import RequirementError
 
 _TOOLS = {"mnexec": "mininet", "ifconfig": "net-tools", "setpriv": "util-linux", "bash": "bash"}
@@ -28,13 +28,13 @@ _ETH_P_ALL = 3
 _DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 
 
-def check(*, switch: str = "shim") -> None:
+def check(*, switch: str = switch_kind.DEFAULT) -> None:
     """Raise :class:`RequirementError` with one sentence if a fabric cannot be brought up on this machine."""
     for _, requirement in needs(switch):
         requirement()
 
 
-def needs(switch: str = "shim") -> tuple[tuple[str, Callable[[], None]], ...]:
+def needs(switch: str = switch_kind.DEFAULT) -> tuple[tuple[str, Callable[[], None]], ...]:
     """What a fabric needs, by name, in an order in which each makes sense once those before it hold.
 
     Each is a function that raises :class:`RequirementError` with one sentence if it is not there.

@@ -8,7 +8,6 @@ bucket.
 
 from __future__ import annotations
 
-import enum
 import functools
 import json
 import shutil
@@ -23,27 +22,22 @@ from topologies import addressing
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.switch_kind import SwitchKind
 from topologies.fabric import Endpoint, Fabric, Switch
 
 CPU_PORT = 510  # p4src/headers.p4: packets to and from the controller
 
 
-class SwitchKind(enum.Enum):
-    """Which data plane the fabric's switches run on."""
-
-    SHIM = "shim"  # the embedded switch, all in one process
-    SHIM_EACH = "shim-each"  # the embedded switch, a process per switch
-    BMV2 = "bmv2"  # simple_switch_grpc, a process per switch
-
-
 def address(run: RunDirectory, kind: SwitchKind) -> str:
     """GRPC address of the switches; ``{name}`` in it stands for the switch's name where each has its own."""
-    return f"unix:{run.switches_socket if kind is SwitchKind.SHIM else run.switch_socket('{name}')}"
+    return f"unix:{run.switches_socket if kind is SwitchKind.EMBEDDED else run.switch_socket('{name}')}"
 
 
 def address_in_use(run: RunDirectory) -> str:
     """The address of the switches of a fabric that is up, as :func:`address` gives it."""
-    return address(run, SwitchKind.SHIM if run.config_file("switches").exists() else SwitchKind.SHIM_EACH)
+    return address(
+        run, SwitchKind.EMBEDDED if run.config_file("switches").exists() else SwitchKind.EMBEDDED_PER_PROCESS
+    )
 
 
 def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Command]:
@@ -52,10 +46,10 @@ def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Comman
         raise EmulationError("BMv2 has no priority flow control: use the embedded switch, or turn pfc off.")
     if kind is SwitchKind.BMV2:
         return [_bmv2(fabric, run, switch) for switch in fabric.switches]
-    if kind is SwitchKind.SHIM:
-        return [_shim(fabric, run.config_file("switches"), "switches", address(run, kind), fabric.switches)]
+    if kind is SwitchKind.EMBEDDED:
+        return [_embedded(fabric, run.config_file("switches"), "switches", address(run, kind), fabric.switches)]
     return [
-        _shim(
+        _embedded(
             fabric,
             run.config_file(f"switch-{switch.name}"),
             f"switch-{switch.name}",
@@ -66,13 +60,13 @@ def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Comman
     ]
 
 
-def _shim(fabric: Fabric, config: Path, name: str, grpc: str, switches: Iterable[Switch]) -> Command:
-    ports = [_shim_switch(fabric, switch) for switch in switches]
+def _embedded(fabric: Fabric, config: Path, name: str, grpc: str, switches: Iterable[Switch]) -> Command:
+    ports = [_embedded_settings(fabric, switch) for switch in switches]
     config.write_text(json.dumps({"grpc": grpc, "qdisc": True, "switches": ports}))
     return Command(name, children.python("p4runtime_shim", "--config", str(config), "--ready-fd", READY_FD))
 
 
-def _shim_switch(fabric: Fabric, switch: Switch) -> dict[str, Any]:
+def _embedded_settings(fabric: Fabric, switch: Switch) -> dict[str, Any]:
     rates = {port: link.rate_bps for port in switch.ports if (link := fabric.link_at(Endpoint(switch.name, port)))}
     frames = queue_frames(fabric, switch)
     return {

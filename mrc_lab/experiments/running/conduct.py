@@ -11,6 +11,7 @@ from mrc_lab.experiments.running.play import play
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.stage import Stage
 from simulation.errors import SimulationError
+from topologies.emulation import switch_kind
 
 Opener = Callable[[Case, int], AbstractContextManager[Stage]]
 
@@ -20,7 +21,7 @@ def conduct(
     world: str,
     seed: int,
     *,
-    switch: str = "shim",
+    switch: str = switch_kind.DEFAULT,
     name: str = "experiment",
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Recording]:

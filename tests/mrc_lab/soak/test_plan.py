@@ -4,7 +4,7 @@ from itertools import islice
 
 from mrc_lab.soak.plan import OWNER, blows, processes
 from topologies.clos import multi_plane_clos
-from topologies.emulation.switches import SwitchKind
+from topologies.emulation.switch_kind import SwitchKind
 
 NAMES = ("h1", "h2", "switches", "controller")
 
@@ -27,6 +27,6 @@ def test_everybody_is_hit_and_the_owner_seldom_and_alone():
 
 def test_processes_by_kind_of_switch():
     fabric = multi_plane_clos("x", planes=1, t0=1, t1=1, hosts=2)
-    assert processes(fabric, SwitchKind.SHIM) == ("h1", "h2", "switches", "controller")
-    each = processes(fabric, SwitchKind.SHIM_EACH)
+    assert processes(fabric, SwitchKind.EMBEDDED) == ("h1", "h2", "switches", "controller")
+    each = processes(fabric, SwitchKind.EMBEDDED_PER_PROCESS)
     assert each == ("h1", "h2", "switch-t0-0@p0", "switch-t1-0@p0", "controller")

@@ -32,7 +32,7 @@ def root(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def refusal(switch: str = "shim") -> str:
+def refusal(switch: str = "embedded") -> str:
     with pytest.raises(RequirementError) as raised:
         requirements.check(switch=switch)
     assert "\n" not in str(raised.value)

@@ -9,7 +9,8 @@ from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.rundir import RunDirectory
-from topologies.emulation.switches import SwitchKind, address, bmv2_options, commands, thrift_port
+from topologies.emulation.switch_kind import SwitchKind
+from topologies.emulation.switches import address, bmv2_options, commands, thrift_port
 from topologies.fabric import Endpoint, Fabric
 from topologies.queues import QueueProfile
 
@@ -27,9 +28,9 @@ def fabric() -> Fabric:
 
 
 def test_one_process_carries_all_embedded_switches(fabric: Fabric, run: RunDirectory) -> None:
-    (command,) = commands(fabric, run, SwitchKind.SHIM)
+    (command,) = commands(fabric, run, SwitchKind.EMBEDDED)
     settings = load_file(Path(command.argv[command.argv.index("--config") + 1]))
-    assert settings.grpc_address == address(run, SwitchKind.SHIM) == f"unix:{run.path}/switches.sock"
+    assert settings.grpc_address == address(run, SwitchKind.EMBEDDED) == f"unix:{run.path}/switches.sock"
     assert [(s.name, s.device_id) for s in settings.switches] == [(s.name, s.device_id) for s in fabric.switches]
     t0 = settings.switches[0]
     assert t0.ports == {p: addressing.interface_name(fabric, Endpoint("t0-0@p0", p)) for p in range(1, 7)}
@@ -43,7 +44,7 @@ def test_one_process_carries_all_embedded_switches(fabric: Fabric, run: RunDirec
 
 def test_flow_control_is_a_setting_of_every_port_and_nothing_for_bmv2(run: RunDirectory) -> None:
     fabric = multi_plane_clos("demo", rate_bps=50_000_000, queues=QueueProfile(pfc=True))
-    (command,) = commands(fabric, run, SwitchKind.SHIM)
+    (command,) = commands(fabric, run, SwitchKind.EMBEDDED)
     settings = load_file(Path(command.argv[command.argv.index("--config") + 1]))
     profile = fabric.queues
     for switch in settings.switches:
@@ -56,9 +57,9 @@ def test_flow_control_is_a_setting_of_every_port_and_nothing_for_bmv2(run: RunDi
 
 
 def test_or_a_process_each(fabric: Fabric, run: RunDirectory) -> None:
-    found = commands(fabric, run, SwitchKind.SHIM_EACH)
+    found = commands(fabric, run, SwitchKind.EMBEDDED_PER_PROCESS)
     assert [command.name for command in found] == [f"switch-{switch.name}" for switch in fabric.switches]
-    template = address(run, SwitchKind.SHIM_EACH)
+    template = address(run, SwitchKind.EMBEDDED_PER_PROCESS)
     for command, switch in zip(found, fabric.switches, strict=True):
         settings = load_file(Path(command.argv[command.argv.index("--config") + 1]))
         assert settings.grpc_address == template.format(name=switch.name)

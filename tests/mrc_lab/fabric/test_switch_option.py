@@ -1,0 +1,33 @@
+"""The option `--switch`."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mrc_lab.fabric.switch_option import SwitchChoice
+from topologies.emulation.switch_kind import SwitchKind
+
+
+def run(*arguments, kinds=tuple(SwitchKind)):
+    @click.command()
+    @click.option("--switch", type=SwitchChoice(kinds), default="embedded")
+    def command(switch):
+        click.echo(switch)
+
+    return CliRunner().invoke(command, arguments)
+
+
+@pytest.mark.parametrize("kind", [kind.value for kind in SwitchKind])
+def test_a_kind_is_taken_as_it_is(kind):
+    assert run("--switch", kind).output == f"{kind}\n"
+
+
+def test_an_old_name_is_taken_with_a_note():
+    result = run("--switch", "shim-each")
+    assert result.exit_code == 0
+    assert "embedded-per-process" in result.output.splitlines()
+    assert "Note: --switch shim-each is now --switch embedded-per-process." in result.output
+
+
+def test_a_kind_that_is_not_offered_is_refused():
+    assert run("--switch", "bmv2", kinds=(SwitchKind.EMBEDDED,)).exit_code == 2
