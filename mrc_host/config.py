@@ -146,7 +146,7 @@ class TransportSettings:
     that patience. The whole NIC sends at most one background probe every `probe_spacing`. A path that fails again after
     its return waits longer: each failure doubles the interval, up to 64 times, and half of them are forgotten in
     `flap_half_life`.
-    `reverse_interval` is how often a receiver that sends nothing looks for a working way back. `port_status_retry` is
+    `reverse_interval` is how often a receiver that sends nothing probes its reverse paths. `port_status_retry` is
     the wait before a port status update that was not answered is repeated on the next plane; it doubles up to
     `port_status_max` when each plane has had its turn. When a port returns, paths that went bad at most `flap_window`
     before it was lost are GOOD again without a probe.

@@ -175,7 +175,8 @@ class _View:
                 say(f"never answered: {self._name(tally)}")
         if any(0 < tally.answered < tally.sent for tally in tallies):
             say(
-                f"where some were answered, the others may be answers lost: {self._target.name} chooses their ways back"
+                "where some were answered, the others may be answers lost:"
+                f" {self._target.name} chooses their reverse paths"
             )
 
     def as_json(self, tallies: Sequence[PathTally], took: float) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 A *round* sends one probe on each path. Probes of a round leave one after the other with a small gap, so that they do
 not queue behind each other and measure themselves; a round begins every interval, whether or not the one before is
 answered.
-An answer takes a way of the responder's choice (docs/protocol.md §3), so a broken way back shows as some loss on all
-paths, and a broken way there as the loss of everything on the paths that use it.
+An answer takes a path of the responder's choice (docs/protocol.md §3), so a broken reverse path shows as some loss on
+all paths, and a broken forward path as the loss of everything on it.
 
 The coroutine looks at no clock but its loop's, so it runs on virtual time too.
 """

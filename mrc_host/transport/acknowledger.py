@@ -126,7 +126,7 @@ class Acknowledger:
         self._sweep = first_psn  # the next one begins here or later
         self._credit = 0  # how many of them the peer's packets have paid for,
         self._paid = 0  # when so many had come
-        self._doubted = -1  # next_psn when the ways back were last put in doubt because of a hole
+        self._doubted = -1  # next_psn when reverse paths were last put in doubt because of a hole
         self._nacks: deque[Nack] = deque()
         self.ack_due = False
         self.nak = 0  # syndrome of the NAK that ended this queue pair
@@ -160,7 +160,7 @@ class Acknowledger:
         """What has arrived beyond a gap came once more."""
         self._stats.duplicates_received += 1
         if word & headers.RTX:
-            self._peer.distrust_reverse()
+            self._peer.doubt_reverse_paths()
         self._sack(psn, flow, stamp, True)
 
     def _behind(self, psn: int, stamp: int, flow: Flow) -> Drop | None:
@@ -170,18 +170,18 @@ class Acknowledger:
         self._stats.duplicates_received += 1
         if not self._silent:
             self.ack_due = True
-            self._peer.distrust_reverse()
+            self._peer.doubt_reverse_paths()
             self._sack(psn, flow, stamp, True)
         return None
 
     def probe(self, probe_id: int, stamp: int, flow: Flow) -> None:
         """Answer a reliability probe; the transport ACK may have been lost too, so it is repeated.
 
-        Who asks although everything was acknowledged has not heard of it: the answer takes another way back.
+        Who asks although everything was acknowledged has not heard of it: the answer takes another reverse path.
         """
         self._stats.probes_received += 1
         if not self._count:
-            self._peer.distrust_reverse(asked=True)
+            self._peer.doubt_reverse_paths(asked=True)
         self.ack_due = self.ack_due or self._next_msn > 0
         self._count = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE
@@ -233,7 +233,7 @@ class Acknowledger:
         peer = self._peer
         if not (self._nacks or self._sacks or self.ack_due):
             return self._transmit_sweep(plane)
-        index = peer.way_back(plane, now)
+        index = peer.reverse_path(plane, now)
         if index < 0:
             return None
         if self._nacks:
@@ -253,7 +253,7 @@ class Acknowledger:
 
     def build_nak(self, plane: int, now: int) -> bytes | None:
         """The NAK that tells why this queue pair ended."""
-        index = self._peer.way_back(plane, now)
+        index = self._peer.reverse_path(plane, now)
         if index < 0:
             return None
         self._stats.acks_sent += 1
@@ -284,7 +284,7 @@ class Acknowledger:
                 self._sweep = self.next_psn
             if not asked and self._doubted != self.next_psn:
                 self._doubted = self.next_psn
-                self._peer.distrust_reverse()
+                self._peer.doubt_reverse_paths()
             if base == self._sweep:
                 self._sweep += control.SACK_BITS
             self._sweep_all = self._sweep_all or asked
@@ -299,12 +299,12 @@ class Acknowledger:
         return at if at <= self._max and self._credit else -1
 
     def _transmit_sweep(self, plane: int) -> bytes | None:
-        """The next SACK of the sweep, on any path: what broke those of the peer may have broken our ways back too."""
+        """The next SACK of the sweep, on any path: what broke those of the peer may have broken ours too."""
         base = self._next_part() if self._sweeping else -1
         if base < 0:
             self._sweeping = self._sweep_all = False
             return None
-        index = self._peer.stranger(plane)
+        index = self._peer.random_path(plane)
         if index < 0:
             return None
         self._credit -= 1

@@ -1,6 +1,6 @@
 """EV probes towards one peer: endpoint requests on one path each, by the id that their answers repeat.
 
-Background probes, probes for ways back and those that a controller asks for differ on the wire only in their class;
+Background probes, probes of reverse paths and those that a controller asks for differ on the wire only in their class;
 each who sends one remembers the id. A probe waits for the line of its plane's port.
 """
 

@@ -1,14 +1,11 @@
-"""What all queue pairs towards one NIC share: frames' prefixes, usable planes, the way back, and endpoint operations.
+"""What all queue pairs towards one NIC share: frames' prefixes, usable planes, reverse paths, endpoint operations.
 
 * **Prefixes.** All bytes before the BTH depend on path, class and length only; they are made once and kept.
 * **Planes.** A plane is usable when our port and the peer's port in it have a link. Peers tell each other by port
   status updates (``port_status``). When that leaves no plane at all, the peer's word is ignored: it may be out of date.
-* **Way back.** Answers take all planes in turn, in another order each time, so that a dead plane does not take several
-  in a row, and each goes on one of its plane's ways back (``ways_back``). A plane whose probes are lost carries no
-  answers, as long as there is another; nor does one whose every path is bad, unless one of its probes came back later
-  than anything is known to have come through elsewhere. (Else two NICs, the only plane that works held for bad by one
-  of them, might never find it: answers to the other's probes would not take it.) A plane whose every path the
-  controller forbids carries none at all, and where that is so of all planes answers wait until a path is allowed.
+* **Reverse paths.** Answers take all planes that should carry any in turn, in another order each time, so that a dead
+  plane does not take several in a row, and each goes on one of its plane's reverse paths (``reverse_paths``). Where
+  that leaves no plane they take all, but for those whose every path is denied; where all are, answers wait.
 * **Probes.** A path that any queue pair holds for bad is probed once for all of them (``bad_paths``).
 """
 
@@ -33,8 +30,8 @@ from mrc_host.transport.loss import Reordering, RoundTrip
 from mrc_host.transport.pings import MAX_PINGS, Pings
 from mrc_host.transport.port_status import PeerPorts, PortStatus
 from mrc_host.transport.refusals import Refusals
+from mrc_host.transport.reverse_paths import ReversePaths
 from mrc_host.transport.scheduler import Source
-from mrc_host.transport.ways_back import WaysBack
 from mrc_host.transport.window import SharedWindow, WindowUser
 from mrc_host.values import PortEvent, QpAttributes
 from mrc_host.wire import control, icrc
@@ -51,7 +48,7 @@ _crc32: Final = crc32
 _pack_trailer: Final = icrc.pack_trailer
 _MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
-_SEEKING: Final = 8  # probes in a reverse_interval while a plane has no way back
+_SEARCHING: Final = 8  # probes in a reverse_interval while paths are searched
 
 
 @trait
@@ -87,12 +84,12 @@ class Peer(Source):
         "_refusals",
         "_remote",
         "_responses",
+        "_reverse",
         "_reverse_at",
         "_reverse_used",
         "_rng",
         "_status",
         "_unanswered",
-        "_ways",
         "address",
         "answerable",
         "denied",
@@ -141,7 +138,7 @@ class Peer(Source):
         self._refusals = Refusals()
         self._probes = EvProbes(self._rng, ports)
         self._bad = BadPaths(host, self._probes, ports, NO_TRIM)
-        self._ways = WaysBack(self._rng, self.members, host.transport.reverse_interval)
+        self._reverse = ReversePaths(self._rng, self.members, host.transport.reverse_interval)
         self._pings = Pings(host, destination.address)
         self._reverse_at = 0
         self._reverse_used = False
@@ -259,14 +256,14 @@ class Peer(Source):
         self.denied.set(index, plane, denied)
         self.answerable = self.denied.open(self.usable, self.members)
         if denied:
-            self._ways.forget(index, plane)
+            self._reverse.forget(index)
         else:
-            self._ways.trust(index, plane)
+            self._reverse.allow(index, plane)
         for user in self.users:
             user.path_denied(index, denied, now)
         self._offer()
 
-    # ---- users and the way back ----
+    # ---- users ----
 
     def join(self, user: PlaneUser, now: int) -> None:
         """A queue pair towards this peer was connected."""
@@ -323,30 +320,23 @@ class Peer(Source):
             if not window.users:
                 del self.windows[name]
 
-    # ---- the way back ----
+    # ---- reverse paths ----
 
     def works(self, index: int, now: int) -> None:
-        """A packet is known to have come through on path `index`: a good way back, or the best if its plane is bad."""
+        """A packet is known to have come through on path `index`: a good reverse path, or the best of a bad plane."""
         plane = self.plane_of[index]
-        if index not in self.denied and (index not in self._bad or self._lost(plane)):
-            self._ways.works(index, plane, now, index in self._bad)
+        bad = index in self._bad
+        if index not in self.denied and not (bad and not self._all_bad() >> plane & 1):
+            self._reverse.confirm(index, plane, now, bad)
 
-    def _lost(self, plane: int) -> bool:
-        """Whether every path of `plane` is bad or denied."""
-        return self._bad.of_plane[plane] + self.denied.of_plane[plane] == len(self.members[plane])
+    def _all_bad(self) -> int:
+        """Mask of planes whose every path is bad or denied."""
+        bad, denied = self._bad.of_plane, self.denied.of_plane
+        return sum(1 << p for p, members in enumerate(self.members) if bad[p] + denied[p] == len(members))
 
     def answer_port(self) -> int:
-        """Mask of the one port that should carry the next answer; 0 when no plane is answerable.
-
-        Planes whose paths are all bad come last, but for those where probes come back by now, and no news is of others.
-        """
-        planes = self.answerable & ~self._ways.distrusted
-        if self._bad:
-            lost = [plane for plane in range(len(self.members)) if self._lost(plane)]
-            newest = self._ways.newest(planes & ~sum(1 << plane for plane in lost))
-            for plane in lost:
-                if self._ways.newest(1 << plane) <= newest:
-                    planes &= ~(1 << plane)
+        """Mask of the one port that should carry the next answer; 0 when no plane is answerable."""
+        planes = self._reverse.planes(self.answerable, self._all_bad() if self._bad else 0)
         planes = planes or self.answerable
         if planes & (planes - 1) == 0:
             return planes
@@ -357,54 +347,54 @@ class Peer(Source):
         return chosen
 
     def acknowledging(self, now: int) -> None:
-        """We send acknowledgements: keep looking for working ways back while this goes on."""
+        """We send acknowledgements: keep looking for reverse paths while this goes on."""
         self._reverse_used = True
         if not self._reverse_at:
             self._reverse_at = now + self._host.transport.reverse_interval
             self._host.scheduler.arm(self, self._reverse_at)
 
-    def distrust_reverse(self, asked: bool = False) -> None:
-        """The peer repeats or `asked` for what was acknowledged: our SACKs may be lost, so look for ways back now."""
+    def doubt_reverse_paths(self, asked: bool = False) -> None:
+        """The peer repeats or `asked` for what was acknowledged: our SACKs may be lost, so look for reverse paths."""
         now = self._host.now
-        self._give_up_probes(now)
-        for index in self._ways.doubt(self.answerable, self._bad, self.denied, now, asked):
-            self._probe_way(index, now)
-        self._look_again(now)
+        self._expire_reverse_probes(now)
+        for index in self._reverse.doubt(self.answerable, self._bad, self.denied, now, asked):
+            self._probe_reverse_path(index, now)
+        self._search_soon(now)
 
-    def way_back(self, plane: int, now: int) -> int:
+    def reverse_path(self, plane: int, now: int) -> int:
         """Path for an answer on `plane`; -1 when the controller forbids all."""
-        return self._ways.choose(plane, self._bad, self.denied, now)
+        return self._reverse.choose(plane, self._bad, self.denied, now)
 
-    def stranger(self, plane: int) -> int:
-        """A random path for an answer on `plane`, for when the known ways may have failed; -1 when all are denied."""
-        return self._ways.stranger(plane, self._bad, self.denied)
+    def random_path(self, plane: int) -> int:
+        """A random path for an answer on `plane`, for when confirmed ones may have failed; -1 when all are denied."""
+        return self._reverse.random_path(plane, self._bad, self.denied)
 
     def _probe_reverse(self, now: int) -> None:
-        """Once an interval while we acknowledge: see whether a way back works."""
+        """Once an interval while we acknowledge: probe a reverse path."""
         self._reverse_at = 0
-        self._give_up_probes(now)
-        if self._reverse_used or self._ways.sought:
-            index = self._ways.due(self.answerable, self._bad, self.denied)
+        self._expire_reverse_probes(now)
+        if self._reverse_used or self._reverse.searching:
+            index = self._reverse.next_probe(self.answerable, self._bad, self.denied)
             if index >= 0:
-                self._probe_way(index, now)
+                self._probe_reverse_path(index, now)
         if self._reverse_used:
             self.acknowledging(now)
             self._reverse_used = False
-        self._look_again(now)
+        self._search_soon(now)
 
-    def _look_again(self, now: int) -> None:
-        """Where no way back is left, the next path is probed soon, whether anything arrives or not."""
-        soon = now + max(1, self._host.transport.reverse_interval // _SEEKING)
-        if self._ways.sought and (not self._reverse_at or self._reverse_at > soon):
+    def _search_soon(self, now: int) -> None:
+        """Where no reverse path is left, the next one is probed soon, whether anything arrives or not."""
+        soon = now + max(1, self._host.transport.reverse_interval // _SEARCHING)
+        if self._reverse.searching and (not self._reverse_at or self._reverse_at > soon):
             self._reverse_at = soon
             self._host.scheduler.arm(self, soon)
 
-    def _give_up_probes(self, now: int) -> None:
-        for request_id in self._ways.lost(now):
+    def _expire_reverse_probes(self, now: int) -> None:
+        for request_id in self._reverse.expire(now):
             self._probes.cancel(request_id)
 
-    def _probe_way(self, index: int, now: int) -> None:
-        self._ways.probed(self._send_probe(index), index, self.plane_of[index], now)
+    def _probe_reverse_path(self, index: int, now: int) -> None:
+        self._reverse.probe_sent(self._send_probe(index), index, self.plane_of[index], now)
 
     # ---- probes ----
 
@@ -412,7 +402,7 @@ class Peer(Source):
         """`user` holds path `index` for bad: probe it until it works."""
         plane = self.plane_of[index]
         self._host.scheduler.arm(self, self._bad.watch(user, index, plane, now))
-        self._ways.forget(index, plane)
+        self._reverse.forget(index)
 
     def unwatch(self, user: PlaneUser, index: int) -> None:
         """`user` no longer wants to know about path `index`."""
@@ -425,7 +415,7 @@ class Peer(Source):
             self._host.scheduler.arm(self, due)
 
     def _send_probe(self, index: int) -> int:
-        request_id = self._probes.send(index, self.plane_of[index], CONTROL)  # what tells of answers' ways
+        request_id = self._probes.send(index, self.plane_of[index], CONTROL)  # what tells of reverse paths
         self._offer()
         return request_id
 
@@ -464,7 +454,7 @@ class Peer(Source):
         index = self._probes.answered(request_id)
         if index < 0:
             return False
-        self._ways.answered(request_id, now)
+        self._reverse.probe_answered(request_id, now)
         pinged = self._pings.answered(request_id, port, response.service_time, now)
         if index in self._bad and not pinged:
             due = self._bad.answered(index, request_id, now)
@@ -499,14 +489,14 @@ class Peer(Source):
     def transmit_control(self, port: int, now: int) -> bytes | None:
         """Answers first, then our port status, then probes."""
         if self._answer_port >> port & 1:
-            index = self.way_back(port, now)
+            index = self.reverse_path(port, now)
             body = self._answer(port, now) if index >= 0 else b""
             if body:
                 self._answer_port = 0
                 self._offer()
                 return self.frame(index, CONTROL, body)
         if self._status.port >> port & 1:
-            index = self._ways.any_path(port, self.denied)
+            index = self._reverse.any_path(port, self.denied)
             if index >= 0:
                 return self.frame(index, CONTROL, self._status.take(port, now))
         request_id, path, kind = self._probes.take(port, CONTROL if self._host.scheduler.holds(self, port) else -1)
@@ -528,7 +518,7 @@ class Peer(Source):
         return self._refusals.waiting.popleft() if self._refusals.waiting else b""
 
     def on_timer(self, now: int) -> int:
-        """Repeat the port status, send due probes, look for ways back; next time or 0."""
+        """Repeat the port status, send due probes, look for reverse paths; next time or 0."""
         if self._status.run(self._own_planes(), now):
             self._offer()
         if self._reverse_at and self._reverse_at <= now:

@@ -379,7 +379,7 @@ def test_a_peer_that_connects_late_costs_no_path() -> None:
     assert not path_events(a.nic)
 
 
-def test_acknowledgements_do_not_depend_on_one_dead_way_back() -> None:
+def test_acknowledgements_do_not_depend_on_one_dead_reverse_path() -> None:
     """The receiver sends no data, and one path in each plane is dead in its direction only."""
     world = World(planes=2, uplinks=2)
     a, b = connect(world, size=64 * CHUNK)

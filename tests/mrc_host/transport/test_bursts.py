@@ -21,7 +21,7 @@ from tests.mrc_host.wires import MS, US
 
 
 def receiver() -> tuple[FarEnd, set[int]]:
-    """A NIC that has received for a while, and the ways back that it knows: every probe of one was answered."""
+    """A NIC that has received for a while, and the reverse paths that it knows: every probe of one was answered."""
     end = FarEnd(planes=2, uplinks=32, attributes=QpAttributes(mpr=255))
     quiet(end)
     used: set[int] = set()
@@ -32,11 +32,11 @@ def receiver() -> tuple[FarEnd, set[int]]:
             answer(end, probe)
         if psn >= 100:
             used |= {p.ev for p in out if p.opcode == opcodes.SACK}
-    assert len(used) < 16, "few of 64 paths are ways back"
+    assert len(used) < 16, "few of 64 paths are reverse paths"
     return end, used
 
 
-def test_a_sweep_takes_other_paths_than_the_known_ways_back() -> None:
+def test_a_sweep_takes_other_paths_than_the_confirmed_reverse_paths() -> None:
     """What broke the peer's paths may have broken these too."""
     end, known = receiver()
     for psn in range(201, 800):
@@ -50,8 +50,8 @@ def test_a_sweep_takes_other_paths_than_the_known_ways_back() -> None:
     assert {ev >> 10 for ev in swept} == {0, 1}
 
 
-def test_a_hole_that_many_packets_have_passed_puts_the_ways_back_in_doubt() -> None:
-    """Its sender repeats a packet within a round trip, so it seems not to hear of it: look for ways back at once."""
+def test_a_hole_that_many_packets_have_passed_puts_reverse_paths_in_doubt() -> None:
+    """Its sender repeats a packet within a round trip, so it seems not to hear of it: look for reverse paths."""
     end, _known = receiver()
     looked: list[int] = []
     for psn in range(201, 320):

@@ -119,7 +119,7 @@ def test_a_plane_with_none_but_bad_and_denied_paths_carries_no_answers() -> None
         assert sack.port == 0
 
 
-def test_denied_paths_are_not_probed_as_ways_back_and_allowed_ones_are_used_again() -> None:
+def test_denied_paths_are_not_probed_as_reverse_paths_and_allowed_ones_are_used_again() -> None:
     end = FarEnd(planes=2, uplinks=PATHS)
     out: list[Packet] = []
     for psn in range(300):  # probes on plane 1 are lost: it is distrusted

@@ -132,7 +132,7 @@ def test_a_reliability_probe_obeys_the_pause_of_data() -> None:
     assert sent[0] == began + 1000 * QUANTUM  # it was due long before
 
 
-def test_probes_of_bad_paths_obey_the_pause_of_data_and_those_of_ways_back_do_not() -> None:
+def test_probes_of_bad_paths_obey_the_pause_of_data_and_those_of_reverse_paths_do_not() -> None:
     world, a, b = pair(kind=QpType.MRC)
     world.faults.dead_paths = {(0, 0)}
     a.write(b, 200_000)

@@ -1,4 +1,4 @@
-"""What queue pairs towards one NIC share: planes, port status, probes, ways back."""
+"""What queue pairs towards one NIC share: planes, port status, probes, reverse paths."""
 
 import itertools
 from dataclasses import replace
@@ -263,7 +263,7 @@ def test_probes_of_many_bad_paths_are_spread_out() -> None:
     assert min(gaps) >= MS // 2
 
 
-# ---- ways back ---------------------------------------------------------------------------------------------------
+# ---- reverse paths ---------------------------------------------------------------------------------------------------
 
 
 def receiving(end: FarEnd, rounds: int, gap: int = MS) -> list[Packet]:
@@ -277,13 +277,13 @@ def receiving(end: FarEnd, rounds: int, gap: int = MS) -> list[Packet]:
     return out
 
 
-def test_a_receiver_looks_for_ways_back_once_an_interval_and_then_uses_them() -> None:
+def test_a_receiver_probes_reverse_paths_once_an_interval_and_then_uses_them() -> None:
     end = FarEnd(planes=2, uplinks=16)
     quiet(end)
     out = receiving(end, 100)
     probes = requests(out, control.OP_EV_PROBE)
     assert 2 <= len(probes) <= 10
-    assert len({p.ev for p in out if p.opcode == opcodes.SACK}) > 8, "no way is known to work yet"
+    assert len({p.ev for p in out if p.opcode == opcodes.SACK}) > 8, "none is confirmed yet"
     good: set[tuple[int, int]] = set()
     for _ in range(12):
         for probe in requests(receiving(end, 10), control.OP_EV_PROBE):
@@ -292,10 +292,10 @@ def test_a_receiver_looks_for_ways_back_once_an_interval_and_then_uses_them() ->
     assert {port for port, _ev in good} == {0, 1}
     used = {(p.port, p.ev) for p in receiving(end, 30) if p.opcode == opcodes.SACK}
     assert used <= good
-    assert len(used) == 4, "two ways in each plane"
+    assert len(used) == 4, "two in each plane"
 
 
-def test_looking_for_ways_back_ends_with_the_receiving() -> None:
+def test_probing_reverse_paths_ends_with_the_receiving() -> None:
     end = FarEnd()
     quiet(end)
     receiving(end, 20)
@@ -304,7 +304,7 @@ def test_looking_for_ways_back_ends_with_the_receiving() -> None:
     assert end.nic.wakeup() is None
 
 
-def test_a_plane_without_a_way_back_carries_no_answers() -> None:
+def test_a_plane_without_a_reverse_path_carries_no_answers() -> None:
     end = FarEnd(planes=2, uplinks=4)
     quiet(end)
     for _ in range(40):
@@ -322,7 +322,7 @@ def answers(end: FarEnd) -> set[int]:
 
 
 def test_a_plane_of_bad_paths_carries_answers_once_probes_come_back_while_nothing_is_known_of_others() -> None:
-    """Else the peer, who looks for ways back, would never find that this plane works again, and answer on others."""
+    """Else the peer, who probes reverse paths, would never find that this plane works again, and answer on others."""
     end = FarEnd(planes=3, uplinks=2)
     quiet(end)
     end.write(6 * 4096)
@@ -341,7 +341,7 @@ def test_a_plane_of_bad_paths_carries_answers_once_probes_come_back_while_nothin
     assert not path_events(end.nic), "one probe is too little for data"
 
 
-def test_a_way_back_that_failed_is_replaced_within_a_few_probes_though_nothing_more_arrives() -> None:
+def test_a_reverse_path_that_failed_is_replaced_within_a_few_probes_though_nothing_more_arrives() -> None:
     end = FarEnd(planes=1, uplinks=8)
     quiet(end)
     for _ in range(12):

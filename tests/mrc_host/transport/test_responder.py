@@ -11,7 +11,7 @@ from tests.mrc_host.wires import MS
 FIRST, MIDDLE, LAST, LAST_IMM, ONLY, ONLY_IMM = 0, 1, 2, 3, 4, 5
 A = headers.ACK_REQUEST
 RTX = headers.RTX
-LOOKING = {opcodes.ENDPOINT_REQUEST}  # for other ways back, when the peer repeats what was acknowledged
+LOOKING = {opcodes.ENDPOINT_REQUEST}  # for other reverse paths, when the peer repeats what was acknowledged
 
 
 def sacks(end: FarEnd) -> list[control.Sack]:
@@ -354,7 +354,7 @@ def test_repeated_packets_make_answers_change_their_way() -> None:
 
 
 def test_a_probe_for_what_was_acknowledged_makes_answers_change_their_way() -> None:
-    """With a single plane nothing else tells that the one known way back is dead."""
+    """With a single plane nothing else tells that the one known reverse path is dead."""
     end = FarEnd(planes=1, uplinks=64)
     end.nic._peers[next(iter(end.nic._peers))].works(5, end.now)
     end.segment(0, flags=A)
@@ -368,6 +368,21 @@ def test_a_probe_for_what_was_acknowledged_makes_answers_change_their_way() -> N
         end.probe(2 + n)
         ways |= {p.ev for p in end.drain()}
     assert len(ways) > 5
+
+
+def test_answers_that_have_just_left_do_not_put_their_reverse_path_in_doubt() -> None:
+    """The peer asks on every plane at once: what answers the first question cannot be what it misses."""
+    end = FarEnd(planes=1, uplinks=64)
+    end.segment(0, flags=A)
+    end.drain()
+    end.nic._peers[next(iter(end.nic._peers))].works(5, end.now)
+    end.pass_time(4 * MS)
+    for n in range(8):
+        end.probe(n)
+        assert {p.ev for p in end.drain() if p.opcode == opcodes.SACK} == {5}
+    end.pass_time(4 * MS)
+    end.probe(8)
+    assert {p.ev for p in end.drain() if p.opcode == opcodes.SACK} != {5}, "those it should have heard of by now"
 
 
 # ---- trimmed packets ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The life of a queue pair, step by step: what each needs, what it allows, and the ways back."""
+"""The life of a queue pair, step by step: what each needs, what it allows, and how to go back."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def test_a_path_restored_after_the_loss_is_not_blamed_for_it() -> None:
     assert sent[0].psn == FIRST_OUT
 
 
-# ---- the path, or the way back? ----------------------------------------------------------------------------------
+# ---- the path, or the reverse path? ----------------------------------------------------------------------------------
 
 
 def timed_out(count: int = 8) -> tuple[FarEnd, list[Packet], list[Packet]]:

@@ -2,7 +2,7 @@
 
 import random
 
-from mrc_host.transport.ways_back import WaysBack
+from mrc_host.transport.reverse_paths import CONFIRMED, DOUBTED, GUESSED, LOST, UNTRIED, ReversePaths
 from tests.mrc_host.wires import MS, US
 
 INTERVAL = 10 * MS
@@ -10,62 +10,62 @@ NOTHING: dict[int, None] = {}
 LATER = 5 * MS  # than what is used was confirmed, and than the peer can have heard of it
 
 
-def ways(planes: int = 1, paths: int = 8) -> WaysBack:
+def reverse_paths(planes: int = 1, paths: int = 8) -> ReversePaths:
     members = [list(range(plane * paths, (plane + 1) * paths)) for plane in range(planes)]
-    return WaysBack(random.Random(5), members, INTERVAL)
+    return ReversePaths(random.Random(5), members, INTERVAL)
 
 
-def used(back: WaysBack, plane: int, now: int, count: int = 100) -> set[int]:
+def used(back: ReversePaths, plane: int, now: int, count: int = 100) -> set[int]:
     return {back.choose(plane, NOTHING, NOTHING, now) for _ in range(count)}
 
 
-def test_answers_take_any_path_until_some_work_and_then_only_those() -> None:
-    back = ways()
+def test_answers_take_any_path_until_some_are_confirmed_and_then_only_those() -> None:
+    back = reverse_paths()
     assert len(used(back, 0, 0)) == 8
     for index in (2, 5):
-        back.works(index, 0, MS)
+        back.confirm(index, 0, MS)
     assert used(back, 0, 2 * MS) == {2, 5}
 
 
-def test_there_are_four_ways_in_all_planes_together_and_at_least_one_in_each() -> None:
+def test_four_paths_are_kept_confirmed_in_all_planes_together_and_at_least_one_in_each() -> None:
     for planes, each in ((1, 4), (2, 2), (4, 1), (8, 1)):
-        back = ways(planes)
+        back = reverse_paths(planes)
         for plane in range(planes):
             for step in range(6):
-                back.works(plane * 8 + step, plane, step * MS)
+                back.confirm(plane * 8 + step, plane, step * MS)
             newest = {plane * 8 + step for step in range(6 - each, 6)}
             assert used(back, plane, 7 * MS) == newest, "the latest confirmed ones are kept"
 
 
 def test_bad_and_denied_paths_are_avoided_while_there_are_others() -> None:
-    back = ways()
+    back = reverse_paths()
     bad, denied = dict.fromkeys(range(4)), dict.fromkeys(range(4, 7))
     assert {back.choose(0, bad, denied, 0) for _ in range(50)} == {7}
     assert {back.choose(0, dict.fromkeys(range(8)), denied, 0) for _ in range(100)} <= {0, 1, 2, 3, 7}
     assert back.choose(0, bad, dict.fromkeys(range(8)), 0) == -1
 
 
-def test_when_answers_are_lost_all_ways_in_use_are_probed_at_once_and_left() -> None:
-    back = ways()
+def test_when_answers_are_lost_all_paths_in_use_are_probed_at_once_and_left() -> None:
+    back = reverse_paths()
     for index in (1, 2):
-        back.works(index, 0, 0)
+        back.confirm(index, 0, 0)
     used(back, 0, MS)
-    back.works(3, 0, 2 * MS)
+    back.confirm(3, 0, 2 * MS)
     wanted = back.doubt(1, NOTHING, NOTHING, LATER)
     assert wanted == [1, 2]
     assert used(back, 0, 2 * MS) == {3}, "confirmed since it was last used"
     for number, index in enumerate(wanted):
-        back.probed(number, index, 0, 2 * MS)
+        back.probe_sent(number, index, 0, 2 * MS)
     assert back.doubt(1, NOTHING, NOTHING, LATER)[:1] == [3]
     assert not {1, 2, 3} & used(back, 0, 2 * MS), "in doubt are all three"
-    back.answered(0, 3 * MS)
-    back.works(1, 0, 3 * MS)
+    back.probe_answered(0, 3 * MS)
+    back.confirm(1, 0, 3 * MS)
     assert used(back, 0, 4 * MS) == {1}
 
 
-def test_strangers_are_tried_too_where_no_way_is_left() -> None:
-    back = ways(2)
-    back.works(1, 0, 0)
+def test_untried_paths_are_probed_too_where_no_confirmed_one_is_left() -> None:
+    back = reverse_paths(2)
+    back.confirm(1, 0, 0)
     used(back, 0, MS)
     wanted = back.doubt(0b01, NOTHING, NOTHING, LATER)
     assert wanted[0] == 1
@@ -74,63 +74,63 @@ def test_strangers_are_tried_too_where_no_way_is_left() -> None:
 
 
 def test_probes_on_the_way_are_bounded_however_often_the_peer_repeats() -> None:
-    back = ways(4, 64)
+    back = reverse_paths(4, 64)
     sent = 0
     for step in range(100):
         for index in back.doubt(0b1111, NOTHING, NOTHING, LATER):
-            back.probed(sent, index, index // 64, step * US)
+            back.probe_sent(sent, index, index // 64, step * US)
             sent += 1
     assert sent == 8
-    assert sorted(back.lost(4 * INTERVAL + MS)) == list(range(8))
-    assert back.distrusted == 0b1111
-    back.works(0, 0, 5 * INTERVAL)
-    assert back.distrusted == 0b1110
+    assert sorted(back.expire(4 * INTERVAL + MS)) == list(range(8))
+    assert back.planes(0b1111, 0) == 0
+    back.confirm(0, 0, 5 * INTERVAL)
+    assert back.planes(0b1111, 0) == 0b0001
 
 
-def test_a_way_that_died_is_found_by_the_probes_of_intervals_and_given_up() -> None:
-    back = ways()
+def test_a_path_that_went_down_is_found_by_the_probes_of_intervals_and_given_up() -> None:
+    back = reverse_paths()
     for index in range(4):
-        back.works(index, 0, 0)
+        back.confirm(index, 0, 0)
     now, number = 0, 0
     dead = 2
     while dead in used(back, 0, now) and number < 100:
         now += INTERVAL
-        back.lost(now)
-        index = back.due(1, NOTHING, NOTHING)
-        back.probed(number, index, 0, now)
+        back.expire(now)
+        index = back.next_probe(1, NOTHING, NOTHING)
+        back.probe_sent(number, index, 0, now)
         if index != dead:
-            back.answered(number, now + 20 * US)
-            back.works(index, 0, now + 20 * US)
+            back.probe_answered(number, now + 20 * US)
+            back.confirm(index, 0, now + 20 * US)
         number += 1
     assert number <= 8, "each of four in its turn, and the patience"
     for _ in range(20):
-        index = back.due(1, NOTHING, NOTHING)
+        index = back.next_probe(1, NOTHING, NOTHING)
         if index != dead:
-            back.works(index, 0, now)
+            back.confirm(index, 0, now)
     assert dead not in used(back, 0, now)
     assert len(used(back, 0, now)) == 4, "another has taken its place"
 
 
-def test_answers_without_a_known_way_take_a_path_each_until_one_works() -> None:
-    back = ways()
+def test_answers_without_a_confirmed_path_take_one_each_until_one_works() -> None:
+    back = reverse_paths()
     taken = []
     for number in range(8):
         taken.append(back.choose(0, NOTHING, NOTHING, number * LATER))
         back.doubt(1, NOTHING, NOTHING, (number + 1) * LATER, asked=True)
     assert len(set(taken)) == 8
-    back.works(4, 0, 9 * LATER)
+    back.confirm(4, 0, 9 * LATER)
     assert used(back, 0, 9 * LATER) == {4}
 
 
 def test_a_path_tried_for_an_answer_is_not_in_doubt_before_the_peer_can_have_heard() -> None:
-    back = ways()
+    back = reverse_paths()
     used(back, 0, LATER)
     back.doubt(1, NOTHING, NOTHING, LATER + US, asked=True)
     assert len(used(back, 0, LATER + US)) == 8
 
 
 def test_of_many_paths_that_answers_tried_only_the_last_of_a_plane_is_in_doubt() -> None:
-    back = ways()
+    back = reverse_paths()
     used(back, 0, 0)
     last = back.choose(0, NOTHING, NOTHING, MS)
     assert len(back.doubt(1, NOTHING, NOTHING, LATER + MS, asked=True)) == 2, "others are probed"
@@ -138,25 +138,54 @@ def test_of_many_paths_that_answers_tried_only_the_last_of_a_plane_is_in_doubt()
 
 
 def test_a_path_tried_for_an_answer_and_confirmed_since_is_not_in_doubt() -> None:
-    back = ways()
+    back = reverse_paths()
     tried = back.choose(0, NOTHING, NOTHING, 0)
-    back.works(tried, 0, LATER)
+    back.confirm(tried, 0, LATER)
     back.doubt(1, NOTHING, NOTHING, 2 * LATER, asked=True)
     assert used(back, 0, 2 * LATER) == {tried}
 
 
 def test_packets_that_the_peer_repeats_say_less_than_a_question() -> None:
-    back = ways()
+    back = reverse_paths()
     back.choose(0, NOTHING, NOTHING, 0)
     back.doubt(1, NOTHING, NOTHING, LATER)
     assert used(back, 0, LATER) == set(range(8))
 
 
-def test_a_bad_path_that_came_through_is_a_way_only_where_there_is_no_other() -> None:
-    back = ways(planes=2)
-    back.works(3, 0, MS, bad=True)
+def test_a_bad_path_that_came_through_is_taken_only_where_there_is_no_other() -> None:
+    back = reverse_paths(planes=2)
+    back.confirm(3, 0, MS, bad=True)
     assert used(back, 0, MS) == {3}
-    back.works(9, 1, 2 * MS)
-    back.works(10, 1, 3 * MS, bad=True)
+    back.confirm(9, 1, 2 * MS)
+    back.confirm(10, 1, 3 * MS, bad=True)
     assert used(back, 1, 4 * MS) == {9}
-    assert [back.newest(planes) for planes in (0b01, 0b10, 0b11, 0)] == [MS, 2 * MS, 2 * MS, -1]
+    assert back.planes(0b11, bad=0b01) == 0b10
+    assert back.planes(0b11, bad=0b10) == 0b11, "nothing newer is known of the other"
+
+
+def test_an_answer_that_has_just_left_tells_nothing_of_its_path() -> None:
+    back = reverse_paths()
+    back.confirm(3, 0, 0)
+    back.choose(0, NOTHING, NOTHING, LATER)
+    for _ in range(3):
+        assert not back.doubt(1, NOTHING, NOTHING, LATER, asked=True)
+        assert back.choose(0, NOTHING, NOTHING, LATER) == 3
+    assert back.doubt(1, NOTHING, NOTHING, 2 * LATER, asked=True)[0] == 3
+
+
+def test_a_path_goes_from_state_to_state() -> None:
+    back = reverse_paths(paths=1)
+    states = [back.state(0)]
+
+    def then(*_done: object) -> None:
+        states.append(back.state(0))
+
+    then(back.choose(0, NOTHING, NOTHING, 0))
+    then(back.confirm(0, 0, LATER))
+    then(back.choose(0, NOTHING, NOTHING, LATER), back.doubt(1, NOTHING, NOTHING, 2 * LATER))
+    then(back.probe_sent(7, 0, 0, 2 * LATER), back.expire(2 * LATER + 4 * INTERVAL))
+    then(back.allow(0, 0))
+    then(back.choose(0, NOTHING, NOTHING, 0), back.doubt(1, NOTHING, NOTHING, LATER, asked=True))
+    then(back.confirm(0, 0, LATER))
+    then(back.forget(0))
+    assert states == [UNTRIED, GUESSED, CONFIRMED, DOUBTED, LOST, UNTRIED, DOUBTED, CONFIRMED, UNTRIED]
