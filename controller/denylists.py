@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from controller.errors import ControllerError, NoAgentsError
-from controller.values import DeniedPath
+from controller.values import AGENT_PATIENCE_S, DeniedPath
 from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.values import DestinationInfo
@@ -67,7 +67,8 @@ class Denylists:
         if not self._sockets:
             raise NoAgentsError
         for name in names:
-            with _sentence(name), verbs.open_controller(self._sockets.format(name=name)) as nic:
+            socket = self._sockets.format(name=name)
+            with _sentence(name), verbs.open_controller(socket, patience_s=AGENT_PATIENCE_S) as nic:
                 yield from ask(name, nic)
 
 

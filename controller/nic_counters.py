@@ -1,20 +1,24 @@
 """Counters of hosts' NICs, asked of their agents (docs/counters.md).
 
-Agents are asked one after the other in a thread, since their connections block. One that does not answer is named in
-its host's `problem`, and the others are read all the same.
+Agents are asked in threads, since their connections block, and several at once, so that those that do not answer are
+waited for together. Such an agent is named in its host's `problem`, and the others are read all the same.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from fnmatch import fnmatchcase
 
 from controller.errors import NoAgentsError
-from controller.values import NicCounters
+from controller.values import AGENT_PATIENCE_S, NicCounters
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError, NotFoundError
 from topologies.fabric import Fabric
+
+MAX_AT_ONCE = 16  # agents
 
 
 async def read(fabric: Fabric, sockets: str, pattern: str, *, queue_pairs: bool) -> list[NicCounters]:
@@ -28,12 +32,17 @@ async def read(fabric: Fabric, sockets: str, pattern: str, *, queue_pairs: bool)
         fabric.nic(pattern)
     if not sockets:
         raise NoAgentsError
-    return await asyncio.to_thread(lambda: [_of_host(name, sockets.format(name=name), queue_pairs) for name in names])
+    return await asyncio.to_thread(_of_hosts, names, sockets, queue_pairs)
+
+
+def _of_hosts(names: Sequence[str], sockets: str, queue_pairs: bool) -> list[NicCounters]:
+    with ThreadPoolExecutor(min(len(names), MAX_AT_ONCE)) as threads:
+        return list(threads.map(lambda name: _of_host(name, sockets.format(name=name), queue_pairs), names))
 
 
 def _of_host(name: str, socket: str, queue_pairs: bool) -> NicCounters:
     try:
-        with closing(AgentConnection(socket)) as agent:
+        with closing(AgentConnection(socket, patience_s=AGENT_PATIENCE_S)) as agent:
             qpns = [int(qp["qpn"]) for qp in agent.request("qps")] if queue_pairs else []
             read = {qpn: _of_pair(agent, qpn) for qpn in qpns}
             pairs = {qpn: counters for qpn, counters in read.items() if counters}

@@ -10,6 +10,8 @@ from topologies.emulation.traffic import Traffic
 from topologies.fabric import LinkKind, Tier
 from topologies.fault_kinds import Fault, FaultState
 
+AGENT_PATIENCE_S = 5.0  # for an agent to answer the controller, whose own clients wait for 10 s
+
 
 @dataclass(frozen=True, slots=True)
 class SwitchInfo:

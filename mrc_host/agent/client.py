@@ -17,7 +17,7 @@ from typing import Any
 
 from mrc_host.agent import protocol
 from mrc_host.agent.codec import from_json, parse_bytes, to_json
-from mrc_host.agent.connection import AgentConnection, for_controller
+from mrc_host.agent.connection import ANSWER_TIMEOUT_S, AgentConnection, for_controller
 from mrc_host.errors import MrcError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.notify import Notification
 from mrc_host.values import (
@@ -45,8 +45,8 @@ from mrc_host.verbs.provider import EventSink
 class AgentProvider:
     """Verbs on the NIC of the agent at `path` (see :class:`mrc_host.verbs.provider.Provider`)."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._connection = connection = AgentConnection(path)
+    def __init__(self, path: str | os.PathLike[str], *, patience_s: float = ANSWER_TIMEOUT_S) -> None:
+        self._connection = connection = AgentConnection(path, patience_s=patience_s)
         connection.on_completion = self._on_completion
         connection.on_event = self._on_event
         connection.on_failure = self._on_failure

@@ -31,7 +31,7 @@ from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeE
 from mrc_host.verbs.errors import AgentLostError, ClosedError, ProtocolError, RefusedError
 from mrc_host.verbs.provider import EventSink
 
-ANSWER_TIMEOUT_S = 30.0  # an agent that does not answer a request for so long is taken for dead
+ANSWER_TIMEOUT_S = 30.0  # how long applications wait for an agent's answer
 POST_PATIENCE_S = 1.0  # how long a post waits for room in the socket
 EVENT_TYPES: dict[str, type] = {"path": PathEvent, "port": PortEvent, "qp": QpEvent, "probe": ProbeEvent}
 
@@ -51,10 +51,16 @@ def for_controller(path: str | os.PathLike[str]) -> str:
 
 
 class AgentConnection:
-    """A greeted connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none."""
+    """A greeted connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none.
 
-    def __init__(self, path: str | os.PathLike[str], *, client: str | None = None) -> None:
+    An agent that has not answered a request after `patience_s` is taken for dead.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, client: str | None = None, patience_s: float = ANSWER_TIMEOUT_S
+    ) -> None:
         self.path = os.fspath(path)
+        self._patience_s = patience_s
         self.on_completion: CompletionSink = _ignore
         self.on_event: EventSink = _ignore
         self.on_failure: Callable[[], None] = _ignore
@@ -64,7 +70,7 @@ class AgentConnection:
         self._parts: dict[int, bytearray] = {}
         self._requests = 0
         self._buffer = memoryview(bytearray(protocol.MAX_MESSAGE))
-        self._socket = _connect(self.path)
+        self._socket = _connect(self.path, patience_s)
         _connections.add(self)
         self._poller = select.poll()
         self._poller.register(self._socket, select.POLLIN)
@@ -93,7 +99,7 @@ class AgentConnection:
         number = self._requests
         (message,) = protocol.pack_json(kind, number, data)
         self.send(message, fd)
-        deadline = monotonic_ns() + int(ANSWER_TIMEOUT_S * 1e9)
+        deadline = monotonic_ns() + int(self._patience_s * 1e9)
         while number not in self._replies:
             if monotonic_ns() >= deadline:
                 self._fail(
@@ -271,11 +277,11 @@ def event_from_json(data: dict[str, Any]) -> AsyncEvent:
     return event
 
 
-def _connect(path: str) -> socket.socket:
+def _connect(path: str, patience_s: float) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, protocol.SOCKET_BUFFER)
-        sock.settimeout(ANSWER_TIMEOUT_S)
+        sock.settimeout(patience_s)
         sock.connect(path)
     except PermissionError:
         sock.close()

@@ -55,7 +55,7 @@ def nics(monkeypatch: pytest.MonkeyPatch) -> dict[str, Nic]:
     found = {name: Nic(name) for name in HOSTS}
 
     @contextmanager
-    def opened(path: str) -> Iterator[Nic]:
+    def opened(path: str, **_: float) -> Iterator[Nic]:
         if path not in found:
             raise AgentLostError("nobody listens there")
         yield found[path]

@@ -1,15 +1,19 @@
-"""Counters of NICs over the controller's service, from agents of stand-in NICs."""
+"""Counters of NICs over the controller's service, from agents of stand-in NICs; and agents that are stopped."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from controller import nic_counters
+from controller import denylists, nic_counters
 from controller.client import ControllerClient
+from controller.denylists import Denylists
 from controller.errors import ControllerError
 from controller.listening import Listening
 from tests.controller.serving import running
@@ -30,10 +34,10 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
 
 def test_counters_of_a_nic_its_ports_and_its_queue_pairs_come_over_grpc(agents: Agents, tmp_path: Path) -> None:
     near, _ = connected(agents)
-    socket = tmp_path / "controller.sock"
-    with running(FABRIC, Listening(socket)) as server:
+    path = tmp_path / "controller.sock"
+    with running(FABRIC, Listening(path)) as server:
         server.service._agents = str(tmp_path / "{name}.sock")
-        with ControllerClient(socket) as controller:
+        with ControllerClient(path) as controller:
             (one,) = controller.nic_counters("h1", queue_pairs=True)
             every = controller.nic_counters()
     assert (one.host, one.problem) == ("h1", "")
@@ -51,3 +55,47 @@ def test_a_host_that_does_not_exist_and_a_controller_without_agents_are_sentence
         asyncio.run(nic_counters.read(FABRIC, "/x/{name}", "h9", queue_pairs=False))
     with pytest.raises(ControllerError, match="--agents"):
         asyncio.run(nic_counters.read(FABRIC, "", "h1", queue_pairs=False))
+
+
+@contextmanager
+def stopped(folder: Path, *names: str) -> Iterator[list[socket.socket]]:
+    """Sockets of agents that were stopped: connections are queued, and nothing is answered."""
+    with ExitStack() as stack:
+        listeners = []
+        for name in names:
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            listener.bind(str(folder / f"{name}.sock"))
+            listener.listen()
+            listener.settimeout(10)
+            listeners.append(listener)
+        yield listeners
+
+
+def test_the_controller_answers_for_a_host_whose_agent_is_stopped(
+    agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (nic_counters, denylists):
+        monkeypatch.setattr(module, "AGENT_PATIENCE_S", 0.2)
+    path, sockets = tmp_path / "controller.sock", str(tmp_path / "{name}.sock")
+    with (
+        running(FABRIC, Listening(path)) as server,
+        stopped(tmp_path, "h3", "h4"),
+        ControllerClient(path) as controller,
+    ):
+        server.service._agents, server.service._denylists = sockets, Denylists(FABRIC, sockets)
+        every = controller.nic_counters()
+        with pytest.raises(ControllerError, match=r"The agent of h3 cannot be asked: .* may be stopped or overloaded"):
+            controller.denied()
+    assert [bool(nic.counters) for nic in every] == [True, True, False, False]
+    assert all("may be stopped or overloaded" in nic.problem for nic in every[2:])
+
+
+def test_agents_that_do_not_answer_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nic_counters, "AGENT_PATIENCE_S", 60)
+    sockets = str(tmp_path / "{name}.sock")
+    with ThreadPoolExecutor(1) as thread, stopped(tmp_path, "h1", "h2", "h3", "h4") as listeners:
+        read = thread.submit(asyncio.run, nic_counters.read(FABRIC, sockets, "", queue_pairs=False))
+        asked = [listener.accept()[0] for listener in listeners]
+        for connection in asked:
+            connection.close()
+        assert all(nic.problem for nic in read.result())
