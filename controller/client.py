@@ -39,7 +39,8 @@ from controller.values import (
     Topology,
 )
 from topologies.errors import FabricError
-from topologies.fault_kinds import Corruption, Fault, LinkDown, Loss, PathLoss, SwitchSilent
+from topologies.faults import Fault
+from topologies.faults.link_down import LinkDown
 
 DEFAULT_TIMEOUT_S = 10.0
 _LARGEST_REPLY = 64 << 20
@@ -168,24 +169,6 @@ class ControllerClient:
     def link_down(self, pattern: str, *, owner: str = "") -> FaultRecord:
         """Cut the links that match, both directions; they stay cut until the fault is cleared."""
         return self.inject(LinkDown(pattern), owner=owner)
-
-    def lose(self, pattern: str, probability: float, *, towards: str = "", owner: str = "") -> FaultRecord:
-        """Lose packets on the links that match, with a probability up to 1; `towards` picks receiving nodes."""
-        return self.inject(Loss(pattern, probability, towards or None), owner=owner)
-
-    def corrupt(self, pattern: str, probability: float, *, towards: str = "", owner: str = "") -> FaultRecord:
-        """Flip a bit of packets on the links that match, as :meth:`lose`."""
-        return self.inject(Corruption(pattern, probability, towards or None), owner=owner)
-
-    def silence(self, pattern: str, *, owner: str = "") -> FaultRecord:
-        """Let the switches that match look alive and forward nothing."""
-        return self.inject(SwitchSilent(pattern), owner=owner)
-
-    def lose_on_path(
-        self, ev: int, probability: float = 1.0, *, source: str = "", destination: str = "", owner: str = ""
-    ) -> FaultRecord:
-        """Lose packets on the path of an entropy value, between the NICs that match."""
-        return self.inject(PathLoss(ev, probability, source or "*", destination or "*"), owner=owner)
 
     def link_up(self, pattern: str) -> Cleared:
         """Take every fault off the links that match and take them up, whatever took them down.

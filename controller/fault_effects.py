@@ -1,4 +1,4 @@
-"""What each kind of fault (``topologies.fault_kinds``) takes in emulation: carriers, table entries, shaped lines.
+"""What each kind of fault (:mod:`topologies.faults`) takes in emulation: carriers, table entries, shaped lines.
 
 Carriers are taken by the kernel (``links``), loss, corruption and silence are made by the P4 program
 (``topologies.fault_entries``), rate and delay by a queueing discipline at the sending end (``shaping``).
@@ -13,23 +13,18 @@ from functools import singledispatch
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link
 from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, lines_of, ppb
-from topologies.fault_entries import PathLoss as PathEntries
-from topologies.fault_entries import SwitchSilent as SilentEntries
-from topologies.fault_kinds import (
-    Corruption,
-    Delay,
-    Fault,
-    Flap,
-    LinkDown,
-    Loss,
-    PathLoss,
-    PortDown,
-    Rate,
-    SwitchDead,
-    SwitchSilent,
-    kind_of,
-)
 from topologies.fault_places import lines, link_of_port, links_of_switches
+from topologies.faults import Fault
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.corruption import Corruption
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
+from topologies.faults.port_down import PortDown
+from topologies.faults.power_off import PowerOff
+from topologies.faults.rate import Rate
 
 SHORTEST_FLAP_NS = 10_000_000  # a change takes about a millisecond a link
 LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000  # of any time in a fault
@@ -70,7 +65,7 @@ def effect(fabric: Fabric, fault: Fault) -> Effect:
 
 @singledispatch
 def _effect(fault: Fault, fabric: Fabric) -> Effect:
-    raise FabricError(f"the emulated world cannot make the fault {kind_of(fault)}: use the simulated world")
+    raise FabricError(f"emulation cannot make the fault {fault.kind.name}: use simulation")
 
 
 @_effect.register
@@ -86,14 +81,14 @@ def _(fault: PortDown, fabric: Fabric) -> Effect:
 
 
 @_effect.register
-def _(fault: SwitchDead, fabric: Fabric) -> Effect:
+def _(fault: PowerOff, fabric: Fabric) -> Effect:
     return _down(links_of_switches(fabric, fault.switch))
 
 
 @_effect.register
-def _(fault: SwitchSilent, fabric: Fabric) -> Effect:
+def _(fault: Blackhole, fabric: Fabric) -> Effect:
     fabric.find_switches(fault.switch)
-    return Effect(entries=(SilentEntries(fault.switch),))
+    return Effect(entries=(fault,))
 
 
 @_effect.register
@@ -108,14 +103,14 @@ def _(fault: Corruption, fabric: Fabric) -> Effect:
 
 @_effect.register
 def _(fault: PathLoss, fabric: Fabric) -> Effect:
-    return Effect(entries=(PathEntries(fault.ev, ppb(fault.probability), fault.source, fault.destination),))
+    return Effect(entries=(fault,))
 
 
 @_effect.register
 def _(fault: Rate, fabric: Fabric) -> Effect:
-    if fault.bits_per_second < _LEAST_RATE_BPS:
-        raise FabricError(f"a link's rate is at least {_LEAST_RATE_BPS} b/s, not {fault.bits_per_second}")
-    return _shaped(fabric, fault.link, fault.towards, Shape(rate_bps=fault.bits_per_second))
+    if fault.rate < _LEAST_RATE_BPS:
+        raise FabricError(f"a link's rate is at least {_LEAST_RATE_BPS} b/s, not {fault.rate}")
+    return _shaped(fabric, fault.link, fault.towards, Shape(rate_bps=fault.rate))
 
 
 @_effect.register

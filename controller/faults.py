@@ -18,7 +18,7 @@ from controller.fault_effects import Effect, Shape, combined_shapes
 from controller.values import FaultRecord
 from topologies.fabric import Endpoint
 from topologies.fault_entries import DataPlaneFault
-from topologies.fault_kinds import FaultState
+from topologies.faults import FaultState
 
 MAX_FAULTS = 1000
 _REMEMBERED = 200  # cleared faults

@@ -27,7 +27,8 @@ from topologies.entries import TableEntry
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link
 from topologies.fault_entries import fault_entries
-from topologies.fault_kinds import Fault, FaultState, Flap
+from topologies.faults import Fault, FaultState
+from topologies.faults.flap import Flap
 
 T = TypeVar("T")
 MOST_CHANGES_PER_S = 1000  # of links that flap, all together: a change takes about a millisecond
@@ -363,8 +364,8 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
 
 def _groups(record: FaultRecord) -> list[tuple[str, ...]]:
     """Links of a flap that go down and up together."""
-    at_random = isinstance(record.fault, Flap) and record.fault.at_random
-    return [(link,) for link in record.links] if at_random else [record.links]
+    apart = isinstance(record.fault, Flap) and record.fault.random
+    return [(link,) for link in record.links] if apart else [record.links]
 
 
 def _changes_per_s(record: FaultRecord) -> float:

@@ -2,7 +2,7 @@
 
 A message (``proto/controller_v1.proto``) has the fields of its value (``controller.values``) under the same names, enum
 members too, so one pair of functions does for all of them. None is the message's default, 0 or "". Only what is wrong
-and where (:class:`topologies.fault_kinds.Fault`) is a choice of messages, one for each kind.
+and where (:class:`topologies.faults.Fault`) is a kind's name and its parameters by name.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from typing import Any, TypeVar
 from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint
-from topologies.fault_kinds import KINDS, Fault, PortDown, kind_of
+from topologies.faults import KINDS, Backend, Fault, kind_named
+from topologies.faults.parameters import What
 
 Message = TypeVar("Message")
 Value = TypeVar("Value")
+_SLOTS = {
+    What.WHOLE: "whole", What.TIME: "whole", What.RATE: "whole", What.SHARE: "real", What.FLAG: "flag",
+}  # fmt: skip
 
 
 def pack(value: Any, message_type: type[Message]) -> Message:
@@ -39,42 +42,24 @@ def unpack(message: Any, value_type: type[Value]) -> Value:
 
 
 def pack_kind(fault: Fault) -> pb.FaultKind:
-    """What is wrong and where."""
-    message = pb.FaultKind()
-    name = kind_of(fault)
-    part: Any = getattr(message, name, None)
-    if part is None:
-        raise FabricError(f"the emulated world cannot make the fault {name}: use the simulated world")
-    part.SetInParent()
-    if isinstance(fault, PortDown):
-        part.node, part.port = fault.end.node, fault.end.port
-        return message
-    for field in dataclasses.fields(fault):  # type: ignore[arg-type]
-        value = getattr(fault, field.name)
+    """What is wrong and where; FabricError if a figure is out of range or emulation has no such kind."""
+    if Backend.EMULATION not in fault.kind.backends:
+        raise FabricError(f"emulation cannot make the fault {fault.kind.name}: use simulation")
+    fault.check()
+    message = pb.FaultKind(kind=fault.kind.name)
+    for parameter in fault.kind.parameters:
+        value = getattr(fault, parameter.name)
         if value is not None:
-            _set(part, field.name, value, name)
+            setattr(message.parameters[parameter.name], _SLOTS.get(parameter.what, "text"), value)
     return message
 
 
-def _set(part: Any, field: str, value: Any, kind: str) -> None:
-    try:
-        setattr(part, field, value)
-    except (ValueError, TypeError):
-        raise FabricError(f"{field} of {kind} is out of range: {value}") from None
-
-
 def unpack_kind(message: pb.FaultKind) -> Fault:
-    """What is wrong and where; FabricError if the message does not say."""
-    name = message.WhichOneof("kind")
-    if name is None:
-        known = ", ".join(field.name for field in message.DESCRIPTOR.oneofs_by_name["kind"].fields)
-        raise FabricError(f"the request names no fault; this controller knows {known}")
-    part: Any = getattr(message, name)
-    if name == "port_down":
-        return PortDown(Endpoint(part.node, part.port))
-    kind = KINDS[name]
-    given = {field.name: getattr(part, field.name) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return kind(**{field: value for field, value in given.items() if value != "" or field in ("link", "switch")})
+    """What is wrong and where; FabricError if the message does not say, or a figure is out of range."""
+    if not message.kind:
+        raise FabricError(f"the request names no fault; this controller knows {', '.join(KINDS)}")
+    given = {name: getattr(value, value.WhichOneof("value") or "text") for name, value in message.parameters.items()}
+    return kind_named(message.kind).make({name: value for name, value in given.items() if value != ""})
 
 
 def _put(message: Any, name: str, value: Any) -> None:

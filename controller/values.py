@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from topologies.emulation.traffic import Traffic
 from topologies.fabric import LinkKind, Tier
-from topologies.fault_kinds import Fault, FaultState
+from topologies.faults import Fault, FaultState
 
 AGENT_PATIENCE_S = 5.0  # for an agent to answer the controller, whose own clients wait for 10 s
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from topologies.fabric import Fabric
+from topologies.faults import KINDS, Backend, FaultKind
+from topologies.faults.parameters import Parameter, What
 
-LINK_VERBS = ("down", "up", "loss", "corrupt", "rate", "delay", "flap")
-SWITCH_VERBS = ("silent", "dead")
-OPTIONS = ("at", "for", "owner")
-_FIGURES = {
-    "loss": ("1%", "10%", "100%"), "corrupt": ("0.1%", "1%"), "rate": ("1M", "10M"), "delay": ("1ms", "10ms"),
-    "flap": ("1s", "2s"),
-}  # fmt: skip
-_AFTER_OPTION = {"at": ("+2s",), "for": ("500ms", "10s"), "owner": ()}
+OPTIONS = {"at": ("+2s",), "for": ("500ms", "10s"), "owner": ()}
+_KINDS = tuple(kind for kind in KINDS.values() if Backend.EMULATION in kind.backends)
+
+
+def kind_of_word(word: str) -> FaultKind | None:
+    """The kind that a word stands for, its name or one that it once had."""
+    return next((kind for kind in KINDS.values() if word in kind.names()), None)
 
 
 def next_words(fabric: Fabric, before: Sequence[str], ids: Sequence[str] = ()) -> list[str]:
@@ -23,54 +24,78 @@ def next_words(fabric: Fabric, before: Sequence[str], ids: Sequence[str] = ()) -
     if words[:1] == ["add"]:
         words = words[1:]
     if not words:
-        targets = [link.name for link in fabric.links] + [switch.name for switch in fabric.switches]
-        return [*targets, "path", *(() if before else ("add", "list", "clear"))]
+        places = [name for what in (What.LINK, What.SWITCH) for name in _names(fabric, what)]
+        free = [kind.word for kind in _KINDS if kind.target is None]
+        return [*places, *free, *(() if before else ("add", "kinds", "list", "clear"))]
     first, *more = words
     if first == "list":
         return [] if more else ["all"]
     if first == "clear":
         return _to_clear(fabric, more, ids)
+    if first == "kinds" or more == ["up"]:
+        return []
     if more and words[-1] in OPTIONS:
-        return list(_AFTER_OPTION[words[-1]])
-    if first == "path":
-        return _on_path(fabric, more)
-    if not more:
-        is_switch = any(fnmatchcase(switch.name, first) for switch in fabric.switches)
-        is_link = any(fnmatchcase(link.name, first) for link in fabric.links)
-        return [*(LINK_VERBS if is_link or not is_switch else ()), *(SWITCH_VERBS if is_switch or not is_link else ())]
-    return _to_add(fabric, first, more)
+        return list(OPTIONS[words[-1]])
+    kind = kind_of_word(first)
+    if kind is None or kind.target is not None:
+        if not more:
+            return _words_at(fabric, first)
+        kind = kind_of_word(more[0])
+        more = more[1:]
+    return _parameters(fabric, kind, first, more) if kind else []
 
 
 def _to_clear(fabric: Fabric, more: Sequence[str], ids: Sequence[str]) -> list[str]:
     if more[:1] == ["link"]:
-        return [link.name for link in fabric.links] if len(more) == 1 else []
+        return _names(fabric, What.LINK) if len(more) == 1 else []
     if more[:1] in (["all"], ["owner"]):
         return []
     return [*(name for name in ids if name not in more), *(() if more else ("all", "owner", "link"))]
 
 
-def _on_path(fabric: Fabric, more: Sequence[str]) -> list[str]:
-    if not more:
-        return []
-    if len(more) == 1:
-        return ["100%", "10%", *OPTIONS]
-    return [*(fabric.nic_names if len(more) < 4 else ()), *_options_left(more)]
+def _words_at(fabric: Fabric, place: str) -> list[str]:
+    """Words of the kinds that may be at a place: of all, if there is no such place."""
+    fitting = [what for what in (What.LINK, What.SWITCH, What.NODE) if _matches(_names(fabric, what), place)]
+    kinds = [kind for kind in _KINDS if kind.target and (not fitting or kind.target.what in fitting)]
+    return [*(kind.word for kind in kinds), *(() if fitting and What.LINK not in fitting else ("up",))]
 
 
-def _to_add(fabric: Fabric, target: str, more: Sequence[str]) -> list[str]:
-    verb, *figures = more
-    if verb == "up":
-        return []
-    if verb in _FIGURES and not figures:
-        return list(_FIGURES[verb])
-    found: list[str] = []
-    if verb == "flap" and "random" not in figures:
-        found += ["25%", "50%", "random"] if len(figures) == 1 else ["random"]
-    elif verb not in SWITCH_VERBS and verb != "flap" and len(figures) == (verb in _FIGURES):
-        links = [link for link in fabric.links if fnmatchcase(link.name, target)]
-        found += dict.fromkeys(end.node for link in links for end in (link.lower, link.upper))
-    return [*found, *_options_left(figures)]
+def _parameters(fabric: Fabric, kind: FaultKind, place: str, words: Sequence[str]) -> list[str]:
+    """What may follow a kind's word and `words` behind it."""
+    left = list(kind.further)
+    for word in words:
+        if word in OPTIONS:
+            left = []
+        flags = (at for at, parameter in enumerate(left) if parameter.what is What.FLAG and parameter.name == word)
+        del left[: next(flags, 0) + 1]
+    found: dict[str, None] = {}
+    for number, parameter in enumerate(left):
+        if number == 0 or parameter.what is What.FLAG:
+            found |= dict.fromkeys(_values(fabric, parameter, place))
+        if parameter.required:
+            return list(found)
+    return [*found, *(option for option in OPTIONS if option not in words)]
 
 
-def _options_left(words: Sequence[str]) -> list[str]:
-    return [option for option in OPTIONS if option not in words]
+def _values(fabric: Fabric, parameter: Parameter, place: str) -> Iterable[str]:
+    """What a parameter may be: names of the fabric, else examples."""
+    if parameter.what is What.FLAG:
+        return [parameter.name]
+    if parameter.what is What.TOWARDS:
+        links = [link for link in fabric.links if fnmatchcase(link.name, place)]
+        return dict.fromkeys(end.node for link in links for end in (link.lower, link.upper))
+    return _names(fabric, parameter.what) or parameter.examples
+
+
+def _names(fabric: Fabric, what: What) -> list[str]:
+    switches = [switch.name for switch in fabric.switches]
+    return {
+        What.LINK: [link.name for link in fabric.links],
+        What.SWITCH: switches,
+        What.HOST: list(fabric.nic_names),
+        What.NODE: [*switches, *fabric.nic_names],
+    }.get(what, [])
+
+
+def _matches(names: Iterable[str], pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names)

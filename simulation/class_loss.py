@@ -1,7 +1,7 @@
 """A fault that only the simulated world can make: links that lose one traffic class and carry the other.
 
 A switch whose data queue is stuck still forwards what has priority, and the other way round. Not among the kinds that
-experiment files name (``topologies.fault_kinds``).
+experiment files name (``topologies.faults``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mrc_host.config import Dscp
 from topologies.errors import FabricError
-from topologies.fault_kinds import Fault
+from topologies.faults import Fault
 
 
 class TrafficClass(enum.Enum):

@@ -1,4 +1,4 @@
-"""What each kind of fault (``topologies.fault_kinds``) does to the lines and carriers of the simulated world."""
+"""What each kind of fault (:mod:`topologies.faults`) does to the lines and carriers of the simulated world."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from simulation.class_loss import ClassLoss
 from simulation.errors import FaultError
 from simulation.line import Impairment
 from topologies.fabric import Endpoint, Fabric, Link
-from topologies.fault_kinds import (
-    ControllerGone,
-    Corruption,
-    Delay,
-    Fault,
-    Flap,
-    LinkDown,
-    Loss,
-    PathLoss,
-    PortDown,
-    Rate,
-    Reordering,
-    SwitchDead,
-    SwitchSilent,
-)
 from topologies.fault_places import lines, link_of_port, links_of_switches
+from topologies.faults import Fault
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.controller_down import ControllerDown
+from topologies.faults.corruption import Corruption
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
+from topologies.faults.port_down import PortDown
+from topologies.faults.power_off import PowerOff
+from topologies.faults.rate import Rate
+from topologies.faults.reordering import Reordering
 from topologies.paths import destination as path_to
 
 _CUT = Impairment(cut=True)
@@ -57,7 +55,7 @@ def down(links: tuple[Link, ...]) -> Effect:
 
 @singledispatch
 def _effect(fault: Fault, fabric: Fabric) -> Effect:
-    raise FaultError(f"The simulated world has no {type(fault).__name__}.")
+    raise FaultError(f"Simulation cannot make the fault {type(fault).__name__}.")
 
 
 @_effect.register
@@ -72,12 +70,12 @@ def _(fault: PortDown, fabric: Fabric) -> Effect:
 
 
 @_effect.register
-def _(fault: SwitchDead, fabric: Fabric) -> Effect:
+def _(fault: PowerOff, fabric: Fabric) -> Effect:
     return down(links_of_switches(fabric, fault.switch))
 
 
 @_effect.register
-def _(fault: SwitchSilent, fabric: Fabric) -> Effect:
+def _(fault: Blackhole, fabric: Fabric) -> Effect:
     """Every line towards the switch swallows what it carries."""
     names = {switch.name for switch in fabric.find_switches(fault.switch)}
     return Effect(tuple((source, _CUT) for _, source, target in lines(fabric, "*") if target.node in names))
@@ -129,7 +127,7 @@ def _(fault: PathLoss, fabric: Fabric) -> Effect:
 
 @_effect.register
 def _(fault: Rate, fabric: Fabric) -> Effect:
-    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(rate_bps=fault.bits_per_second)))
+    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(rate_bps=fault.rate)))
 
 
 @_effect.register
@@ -143,7 +141,7 @@ def _(fault: Flap, fabric: Fabric) -> Effect:
 
 
 @_effect.register
-def _(fault: ControllerGone, fabric: Fabric) -> Effect:
+def _(fault: ControllerDown, fabric: Fabric) -> Effect:
     return Effect(controller=True)
 
 

@@ -1,6 +1,6 @@
 """Everything that can be broken in the world: now or at a time, until a time or until cleared.
 
-`Faults.add` takes any of `topologies.fault_kinds`; the methods named after them are shorthands. What a fault names and
+`Faults.add` takes any of `topologies.faults`; each kind's name is a method that does the same. What a fault names and
 its figures are checked at once, before anything happens. It then has an id, is listed while it is pending or active,
 and may be cleared by that id. Several faults may hold on one line: their chances are independent, delays add up, the
 lowest rate counts, and a link has its carrier only when no fault takes it.
@@ -20,23 +20,9 @@ from simulation.fault_effects import Effect, down, effect
 from simulation.line import Impairment, Line, combine
 from simulation.seeds import generator
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Link
-from topologies.fault_kinds import (
-    ControllerGone,
-    Corruption,
-    Delay,
-    Fault,
-    FaultState,
-    Flap,
-    LinkDown,
-    Loss,
-    PathLoss,
-    PortDown,
-    Rate,
-    Reordering,
-    SwitchDead,
-    SwitchSilent,
-)
+from topologies.fabric import Link
+from topologies.faults import KINDS, Fault, FaultState, kind_named
+from topologies.faults.flap import Flap
 
 if TYPE_CHECKING:
     from simulation.world import SimulatedWorld
@@ -143,7 +129,7 @@ class Faults:
         self._tell(record)
         if isinstance(record.fault, Flap):
             links = self._world.fabric.find_links(record.fault.link)
-            for group in ((link,) for link in links) if record.fault.at_random else (links,):
+            for group in ((link,) for link in links) if record.fault.random else (links,):
                 self._flap(_Swing(number, record.fault, group), True)
         else:
             self._apply(number, effect(self._world.fabric, record.fault))
@@ -217,108 +203,19 @@ class Faults:
         for listener in self._listeners:
             listener(self._clock.now, record)
 
-    # ---- shorthands (see `topologies.fault_kinds`) ------------------------------------------------------------------
+    # ---- shorthands ---------------------------------------------------------------------------------------------
 
-    def link_down(
-        self, link: str, *, towards: str | None = None, at: int | None = None, until: int | None = None
-    ) -> int:
-        """:class:`LinkDown`."""
-        return self.add(LinkDown(link, towards), at=at, until=until)
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        """A shorthand for each kind: ``faults.loss("h1@p0", 0.01, until=9_000)`` adds ``Loss("h1@p0", 0.01)``."""
+        try:
+            kind = kind_named(name)
+        except FabricError as error:
+            raise AttributeError(str(error), name=name, obj=self) from None
 
-    def port_down(self, node: str, port: int, *, at: int | None = None, until: int | None = None) -> int:
-        """:class:`PortDown`."""
-        return self.add(PortDown(Endpoint(node, port)), at=at, until=until)
+        def shorthand(*values: object, at: int | None = None, until: int | None = None, **named: object) -> int:
+            return self.add(kind.fault(*values, **named), at=at, until=until)
 
-    def switch_dead(self, switch: str, *, at: int | None = None, until: int | None = None) -> int:
-        """:class:`SwitchDead`."""
-        return self.add(SwitchDead(switch), at=at, until=until)
+        return shorthand
 
-    def switch_silent(self, switch: str, *, at: int | None = None, until: int | None = None) -> int:
-        """:class:`SwitchSilent`."""
-        return self.add(SwitchSilent(switch), at=at, until=until)
-
-    def loss(
-        self,
-        link: str,
-        probability: float,
-        *,
-        towards: str | None = None,
-        at: int | None = None,
-        until: int | None = None,
-    ) -> int:
-        """:class:`Loss`."""
-        return self.add(Loss(link, probability, towards), at=at, until=until)
-
-    def corruption(
-        self,
-        link: str,
-        probability: float,
-        *,
-        towards: str | None = None,
-        at: int | None = None,
-        until: int | None = None,
-    ) -> int:
-        """:class:`Corruption`."""
-        return self.add(Corruption(link, probability, towards), at=at, until=until)
-
-    def reordering(
-        self,
-        link: str,
-        probability: float,
-        hold: int,
-        *,
-        towards: str | None = None,
-        at: int | None = None,
-        until: int | None = None,
-    ) -> int:
-        """:class:`Reordering`."""
-        return self.add(Reordering(link, probability, hold, towards), at=at, until=until)
-
-    def path_loss(
-        self,
-        ev: int,
-        probability: float = 1.0,
-        *,
-        source: str = "*",
-        destination: str = "*",
-        at: int | None = None,
-        until: int | None = None,
-    ) -> int:
-        """:class:`PathLoss`."""
-        return self.add(PathLoss(ev, probability, source, destination), at=at, until=until)
-
-    def rate(
-        self,
-        link: str,
-        bits_per_second: int,
-        *,
-        towards: str | None = None,
-        at: int | None = None,
-        until: int | None = None,
-    ) -> int:
-        """:class:`Rate`."""
-        return self.add(Rate(link, bits_per_second, towards), at=at, until=until)
-
-    def delay(
-        self, link: str, extra: int, *, towards: str | None = None, at: int | None = None, until: int | None = None
-    ) -> int:
-        """:class:`Delay`."""
-        return self.add(Delay(link, extra, towards), at=at, until=until)
-
-    def flap(
-        self,
-        link: str,
-        down: int,
-        up: int,
-        *,
-        at_random: bool = False,
-        seed: int = 0,
-        at: int | None = None,
-        until: int | None = None,
-    ) -> int:
-        """:class:`Flap`."""
-        return self.add(Flap(link, down, up, at_random, seed), at=at, until=until)
-
-    def controller_gone(self, *, at: int | None = None, until: int | None = None) -> int:
-        """:class:`ControllerGone`."""
-        return self.add(ControllerGone(), at=at, until=until)
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *KINDS]

@@ -16,10 +16,12 @@ from topologies.entries import Action, Exact, TableEntry, Ternary
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link, Nic
 from topologies.fault_places import lines
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.path_loss import PathLoss
 
 ALWAYS = 1_000_000_000  # p4src/chance.p4
 _ALL_PORTS, _ALL_ADDRESS = 0x1FF, (1 << 128) - 1
-_PRIORITY, _PRIORITY_SILENT = 1, 2
+_PRIORITY, _PRIORITY_BLACKHOLE = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +34,7 @@ class LinkFault:
     towards: str = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchSilent:
-    """Switches that match `switch` look alive and forward nothing."""
-
-    switch: str
-
-
-@dataclass(frozen=True, slots=True)
-class PathLoss:
-    """Loss (ppb) on the path of one entropy value, between the NICs that match `source` and `destination`."""
-
-    ev: int
-    loss: int = ALWAYS
-    source: str = "*"
-    destination: str = "*"
-
-
-DataPlaneFault = LinkFault | SwitchSilent | PathLoss
+DataPlaneFault = LinkFault | Blackhole | PathLoss
 
 
 def ppb(probability: float) -> int:
@@ -86,13 +71,13 @@ class _Plan:
         self._arrivals: dict[Endpoint, tuple[int, int]] = {}
         self._departures: dict[Endpoint, tuple[int, int]] = {}
         self._paths: dict[tuple[str, int, int | None], int] = {}
-        self._silent: dict[str, None] = {}
+        self._blackholes: dict[str, None] = {}
 
     def add(self, fault: DataPlaneFault) -> None:
         if isinstance(fault, LinkFault):
             self._add_link(fault)
-        elif isinstance(fault, SwitchSilent):
-            self._silent.update(dict.fromkeys(switch.name for switch in self._fabric.find_switches(fault.switch)))
+        elif isinstance(fault, Blackhole):
+            self._blackholes.update(dict.fromkeys(switch.name for switch in self._fabric.find_switches(fault.switch)))
         else:
             self._add_path(fault)
 
@@ -124,11 +109,11 @@ class _Plan:
                 f"no path from {fault.source!r} to {fault.destination!r} has the entropy value {fault.ev:#x}"
             )
         for key in sorted(found, key=str):
-            self._paths[key] = _either(self._paths.get(key, 0), fault.loss)
+            self._paths[key] = _either(self._paths.get(key, 0), ppb(fault.probability))
 
     def entries(self) -> Iterator[tuple[str, TableEntry]]:
-        for switch in self._silent:
-            yield switch, TableEntry("arrival_fault", (Ternary(0, 0),), Action("blackhole"), _PRIORITY_SILENT)
+        for switch in self._blackholes:
+            yield switch, TableEntry("arrival_fault", (Ternary(0, 0),), Action("blackhole"), _PRIORITY_BLACKHOLE)
         for end, chances in self._arrivals.items():
             key = (Ternary(end.port, _ALL_PORTS),)
             yield end.node, TableEntry("arrival_fault", key, _hurt(*chances), _PRIORITY)

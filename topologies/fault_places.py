@@ -1,6 +1,6 @@
-"""Where a fault is: from the names and patterns of ``fault_kinds`` to links and their ends, the same in both worlds.
+"""Where a fault is: from the names and patterns of :mod:`topologies.faults` to links and their ends.
 
-What happens there is up to the world: ``controller.fault_effects`` in emulation, ``simulation.fault_effects``.
+What happens there is up to the backend: ``controller.fault_effects`` or ``simulation.fault_effects``.
 """
 
 from __future__ import annotations

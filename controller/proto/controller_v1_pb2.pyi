@@ -347,122 +347,31 @@ class Traffic(_message.Message):
     def __init__(self, packets: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class FaultKind(_message.Message):
-    __slots__ = ("link_down", "port_down", "switch_dead", "switch_silent", "loss", "corruption", "path_loss", "rate", "delay", "flap")
-    LINK_DOWN_FIELD_NUMBER: _ClassVar[int]
-    PORT_DOWN_FIELD_NUMBER: _ClassVar[int]
-    SWITCH_DEAD_FIELD_NUMBER: _ClassVar[int]
-    SWITCH_SILENT_FIELD_NUMBER: _ClassVar[int]
-    LOSS_FIELD_NUMBER: _ClassVar[int]
-    CORRUPTION_FIELD_NUMBER: _ClassVar[int]
-    PATH_LOSS_FIELD_NUMBER: _ClassVar[int]
-    RATE_FIELD_NUMBER: _ClassVar[int]
-    DELAY_FIELD_NUMBER: _ClassVar[int]
-    FLAP_FIELD_NUMBER: _ClassVar[int]
-    link_down: LinkDown
-    port_down: PortDown
-    switch_dead: SwitchDead
-    switch_silent: SwitchSilent
-    loss: Loss
-    corruption: Corruption
-    path_loss: PathLoss
-    rate: Rate
-    delay: Delay
-    flap: Flap
-    def __init__(self, link_down: _Optional[_Union[LinkDown, _Mapping]] = ..., port_down: _Optional[_Union[PortDown, _Mapping]] = ..., switch_dead: _Optional[_Union[SwitchDead, _Mapping]] = ..., switch_silent: _Optional[_Union[SwitchSilent, _Mapping]] = ..., loss: _Optional[_Union[Loss, _Mapping]] = ..., corruption: _Optional[_Union[Corruption, _Mapping]] = ..., path_loss: _Optional[_Union[PathLoss, _Mapping]] = ..., rate: _Optional[_Union[Rate, _Mapping]] = ..., delay: _Optional[_Union[Delay, _Mapping]] = ..., flap: _Optional[_Union[Flap, _Mapping]] = ...) -> None: ...
+    __slots__ = ("kind", "parameters")
+    class ParametersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: FaultParameter
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[FaultParameter, _Mapping]] = ...) -> None: ...
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    parameters: _containers.MessageMap[str, FaultParameter]
+    def __init__(self, kind: _Optional[str] = ..., parameters: _Optional[_Mapping[str, FaultParameter]] = ...) -> None: ...
 
-class LinkDown(_message.Message):
-    __slots__ = ("link", "towards")
-    LINK_FIELD_NUMBER: _ClassVar[int]
-    TOWARDS_FIELD_NUMBER: _ClassVar[int]
-    link: str
-    towards: str
-    def __init__(self, link: _Optional[str] = ..., towards: _Optional[str] = ...) -> None: ...
-
-class PortDown(_message.Message):
-    __slots__ = ("node", "port")
-    NODE_FIELD_NUMBER: _ClassVar[int]
-    PORT_FIELD_NUMBER: _ClassVar[int]
-    node: str
-    port: int
-    def __init__(self, node: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
-
-class SwitchDead(_message.Message):
-    __slots__ = ("switch",)
-    SWITCH_FIELD_NUMBER: _ClassVar[int]
-    switch: str
-    def __init__(self, switch: _Optional[str] = ...) -> None: ...
-
-class SwitchSilent(_message.Message):
-    __slots__ = ("switch",)
-    SWITCH_FIELD_NUMBER: _ClassVar[int]
-    switch: str
-    def __init__(self, switch: _Optional[str] = ...) -> None: ...
-
-class Loss(_message.Message):
-    __slots__ = ("link", "probability", "towards")
-    LINK_FIELD_NUMBER: _ClassVar[int]
-    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
-    TOWARDS_FIELD_NUMBER: _ClassVar[int]
-    link: str
-    probability: float
-    towards: str
-    def __init__(self, link: _Optional[str] = ..., probability: _Optional[float] = ..., towards: _Optional[str] = ...) -> None: ...
-
-class Corruption(_message.Message):
-    __slots__ = ("link", "probability", "towards")
-    LINK_FIELD_NUMBER: _ClassVar[int]
-    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
-    TOWARDS_FIELD_NUMBER: _ClassVar[int]
-    link: str
-    probability: float
-    towards: str
-    def __init__(self, link: _Optional[str] = ..., probability: _Optional[float] = ..., towards: _Optional[str] = ...) -> None: ...
-
-class PathLoss(_message.Message):
-    __slots__ = ("ev", "probability", "source", "destination")
-    EV_FIELD_NUMBER: _ClassVar[int]
-    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
-    DESTINATION_FIELD_NUMBER: _ClassVar[int]
-    ev: int
-    probability: float
-    source: str
-    destination: str
-    def __init__(self, ev: _Optional[int] = ..., probability: _Optional[float] = ..., source: _Optional[str] = ..., destination: _Optional[str] = ...) -> None: ...
-
-class Rate(_message.Message):
-    __slots__ = ("link", "bits_per_second", "towards")
-    LINK_FIELD_NUMBER: _ClassVar[int]
-    BITS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
-    TOWARDS_FIELD_NUMBER: _ClassVar[int]
-    link: str
-    bits_per_second: int
-    towards: str
-    def __init__(self, link: _Optional[str] = ..., bits_per_second: _Optional[int] = ..., towards: _Optional[str] = ...) -> None: ...
-
-class Delay(_message.Message):
-    __slots__ = ("link", "extra", "towards")
-    LINK_FIELD_NUMBER: _ClassVar[int]
-    EXTRA_FIELD_NUMBER: _ClassVar[int]
-    TOWARDS_FIELD_NUMBER: _ClassVar[int]
-    link: str
-    extra: int
-    towards: str
-    def __init__(self, link: _Optional[str] = ..., extra: _Optional[int] = ..., towards: _Optional[str] = ...) -> None: ...
-
-class Flap(_message.Message):
-    __slots__ = ("link", "down", "up", "at_random", "seed")
-    LINK_FIELD_NUMBER: _ClassVar[int]
-    DOWN_FIELD_NUMBER: _ClassVar[int]
-    UP_FIELD_NUMBER: _ClassVar[int]
-    AT_RANDOM_FIELD_NUMBER: _ClassVar[int]
-    SEED_FIELD_NUMBER: _ClassVar[int]
-    link: str
-    down: int
-    up: int
-    at_random: bool
-    seed: int
-    def __init__(self, link: _Optional[str] = ..., down: _Optional[int] = ..., up: _Optional[int] = ..., at_random: _Optional[bool] = ..., seed: _Optional[int] = ...) -> None: ...
+class FaultParameter(_message.Message):
+    __slots__ = ("text", "whole", "real", "flag")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    REAL_FIELD_NUMBER: _ClassVar[int]
+    FLAG_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    whole: int
+    real: float
+    flag: bool
+    def __init__(self, text: _Optional[str] = ..., whole: _Optional[int] = ..., real: _Optional[float] = ..., flag: _Optional[bool] = ...) -> None: ...
 
 class InjectFaultRequest(_message.Message):
     __slots__ = ("fault", "start_after_ns", "start_at_ns", "duration_ns", "owner")

@@ -71,22 +71,13 @@ def fault() -> None:
 @fabric_name(ONLY_ONE, words=True)
 @_of_a_fabric
 def add(words: Sequence[str], hold: bool, **where: Any) -> None:
-    """Make a fault.
-
-    \b
-    LINK down [TOWARDS]                         both ends lose their carrier
-    LINK loss|corrupt SHARE [TOWARDS]           1%, 0.01
-    LINK rate RATE [TOWARDS]                    2M
-    LINK delay TIME [TOWARDS]                   5ms
-    LINK flap PERIOD [DUTY] [random [SEED]]     down for DUTY (50%) of each PERIOD
-    SWITCH silent|dead
-    path EV [SHARE [FROM [TO]]]                 one entropy value
-    ... [at +TIME] [for TIME] [owner NAME]
-    """  # noqa: D301 - click wants the character
+    """Make a fault."""
     try:
         order = fault_words.parse(list(words))
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
+    if order.note:
+        click.echo(f"note: {order.note}", err=True)
     if not hold:
         with _controller(**where) as controller:
             click.echo(fault_words.describe(fault_words.add(controller, order)))
@@ -97,6 +88,15 @@ def add(words: Sequence[str], hold: bool, **where: Any) -> None:
         click.echo("held; Ctrl-C clears it", err=True)
         while True:
             time.sleep(3600)
+
+
+add.help = f"Make a fault.\n\n\b\n{fault_words.kinds()}\n{fault_words.WHEN}"
+
+
+@fault.command(epilog="Example: mrc fault kinds")
+def kinds() -> None:
+    """List the kinds of faults: their words, and what they mean."""
+    click.echo(fault_words.kinds())
 
 
 @fault.command(name="list", epilog="Example: sudo mrc fault list --all --fabric lab")

@@ -37,6 +37,8 @@ def run(file: Path, world: str, switch: str, name: str, seed: int, results: Path
     from mrc_lab.reports.verdicts import Verdict
 
     experiment = load_file(file)
+    for note in experiment.notes:
+        click.echo(f"note: {note}", err=True)
     if check:
         conduct.check(experiment, world)
         click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")

@@ -17,7 +17,12 @@ from mrc_lab.path_map.simulated import watch
 from simulation.seeds import generator
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric, Link, LinkKind, Tier
-from topologies.fault_kinds import Fault, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
+from topologies.faults import Fault
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
+from topologies.faults.power_off import PowerOff
 from topologies.probe_plan import FabricProbePlan, ProbeKind, probe_plan
 
 _BEGIN = 2 * SECOND  # of the fault, at the earliest
@@ -162,7 +167,7 @@ def _lossy(kind: LinkKind, share: float) -> Make:
 def _switch(tier: Tier, silent: bool) -> Make:
     def make(plan: FabricProbePlan, rng: random.Random) -> Scene:
         name = rng.choice([switch.name for switch in plan.fabric.switches if switch.tier is tier])
-        return Scene((SwitchSilent(name) if silent else SwitchDead(name),), {name: Direction.BOTH})
+        return Scene((Blackhole(name) if silent else PowerOff(name),), {name: Direction.BOTH})
 
     return make
 
@@ -194,7 +199,7 @@ def _switch_and_link(plan: FabricProbePlan, rng: random.Random) -> Scene:
     """A silent T1 and a T0-T1 link of the same plane that loses half."""
     link = _link(plan, rng, LinkKind.T0_T1)
     t1 = rng.choice([s.name for s in plan.fabric.tier(Tier.T1, link.plane) if s.name != link.upper.node])
-    return Scene((SwitchSilent(t1), Loss(link.name, 0.5)), {t1: Direction.BOTH, link.name: Direction.BOTH})
+    return Scene((Blackhole(t1), Loss(link.name, 0.5)), {t1: Direction.BOTH, link.name: Direction.BOTH})
 
 
 def _nothing(plan: FabricProbePlan, rng: random.Random) -> Scene:

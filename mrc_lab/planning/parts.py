@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mrc_lab.experiments.files import quantities
+from mrc_common import units
 from mrc_lab.experiments.files.assignment import assign, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
 from mrc_lab.experiments.files.errors import FileError
@@ -23,8 +23,8 @@ from mrc_lab.experiments.files.kinds import Quantity, Section, key
 from mrc_lab.experiments.files.loader import read_text
 from mrc_lab.planning.clos import Design
 
-_WATTS = Quantity(quantities.parse_number, "15")
-_MONEY = Quantity(quantities.parse_number, "900")
+_WATTS = Quantity(units.NUMBER, example="15")
+_MONEY = Quantity(units.NUMBER, example="900")
 
 
 @dataclass(frozen=True, slots=True)

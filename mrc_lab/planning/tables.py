@@ -9,7 +9,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from mrc_lab.experiments.files.quantities import show_rate
+from mrc_common.units import show_rate
 from mrc_lab.planning.clos import Design, Impossible, Request
 from mrc_lab.planning.parts import Parts
 

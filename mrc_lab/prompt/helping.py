@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from mrc_lab import fault_words
+
 
 class Group(enum.Enum):
     """Groups of commands, in the order of the overview."""
@@ -96,12 +98,10 @@ _OURS = (
           "RTT is that of the packet there that last caused a SACK."),
     Entry("map", Group.PATHS, "map [SECONDS] | rate NUMBER | deny | allow | stop", "map 10",
           "which links and switches lose packets, as probes of the hosts tell", (("rate", "deny", "allow", "stop"),)),
-    Entry("fault", Group.FAULTS, "fault LINK|SWITCH|path WHAT ... | list | clear ID|all", "fault t0-0:t1-2@p1 down",
+    Entry("fault", Group.FAULTS, "fault LINK|SWITCH WHAT ... | kinds | list | clear ID|all", "fault t0-0:t1-2@p1 down",
           "make a fault, list them, clear them; names may be patterns", (Word.FAULT,),
-          "fault LINK down [TOWARDS] | up | loss 1% [TOWARDS] | corrupt 0.1% | rate 2M | delay 5ms\n"
-          "fault LINK flap PERIOD [DUTY] [random [SEED]]\n"
-          "fault SWITCH silent | dead; fault path EV [SHARE [FROM [TO]]]\n"
-          "behind each: [at +TIME] [for TIME] [owner NAME]; fault clear ID... | all | owner NAME | link NAME"),
+          f"{fault_words.kinds()}\n{fault_words.WHEN}\n"
+          "LINK up; kinds; list [all]; clear ID... | all | owner NAME | link NAME"),
     Entry("links", Group.SWITCHES, "links [PATTERN]", "links t0-0:t1-*@p1",
           "state, interfaces, traffic and faults of links", (Word.LINK,)),
     Entry("tables", Group.SWITCHES, "tables SWITCH [TABLE]", "tables t0-0@p0 usid_next",

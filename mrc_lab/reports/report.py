@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from mrc_common.units import show_rate, show_time
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix
-from mrc_lab.experiments.files.quantities import show_rate, show_time
 from mrc_lab.experiments.files.workloads import Collective, Training
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports import plots, topology

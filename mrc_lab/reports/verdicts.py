@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mrc_common.units import show_rate, show_time
 from mrc_lab.experiments.files.model import Expectation, Experiment, Selection
-from mrc_lab.experiments.files.quantities import show_rate, show_time
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.metrics import compute
 

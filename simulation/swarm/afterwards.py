@@ -21,7 +21,8 @@ from simulation.swarm.ledger import Ledger
 from simulation.swarm.oracle import dead_spans
 from simulation.swarm.plan import FOREVER, Scenario
 from simulation.world import SimulatedWorld, switch_drops
-from topologies.fault_kinds import Delay, Reordering
+from topologies.faults.delay import Delay
+from topologies.faults.reordering import Reordering
 
 REST: Final = 5_000_000_000  # ns in which a world must come to rest
 _IMPOSSIBLE: Final = ("no_pipeline", "bad_priority", "no_group", "no_session", "loop_limit", "assertion")

@@ -26,7 +26,7 @@ from simulation.swarm.plan import FOREVER, Scenario
 from simulation.swarm.run import Outcome, run
 from simulation.swarm.scenario import generate
 from simulation.swarm.shrink import shrink
-from topologies.fault_kinds import Fault
+from topologies.faults import Fault
 
 _DIED = "the process died, with this run or another under way; a replay alone tells"
 Result = tuple[int, "Outcome | None", str]  # the seed, its outcome, or what went wrong with running it

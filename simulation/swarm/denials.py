@@ -15,7 +15,7 @@ from mrc_host.wire import opcodes
 from simulation.swarm.plan import FOREVER
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
-from topologies.fault_kinds import Fault
+from topologies.faults import Fault
 from topologies.paths import destination as path_to
 
 Route = tuple[str, str, int]  # from a NIC to a NIC, by an entropy value

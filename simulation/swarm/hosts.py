@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from topologies.fault_kinds import Fault
+from topologies.faults import Fault
 
 
 class Manner(enum.Enum):

@@ -16,7 +16,7 @@ from simulation.swarm.hosts import HOST_FAULTS
 from simulation.swarm.plan import PlannedFault
 from topologies.addressing import entropy_value
 from topologies.fabric import Endpoint, Fabric
-from topologies.fault_kinds import Flap
+from topologies.faults.flap import Flap
 
 Span = tuple[int, int]
 

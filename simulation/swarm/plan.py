@@ -14,7 +14,7 @@ from mrc_host.values import QpAttributes, QpType
 from p4runtime_shim.values import QueueConfig
 from simulation.timing import Timing
 from topologies.fabric import Fabric
-from topologies.fault_kinds import Fault
+from topologies.faults import Fault
 
 HORIZON: Final = 2_000_000  # ns in which writes are posted and faults begin
 FOREVER: Final = 1 << 60  # end of a fault that nobody mends

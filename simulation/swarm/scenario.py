@@ -20,22 +20,20 @@ from simulation.timing import Timing, retry_budget, timing
 from simulation.world import default_queues, with_headroom
 from topologies.addressing import entropy_value
 from topologies.clos import multi_plane_clos
-from topologies.fabric import Endpoint, Fabric
-from topologies.fault_kinds import (
-    ControllerGone,
-    Corruption,
-    Delay,
-    Fault,
-    Flap,
-    LinkDown,
-    Loss,
-    PathLoss,
-    PortDown,
-    Rate,
-    Reordering,
-    SwitchDead,
-    SwitchSilent,
-)
+from topologies.fabric import Fabric
+from topologies.faults import Fault
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.controller_down import ControllerDown
+from topologies.faults.corruption import Corruption
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
+from topologies.faults.port_down import PortDown
+from topologies.faults.power_off import PowerOff
+from topologies.faults.rate import Rate
+from topologies.faults.reordering import Reordering
 from topologies.queues import QueueProfile
 
 _GIGA = 1_000_000_000
@@ -118,9 +116,9 @@ def _fault(rng: random.Random, fabric: Fabric) -> PlannedFault:
     make: tuple[Callable[[random.Random, Fabric], Fault], ...] = (
         lambda r, f: LinkDown(_link(r, f)),
         lambda r, f: LinkDown(_link(r, f), towards=_end(r, f)),
-        lambda r, f: PortDown(_nic_end(r, f)),
-        lambda r, f: SwitchDead(r.choice(f.switches).name),
-        lambda r, f: SwitchSilent(r.choice(f.switches).name),
+        lambda r, f: PortDown(*_nic_end(r, f)),
+        lambda r, f: PowerOff(r.choice(f.switches).name),
+        lambda r, f: Blackhole(r.choice(f.switches).name),
         lambda r, f: Loss(_link(r, f), r.choice((0.001, 0.01, 0.1, 0.3))),
         lambda r, f: Loss("*", r.choice((0.0001, 0.001, 0.01))),
         lambda r, f: Corruption(_link(r, f), r.choice((0.001, 0.01, 0.1))),
@@ -129,7 +127,7 @@ def _fault(rng: random.Random, fabric: Fabric) -> PlannedFault:
         lambda r, f: Flap(_link(r, f), r.randint(5_000, 200_000), r.randint(5_000, 200_000), r.random() < 0.5),
         lambda r, f: Rate(_link(r, f), r.choice((1, 5, 20)) * _GIGA),
         lambda r, f: Delay(_link(r, f), r.choice((500, 10_000, 100_000))),
-        lambda r, f: ControllerGone(),
+        lambda r, f: ControllerDown(),
     )
     fault = rng.choice(make)(rng, fabric)
     if isinstance(fault, LinkDown) and fault.towards is not None:
@@ -180,8 +178,8 @@ def _end(rng: random.Random, fabric: Fabric) -> str:
     return rng.choice(fabric.switches).name  # replaced by an end of the link
 
 
-def _nic_end(rng: random.Random, fabric: Fabric) -> Endpoint:
-    return Endpoint(rng.choice(fabric.nics).name, rng.randrange(fabric.planes))
+def _nic_end(rng: random.Random, fabric: Fabric) -> tuple[str, int]:
+    return rng.choice(fabric.nics).name, rng.randrange(fabric.planes)
 
 
 def _ev(rng: random.Random, fabric: Fabric) -> int:

@@ -24,7 +24,8 @@ from simulation.swarm.hosts import HOST_FAULTS
 from simulation.swarm.oracle import touched
 from simulation.swarm.plan import Scenario
 from simulation.swarm.traffic import Flow, TrafficCounts
-from topologies.fault_kinds import ControllerGone, Loss
+from topologies.faults.controller_down import ControllerDown
+from topologies.faults.loss import Loss
 
 _FULL: Final = 4096  # payload of the packets that `plane_burst` counts
 _UNFAIR: Final = 2.0  # times the bytes of another
@@ -66,7 +67,7 @@ class Shares:
     def floor(self, applications: Applications) -> None:
         """Under uniform loss the floor of the active set is in use."""
         floor = self._transport.ev_min_active
-        faults = [fault for fault in self._scenario.faults if not isinstance(fault.fault, ControllerGone)]
+        faults = [fault for fault in self._scenario.faults if not isinstance(fault.fault, ControllerDown)]
         if floor < _LEAST_FLOOR or not faults or any(not _uniform(fault.fault) for fault in faults):
             return
         for end, other in applications.ends:

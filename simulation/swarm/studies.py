@@ -18,7 +18,9 @@ from simulation.timing import timing
 from simulation.world import default_queues
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric
-from topologies.fault_kinds import LinkDown, Loss, SwitchDead
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.power_off import PowerOff
 from topologies.queues import QueueProfile
 
 _GIGA: Final = 1_000_000_000
@@ -75,9 +77,7 @@ def quarter_cut(rng: random.Random, plan: Scenario) -> Scenario:
     length = 4_000_000 // count
     writes = tuple(PlannedWrite(0, False, 0, length, rng.random() < 0.2) for _ in range(count))
     gone = rng.randrange(4)
-    fault = rng.choice(
-        (SwitchDead(f"t1-{gone}@p*"), LinkDown(f"t0-*:t1-{gone}@p*"), LinkDown(f"t0-*:t1-{gone}@p*", "*"))
-    )
+    fault = rng.choice((PowerOff(f"t1-{gone}@p*"), LinkDown(f"t0-*:t1-{gone}@p*"), LinkDown(f"t0-*:t1-{gone}@p*", "*")))
     start = rng.randrange(5_000, 60_000)
     return replace(plan, writes=writes, faults=(PlannedFault(fault, start, start + 2_000_000),))
 

@@ -20,7 +20,12 @@ from simulation.swarm.plan import FOREVER, HORIZON, PlannedFault, PlannedPair, P
 from simulation.swarm.studies import STUDIES
 from simulation.timing import retry_budget
 from topologies.fabric import LinkKind
-from topologies.fault_kinds import Delay, Fault, Flap, LinkDown, Loss, Reordering
+from topologies.faults import Fault
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.reordering import Reordering
 
 _LAST: Final = 4 * HORIZON  # ns, about when a plan is over
 Trouble = Callable[[random.Random, Scenario], Scenario]

@@ -25,9 +25,13 @@ from simulation.swarm.hosts import SharedQueue
 from simulation.swarm.oracle import longest_damage, longest_separation, untouched_share
 from simulation.swarm.plan import FOREVER, PlannedPair, Scenario
 from simulation.timing import retry_budget
-from topologies.fault_kinds import ControllerGone, LinkDown, PortDown, SwitchDead, SwitchSilent
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.controller_down import ControllerDown
+from topologies.faults.link_down import LinkDown
+from topologies.faults.port_down import PortDown
+from topologies.faults.power_off import PowerOff
 
-_CUTS: Final = (LinkDown, PortDown, SwitchDead, SwitchSilent, Denied, ControllerGone)
+_CUTS: Final = (LinkDown, PortDown, PowerOff, Blackhole, Denied, ControllerDown)
 _MOST: Final = 0.7  # of the paths of each plane
 _TRIPS: Final = 12  # that it may take in any case
 _TIMEOUTS: Final = 20  # that may pass after all trouble before something completes

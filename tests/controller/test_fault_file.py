@@ -9,27 +9,24 @@ import pytest
 
 from controller import fault_file
 from controller.values import FaultRecord
-from topologies.fabric import Endpoint
-from topologies.fault_kinds import (
-    Corruption,
-    Delay,
-    FaultState,
-    Flap,
-    LinkDown,
-    Loss,
-    PathLoss,
-    PortDown,
-    Rate,
-    SwitchDead,
-    SwitchSilent,
-)
+from topologies.faults import FaultState
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.corruption import Corruption
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
+from topologies.faults.port_down import PortDown
+from topologies.faults.power_off import PowerOff
+from topologies.faults.rate import Rate
 
 RECORDS = [
     FaultRecord("f1", LinkDown("h1@p0"), ("h1@p0",), owner="me", starts_at_ns=5, began_at_ns=6, applied_at_ns=7),
     FaultRecord("f2", LinkDown("h1@p0", "h1"), ("h1@p0",), ("t0-0@p0",)),
-    FaultRecord("f3", PortDown(Endpoint("h1", 1)), ("h1@p1",)),
-    FaultRecord("f4", SwitchDead("t1-*"), ("x",)),
-    FaultRecord("f5", SwitchSilent("t1-*"), (), ("t1-0@p0", "t1-1@p0")),
+    FaultRecord("f3", PortDown("h1", 1), ("h1@p1",)),
+    FaultRecord("f4", PowerOff("t1-*"), ("x",)),
+    FaultRecord("f5", Blackhole("t1-*"), (), ("t1-0@p0", "t1-1@p0")),
     FaultRecord("f6", Loss("h1@p0", 1e-9, "h1")),
     FaultRecord("f7", Corruption("h1@p0", 0.1), problem="A sentence."),
     FaultRecord("f8", PathLoss(0xFFFFFFFF, 0.5, "h1", "h[23]")),

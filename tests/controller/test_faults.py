@@ -10,7 +10,11 @@ from controller.values import FaultRecord
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Endpoint
 from topologies.fault_entries import LinkFault
-from topologies.fault_kinds import Fault, FaultState, Flap, LinkDown, Loss, Rate
+from topologies.faults import Fault, FaultState
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.rate import Rate
 
 FABRIC = multi_plane_clos("book", planes=1, t0=2, t1=2, hosts=4)
 H1, H2 = "h1@p0", "h2@p0"

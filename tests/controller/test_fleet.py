@@ -15,7 +15,7 @@ from tests.controller.p4runtime_stand_in import StandIn, serve
 from tests.controller.p4runtime_stand_in import key as entity_key
 from topologies.entries import switch_entries
 from topologies.fabric import Fabric
-from topologies.fault_entries import LinkFault, SwitchSilent, fault_entries
+from topologies.fault_entries import Blackhole, LinkFault, fault_entries
 
 BUILD = Path(__file__).parents[2] / "p4src" / "build"
 Start = Callable[[], None]
@@ -172,7 +172,7 @@ def test_a_switch_that_comes_back_empty_is_programmed_again(
 def test_faults_are_entries_that_come_and_go_and_survive_a_reconciliation(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
-    faults = fault_entries(fabric, [SwitchSilent("t1-0@p0"), LinkFault("h1@p0", loss=5)])
+    faults = fault_entries(fabric, [Blackhole("t1-0@p0"), LinkFault("h1@p0", loss=5)])
     wanted = [count(switch_entries(fabric, switch)) + len(faults.get(switch.name, ())) for switch in fabric.switches]
 
     def held() -> list[int]:
@@ -210,7 +210,7 @@ def test_a_new_controller_removes_the_faults_of_the_one_before(
         fleet.start()
         try:
             assert await fleet.wait_verified(20)
-            await fleet.set_faults(fault_entries(fabric, [SwitchSilent("t1-*@p0")]))
+            await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-*@p0")]))
         finally:
             await fleet.stop()
 
@@ -233,13 +233,13 @@ def test_a_switch_that_is_away_makes_no_fault_now_but_later_and_may_lose_one(
         fleet.start()
         try:
             assert await fleet.wait_verified(20)
-            await fleet.set_faults(fault_entries(fabric, [SwitchSilent("t1-0@p0")]))
+            await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-0@p0")]))
             await loop.run_in_executor(None, lambda: server.stop(0).wait())
             await _until(lambda: not any(switch.state is SwitchState.VERIFIED for switch in fleet.status.switches))
             with pytest.raises(ControllerError, match="is not reachable, so it can make no fault"):
-                await fleet.set_faults(fault_entries(fabric, [SwitchSilent("t[01]-0@p[01]")]))
+                await fleet.set_faults(fault_entries(fabric, [Blackhole("t[01]-0@p[01]")]))
             await fleet.set_faults({})
-            late = fault_entries(fabric, [SwitchSilent("t1-0@p0")])
+            late = fault_entries(fabric, [Blackhole("t1-0@p0")])
             assert await fleet.set_faults(late, later=True) == ("t1-0@p0",)
             waiting = asyncio.create_task(fleet.verified(["t1-0@p0"]))
             server = await loop.run_in_executor(None, serve, stand_in, address)

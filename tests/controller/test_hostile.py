@@ -18,6 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from controller import messages
 from controller.client import ControllerClient
 from controller.events import MAX_SUBSCRIBERS
 from controller.injector import MOST_CHANGES_PER_S, FaultInjector
@@ -31,6 +32,9 @@ from tests.controller.driven import Cables, Switches
 from tests.controller.serving import Running, free_port, running
 from tests.controller.test_leases import until
 from topologies.clos import multi_plane_clos
+from topologies.faults import KINDS, FaultKind
+from topologies.faults.flap import Flap
+from topologies.faults.parameters import What
 
 FABRIC = multi_plane_clos("hostile", planes=2, t0=2, t1=2, hosts=4)
 MS = 1_000_000
@@ -154,25 +158,34 @@ INT64 = st.one_of(
 )
 UINT64 = st.one_of(st.integers(0, (1 << 64) - 1), st.sampled_from([0, 8000, 10**6]))
 UINT32 = st.integers(0, (1 << 32) - 1)
+VALUE = st.one_of(
+    st.builds(pb.FaultParameter, text=TEXT),
+    st.builds(pb.FaultParameter, whole=UINT64),
+    st.builds(pb.FaultParameter, real=REAL),
+    st.builds(pb.FaultParameter, flag=st.booleans()),
+    st.just(pb.FaultParameter()),
+)
+FITTING = {
+    What.SHARE: st.builds(pb.FaultParameter, real=REAL),
+    What.FLAG: st.builds(pb.FaultParameter, flag=st.booleans()),
+}
+FITTING |= dict.fromkeys((What.WHOLE, What.TIME, What.RATE), st.builds(pb.FaultParameter, whole=UINT64))
+
+
+def of_kind(kind: FaultKind) -> st.SearchStrategy[Any]:
+    """Mostly with parameters that it has, of the type that they have."""
+    names = {p.name: FITTING.get(p.what, st.builds(pb.FaultParameter, text=TEXT)) for p in kind.all_parameters}
+    given = st.fixed_dictionaries({}, optional=names)
+    return st.builds(pb.FaultKind, kind=st.sampled_from(sorted(kind.names())), parameters=given)
+
+
 KIND = st.one_of(
-    st.builds(lambda **f: pb.FaultKind(link_down=pb.LinkDown(**f)), link=TEXT, towards=TEXT),
-    st.builds(lambda **f: pb.FaultKind(port_down=pb.PortDown(**f)), node=TEXT, port=UINT32),
-    st.builds(lambda **f: pb.FaultKind(switch_dead=pb.SwitchDead(**f)), switch=TEXT),
-    st.builds(lambda **f: pb.FaultKind(switch_silent=pb.SwitchSilent(**f)), switch=TEXT),
-    st.builds(lambda **f: pb.FaultKind(loss=pb.Loss(**f)), link=TEXT, probability=REAL, towards=TEXT),
-    st.builds(lambda **f: pb.FaultKind(corruption=pb.Corruption(**f)), link=TEXT, probability=REAL, towards=TEXT),
+    *map(of_kind, KINDS.values()),
     st.builds(
-        lambda **f: pb.FaultKind(path_loss=pb.PathLoss(**f)),
-        ev=UINT32, probability=REAL, source=TEXT, destination=TEXT,
-    ),
-    st.builds(lambda **f: pb.FaultKind(rate=pb.Rate(**f)), link=TEXT, bits_per_second=UINT64, towards=TEXT),
-    st.builds(lambda **f: pb.FaultKind(delay=pb.Delay(**f)), link=TEXT, extra=INT64, towards=TEXT),
-    st.builds(
-        lambda **f: pb.FaultKind(flap=pb.Flap(**f)),
-        link=TEXT, down=INT64, up=INT64, at_random=st.booleans(), seed=UINT64,
+        pb.FaultKind, kind=st.one_of(TEXT, st.sampled_from(sorted(KINDS))), parameters=st.dictionaries(TEXT, VALUE)
     ),
     st.just(pb.FaultKind()),
-)  # fmt: skip
+)
 INJECT = st.builds(
     pb.InjectFaultRequest,
     fault=KIND, start_after_ns=INT64, start_at_ns=INT64, duration_ns=INT64, owner=TEXT,
@@ -198,9 +211,7 @@ async def ask(method: Any, request: Any) -> Context:
 
 
 @given(st.lists(st.one_of(INJECT, CLEAR), max_size=6))
-@example(
-    [pb.InjectFaultRequest(fault=pb.FaultKind(flap=pb.Flap(link="*", down=10 * MS, up=10**9, at_random=True)))] * 6
-)
+@example([pb.InjectFaultRequest(fault=messages.pack_kind(Flap("*", 10 * MS, 10**9, random=True)))] * 6)
 def test_any_requests_are_carried_out_or_refused_in_a_sentence(requests: list[Any]) -> None:
     async def scenario() -> None:
         service, injector, cables = make_service()
@@ -230,7 +241,7 @@ def test_a_path_map_of_an_impossible_rate_is_refused(channel: grpc.Channel, rate
 
 
 def flap(link: str, **more: Any) -> Any:
-    return pb.InjectFaultRequest(fault=pb.FaultKind(flap=pb.Flap(link=link, **more)))
+    return pb.InjectFaultRequest(fault=messages.pack_kind(Flap(link, **more)))
 
 
 def test_there_is_an_end_to_flapping() -> None:
@@ -242,7 +253,7 @@ def test_there_is_an_end_to_flapping() -> None:
         assert allowed == MOST_CHANGES_PER_S // 100
         assert context.code is Code.RESOURCE_EXHAUSTED
         assert "more often than" in context.sentence
-        slow = flap("*", down=3600 * 1000 * MS, up=3600 * 1000 * MS, at_random=True)
+        slow = flap("*", down=3600 * 1000 * MS, up=3600 * 1000 * MS, random=True)
         assert (await ask(service.InjectFault, slow)).code is Code.RESOURCE_EXHAUSTED
         await ask(service.ClearFaults, pb.ClearFaultsRequest(all=True))
         assert (await ask(service.InjectFault, slow)).code is Code.OK
@@ -254,7 +265,7 @@ def test_there_is_an_end_to_flapping() -> None:
 def test_thousands_of_random_flaps_are_bounded() -> None:
     async def scenario() -> int:
         service, injector, _ = make_service()
-        slow = flap("*", down=3600 * 1000 * MS, up=3600 * 1000 * MS, at_random=True)
+        slow = flap("*", down=3600 * 1000 * MS, up=3600 * 1000 * MS, random=True)
         codes = [(await ask(service.InjectFault, slow)).code for _ in range(3000)]
         assert codes[-1] is Code.RESOURCE_EXHAUSTED
         tasks = len(asyncio.all_tasks())

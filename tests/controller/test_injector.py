@@ -18,21 +18,18 @@ from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint
-from topologies.fault_kinds import (
-    ControllerGone,
-    Corruption,
-    Delay,
-    Fault,
-    FaultState,
-    Flap,
-    LinkDown,
-    Loss,
-    PathLoss,
-    PortDown,
-    Rate,
-    SwitchDead,
-    SwitchSilent,
-)
+from topologies.faults import Fault, FaultState
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.controller_down import ControllerDown
+from topologies.faults.corruption import Corruption
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
+from topologies.faults.port_down import PortDown
+from topologies.faults.power_off import PowerOff
+from topologies.faults.rate import Rate
 
 FABRIC = multi_plane_clos("engine", planes=2, t0=2, t1=2, hosts=4)
 H1, H2 = "h1@p0", "h2@p0"
@@ -127,9 +124,9 @@ def test_a_fault_ends_although_links_are_slow_to_change(world: Engine) -> None:
     [
         (LinkDown("t0-0:t1-*@p0"), {"t0-0:t1-0@p0", "t0-0:t1-1@p0"}, set(), {}),
         (LinkDown(H1, "h1"), set(), {"t0-0@p0"}, {}),
-        (PortDown(Endpoint("h1", 1)), {"h1@p1"}, set(), {}),
-        (SwitchDead("t1-0@p0"), {"t0-0:t1-0@p0", "t0-1:t1-0@p0"}, set(), {}),
-        (SwitchSilent("t1-*@p1"), set(), {"t1-0@p1", "t1-1@p1"}, {}),
+        (PortDown("h1", 1), {"h1@p1"}, set(), {}),
+        (PowerOff("t1-0@p0"), {"t0-0:t1-0@p0", "t0-1:t1-0@p0"}, set(), {}),
+        (Blackhole("t1-*@p1"), set(), {"t1-0@p1", "t1-1@p1"}, {}),
         (Loss(H1, 0.5, "t0-*"), set(), {"t0-0@p0"}, {}),
         (Corruption("t0-0:t1-0@p0", 1e-9), set(), {"t0-0@p0", "t1-0@p0"}, {}),
         (PathLoss(0x401, source="h1"), set(), {"t0-0@p1"}, {}),
@@ -153,19 +150,19 @@ def test_every_kind_is_made_and_taken_back(
         (LinkDown("[", None), "no link that matches"),
         (LinkDown("", None), "no link that matches"),
         (LinkDown(H1, "h2"), "leads to a node that matches 'h2'"),
-        (PortDown(Endpoint("h1", 9)), "there is no port 9 of h1"),
-        (SwitchDead("t7*"), "no switch that matches"),
+        (PortDown("h1", 9), "there is no port 9 of h1"),
+        (PowerOff("t7*"), "no switch that matches"),
         (Loss(H1, math.nan), "not nan"),
-        (Loss(H1, -0.5), "not -0.5"),
+        (Loss(H1, -0.5), "not -50 %"),
         (Loss(H1, math.inf), "not inf"),
         (Rate(H1, 7_999), "at least 8000 b/s"),
         (Rate(H1, 10**6, "h2"), "leads to a node that matches 'h2'"),
-        (Delay(H1, 0), "1 ns or more"),
+        (Delay(H1, 0), "at least 1 ns, not 0 ns"),
         (Delay(H1, 10**11), "10 s at most"),
         (Flap(H1, 9 * MS, SECOND), "10 ms or more"),
-        (Flap(H1, SECOND, -1), "1 ns or more"),
+        (Flap(H1, SECOND, -1), "at least 1 ns, not -1 ns"),
         (Flap(H1, SECOND, 1 << 62), "10 ms or more"),
-        (ControllerGone(), "use the simulated world"),
+        (ControllerDown(), "use simulation"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_leaves_nothing(world: Engine, fault: Fault, sentence: str) -> None:
@@ -386,7 +383,7 @@ def test_a_fault_whose_time_comes_while_a_switch_is_away_is_made_when_it_is_back
     world.switches.away = "t0-0@p0"
     late = FaultRecord("f1", Loss(H1, 0.5), (H1,), state=FaultState.PENDING, starts_at_ns=SECOND)
     short = FaultRecord(
-        "f2", SwitchSilent("t0-0@p0"), state=FaultState.PENDING, starts_at_ns=SECOND, ends_at_ns=3 * SECOND
+        "f2", Blackhole("t0-0@p0"), state=FaultState.PENDING, starts_at_ns=SECOND, ends_at_ns=3 * SECOND
     )
     world.run(world.injector.resume([late, short]))
     world.book.resume_after(2)
@@ -412,7 +409,7 @@ def test_a_fault_whose_time_comes_while_a_switch_is_away_is_made_when_it_is_back
 
 def test_a_fault_put_off_may_be_cleared_before_its_switch_is_back(world: Engine) -> None:
     world.switches.away = "t1-0@p0"
-    record = make(world, SwitchSilent("t1-0@p0"), start_at_ns=SECOND)
+    record = make(world, Blackhole("t1-0@p0"), start_at_ns=SECOND)
     world.seconds(2)
     world.run(world.injector.clear([record]))
     world.switches.back.set()

@@ -22,7 +22,8 @@ from topologies.clos import multi_plane_clos
 from topologies.emulation.processes import READY_FD
 from topologies.entries import switch_entries
 from topologies.fabric import Fabric
-from topologies.fault_kinds import Loss, SwitchSilent
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.loss import Loss
 from topologies.loader import dump_text
 
 FABRIC = multi_plane_clos("ctltest", planes=2, t0=2, t1=2, hosts=4)
@@ -167,10 +168,10 @@ def test_the_next_controller_goes_on_with_the_faults(
     with os.fdopen(ready) as stream:
         stream.readline()
     with ControllerClient(tmp_path / "c.sock") as client:
-        client.silence("t1-0@p0", owner="me")
-        client.lose("h1@p0", 0.5)
+        client.inject(Blackhole("t1-0@p0"), owner="me")
+        client.inject(Loss("h1@p0", 0.5))
         client.clear("f2")
-        client.lose("t0-0:t1-0@p0", 0.5)
+        client.inject(Loss("t0-0:t1-0@p0", 0.5))
         later = client.inject(Loss("h1@p0", 0.25), after_ns=3600 * 10**9)
     process.send_signal(end)
     process.communicate(timeout=10)
@@ -183,10 +184,10 @@ def test_the_next_controller_goes_on_with_the_faults(
     with ControllerClient(tmp_path / "c.sock") as client:
         silent, loss, pending = client.faults()
         assert loss.fault == Loss("t0-0:t1-0@p0", 0.5)
-        assert (silent.id, silent.owner, silent.fault) == ("f1", "me", SwitchSilent("t1-0@p0"))
+        assert (silent.id, silent.owner, silent.fault) == ("f1", "me", Blackhole("t1-0@p0"))
         assert pending == later
         assert all(switch.repaired == 0 for switch in client.status().switches), "it was taken away for a moment"
-        assert client.silence("t1-1@p0").id == "f5"
+        assert client.inject(Blackhole("t1-1@p0")).id == "f5"
         for one in ("f1", "f3", "f5"):
             client.clear(one)
         assert faults_of_switch(stand_in) == 0
@@ -203,7 +204,7 @@ def test_without_keep_faults_the_next_controller_takes_back_what_a_killed_one_le
     with os.fdopen(ready) as stream:
         stream.readline()
     with ControllerClient(tmp_path / "c.sock") as client:
-        client.silence("t1-0@p0")
+        client.inject(Blackhole("t1-0@p0"))
     process.kill()
     process.communicate(timeout=10)
     assert faults_of_switch(stand_in) > 0
@@ -212,7 +213,7 @@ def test_without_keep_faults_the_next_controller_takes_back_what_a_killed_one_le
         assert stream.readline().startswith("ready: ")
     with ControllerClient(tmp_path / "c.sock") as client:
         assert client.faults() == []
-        assert client.silence("t1-1@p0").id == "f2", "an id that somebody may still know was given again"
+        assert client.inject(Blackhole("t1-1@p0")).id == "f2", "an id that somebody may still know was given again"
     assert faults_of_switch(stand_in) > 0
     process.terminate()
     assert process.communicate(timeout=10) == (None, "")

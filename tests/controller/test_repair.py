@@ -14,7 +14,14 @@ from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Endpoint
-from topologies.fault_kinds import Corruption, Fault, FaultState, Flap, LinkDown, Loss, Rate, SwitchDead, SwitchSilent
+from topologies.faults import Fault, FaultState
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.corruption import Corruption
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.power_off import PowerOff
+from topologies.faults.rate import Rate
 
 FABRIC = multi_plane_clos("repair", planes=2, t0=2, t1=2, hosts=4)
 P0, P1 = "h1@p0", "h1@p1"
@@ -106,8 +113,8 @@ def test_overlapping_patterns_are_each_left_on_their_own_other_links(world: Engi
 
 
 def test_a_switch_without_power_may_get_a_link_back_and_a_silent_one_stays_silent(world: Engine) -> None:
-    make(world, SwitchDead("t1-0@p0"))
-    make(world, SwitchSilent("t1-0@p0"))
+    make(world, PowerOff("t1-0@p0"))
+    make(world, Blackhole("t1-0@p0"))
     assert repair(world, "t0-0:t1-0@p0") == ([], {"f1": ("t0-1:t1-0@p0",)})
     assert world.cables.down == {"t0-1:t1-0@p0"}
     assert set(world.switches.entries) == {"t1-0@p0"}

@@ -22,7 +22,11 @@ from controller.values import FaultRecord, FleetStatus, LinkEnd, LinkStatus, Swi
 from topologies.emulation.traffic import Traffic
 from topologies.entries import TableEntry
 from topologies.fabric import Endpoint, Fabric, Link
-from topologies.fault_kinds import Corruption, FaultState, Loss, PathLoss, SwitchSilent
+from topologies.faults import FaultState
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.corruption import Corruption
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
 
 
 class Links:
@@ -202,15 +206,15 @@ def test_clearing_by_owner_and_all(client: ControllerClient, links: Links) -> No
 def test_faults_of_the_p4_program_are_listed_and_cleared_like_others(
     client: ControllerClient, fleet: FakeFleet, links: Links
 ) -> None:
-    loss = client.lose("t0-0:t1-1@p0", 0.25, towards="t1-1@p0", owner="me")
+    loss = client.inject(Loss("t0-0:t1-1@p0", 0.25, "t1-1@p0"), owner="me")
     assert (loss.links, loss.switches) == (("t0-0:t1-1@p0",), ("t1-1@p0",))
     assert loss.fault == Loss("t0-0:t1-1@p0", 0.25, towards="t1-1@p0")
-    damage = client.corrupt("h1@p*", 1e-9)
+    damage = client.inject(Corruption("h1@p*", 1e-9))
     assert damage.fault == Corruption("h1@p*", 1e-9)
     assert damage.links == ("h1@p0", "h1@p1")
-    silent = client.silence("t1-*@p1", owner="me")
-    assert (silent.fault, silent.switches) == (SwitchSilent("t1-*@p1"), ("t1-0@p1", "t1-1@p1"))
-    path = client.lose_on_path(0x401, source="h1")
+    silent = client.inject(Blackhole("t1-*@p1"), owner="me")
+    assert (silent.fault, silent.switches) == (Blackhole("t1-*@p1"), ("t1-0@p1", "t1-1@p1"))
+    path = client.inject(PathLoss(0x401, source="h1"))
     assert (path.fault, path.switches) == (PathLoss(0x401, source="h1"), ("t0-0@p1",))
     assert client.faults() == [loss, damage, silent, path]
     assert set(fleet.faults) == {"t1-1@p0", "t0-0@p0", "t0-0@p1", "t1-0@p1", "t1-1@p1"}
@@ -225,19 +229,19 @@ def test_faults_of_the_p4_program_are_listed_and_cleared_like_others(
 
 
 def test_clearing_a_loss_does_not_mend_a_cut(client: ControllerClient, links: Links) -> None:
-    cut, loss = client.link_down("h1@p0"), client.lose("h1@p0", 1.0)
+    cut, loss = client.link_down("h1@p0"), client.inject(Loss("h1@p0", 1.0))
     assert client.clear(loss.id).links == ()
     assert links.down == {"h1@p0"}
-    again = client.lose("h1@p0", 0.5)
+    again = client.inject(Loss("h1@p0", 0.5))
     assert client.clear(cut.id).links == ("h1@p0",)
     assert client.link_up("h1@p0").faults == gone(again)
 
 
 def test_a_fault_that_a_switch_cannot_make_is_not_in_the_book(client: ControllerClient, fleet: FakeFleet) -> None:
     fleet.unreachable = "t1-1@p1"
-    first = client.silence("t1-0@p1")
+    first = client.inject(Blackhole("t1-0@p1"))
     with pytest.raises(ControllerError, match="t1-1@p1 is not reachable"):
-        client.silence("t1-*@p1")
+        client.inject(Blackhole("t1-*@p1"))
     assert client.faults() == [first]
     assert set(fleet.faults) == {"t1-0@p1"}
 
@@ -245,15 +249,15 @@ def test_a_fault_that_a_switch_cannot_make_is_not_in_the_book(client: Controller
 @pytest.mark.parametrize(
     ("inject", "sentence"),
     [
-        (lambda c: c.lose("h1@p0", 1.5), "above 0 and at most 1, not 1.5"),
+        (lambda c: c.inject(Loss("h1@p0", 1.5)), "above 0 % and at most 100 %, not 150 %"),
         (
-            lambda c: c.lose("h1@p0", 0.5, towards="h2"),
+            lambda c: c.inject(Loss("h1@p0", 0.5, "h2")),
             "no link that matches 'h1@p0' leads to a node that matches 'h2'",
         ),
-        (lambda c: c.corrupt("h9@p0", 0.5), "no link that matches 'h9@p0'"),
-        (lambda c: c.silence("t3-0@p0"), "no switch that matches 't3-0@p0'"),
-        (lambda c: c.lose_on_path(0x3FF), "has the entropy value 0x3ff"),
-        (lambda c: c.lose_on_path(1, source="h77"), "no NIC that matches 'h77'"),
+        (lambda c: c.inject(Corruption("h9@p0", 0.5)), "no link that matches 'h9@p0'"),
+        (lambda c: c.inject(Blackhole("t3-0@p0")), "no switch that matches 't3-0@p0'"),
+        (lambda c: c.inject(PathLoss(0x3FF)), "has the entropy value 0x3ff"),
+        (lambda c: c.inject(PathLoss(1, source="h77")), "no NIC that matches 'h77'"),
     ],
 )
 def test_impossible_faults_are_refused(client: ControllerClient, inject: Any, sentence: str) -> None:

@@ -23,6 +23,10 @@ from tests.integration.names import own
 from topologies.addressing import entropy_value
 from topologies.clos import multi_plane_clos
 from topologies.emulation.build import emulated
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.corruption import Corruption
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
 
 
 def main(switch: str) -> int:
@@ -51,10 +55,10 @@ def main(switch: str) -> int:
             carried = {link.name: link.upward.packets for link in controller.links("t0-0:t1-*@p*")}
             assert all(packets > 20 for packets in carried.values()), carried
             faults = (
-                controller.lose("t0-0:t1-1@p0", 1.0, towards="t1-1@p0"),
-                controller.corrupt("h1@p1", 0.02),
-                controller.silence("t1-3@p1"),
-                controller.lose_on_path(entropy_value(0, 2), source="h1", destination="h3"),
+                controller.inject(Loss("t0-0:t1-1@p0", 1.0, "t1-1@p0")),
+                controller.inject(Corruption("h1@p1", 0.02)),
+                controller.inject(Blackhole("t1-3@p1")),
+                controller.inject(PathLoss(entropy_value(0, 2), source="h1", destination="h3")),
             )
             assert controller.faults() == list(faults)
             hurt = transfer.write(2_000_000)

@@ -28,7 +28,13 @@ from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup
 from topologies.emulation.processes import READY_FD
-from topologies.fault_kinds import Delay, Flap, LinkDown, Rate
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.corruption import Corruption
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.rate import Rate
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
@@ -154,9 +160,9 @@ def test_faults_bite_and_are_counted_by_the_switches_that_make_them() -> None:
             assert not drops & {"arrival loss", "departure loss", "path loss", "blackhole"}
             assert sum(table.packets for switch in client.tables() for table in switch.tables) > 0
 
-            client.silence("t1-1@p0")
-            client.lose("t0-0:t1-0@p0", 0.3)
-            client.corrupt("h2@p1", 0.3, towards="h2")
+            client.inject(Blackhole("t1-1@p0"))
+            client.inject(Loss("t0-0:t1-0@p0", 0.3))
+            client.inject(Corruption("h2@p1", 0.3, "h2"))
             for _ in range(4):
                 assert pair.write(PIECE).wrong_bytes == 0
             drops_by = {
@@ -220,7 +226,7 @@ def test_a_switch_restarts_during_traffic() -> None:
     switch = "t1-0@p0"
     with fabric("onesw", "embedded-per-process") as world, transfer(world) as pair, Traffic(pair) as traffic:
         with world.controller() as client:
-            client.lose(f"t0-0:{switch}", 0.05, towards=switch)  # its entry must be there again afterwards
+            client.inject(Loss(f"t0-0:{switch}", 0.05, switch))  # its entry must be there again afterwards
         with Watch(world) as watch:
             os.kill(world.emulation.children[f"switch-{switch}"].process.pid, signal.SIGKILL)
             watch.up_to(f"switch lost {switch}")
@@ -241,7 +247,7 @@ def test_the_controller_is_killed_during_traffic_and_takes_back_what_it_left() -
     with fabric("ctl") as world, transfer(world) as pair, Traffic(pair) as traffic:
         with world.controller() as client:
             client.link_down("t0-0:t1-0@p0")
-            client.silence("t1-1@p1")
+            client.inject(Blackhole("t1-1@p1"))
             client.inject(Rate("h1@p1", 5_000_000))
             client.inject(Flap("t0-1:t1-0@p1", 100_000_000, 100_000_000))
             client.inject(LinkDown("h2@p0"), after_ns=3600 * 10**9)
@@ -261,7 +267,7 @@ def test_the_controller_is_killed_during_traffic_and_takes_back_what_it_left() -
 def test_the_switch_process_is_killed_during_traffic_with_faults_in_force() -> None:
     with fabric("allsw") as world, transfer(world) as pair, Traffic(pair) as traffic:
         with world.controller() as client:
-            kept = client.lose("t0-0:t1-0@p0", 0.1)
+            kept = client.inject(Loss("t0-0:t1-0@p0", 0.1))
             cut = client.link_down("t0-0:t1-1@p1")
         world.emulation.children["switches"].process.kill()
         world.restart("switches")
@@ -287,7 +293,7 @@ def test_a_client_may_come_in_while_nothing_is_reachable() -> None:
         until(lost, "the loss of all switches")
         with ControllerClient(world.emulation.controller_socket) as client:
             with pytest.raises(ControllerError, match=r"Switch t1-0@p0 is not reachable, so it can make no fault\."):
-                client.silence("t1-0@p0")
+                client.inject(Blackhole("t1-0@p0"))
             assert all("not reachable" in switch.problem for switch in client.counters())
             assert client.link_down("h1@p0").links == ("h1@p0",)
             client.clear_all()
@@ -311,7 +317,7 @@ def test_kept_faults_outlive_controllers_on_links_lines_and_switches() -> None:
         with world.controller() as client:
             client.link_down("t0-0:t1-0@p0", owner="me")
             client.inject(Rate("h1@p1", 5_000_000))
-            client.silence("t1-1@p1")
+            client.inject(Blackhole("t1-1@p1"))
         before = state(world)
         world.emulation.children["controller"].process.kill()
         for end in (signal.SIGTERM, signal.SIGKILL):

@@ -18,6 +18,7 @@ from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
 from topologies.clos import multi_plane_clos
+from topologies.faults.loss import Loss
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
@@ -89,7 +90,7 @@ def test_a_lossy_link_is_denied_to_running_traffic_and_allowed_when_it_heals(
         assert transfer.write(1 << 20).wrong_bytes == 0
         controller.start_map(20, feed=True)
         wait(controller, probed)
-        controller.lose(UPLINK, 0.5)
+        controller.inject(Loss(UPLINK, 0.5))
         state = wait(controller, lambda state: UPLINK in blamed(state) and state.denied > 0)
         assert set(blamed(state)) == {UPLINK}
         report = transfer.write(1 << 20)
@@ -108,7 +109,7 @@ def test_what_the_map_of_a_killed_controller_denied_is_allowed_again(world: Emul
         transfer.write(1 << 20)
         with world.controller() as controller:
             controller.start_map(20, feed=True)
-            controller.lose(UPLINK, 1.0)
+            controller.inject(Loss(UPLINK, 1.0))
             wait(controller, lambda state: UPLINK in blamed(state) and state.denied > 0)
         until = time.monotonic() + PATIENCE_S
         while denied(world) != {1}:

@@ -8,20 +8,18 @@ import pytest
 
 from controller.values import Cleared, Event, EventKind, FaultRecord
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fault_words import Order, carry_out, describe, describe_event, parse, parse_share
-from topologies.fault_kinds import (
-    Corruption,
-    Delay,
-    Fault,
-    FaultState,
-    Flap,
-    LinkDown,
-    Loss,
-    PathLoss,
-    Rate,
-    SwitchDead,
-    SwitchSilent,
-)
+from mrc_lab.fault_words import Order, carry_out, describe, describe_event, parse
+from topologies.faults import Fault, FaultState
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.corruption import Corruption
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
+from topologies.faults.port_down import PortDown
+from topologies.faults.power_off import PowerOff
+from topologies.faults.rate import Rate
 
 LINK = "t0-0:t1-1@p0"
 CUT = FaultRecord("f1", LinkDown(LINK), (LINK,))
@@ -78,8 +76,9 @@ def test_words_become_requests(words: str, asked: tuple[Any, ...], told: str) ->
         ("h1@p0 delay 5ms", Delay("h1@p0", 5_000_000)),
         ("h1@p0 flap 2s 25%", Flap("h1@p0", 500_000_000, 1_500_000_000)),
         ("h1@p0 flap 2s random 7", Flap("h1@p0", 10**9, 10**9, True, 7)),
-        ("t1-0@p1 silent", SwitchSilent("t1-0@p1")),
-        ("t1-*@p1 dead", SwitchDead("t1-*@p1")),
+        ("t1-0@p1 blackhole", Blackhole("t1-0@p1")),
+        ("h1 port_down 0", PortDown("h1", 0)),
+        ("t1-*@p1 power_off", PowerOff("t1-*@p1")),
         ("path 0x402", PathLoss(0x402)),
         ("path 7 25% h1 h3", PathLoss(7, 0.25, "h1", "h3")),
     ],
@@ -94,22 +93,22 @@ def test_words_become_faults(words: str, fault: Fault) -> None:
     [
         (LINK, "use it like this"),
         (f"{LINK} sideways", "not 'sideways'"),
-        (f"{LINK} loss 5", "not '5': write 5% for 5 in a hundred"),
-        (f"{LINK} loss", "say how much"),
-        (f"{LINK} loss lots", "a share is more than 0% and at most 100%, not 'lots'"),
-        (f"{LINK} loss 101%", "a share is"),
-        (f"{LINK} loss nan", "a share is"),
+        (f"{LINK} loss 5", "not 500 %: write 5% for 5 in a hundred"),
+        (f"{LINK} loss", "say probability .probability for a frame., as in: fault h1@p0 loss 1%"),
+        (f"{LINK} loss lots", "probability must be a share such as 20% or 0.2, not 'lots'"),
+        (f"{LINK} loss 101%", "at most 100 %, not 101 %"),
+        (f"{LINK} loss nan", "must be a share"),
         (f"{LINK} down h1 now", "'now' is one word too many"),
-        (f"{LINK} loss 0%", "a share is more than 0%"),
+        (f"{LINK} loss 0%", "above 0 %"),
         (f"{LINK} rate fast", "a rate such as"),
         (f"{LINK} delay 5", "has no unit"),
-        (f"{LINK} delay -5ms", "a time is 0 or more"),
-        (f"{LINK} delay 1e99s", "shorter than a century"),
-        (f"{LINK} flap", "say how often"),
-        (f"{LINK} flap random 7", "say how often"),
-        (f"{LINK} flap 2s 100%", "less than 100%"),
-        (f"{LINK} flap 2s random x", "a seed is a whole number"),
-        (f"{LINK} flap -2s", "a time is 0 or more"),
+        (f"{LINK} delay -5ms", "extra must be at least 1 ns, not -5 ms"),
+        (f"{LINK} delay 1e99s", "extra must be at most"),
+        (f"{LINK} flap", "say period .how often"),
+        (f"{LINK} flap random 7", "say period .how often"),
+        (f"{LINK} flap 2s 100%", "less than 100 %"),
+        (f"{LINK} flap 2s random x", "seed must be a whole number such as 7"),
+        (f"{LINK} flap -2s", "period must be at least 2 ns"),
         (f"{LINK} down at 2s", "as in 'at"),
         (f"{LINK} down for", "say what comes after 'for'"),
         (f"{LINK} down for ever", "a time such as"),
@@ -120,8 +119,8 @@ def test_words_become_faults(words: str, fault: Fault) -> None:
         ("clear link", "fault clear link h1@p0"),
         ("clear link h1@p0 h2@p0", "fault clear link h1@p0"),
         (f"{LINK} loss 1% h1 h2", "'h2' is one word too many"),
-        ("path x", "an entropy value is a number"),
-        ("path -1", "has 32 bits"),
+        ("path x", "ev must be a whole number such as 0x402"),
+        ("path -1", "ev must be at least 0x0"),
         ("clear all f2", "fault clear owner NAME"),
     ],
 )
@@ -135,28 +134,28 @@ def test_what_makes_no_sense_is_one_sentence_and_asks_for_nothing(words: str, se
 @pytest.mark.parametrize(
     ("record", "line"),
     [
-        (FaultRecord("f2", Loss(LINK, 0.0125), (LINK,), ("t1-1@p0",)), f"fault f2: {LINK} loss 1.25%"),
+        (FaultRecord("f2", Loss(LINK, 0.0125), (LINK,), ("t1-1@p0",)), f"fault f2: {LINK} loss 1.25 %"),
         (
             FaultRecord("f3", Corruption("h*", 1e-9, "h1"), ("h1@p0",), owner="me"),
-            "fault f3: h1@p0 corrupt 0.0000001% towards h1 [me]",
+            "fault f3: h1@p0 corrupt 0.0000001 % towards h1 [me]",
         ),
         (
-            FaultRecord("f4", SwitchSilent("t1-*"), (), ("t1-0@p0", "t1-1@p0")),
-            "fault f4: t1-0@p0, t1-1@p0 silent",
+            FaultRecord("f4", Blackhole("t1-*"), (), ("t1-0@p0", "t1-1@p0")),
+            "fault f4: t1-0@p0, t1-1@p0 blackhole",
         ),
         (
             FaultRecord("f5", PathLoss(0x402, source="h1"), (), ("t0-0@p1",)),
-            "fault f5: t0-0@p1 loss 100% on path 0x402 from h1 to *",
+            "fault f5: t0-0@p1 path ev 0x402 source h1",
         ),
         (FaultRecord("f6", Rate(LINK, 2_000_000), (LINK,)), f"fault f6: {LINK} rate 2 Mb/s"),
         (FaultRecord("f7", Delay(LINK, 5_000_000), (LINK,)), f"fault f7: {LINK} delay 5 ms"),
         (
             FaultRecord("f8", Flap(LINK, 10**9, 3 * 10**9, True, 7), (LINK,), state=FaultState.CLEARED),
-            f"fault f8: {LINK} flaps, 1 s down and 3 s up at random from 7 (cleared)",
+            f"fault f8: {LINK} flap down 1 s up 3 s random seed 7 (cleared)",
         ),
         (
-            FaultRecord("f9", SwitchDead("t1-0@p0"), (LINK,), problem="No."),
-            f"fault f9: {LINK} down, t1-0@p0 dead - No.",
+            FaultRecord("f9", PowerOff("t1-0@p0"), (LINK,), problem="No."),
+            f"fault f9: {LINK} power_off t1-0@p0 - No.",
         ),
     ],
 )
@@ -179,10 +178,6 @@ def test_events_are_told_in_a_line() -> None:
     assert told == "0.000000 entries repaired t0-0@p0: 20 entries"
 
 
-def test_shares() -> None:
-    assert [parse_share(text) for text in ("1", "100%", "0.1%", "1e-9")] == [1, 1, 0.001, 1e-9]
-
-
 def test_a_repaired_link_of_a_pattern_leaves_the_rest_of_the_fault() -> None:
     rest = FaultRecord("f3", LinkDown("h1@p*"), ("h1@p0", "h1@p2"))
 
@@ -196,5 +191,5 @@ def test_a_repaired_link_of_a_pattern_leaves_the_rest_of_the_fault() -> None:
 
 @pytest.mark.parametrize("words", ["h1@p0 loss 0", "h1@p0 loss 0.0%", "h1@p0 corrupt 0%"])
 def test_no_loss_at_all_is_not_a_fault_and_the_message_says_how_to_end_one(words: str) -> None:
-    with pytest.raises(ExperimentError, match="more than 0%: to end a fault use 'fault h1@p0 up' or 'fault clear'"):
+    with pytest.raises(ExperimentError, match="not 0 %: to end a fault use 'fault h1@p0 up' or 'fault clear'"):
         parse(words.split())

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from simulation.faults import Faults
+from topologies.faults import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "simulation.md").read_text("utf-8")
@@ -31,4 +32,5 @@ def test_every_fault_named_there_exists():
     paragraph = PAGE.partition("`world.faults` has")[2].partition("Each takes")[0]
     names = re.findall(r"`([a-z_]+)`", paragraph)
     assert len(names) > 10
-    assert all(hasattr(Faults, name) for name in names)
+    assert set(KINDS) <= set(names)
+    assert set(names) - {"id"} <= {*KINDS, *dir(Faults)}

@@ -5,7 +5,10 @@ from simulation.errors import FaultError
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, US, small_fabric, small_world, transfer
 from topologies.fabric import Endpoint
-from topologies.fault_kinds import FaultState, Flap, LinkDown, Loss
+from topologies.faults import FaultState
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
 
 
 @pytest.fixture
@@ -65,7 +68,7 @@ def test_a_nic_sees_its_port_go_and_come(world):
 
 
 def test_a_dead_switch_takes_all_its_links_and_comes_back_with_its_tables(world):
-    world.faults.switch_dead("t1-0@p0", until=50 * US)
+    world.faults.power_off("t1-0@p0", until=50 * US)
     assert not any(port.up for port in world.switch("t1-0@p0").stats().ports.values())
     assert not up(world, "t0-1@p0", 3)
     assert world.run(transfer(world)).equal
@@ -78,7 +81,7 @@ def test_a_dead_switch_takes_all_its_links_and_comes_back_with_its_tables(world)
 
 
 def test_a_silent_switch_is_up_but_swallows_everything(world):
-    world.faults.switch_silent("t1-0@p*")
+    world.faults.blackhole("t1-0@p*")
     result = world.run(transfer(world))
     assert result.equal
     assert result.counters.lost > 0
@@ -143,7 +146,7 @@ def test_random_flaps_follow_the_seed():
     def changes(seed):
         with small_world(seed) as world:
             with world.open("h1") as context:
-                world.faults.flap("h1@p0", down=5 * US, up=20 * US, at_random=True, until=1000 * US)
+                world.faults.flap("h1@p0", down=5 * US, up=20 * US, random=True, until=1000 * US)
                 world.run(1000 * US)
                 found = []
                 while (event := context.poll_event()) is not None:
@@ -156,7 +159,7 @@ def test_random_flaps_follow_the_seed():
 
 
 def test_links_that_flap_at_random_do_so_each_for_itself(world):
-    world.faults.flap("t0-0:t1-*@p0", down=5 * US, up=20 * US, at_random=True, seed=3)
+    world.faults.flap("t0-0:t1-*@p0", down=5 * US, up=20 * US, random=True, seed=3)
     states = set()
     for when in range(1, 200):
         world.run(when * US)
@@ -168,7 +171,7 @@ def test_links_that_flap_at_random_do_so_each_for_itself(world):
 
 
 def test_without_the_controller_traffic_goes_on(world):
-    number = world.faults.controller_gone()
+    number = world.faults.controller_down()
     assert not world.faults.controller_present
     assert world.run(transfer(world)).equal
     world.faults.clear(number)
@@ -211,16 +214,16 @@ def test_a_scheduled_fault_that_is_cleared_never_happens(world):
     [
         (lambda f: f.link_down("t0-9:t1-0@p0"), "no link that matches"),
         (lambda f: f.link_down("h1@p0", towards="h2"), "leads to a node that matches 'h2'"),
-        (lambda f: f.switch_dead("t2-0@p0"), "no switch that matches"),
+        (lambda f: f.power_off("t2-0@p0"), "no switch that matches"),
         (lambda f: f.port_down("h1", 9), "no port 9"),
         (lambda f: f.add(LinkDown("h1@p0"), at=20 * US, until=10 * US), "must end later"),
         (lambda f: f.loss("h1@p0", 1.5), "probability"),
         (lambda f: f.corruption("h1@p0", 0), "probability"),
-        (lambda f: f.reordering("h1@p0", 0.1, 0), "1 ns or more"),
+        (lambda f: f.reordering("h1@p0", 0.1, 0), "hold must be at least 1 ns"),
         (lambda f: f.path_loss(77), "entropy value 77"),
-        (lambda f: f.rate("h1@p0", 0), "at least 1 b/s"),
-        (lambda f: f.delay("h1@p0", 0), "1 ns or more"),
-        (lambda f: f.add(Flap("h1@p0", 0, 5)), "flaps"),
+        (lambda f: f.rate("h1@p0", 0), "rate must be at least 1 b/s"),
+        (lambda f: f.delay("h1@p0", 0), "extra must be at least 1 ns"),
+        (lambda f: f.add(Flap("h1@p0", 0, 5)), "down must be at least 1 ns"),
     ],
 )
 def test_nonsense_is_refused_before_anything_happens(world, add, why):

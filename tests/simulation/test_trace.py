@@ -15,7 +15,7 @@ from tests.simulation.worlds import small_world, transfer
 trace = Trace()
 with small_world(5, trace=trace) as world:
     world.faults.loss("*", 0.01)
-    world.faults.flap("t0-0:t1-0@p0", 5_000, 9_000, at_random=True, until=100_000)
+    world.faults.flap("t0-0:t1-0@p0", 5_000, 9_000, random=True, until=100_000)
     assert world.run(transfer(world)).equal
     world.run()
 print(trace.cut().hash)

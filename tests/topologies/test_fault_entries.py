@@ -6,7 +6,7 @@ from topologies import addressing, paths
 from topologies.clos import multi_plane_clos
 from topologies.entries import Action, Exact, TableEntry, Ternary
 from topologies.errors import FabricError
-from topologies.fault_entries import ALWAYS, LinkFault, PathLoss, SwitchSilent, fault_entries, ppb
+from topologies.fault_entries import ALWAYS, Blackhole, LinkFault, PathLoss, fault_entries, ppb
 
 FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
 PORT, WHOLE = 0x1FF, (1 << 128) - 1
@@ -50,7 +50,7 @@ def test_faults_on_one_port_make_one_entry_of_joint_probability() -> None:
 
 
 def test_a_silent_switch_has_an_entry_that_goes_before_those_of_its_ports() -> None:
-    entries = fault_entries(FABRIC, [LinkFault("t0-0:t1-0@p0", loss=1), SwitchSilent("t1-0@p*")])
+    entries = fault_entries(FABRIC, [LinkFault("t0-0:t1-0@p0", loss=1), Blackhole("t1-0@p*")])
     assert set(entries) == {"t0-0@p0", "t1-0@p0", "t1-0@p1"}
     silent, loss = sorted(entries["t1-0@p0"], key=lambda entry: -entry.priority)
     assert silent == TableEntry("arrival_fault", (Ternary(0, 0),), Action("blackhole"), 2)
@@ -61,7 +61,7 @@ def test_a_path_is_the_usid_list_at_the_senders_t0() -> None:
     source, target = FABRIC.nic("h1"), FABRIC.nic("h4")
     ev = addressing.entropy_value(1, 1)
     route = paths.destination(FABRIC, source, target)
-    ((switch, (entry,)),) = fault_entries(FABRIC, [PathLoss(ev, 3, "h1", "h4")]).items()
+    ((switch, (entry,)),) = fault_entries(FABRIC, [PathLoss(ev, 3e-9, "h1", "h4")]).items()
     assert switch == "t0-0@p1"
     address = int.from_bytes(route.template.address(ev), "big")
     sender = int(addressing.nic_address(FABRIC, source))
@@ -79,7 +79,7 @@ def test_a_path_of_all_senders_has_one_entry_for_each_list() -> None:
 
 def test_a_sender_of_its_own_includes_what_holds_for_all() -> None:
     ev = addressing.entropy_value(0, 1)
-    faults = [PathLoss(ev, ALWAYS // 2), PathLoss(ev, ALWAYS // 2, "h1", "h4")]
+    faults = [PathLoss(ev, 0.5), PathLoss(ev, 0.5, "h1", "h4")]
     entries = fault_entries(FABRIC, faults)["t0-0@p0"]
     own = max(entries, key=lambda entry: entry.priority)
     assert own.target == Action("lossy_path", (("lose", ALWAYS * 3 // 4),))
@@ -92,7 +92,7 @@ def test_a_sender_of_its_own_includes_what_holds_for_all() -> None:
     [
         (LinkFault("h9@p0"), "no link that matches"),
         (LinkFault("h1@p0", towards="t1-*"), "leads to a node that matches"),
-        (SwitchSilent("t2-0@p0"), "no switch that matches"),
+        (Blackhole("t2-0@p0"), "no switch that matches"),
         (PathLoss(2), "has the entropy value 0x2"),
         (PathLoss(0, source="h5"), "no NIC that matches 'h5'"),
     ],

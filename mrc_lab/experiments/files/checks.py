@@ -6,9 +6,9 @@ import fnmatch
 from collections.abc import Iterable
 from dataclasses import replace
 
+from mrc_common import units
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
-from mrc_lab.experiments.files import quantities
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.faults import PlannedFault
@@ -34,12 +34,7 @@ from topologies.queues import QueueProfile
 
 _STATISTICAL = ("throughput", "link_throughput", "algbw", "busbw", "completion_time", "bypass_time", "return_time")
 MOST_MEMORY = 8 << 30
-_PARSERS = {
-    "rate": quantities.parse_rate,
-    "time": quantities.parse_time,
-    "share": quantities.parse_share,
-    "count": quantities.parse_share,
-}
+_UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE}
 
 
 def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
@@ -110,7 +105,7 @@ def _check_congestion(part: TransportPart, place: Value) -> None:
 
 
 def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) -> None:
-    show = quantities.show_time
+    show = units.show_time
     if fault.at >= case.duration:
         raise place.error(f"begins at {show(fault.at)}, but the run is over at {show(case.duration)}")
     if fault.until is not None and fault.until <= fault.at:
@@ -118,7 +113,7 @@ def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) 
     if fault.until is not None and fault.until > case.duration:
         raise place.error(f"is over at {show(fault.until)}, after the run, which lasts {show(case.duration)}")
     try:
-        effect(fabric, fault.build())
+        effect(fabric, fault.fault)
     except (FaultError, FabricError) as error:
         raise place.error(str(error)) from None
 
@@ -128,7 +123,7 @@ def check_workload(workload: Workload, fabric: Fabric) -> None:
     _check_hosts(workload, fabric)
     needed = _memory(workload, fabric)
     if needed > MOST_MEMORY:
-        most, shown = quantities.show_size(MOST_MEMORY), quantities.show_size(needed)
+        most, shown = units.show_size(MOST_MEMORY), units.show_size(needed)
         raise ValueError(
             f"what hosts send and receive takes {shown} of memory, but {most} is the most: make it smaller"
         )
@@ -217,7 +212,7 @@ def _published(published: Published, unit: str, place: Value) -> Published:
 
 def _number(text: str, unit: str, place: Value) -> float:
     try:
-        return float(_PARSERS[unit](text))
+        return float(_UNITS[unit].parse(text))
     except ValueError as error:
         raise place.error(str(error)) from None
 
@@ -233,7 +228,7 @@ def _check_selection(selection: Selection, metric: str, cases: tuple[Case, ...],
     if start >= end:
         raise place.error("the window ends before it begins")
     if end > case.duration:
-        raise place.error(f"the window ends after the run, which lasts {quantities.show_time(case.duration)}")
+        raise place.error(f"the window ends after the run, which lasts {units.show_time(case.duration)}")
     if end - start < case.measure.bin:
         raise place.error("the window is shorter than a time bin")
     if (selection.link is not None) != (metric == "link_throughput"):

@@ -1,248 +1,97 @@
-"""Faults as an experiment file names them, and what each is in terms of `topologies.fault_kinds`.
+"""Faults as an experiment file names them: those of `topologies.faults`, with when each begins and ends.
 
-Times count from the beginning of the run. Links, switches and hosts are named as in `topologies`, or by a glob pattern
-that may match several; `towards` picks one direction by the name of the receiving node.
+The keys of a kind are its parameters. Times count from the beginning of the run. Links, switches and hosts are named as
+in `topologies`, or by a glob pattern that may match several; `towards` picks one direction by the receiving node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
-from mrc_lab.experiments.files.kinds import Flag, Text, Whole, a_rate, a_share, a_time, key
-from topologies import fault_kinds
-from topologies.addressing import entropy_value
-from topologies.fabric import Endpoint
-from topologies.fault_kinds import Fault
+from mrc_lab.experiments.files.document import Value
+from mrc_lab.experiments.files.kinds import Flag, JsonSchema, Kind, Quantity, Text, Whole, a_time, check_keys, suggest
+from topologies.errors import FabricError
+from topologies.faults import KINDS, Fault, FaultKind, kind_named, renamed
+from topologies.faults.parameters import Parameter, What
 
-_AT = "when it begins"
-_UNTIL = "when it is over; without it, it lasts to the end of the run"
-_LINK = "a link such as t0-0:t1-1@p0 or h1@p0, or a pattern"
-_TOWARDS = "only the direction towards this node, or pattern"
-_CHANCE = "probability for a frame"
-_SWITCH = "a switch such as t1-0@p1, or a pattern"
-
-
-class PlannedFault(Protocol):
-    """What all kinds have in common. `line` is where it stands in the file."""
-
-    @property
-    def at(self) -> int:
-        """When it begins, in ns from the beginning of the run."""
-
-    @property
-    def until(self) -> int | None:
-        """When it is over; None: at the end of the run."""
-
-    @property
-    def line(self) -> int:
-        """Line in the file."""
-
-    def build(self) -> Fault:
-        """What it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkDown:
-    """Links lose their carrier; with `towards` they let nothing through in one direction and nobody is told."""
-
-    at: int = key(a_time(), _AT)
-    link: str = key(Text(), _LINK)
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    towards: str | None = key(Text(), _TOWARDS, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.LinkDown(self.link, self.towards)
-
-
-@dataclass(frozen=True, slots=True)
-class PortDown:
-    """A port of a switch (from 1) or NIC (its plane) goes down."""
-
-    at: int = key(a_time(), _AT)
-    node: str = key(Text(), "a switch or host")
-    port: int = key(Whole(), "its port")
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.PortDown(Endpoint(self.node, self.port))
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchDead:
-    """Switches lose power: all their links go down."""
-
-    at: int = key(a_time(), _AT)
-    switch: str = key(Text(), _SWITCH)
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.SwitchDead(self.switch)
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchSilent:
-    """Switches stay up but forward nothing."""
-
-    at: int = key(a_time(), _AT)
-    switch: str = key(Text(), _SWITCH)
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.SwitchSilent(self.switch)
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Frames are lost at random."""
-
-    at: int = key(a_time(), _AT)
-    link: str = key(Text(), _LINK)
-    probability: float = key(a_share(), _CHANCE)
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    towards: str | None = key(Text(), _TOWARDS, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.Loss(self.link, self.probability, self.towards)
-
-
-@dataclass(frozen=True, slots=True)
-class Corruption:
-    """One bit of a frame is flipped, unnoticed by the FCS."""
-
-    at: int = key(a_time(), _AT)
-    link: str = key(Text(), _LINK)
-    probability: float = key(a_share(), _CHANCE)
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    towards: str | None = key(Text(), _TOWARDS, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.Corruption(self.link, self.probability, self.towards)
-
-
-@dataclass(frozen=True, slots=True)
-class Reordering:
-    """Frames are held back, so that later ones overtake them."""
-
-    at: int = key(a_time(), _AT)
-    link: str = key(Text(), _LINK)
-    probability: float = key(a_share(), _CHANCE)
-    hold: int = key(a_time(1), "how long at most")
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    towards: str | None = key(Text(), _TOWARDS, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.Reordering(self.link, self.probability, self.hold, self.towards)
-
-
-@dataclass(frozen=True, slots=True)
-class PathLoss:
-    """Frames on one path (one entropy value) are lost at random."""
-
-    at: int = key(a_time(), _AT)
-    plane: int = key(Whole(0, 7), "plane of the path")
-    uplink: int = key(Whole(0, 1023), "T0 uplink, that is T1 number, of the path")
-    probability: float = key(a_share(), _CHANCE)
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    source: str = key(Text(), "only frames of this host, or pattern", default="*")
-    destination: str = key(Text(), "only frames to this host, or pattern", default="*")
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        ev = entropy_value(self.plane, self.uplink)
-        return fault_kinds.PathLoss(ev, self.probability, self.source, self.destination)
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Links become slower."""
-
-    at: int = key(a_time(), _AT)
-    link: str = key(Text(), _LINK)
-    rate: int = key(a_rate(), "the lower rate")
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    towards: str | None = key(Text(), _TOWARDS, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.Rate(self.link, self.rate, self.towards)
-
-
-@dataclass(frozen=True, slots=True)
-class Delay:
-    """Frames take longer."""
-
-    at: int = key(a_time(), _AT)
-    link: str = key(Text(), _LINK)
-    extra: int = key(a_time(1), "how much longer")
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    towards: str | None = key(Text(), _TOWARDS, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.Delay(self.link, self.extra, self.towards)
-
-
-@dataclass(frozen=True, slots=True)
-class Flap:
-    """Links go down and up in turn."""
-
-    at: int = key(a_time(), _AT)
-    link: str = key(Text(), _LINK)
-    down: int = key(a_time(1), "how long they are down each time")
-    up: int = key(a_time(1), "how long they are up each time")
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    random: bool = key(Flag(), "draw both times from exponential distributions with these means", default=False)
-    seed: int = key(Whole(), "what random times are drawn from, besides the run's own seed", default=0)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.Flap(self.link, self.down, self.up, self.random, self.seed)
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerGone:
-    """Nobody can write tables."""
-
-    at: int = key(a_time(), _AT)
-    until: int | None = key(a_time(), _UNTIL, default=None)
-    line: int = 0
-
-    def build(self) -> Fault:
-        """What it is."""
-        return fault_kinds.ControllerGone()
-
-
-KINDS: Mapping[str, type[PlannedFault]] = {
-    "link_down": LinkDown,
-    "port_down": PortDown,
-    "switch_dead": SwitchDead,
-    "switch_silent": SwitchSilent,
-    "loss": Loss,
-    "corruption": Corruption,
-    "reordering": Reordering,
-    "path_loss": PathLoss,
-    "rate": Rate,
-    "delay": Delay,
-    "flap": Flap,
-    "controller_gone": ControllerGone,
+_WHEN: dict[str, tuple[Kind, str]] = {
+    "at": (a_time(), "when it begins"),
+    "until": (a_time(), "when it is over; without it, it lasts to the end of the run"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """A fault from `at` to `until` (None: to the end of the run), ns from the beginning; `line` is its in the file.
+
+    `note` is what whoever wrote it should know, a sentence or nothing.
+    """
+
+    fault: Fault
+    at: int
+    until: int | None = None
+    line: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FaultKinds(Kind):
+    """A mapping whose key `kind` says which kind of fault it is."""
+
+    def read(self, value: Value) -> PlannedFault:
+        """The fault; FileError when it does not fit."""
+        members = value.items()
+        if "kind" not in members:
+            raise value.error(f"kind is missing; known are {', '.join(KINDS)}")
+        name = Text().read(members["kind"])
+        try:
+            kind = kind_named(name)
+        except FabricError:
+            raise members["kind"].error(f"{name[:80]!r} is unknown; {suggest(name, KINDS)}") from None
+        parameters = {parameter.name: parameter for parameter in kind.all_parameters}
+        check_keys(value, members, ["kind", *_WHEN, *parameters])
+        given = {name: _kind(parameters[name]).read(members[name]) for name in members if name in parameters}
+        when = {name: known.read(members[name]) for name, (known, _) in _WHEN.items() if name in members}
+        if "at" not in when:
+            raise value.error(f"at is missing: {_WHEN['at'][1]}")
+        try:
+            fault = kind.make(given)
+        except FabricError as error:
+            raise value.error(str(error)) from None
+        old = renamed(name, kind)
+        note = f"{value.source}, line {value.line}: {old}" if old else ""
+        return PlannedFault(fault, **when, line=value.line, note=note)
+
+    def schema(self) -> JsonSchema:
+        """One of several objects; two for a kind that has two spellings."""
+        return {"oneOf": [part for kind in KINDS.values() for part in _schemas(kind)]}
+
+
+def _kind(parameter: Parameter) -> Kind:
+    if parameter.unit is not None:
+        return Quantity(parameter.unit, parameter.low, parameter.high, parameter.examples[0])
+    if parameter.what is What.WHOLE:
+        return Whole(int(parameter.low), int(parameter.high))
+    return Flag() if parameter.what is What.FLAG else Text()
+
+
+def _schemas(kind: FaultKind) -> Iterable[JsonSchema]:
+    yield _schema(kind, kind.parameters)
+    if kind.spelling is not None:
+        kept = [parameter for parameter in kind.parameters if parameter.name not in kind.spelling.instead_of]
+        yield _schema(kind, [*kept, *kind.spelling.parameters])
+
+
+def _schema(kind: FaultKind, parameters: Iterable[Parameter]) -> JsonSchema:
+    known = {p.name: {"description": p.doc, **_kind(p).schema()} for p in parameters}
+    when = {name: {"description": doc, **known.schema()} for name, (known, doc) in _WHEN.items()}
+    names: list[JsonSchema] = [{"const": kind.name}, *({"const": old, "deprecated": True} for old in kind.old)]
+    named: JsonSchema = {"oneOf": names} if kind.old else {"const": kind.name}
+    return {
+        "type": "object",
+        "description": kind.summary,
+        "properties": {"kind": named, **when, **known},
+        "required": ["kind", "at", *(p.name for p in parameters if p.required)],
+        "additionalProperties": False,
+    }

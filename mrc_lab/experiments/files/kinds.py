@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mrc_common import units
 from mrc_common.suggestions import did_you_mean
-from mrc_lab.experiments.files import quantities
+from mrc_common.units import Unit
 from mrc_lab.experiments.files.document import Value
 
 JsonSchema = dict[str, Any]
 _ANY_NUMBER = 1 << 62
 _LONGEST = 80  # characters of a value that an error repeats
-_MOST_RATE = 10**15
-_MOST_SIZE = 1 << 40
 _MOST_TIME = 3600 * 10**9
 
 
@@ -104,60 +103,53 @@ class Text(Kind):
 
 @dataclass(frozen=True)
 class Quantity(Kind):
-    """A number with a unit, read by `parse`, from `low` to `high` (in the unit it becomes), which `show` puts in words.
+    """A number with a unit, from `low` to `high` (in the unit it becomes); `example` if not the unit's own."""
 
-    `units` is a regular expression for what may follow the number; `plain` says whether a number alone will do.
-    """
-
-    parse: Callable[[str], float]
-    example: str
+    unit: Unit
     low: float = 0
     high: float = float(_ANY_NUMBER)
-    show: Callable[[float], str] = "{:g}".format
-    units: str = ""
-    plain: bool = True
+    example: str = ""
 
     def read(self, value: Value) -> Any:
         """An int, or for shares a float."""
         try:
-            number = self.parse(value.text())
+            number = self.unit.parse(value.text())
         except ValueError as error:
             raise value.error(str(error)) from None
         if not self.low <= number <= self.high:
-            least, most = self.show(self.low), self.show(self.high)
+            least, most = self.unit.show(self.low), self.unit.show(self.high)
             limit = f"at least {least}" if self.high == _ANY_NUMBER else f"{least} to {most}"
             raise value.error(f"is {value.text()[:_LONGEST]}, but must be {limit}")
         return number
 
     def schema(self) -> JsonSchema:
         """A string or, where it needs no unit, a number."""
-        text: JsonSchema = {"type": "string", "pattern": f"^{quantities.NUMBER}{self.units}\\s*$"}
-        if not self.plain:
-            return {**text, "examples": [self.example]}
+        text: JsonSchema = {"type": "string", "pattern": f"^{units.NUMBER_PATTERN}{self.unit.pattern}\\s*$"}
+        examples = [self.example or self.unit.example]
+        if not self.unit.plain:
+            return {**text, "examples": examples}
         bound = {} if self.high == _ANY_NUMBER else {"maximum": self.high}
-        return {"anyOf": [text, {"type": "number", "minimum": self.low, **bound}], "examples": [self.example]}
+        return {"anyOf": [text, {"type": "number", "minimum": self.low, **bound}], "examples": examples}
 
 
 def a_rate(low: int = 1) -> Quantity:
     """Bits per second."""
-    return Quantity(quantities.parse_rate, "100G", low, _MOST_RATE, quantities.show_rate, units=quantities.RATE_UNITS)
+    return Quantity(units.RATE, low, units.RATE.most)
 
 
-def a_size(low: int = 1, high: int = _MOST_SIZE) -> Quantity:
+def a_size(low: int = 1, high: int = int(units.SIZE.most)) -> Quantity:
     """Bytes."""
-    return Quantity(quantities.parse_size, "64K", low, high, quantities.show_size, units=quantities.SIZE_UNITS)
+    return Quantity(units.SIZE, low, high)
 
 
 def a_time(low: int = 0, high: int = _MOST_TIME) -> Quantity:
     """Nanoseconds."""
-    return Quantity(
-        quantities.parse_time, "10us", low, high, quantities.show_time, units=quantities.TIME_UNITS, plain=False
-    )
+    return Quantity(units.TIME, low, high)
 
 
 def a_share(high: float = 1.0) -> Quantity:
     """A share of a whole."""
-    return Quantity(quantities.parse_share, "20%", 0.0, high, quantities.show_share, units=quantities.SHARE_UNITS)
+    return Quantity(units.SHARE, 0.0, high)
 
 
 @dataclass(frozen=True)
@@ -306,7 +298,7 @@ _PLAIN: Mapping[str, Kind] = {
     "int": Whole(),
     "bool": Flag(),
     "str": Text(),
-    "float": Quantity(quantities.parse_number, "0.8"),
+    "float": Quantity(units.NUMBER),
 }
 
 

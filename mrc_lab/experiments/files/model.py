@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from mrc_host.config import TransportSettings
 from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
-from mrc_lab.experiments.files import faults, workloads
+from mrc_lab.experiments.files import workloads
 from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
 from mrc_lab.experiments.files.kinds import (
     Built,
     Flag,
@@ -250,7 +250,7 @@ class CasePart:
     workload: Workload = key(OneOf(workloads.KINDS), "what the hosts do")
     duration: int = key(a_time(1), "how long the run lasts; for a collective, at most")
     transport: TransportPart = key(Section(TransportPart), "the transport", default=TransportPart())
-    faults: tuple[PlannedFault, ...] = key(Listing(OneOf(faults.KINDS)), "what breaks, and when", default=())
+    faults: tuple[PlannedFault, ...] = key(Listing(FaultKinds()), "what breaks, and when", default=())
     measure: MeasurePart = key(Section(MeasurePart), "what is recorded", default=MeasurePart())
 
 
@@ -315,6 +315,11 @@ class Experiment:
     text: str
     source: str
     show: tuple[Shown, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever wrote the file should know, a sentence each."""
+        return tuple(dict.fromkeys(fault.note for case in self.cases for fault in case.faults if fault.note))
 
     def case(self, name: str | None) -> Case:
         """The case of that name; None: the first."""

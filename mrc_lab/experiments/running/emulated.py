@@ -31,13 +31,12 @@ from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_
 from mrc_lab.fabric import doctor
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.fabric.supervision import told
-from topologies import fault_kinds
 from topologies.emulation import traffic
 from topologies.emulation.watch import Death
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.fault_entries import fault_entries
-from topologies.fault_kinds import Fault
+from topologies.faults import Fault
 
 T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
@@ -57,7 +56,7 @@ class EmulatedStage:
         self._stack = stack
         self._watch = Watch(world.cpu_seconds, world.fabric, self._delays)
         self._stretch = stretch_of(case, world.fabric)
-        faults = [scaled_fault(planned.build(), rate_scale) for planned in case.faults]
+        faults = [scaled_fault(planned.fault, rate_scale) for planned in case.faults]
         self._losing = losing_switches(world.fabric, faults)
         self._lost: dict[str, int] = {}
         self._ordered: dict[str, int] = {}  # faults, with the time of each
@@ -89,7 +88,7 @@ class EmulatedStage:
         """
         begin = self.now() + len(faults) * _TIME_TO_ORDER_NS
         for planned in faults:
-            fault = scaled_fault(planned.build(), self.rate_scale)
+            fault = scaled_fault(planned.fault, self.rate_scale)
             at = begin + round(planned.at * self.time_scale) if planned.at else self.now()
             until = 0 if planned.until is None else begin + round(planned.until * self.time_scale)
             duration = until - at if until else 0
@@ -199,14 +198,14 @@ def losing_switches(fabric: Fabric, faults: Sequence[Fault]) -> tuple[str, ...]:
 
 
 def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
-    fault = scaled_fault(planned.build(), scale)
+    fault = scaled_fault(planned.fault, scale)
     try:
-        effect(fabric, fault)
+        taken = effect(fabric, fault)
     except FabricError as error:
         raise ExperimentError(f"line {planned.line}: {error}", "Use --world sim.") from None
-    if isinstance(fault, fault_kinds.Delay) and not doctor.has_netem():
+    if any(shape.delay for _, shape in taken.shapes) and not doctor.has_netem():
         raise ExperimentError(
-            f"line {planned.line}: the emulated world cannot make the fault delay here, since this kernel has no netem",
+            f"line {planned.line}: emulation cannot make the fault {fault.kind.name} here: this kernel has no netem",
             "Use --world sim, or slow links down with the fault rate.",
         )
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,9 +18,7 @@ from mrc_host.errors import MrcError
 from mrc_host.values import PathEvent, PathState, PortEvent, QpEvent
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
-from mrc_lab.experiments.files import quantities
-from mrc_lab.experiments.files.faults import KINDS, PlannedFault
-from mrc_lab.experiments.files.kinds import Quantity
+from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.workloads import Collective, Training
 from mrc_lab.experiments.running.collective_load import CollectiveLoad, collective_load
@@ -197,36 +194,19 @@ class _Play:
         )
 
 
-def span(fault: PlannedFault, fabric: Fabric, scale: float = 1.0) -> FaultSpan:
-    """A planned fault as reports show it: what in words, and the links it touches."""
-    kind = next(name for name, cls in KINDS.items() if type(fault) is cls)
-    done = effect(fabric, fault.build())
+def span(planned: PlannedFault, fabric: Fabric, scale: float = 1.0) -> FaultSpan:
+    """A planned fault as reports show it: what in words, and the links it touches; times are `scale` times as long."""
+    fault = planned.fault.scaled(times=scale, rates=1 / scale)
+    done = effect(fabric, fault)
     named = [link.name for link in done.carrier]
     for end, _ in done.lines:
         link = fabric.link_at(end)
         if link is not None:
             named.append(link.name)
-    until = None if fault.until is None else round(fault.until * scale)
-    label = " ".join([kind.replace("_", " "), *_in_words(fault, scale)])
-    return FaultSpan(kind, label, round(fault.at * scale), until, tuple(dict.fromkeys(named)))
-
-
-def _in_words(fault: PlannedFault, scale: float) -> Iterator[str]:
-    """What a fault names and its figures, but for what the file leaves out; times are `scale` times as long."""
-    scales = {quantities.show_time: scale, quantities.show_rate: 1 / scale}
-    for field in dataclasses.fields(fault):  # type: ignore[arg-type]
-        value = getattr(fault, field.name)
-        if field.name in ("at", "until", "line") or (value == field.default and field.name != "plane"):
-            continue
-        kind = field.metadata["kind"]
-        shown = (
-            kind.show(value * scales.get(kind.show, 1))
-            if isinstance(kind, Quantity)
-            else "yes"
-            if value is True
-            else str(value)
-        )
-        yield shown if field.name in ("link", "switch", "node") else f"{field.name} {shown}"
+    until = None if planned.until is None else round(planned.until * scale)
+    place = [getattr(fault, fault.kind.target.name)] if fault.kind.target else []
+    label = " ".join(filter(None, [fault.kind.name.replace("_", " "), *place, fault.figures()]))
+    return FaultSpan(fault.kind.name, label, round(planned.at * scale), until, tuple(dict.fromkeys(named)))
 
 
 def _bad_paths(pair: QueuePair) -> int:

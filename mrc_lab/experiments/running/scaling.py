@@ -25,10 +25,9 @@ from mrc_lab.experiments.files.model import DCQCN_RATES, DCQCN_TIMES, NSCC_TIMES
 from mrc_lab.experiments.files.transport import settings_given
 from mrc_lab.fabric.capacity import carried_rate
 from simulation.timing import Timing
-from topologies import fault_kinds
 from topologies.emulation.timing import fitted
 from topologies.fabric import Fabric
-from topologies.fault_kinds import Fault
+from topologies.faults import Fault
 from topologies.round_trip import base_round_trip
 
 NAME = "experiment"  # of the fabric, unless another is given
@@ -108,10 +107,4 @@ def ack_timeout(fabric: Fabric) -> int:
 
 def scaled_fault(fault: Fault, scale: float) -> Fault:
     """The same fault with its times and rates as they are here."""
-    if isinstance(fault, fault_kinds.Flap):
-        return replace(fault, down=round(fault.down / scale), up=round(fault.up / scale))
-    if isinstance(fault, fault_kinds.Delay):
-        return replace(fault, extra=round(fault.extra / scale))
-    if isinstance(fault, fault_kinds.Rate):
-        return replace(fault, bits_per_second=round(fault.bits_per_second * scale))
-    return fault
+    return fault.scaled(times=1 / scale, rates=scale)

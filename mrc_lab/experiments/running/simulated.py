@@ -61,7 +61,7 @@ class SimulatedStage:
         begin = self.now()
         for fault in faults:
             until = None if fault.until is None else begin + fault.until
-            self._world.faults.add(fault.build(), at=begin + fault.at, until=until)
+            self._world.faults.add(fault.fault, at=begin + fault.at, until=until)
         return begin
 
     async def faults_made(self) -> None:

@@ -48,7 +48,7 @@ def test_add_list_clear(fault: Fault, one: Running) -> None:
     assert fault("add", "h1@p0", "down") == (0, "fault f1: h1@p0 down\n", "")
     status, printed, _ = fault("add", "h2@p0", "flap", "2s", "25%", "random", "7", "at", "+3600s", "owner", "me")
     assert status == 0
-    assert "fault f2: h2@p0 flaps, 500 ms down and 1.5 s up at random from 7 (pending, in 3" in printed
+    assert "fault f2: h2@p0 flap down 500 ms up 1.5 s random seed 7 (pending, in 3" in printed
     assert one.cables.down == {"h1@p0"}
     assert fault("list")[1].count("\n") == 2
     assert fault("clear", "f1") == (0, "cleared: f1\n", "")
@@ -70,7 +70,7 @@ def test_add_list_clear(fault: Fault, one: Running) -> None:
         (["add"], 2, "Missing argument"),
         (["add", "h1@p0"], 2, "use it like this"),
         (["add", "h1@p0", "sideways"], 2, "not 'sideways'"),
-        (["add", "h1@p0", "loss", "200%"], 2, "a share is more than 0%"),
+        (["add", "h1@p0", "loss", "200%"], 2, "above 0 % and at most 100 %, not 200 %"),
         (["add", "h1@p0", "flap", "1ms"], 3, "10 ms or more"),
         (["add", "h9@p0", "down"], 3, "no link that matches 'h9@p0': did you mean"),
         (["clear"], 2, "Missing argument"),

@@ -43,7 +43,7 @@ fabric: {planes: 2, t0: 2, t1: 2, hosts: 4, rate: 100G}
 workload: {kind: collective, operation: all_reduce, bytes: 256K, iterations: 2}
 duration: 5ms
 faults:
-  - {kind: switch_dead, at: 20us, switch: t1-0@p0}
+  - {kind: power_off, at: 20us, switch: t1-0@p0}
 measure: {bin: 10us}
 expect:
   - {metric: busbw, relation: at_least, value: 20G}

@@ -9,7 +9,7 @@ from simulation.swarm.shrink import shrink
 from simulation.timing import timing
 from simulation.world import default_queues
 from tests.simulation.worlds import GIGA, small_fabric
-from topologies.fault_kinds import ControllerGone
+from topologies.faults.controller_down import ControllerDown
 
 DELAY = 1_000
 
@@ -40,7 +40,7 @@ def write(*, time=1, length=100, imm=False, back=False, pair=0):
 
 def with_bystanders(made):
     """The same plan with faults that do nothing, which shrinking must leave out."""
-    idle = tuple(PlannedFault(ControllerGone(), start, start + 1_000) for start in (1, 2, 3))
+    idle = tuple(PlannedFault(ControllerDown(), start, start + 1_000) for start in (1, 2, 3))
     return type(made)(**{name: getattr(made, name) for name in made.__slots__} | {"faults": (*made.faults, *idle)})
 
 

@@ -5,7 +5,7 @@ import pytest
 from simulation.swarm.hosts import Manner, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
 from simulation.swarm.run import _Run
 from tests.simulation.swarm.plans import plan, write
-from topologies.fault_kinds import LinkDown
+from topologies.faults.link_down import LinkDown
 
 
 def play(made):

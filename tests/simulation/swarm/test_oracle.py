@@ -4,7 +4,12 @@ from simulation.swarm.denials import Denied, addresses
 from simulation.swarm.oracle import longest_damage, longest_separation, merge, paths, touched
 from simulation.swarm.plan import PlannedFault
 from tests.simulation.worlds import small_fabric
-from topologies.fault_kinds import Flap, LinkDown, Loss, PathLoss, SwitchDead, SwitchSilent
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
+from topologies.faults.power_off import PowerOff
 
 FABRIC = small_fabric()  # 2 planes, 2 T0, 2 T1, h1 h2 | h3 h4
 
@@ -27,9 +32,9 @@ def test_paths_are_counted_by_plane_and_uplink():
         ([(LinkDown("h1@*"), 10, 100)], 90),
         ([(LinkDown("h1@p0"), 0, 100), (LinkDown("h3@p1"), 60, 200)], 40),
         ([(LinkDown("h1@p0"), 0, 100), (LinkDown("h2@p1"), 0, 100)], 0),
-        ([(SwitchDead("t1-*@p*"), 0, 70)], 70),
-        ([(SwitchDead("t1-0@p*"), 0, 70)], 0),
-        ([(SwitchSilent("t0-1@p*"), 0, 70)], 70),
+        ([(PowerOff("t1-*@p*"), 0, 70)], 70),
+        ([(PowerOff("t1-0@p*"), 0, 70)], 0),
+        ([(Blackhole("t0-1@p*"), 0, 70)], 70),
         ([(LinkDown("h1@*", towards="h1"), 0, 50)], 50),  # nothing comes back
         ([(Flap("h1@*", 5, 5), 0, 80)], 80),
         ([(Denied(tuple(addresses(FABRIC, "h1").values())), 0, 80)], 80),

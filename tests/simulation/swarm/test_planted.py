@@ -27,7 +27,8 @@ from simulation.swarm.run import run
 from tests.simulation.swarm.plans import caught, fabric, plan, write
 from tests.simulation.worlds import GIGA
 from topologies.clos import multi_plane_clos
-from topologies.fault_kinds import LinkDown, Loss
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
 
 MS = 1_000_000
 _OPCODE = 14 + 40 + 40 + 8

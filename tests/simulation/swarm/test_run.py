@@ -13,7 +13,7 @@ from simulation.swarm.plan import PlannedFault
 from simulation.swarm.run import run
 from simulation.swarm.scenario import generate, plain
 from tests.simulation.swarm.plans import plan, write
-from topologies.fault_kinds import LinkDown
+from topologies.faults.link_down import LinkDown
 
 
 @pytest.mark.parametrize("first", range(1, 41, 5))

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from mrc_lab.experiments.files import FileError, load_text, schema
-from mrc_lab.experiments.files.faults import KINDS as FAULTS
 from mrc_lab.experiments.files.workloads import KINDS as WORKLOADS
 from tests.mrc_lab.experiments.files.test_loader import PAPER
+from topologies.faults import KINDS as FAULTS
 
 
 def test_the_published_schema_is_that_of_the_model():
@@ -19,8 +19,9 @@ def test_every_kind_is_in_it():
     properties = json.loads(schema.text())["properties"]
     named = [part["properties"]["kind"]["const"] for part in properties["workload"]["oneOf"]]
     assert named == list(WORKLOADS)
-    named = [part["properties"]["kind"]["const"] for part in properties["faults"]["items"]["oneOf"]]
-    assert named == list(FAULTS)
+    kinds = [part["properties"]["kind"] for part in properties["faults"]["items"]["oneOf"]]
+    named = [kind.get("const") or kind["oneOf"][0]["const"] for kind in kinds]
+    assert list(dict.fromkeys(named)) == list(FAULTS)
     assert "trimming" in properties["fabric"]["properties"]["queues"]["properties"]
 
 
@@ -120,6 +121,11 @@ SMALL = {
         (("workload", "shift"), 1, False),
         (("faults", 0, "at"), 10, False),
         (("faults", 0, "probability"), "1%", False),
+        (("faults", 0), {"kind": "switch_dead", "at": "1us", "switch": "t1-0@p0"}, True),
+        (("faults", 0), {"kind": "path_loss", "at": "1us", "ev": 1}, True),
+        (("faults", 0), {"kind": "path_loss", "at": "1us", "plane": 0, "uplink": 1}, True),
+        (("faults", 0), {"kind": "path_loss", "at": "1us", "plane": 0}, False),
+        (("faults", 0), {"kind": "path_loss", "at": "1us", "ev": 1, "plane": 0, "uplink": 1}, False),
         (("expect", 0, "value"), "0", True),
         (("expect", 0, "tolerance"), "5 %", True),
         (("expect", 0, "tolerance"), "5 pounds", False),

@@ -22,7 +22,7 @@ variants:
 def test_the_first_case_does_not_begin_when_the_last_cannot_be_run(monkeypatch):
     begun = []
     monkeypatch.setattr(emulated, "emulated_stage", lambda case, *_: begun.append(case.name))
-    with pytest.raises(ExperimentError, match="line 7: the emulated world cannot make the fault reordering"):
+    with pytest.raises(ExperimentError, match="line 7: emulation cannot make the fault reordering"):
         conduct(load_text(LAST_CANNOT), "emulation", 1)
     assert begun == []
 

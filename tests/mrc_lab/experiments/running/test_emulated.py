@@ -6,14 +6,24 @@ import pytest
 
 from controller.values import Count, FaultRecord, PortCounters, SwitchCounters
 from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.running import emulated, scaling, switch_figures
 from p4runtime_shim.proto import switch_v1_pb2 as pb
-from tests.mrc_lab.experiments.files.test_faults import EXAMPLES, load
 from tests.mrc_lab.experiments.running.cases import case_of
 from topologies.clos import multi_plane_clos
-from topologies.fault_kinds import Loss, SwitchDead
+from topologies.faults.controller_down import ControllerDown
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.loss import Loss
+from topologies.faults.power_off import PowerOff
+from topologies.faults.reordering import Reordering
 
 WRITE = "{kind: write_bw, pairs: h1>h3}"
+
+
+def planned(fault):
+    """In line 7 of a file, from 1 to 2 us."""
+    return PlannedFault(fault, 1_000, 2_000, 7)
 
 
 class Controller:
@@ -41,17 +51,17 @@ def stage_with(controller):
 def test_the_controller_is_told_all_faults_with_their_times():
     controller = Controller()
     stage = stage_with(controller)
-    loss = load("loss", EXAMPLES["loss"])
-    faults = (loss, replace(load("switch_dead", EXAMPLES["switch_dead"]), until=None), replace(loss, at=0))
+    loss = planned(Loss("t0-0:t1-1@p0", 0.01))
+    faults = (loss, replace(planned(PowerOff("t1-0@p0")), until=None), replace(loss, at=0))
     called = stage.now()
     begin = asyncio.run(stage.order_faults(faults))
     assert called < begin
     *later, (fault, options) = controller.calls
     assert later == [
-        (Loss("t0-0:t1-*@p0", 0.01), {"at_ns": begin + 10_000, "duration_ns": 10_000}),
-        (SwitchDead("t1-0@p0"), {"at_ns": begin + 10_000, "duration_ns": 0}),
+        (Loss("t0-0:t1-1@p0", 0.01), {"at_ns": begin + 10_000, "duration_ns": 10_000}),
+        (PowerOff("t1-0@p0"), {"at_ns": begin + 10_000, "duration_ns": 0}),
     ]
-    assert (fault, options["at_ns"]) == (Loss("t0-0:t1-*@p0", 0.01), 0), (
+    assert (fault, options["at_ns"]) == (Loss("t0-0:t1-1@p0", 0.01), 0), (
         "what is there from the beginning is made at once"
     )
     assert begin + 20_000 - stage.now() < options["duration_ns"] < begin + 20_000 - called
@@ -67,7 +77,7 @@ def test_a_run_without_faults_begins_at_once():
 def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
     monkeypatch.setattr(emulated, "_TIME_TO_ORDER_NS", 1)
     with pytest.raises(ExperimentError, match="too slow to take the faults"):
-        asyncio.run(stage_with(Controller()).order_faults((load("loss", EXAMPLES["loss"]),)))
+        asyncio.run(stage_with(Controller()).order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),)))
 
 
 def test_a_fault_that_could_not_be_made_fails_the_run():
@@ -76,7 +86,7 @@ def test_a_fault_that_could_not_be_made_fails_the_run():
     stage = stage_with(controller)
 
     async def play():
-        await stage.order_faults((load("loss", EXAMPLES["loss"]),))
+        await stage.order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),))
         await stage.faults_made()
 
     with pytest.raises(ExperimentError, match="could not be made as planned: Switch t1-0@p1 is not reachable"):
@@ -84,24 +94,24 @@ def test_a_fault_that_could_not_be_made_fails_the_run():
 
 
 def test_a_delay_is_refused_where_the_kernel_has_no_netem(monkeypatch):
-    case = replace(case_of(WRITE), faults=(load("delay", EXAMPLES["delay"]),))
+    case = replace(case_of(WRITE), faults=(planned(Delay("h1@p0", 2_000)),))
     monkeypatch.setattr(emulated.doctor, "has_netem", lambda: False)
-    with pytest.raises(ExperimentError, match="line 7: the emulated world cannot make the fault delay here"):
+    with pytest.raises(ExperimentError, match="line 7: emulation cannot make the fault delay here"):
         emulated.check(case, scaling.scale_of([case]))
     monkeypatch.setattr(emulated.doctor, "has_netem", lambda: True)
     emulated.check(case, scaling.scale_of([case]))
 
 
-@pytest.mark.parametrize("kind", ["reordering", "controller_gone"])
-def test_what_only_the_simulation_can_do_is_refused_before_anything_starts(kind):
-    case = replace(case_of(WRITE), faults=(load(kind, EXAMPLES[kind]),))
-    with pytest.raises(ExperimentError, match=f"line 7: the emulated world cannot make the fault {kind}"):
+@pytest.mark.parametrize("fault", [Reordering("h1@p0", 0.1, 3_000), ControllerDown()])
+def test_what_only_the_simulation_can_do_is_refused_before_anything_starts(fault):
+    case = replace(case_of(WRITE), faults=(planned(fault),))
+    with pytest.raises(ExperimentError, match=f"line 7: emulation cannot make the fault {fault.kind.name}"):
         emulated.check(case, scaling.scale_of([case]))
 
 
 def test_a_flap_that_is_too_fast_for_links_here_is_refused(monkeypatch):
     monkeypatch.setattr(scaling, "carried_rate", lambda hosts, planes: 10**12)
-    case = replace(case_of(WRITE), faults=(load("flap", EXAMPLES["flap"]),))
+    case = replace(case_of(WRITE), faults=(planned(Flap("h1@p0", 5_000, 10_000)),))
     with pytest.raises(ExperimentError, match="line 7: a link flaps with times of 10 ms or more"):
         emulated.check(case, scaling.scale_of([case]))
 
@@ -128,7 +138,7 @@ def test_only_switches_whose_faults_lose_packets_are_asked_for_losses():
             port = next(link for link in fabric.links if link.name == "t0-0:t1-1@p0").upper.port
             return [counters(switch, ports={port: [("arrival loss", 5)]}.items())] if len(asked) < 3 else []
 
-    losing = emulated.losing_switches(fabric, [Loss("t0-0:t1-1@p0", 0.5, "t1-1@p0"), SwitchDead("t1-0@p0")])
+    losing = emulated.losing_switches(fabric, [Loss("t0-0:t1-1@p0", 0.5, "t1-1@p0"), PowerOff("t1-0@p0")])
     assert losing == ("t1-1@p0",)
     stage = stage_of(fabric)
     stage._controller, stage._losing, stage._lost = Counting(), losing, {}

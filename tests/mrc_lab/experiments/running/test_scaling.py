@@ -10,7 +10,10 @@ from mrc_lab.experiments.running import scaling
 from mrc_lab.experiments.running.scaling import scaled_attributes, scaled_fabric, scaled_fault
 from tests.mrc_lab.experiments.running.cases import case_of
 from topologies.clos import multi_plane_clos
-from topologies.fault_kinds import Delay, Flap, Loss, Rate
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.loss import Loss
+from topologies.faults.rate import Rate
 
 WRITE = "{kind: write_bw, pairs: h1>h3}"
 MS = 1_000_000

@@ -1,44 +1,40 @@
 """Numbers with units, as people write them: ``100G``, ``64K``, ``2.5us``, ``20%``; and back into words.
 
 Rates are bits per second with powers of 1000, sizes bytes with powers of 1024, times need a unit and become integer
-nanoseconds, shares are plain numbers or percent.
+nanoseconds, shares are plain numbers or percent. :data:`RATE`, :data:`SIZE`, :data:`TIME`, :data:`SHARE` and
+:data:`NUMBER` hold for each what is needed to declare a key, an option or a word of that kind.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 
 # An exponent of two digits is enough for anybody, and keeps numbers to a size that can be calculated with.
-NUMBER = r"\s*(-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE]-?[0-9]{1,2})?)\s*"
-_NUMBER = re.compile(NUMBER + r"([A-Za-zµ%/]*)\s*")
+NUMBER_PATTERN = r"\s*(-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE]-?[0-9]{1,2})?)\s*"
+_NUMBER = re.compile(NUMBER_PATTERN + r"([A-Za-zµ%/]*)\s*")
 _MOST_SHOWN = 40
 
-RATES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
-TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
-SHARES = {"": Decimal(1), "%": Decimal("0.01")}
-
-# What may follow the number, as regular expressions for the schema.
-RATE_UNITS = "[kKMGT]?(bit/s|b/s|bps|bit)?"
-SIZE_UNITS = "[kKMG]?([iI]?[bB])?"
-TIME_UNITS = "(ns|us|µs|ms|s|min)"
-SHARE_UNITS = "%?"
+_RATES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+_TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+_SHARES = {"": Decimal(1), "%": Decimal("0.01")}
 
 
 def parse_rate(text: str) -> int:
     """Bits per second of ``100G``, ``2.5Gb/s``, ``40Mbit/s``; ValueError says what is wrong."""
     number, unit = _split(text, "a rate such as 100G or 40Mb/s")
     unit = re.sub(r"(bit/s|b/s|bps|bit)$", "", unit)
-    return _whole(number, _factor(unit, {**RATES, "K": 10**3}, text, "a rate such as 100G or 40Mb/s"))
+    return _whole(number, _factor(unit, {**_RATES, "K": 10**3}, text, "a rate such as 100G or 40Mb/s"))
 
 
 def parse_size(text: str) -> int:
     """Bytes of ``64K``, ``1MiB``, ``4096``; K, M and G are powers of 1024."""
     number, unit = _split(text, "a size such as 64K or 1M")
     unit = re.sub(r"(iB|i?b|B)$", "", unit, flags=re.IGNORECASE)
-    return _whole(number, _factor(unit, {**SIZES, "k": 2**10}, text, "a size such as 64K or 1M"))
+    return _whole(number, _factor(unit, {**_SIZES, "k": 2**10}, text, "a size such as 64K or 1M"))
 
 
 def parse_time(text: str) -> int:
@@ -46,13 +42,13 @@ def parse_time(text: str) -> int:
     number, unit = _split(text, "a time such as 10us or 1.5ms")
     if not unit and number:
         raise ValueError(f"{text!r} has no unit: write {text}us, {text}ms or {text}s")
-    return _whole(number, _factor(unit or "ns", TIMES, text, "a time such as 10us or 1.5ms"))
+    return _whole(number, _factor(unit or "ns", _TIMES, text, "a time such as 10us or 1.5ms"))
 
 
 def parse_share(text: str) -> float:
     """A plain number of ``0.2`` or ``20%``."""
     number, unit = _split(text, "a share such as 20% or 0.2")
-    return float(number * _factor(unit, SHARES, text, "a share such as 20% or 0.2"))
+    return float(number * _factor(unit, _SHARES, text, "a share such as 20% or 0.2"))
 
 
 def parse_number(text: str) -> float:
@@ -79,8 +75,9 @@ def show_time(ns: float) -> str:
 
 
 def show_share(share: float) -> str:
-    """As ``20 %``."""
-    return f"{100 * share:.6g} %"
+    """As ``20 %``, without an exponent down to parts per billion."""
+    percent = f"{100 * share:.6g}"
+    return f"{percent} %" if "e" not in percent else f"{100 * share:.7f}".rstrip("0").rstrip(".") + " %"
 
 
 def _show(value: float, units: tuple[tuple[float, str], ...]) -> str:
@@ -106,3 +103,29 @@ def _factor(unit: str, known: Mapping[str, int | Decimal], text: str, example: s
 
 def _whole(number: Decimal, factor: int | Decimal) -> int:
     return round(number * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A kind of number: how it is read and shown.
+
+    `parse` raises ValueError with what is wrong. `pattern` is a regular expression for what may follow the number, and
+    `plain` says whether a number alone will do. `most` is the largest that makes sense anywhere.
+    """
+
+    name: str
+    parse: Callable[[str], float]
+    show: Callable[[float], str]
+    pattern: str
+    example: str
+    most: float
+    plain: bool = True
+
+
+_MOST = 1 << 62
+
+RATE = Unit("rate", parse_rate, show_rate, "[kKMGT]?(bit/s|b/s|bps|bit)?", "100G", 10**15)
+SIZE = Unit("size", parse_size, show_size, "[kKMG]?([iI]?[bB])?", "64K", 1 << 40)
+TIME = Unit("time", parse_time, show_time, "(ns|us|µs|ms|s|min)", "10us", _MOST, plain=False)
+SHARE = Unit("share", parse_share, show_share, "%?", "20%", _MOST)
+NUMBER = Unit("number", parse_number, "{:g}".format, "", "0.8", _MOST)

@@ -1,0 +1,56 @@
+import pytest
+
+from mrc_common import units
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (units.parse_rate, "100G", 10**11),
+        (units.parse_rate, "2.5Gb/s", 2_500_000_000),
+        (units.parse_rate, "40 Mbit/s", 40_000_000),
+        (units.parse_rate, "9600", 9600),
+        (units.parse_rate, "1kbps", 1000),
+        (units.parse_size, "64K", 65536),
+        (units.parse_size, "1MiB", 1 << 20),
+        (units.parse_size, "4096 B", 4096),
+        (units.parse_size, "1.5k", 1536),
+        (units.parse_time, "10us", 10_000),
+        (units.parse_time, "1.5 ms", 1_500_000),
+        (units.parse_time, "2min", 120 * 10**9),
+        (units.parse_time, "0.1us", 100),
+        (units.parse_share, "20%", 0.2),
+        (units.parse_share, "0.02", 0.02),
+        (units.parse_share, "1e-3", 0.001),
+    ],
+)
+def test_units(parse, text, value):
+    assert parse(text) == pytest.approx(value)
+    assert isinstance(parse(text), float if parse is units.parse_share else int)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "sentence"),
+    [
+        (units.parse_time, "10", "10 has no unit|'10' has no unit: write 10us"),
+        (units.parse_time, "10 hours", "has the unit 'hours'"),
+        (units.parse_rate, "fast", "a rate such as 100G"),
+        (units.parse_rate, "1Q", "has the unit 'Q'"),
+        (units.parse_size, "64X", "a size such as 64K"),
+        (units.parse_share, "a fifth", "a share such as 20%"),
+    ],
+)
+def test_what_has_the_wrong_unit_is_refused_with_an_example(parse, text, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        parse(text)
+
+
+def test_a_figure_in_words_reads_back():
+    for value in (1, 999, 1000, 1_531_000_000_000, 100_000_000):
+        assert units.parse_rate(units.show_rate(value)) == pytest.approx(value, rel=1e-3)
+    for value in (1, 12_345, 10**9):
+        assert units.parse_time(units.show_time(value)) == pytest.approx(value, rel=1e-3)
+    assert units.show_size(65536) == "64 KiB"
+    assert units.show_time(0) == "0 ns"
+    for share in (0.2, 0.005, 1.0, 1e-9):
+        assert units.parse_share(units.show_share(share)) == pytest.approx(share)

@@ -1,0 +1,195 @@
+"""Every kind of fault in every form that follows from its declaration: a new one is tried here without a line more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from controller import messages
+from controller.fault_effects import effect as emulated
+from controller.proto import controller_v1_pb2 as pb
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files import schema
+from mrc_lab.experiments.files.document import parse as parse_yaml
+from mrc_lab.experiments.files.errors import FileError
+from mrc_lab.experiments.files.faults import FaultKinds
+from mrc_lab.fault_completion import next_words
+from mrc_lab.fault_words import kinds, parse
+from mrc_lab.prompt.helping import COMMANDS, describe
+from simulation.errors import FaultError
+from simulation.fault_effects import effect as simulated
+from simulation.world import SimulatedWorld
+from topologies.clos import multi_plane_clos
+from topologies.errors import FabricError
+from topologies.faults import KINDS, Backend, Fault, FaultKind, kind_named
+from topologies.faults.parameters import Parameter, What
+from topologies.faults.path_loss import PathLoss
+
+FABRIC = multi_plane_clos("kinds", planes=2, t0=2, t1=4, hosts=4)
+EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def spellings(kind: FaultKind) -> Iterator[tuple[Parameter, ...]]:
+    """The parameters of either way to say what a kind needs, with one that it does not need, in turn."""
+    ways = [kind.parameters]
+    if kind.spelling is not None:
+        kept = tuple(p for p in kind.parameters if p.name not in kind.spelling.instead_of)
+        ways.append((*kept, *kind.spelling.parameters))
+    for way in ways:
+        needed = tuple(parameter for parameter in way if parameter.required)
+        yield needed
+        yield from ((*needed, parameter) for parameter in way if not parameter.required)
+
+
+def document(kind: FaultKind, way: tuple[Parameter, ...]) -> dict[str, Any]:
+    figures = {p.name: True if p.what is What.FLAG else p.examples[0] for p in way}
+    whole = {p.name: int(p.examples[0], 0) for p in way if p.what is What.WHOLE}
+    return {"kind": kind.name, "at": "1us", "until": "2us", **figures, **whole}
+
+
+def read(given: dict[str, Any]) -> Fault:
+    planned = FaultKinds().read(parse_yaml(yaml.safe_dump(given), "x"))
+    assert (planned.at, planned.until, planned.line) == (1000, 2000, 1)
+    return planned.fault
+
+
+def examples(kind: FaultKind) -> list[Fault]:
+    return [read(document(kind, way)) for way in spellings(kind)]
+
+
+@EVERY
+def test_its_file_bears_its_name_and_its_class_says_what_it_is(kind: FaultKind) -> None:
+    assert kind.fault.__module__ == f"topologies.faults.{kind.name}"
+    assert kind.summary.endswith(".")
+    assert all(parameter.doc and (parameter.examples or parameter.what is What.FLAG) for parameter in kind.parameters)
+
+
+@EVERY
+def test_a_file_says_it(kind: FaultKind) -> None:
+    for fault in examples(kind):
+        assert isinstance(fault, kind.fault)
+
+
+@EVERY
+def test_the_schema_has_its_keys(kind: FaultKind) -> None:
+    parts = json.loads(schema.PATH.read_text())["properties"]["faults"]["items"]["oneOf"]
+    mine = [part["properties"] for part in parts if f'"{kind.name}"' in json.dumps(part["properties"]["kind"])]
+    keys = {name for part in mine for name in part}
+    assert keys == {"kind", "at", "until", *(parameter.name for parameter in kind.all_parameters)}
+
+
+@EVERY
+def test_a_line_of_words_says_it(kind: FaultKind) -> None:
+    words = kind.example.split()
+    if Backend.EMULATION not in kind.backends:
+        with pytest.raises(ExperimentError, match=f"emulation cannot make the fault {kind.name}"):
+            parse(words)
+        return
+    assert parse(words).fault in examples(kind)
+    for name in kind.names():
+        assert parse([name if word == kind.word else word for word in words]).fault == parse(words).fault
+    assert kind.usage in kinds()
+    assert kind.usage in describe(COMMANDS["fault"])
+
+
+@EVERY
+def test_the_shell_and_the_prompt_complete_it(kind: FaultKind) -> None:
+    place = [kind.target.examples[0]] if kind.target else []
+    assert (kind.word in next_words(FABRIC, place)) == (Backend.EMULATION in kind.backends)
+
+
+@EVERY
+def test_the_controller_gets_what_was_meant(kind: FaultKind) -> None:
+    for fault in examples(kind):
+        if Backend.EMULATION in kind.backends:
+            assert messages.unpack_kind(messages.pack_kind(fault)) == fault
+        else:
+            with pytest.raises(FabricError, match=f"emulation cannot make the fault {kind.name}"):
+                messages.pack_kind(fault)
+
+
+@EVERY
+def test_a_message_with_a_value_of_another_type_is_refused(kind: FaultKind) -> None:
+    for way in spellings(kind):
+        for wrong in way:
+            message = pb.FaultKind(kind=kind.name)
+            for parameter in way:
+                value = message.parameters[parameter.name]
+                value.text = parameter.examples[0] if parameter.examples else ""
+                if parameter is wrong:
+                    value.flag = parameter.what is not What.FLAG
+            with pytest.raises(FabricError, match=r"must be|missing"):
+                messages.unpack_kind(message)
+
+
+@EVERY
+def test_the_backends_that_it_names_make_it_and_no_others(kind: FaultKind) -> None:
+    for fault in examples(kind):
+        if Backend.SIMULATION in kind.backends:
+            found = simulated(FABRIC, fault)
+            assert found.lines or found.carrier or found.controller
+        else:
+            with pytest.raises(FaultError, match="Simulation cannot make"):
+                simulated(FABRIC, fault)
+        fault = fault.scaled(times=10, rates=1)  # emulated links do not flap as fast
+        if Backend.EMULATION in kind.backends:
+            taken = emulated(FABRIC, fault)
+            assert taken.carrier or taken.entries or taken.shapes
+        else:
+            with pytest.raises(FabricError, match="emulation cannot make"):
+                emulated(FABRIC, fault)
+
+
+@EVERY
+def test_a_world_has_a_method_of_its_name(kind: FaultKind) -> None:
+    if Backend.SIMULATION not in kind.backends:
+        return
+    fault = examples(kind)[0]
+    with SimulatedWorld(FABRIC, seed=1) as world:
+        assert kind.name in dir(world.faults)
+        values = [getattr(fault, parameter.name) for parameter in kind.parameters]
+        number = getattr(world.faults, kind.name)(*values, at=5, until=9)
+        (record,) = world.faults.list()
+    assert (record.id, record.fault, record.start, record.end) == (number, fault, 5, 9)
+
+
+@EVERY
+def test_an_old_name_is_understood_and_noted(kind: FaultKind) -> None:
+    for old in kind.old:
+        assert kind_named(old) is kind
+        planned = FaultKinds().read(parse_yaml(yaml.safe_dump({**document(kind, kind.parameters), "kind": old}), "x"))
+        assert isinstance(planned.fault, kind.fault)
+        assert planned.note == f"x, line 1: {old} is called {kind.name} now"
+        if Backend.EMULATION in kind.backends:
+            order = parse([old if word == kind.word else word for word in kind.example.split()])
+            assert order.note == f"{old} is called {kind.word} now"
+
+
+def test_a_plane_and_an_uplink_are_an_entropy_value() -> None:
+    assert read({"kind": "path_loss", "at": "1us", "until": "2us", "plane": 1, "uplink": 2}) == PathLoss(0x402)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{kind: zzz, at: 1us}", "'zzz' is unknown; known are corruption, "),
+        ("{kind: los, at: 1us}", "'los' is unknown; did you mean loss"),
+        ("{at: 1us}", "kind is missing"),
+        ("{kind: loss, link: h1@p0, probability: 1%}", "at is missing: when it begins"),
+        ("{kind: loss, at: 1us, link: h1@p0}", "probability is missing: probability for a frame"),
+        ("{kind: loss, at: 1us, link: h1@p0, probability: 0}", "above 0 % and at most 100 %, not 0 %"),
+        ("{kind: loss, at: 1us, link: h1@p0, probability: 5}", "is 5, but must be 0 % to 100 %"),
+        ("{kind: loss, at: 1us, link: h1@p0, probabilty: 5%}", "unknown key; did you mean probability"),
+        ("{kind: path_loss, at: 1us, plane: 1}", "uplink is missing: T0 uplink"),
+        ("{kind: path_loss, at: 1us}", "ev .or plane and uplink. is missing"),
+        ("{kind: path_loss, at: 1us, ev: 1, plane: 1, uplink: 2}", "ev says the same as plane: give one of them"),
+        ("{kind: flap, at: 1us, link: h1@p0, period: 1ms, duty: 100%}", "less than 100 % of the time"),
+    ],
+)
+def test_what_a_file_cannot_say_is_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(FileError, match=sentence):
+        FaultKinds().read(parse_yaml(text, "x"))

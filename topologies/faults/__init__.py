@@ -1,0 +1,48 @@
+"""The registry of faults: each kind in a file of its own, declared once.
+
+A file here declares a kind with its parameters (:mod:`topologies.faults.loss` is a short one). It is found by being
+here. Keys of experiment files and their JSON schema, words of ``mrc fault`` and their completion, help, messages to the
+controller, ``world.faults`` in simulation and the lines of reports follow from it. What the kind does is an effect in
+``simulation.fault_effects`` and one in ``controller.fault_effects``, for each backend that the kind names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mrc_common.suggestions import did_you_mean
+from topologies.errors import FabricError
+from topologies.faults.kind import DECLARED, Backend, Fault, FaultKind, FaultState
+from topologies.faults.parameters import What
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+
+def _place(kind: FaultKind) -> tuple[int, str]:
+    """Faults of links first, then those of switches and ports, then those that are nowhere."""
+    return (list(What).index(kind.target.what) if kind.target else len(What)), kind.name
+
+
+KINDS: Mapping[str, FaultKind] = MappingProxyType({kind.name: kind for kind in sorted(DECLARED.values(), key=_place)})
+"""Every kind by name."""
+
+
+def kind_named(name: str) -> FaultKind:
+    """The kind of that name, or that was once called so; FabricError if there is none."""
+    for kind in KINDS.values():
+        if name == kind.name or name in kind.old:
+            return kind
+    hint = did_you_mean(name, KINDS, most=1, cutoff=0.6) or f"known are {', '.join(KINDS)}"
+    raise FabricError(f"{name[:80]!r} is no kind of fault; {hint}")
+
+
+def renamed(name: str, kind: FaultKind, now: str = "") -> str:
+    """A sentence for who has used an old name of a kind, which is `now` or its name; empty for any other name."""
+    return f"{name} is called {now or kind.name} now" if name in kind.old else ""
+
+
+__all__ = ["KINDS", "Backend", "Fault", "FaultKind", "FaultState", "kind_named", "renamed"]

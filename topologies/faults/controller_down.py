@@ -1,0 +1,13 @@
+"""``controller_down``: the controller is away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topologies.faults.kind import Backend, Fault, kind
+
+
+@kind(old=("controller_gone",), backends=(Backend.SIMULATION,))
+@dataclass(frozen=True, slots=True)
+class ControllerDown(Fault):
+    """Nobody can write tables. Static entries stay, so traffic does not notice."""

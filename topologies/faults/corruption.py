@@ -1,0 +1,18 @@
+"""``corruption``: frames of a link are damaged at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topologies.faults.kind import Fault, kind
+from topologies.faults.parameters import link, share, towards
+
+
+@kind(word="corrupt")
+@dataclass(frozen=True, slots=True)
+class Corruption(Fault):
+    """One bit of a frame is flipped, unnoticed by the FCS."""
+
+    link: str = link()
+    probability: float = share("probability for a frame", "0.1%", "1%")
+    towards: str | None = towards()

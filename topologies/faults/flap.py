@@ -1,0 +1,47 @@
+"""``flap``: links go down and up in turn.
+
+A rhythm is said by how long links are down and up, or by its period and the share of it that they are down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from topologies.errors import FabricError
+from topologies.faults.kind import Fault, Spelling, kind
+from topologies.faults.parameters import flag, link, share, time, whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Rhythm:
+    period: int = time("how often: the time of one down and one up together", "2s", "1s", low=2)
+    duty: float = share("the share of the period that links are down", "25%", "50%", default=0.5)
+
+    def times(self) -> Mapping[str, int]:
+        """How long links are down, and up."""
+        down = round(self.period * self.duty)
+        if not 0 < down < self.period:
+            raise FabricError("a link that flaps is down for more than 0 % and less than 100 % of the time")
+        return {"down": down, "up": self.period - down}
+
+
+@kind(
+    spelling=Spelling(_Rhythm, ("down", "up"), _Rhythm.times),
+    order=("period", "duty", "random", "seed"),
+)
+@dataclass(frozen=True, slots=True)
+class Flap(Fault):
+    """Links go down and up in turn, beginning with down; with `random` each in its own time, else together."""
+
+    link: str = link()
+    down: int = time("how long they are down each time", "5ms")
+    up: int = time("how long they are up each time", "10ms")
+    random: bool = flag("draw both times from exponential distributions with these means")
+    seed: int = whole("what random times are drawn from, in simulation besides the run's own seed", "7", default=0)
+
+    def wait(self, down: bool, chance: Random) -> int:
+        """How long links stay as they are now, in ns."""
+        mean = self.down if down else self.up
+        return max(1, round(chance.expovariate(1.0) * mean)) if self.random else mean

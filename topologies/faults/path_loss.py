@@ -1,0 +1,29 @@
+"""``path_loss``: frames of one path are lost at random.
+
+A path is an entropy value, or the plane and the T0 uplink that it stands for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topologies.addressing import entropy_value
+from topologies.faults.kind import Fault, Spelling, kind
+from topologies.faults.parameters import host, share, whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    plane: int = whole("plane of the path", "1", high=7)
+    uplink: int = whole("T0 uplink, that is T1 number, of the path", "2", high=1023)
+
+
+@kind(word="path", spelling=Spelling(_Path, ("ev",), lambda path: {"ev": entropy_value(path.plane, path.uplink)}))
+@dataclass(frozen=True, slots=True)
+class PathLoss(Fault):
+    """Frames on the path of one entropy value are lost at random, those between some hosts only if any are named."""
+
+    ev: int = whole("entropy value of the path", "0x402", high=(1 << 32) - 1)
+    probability: float = share("probability for a frame", "100%", "10%", default=1.0)
+    source: str = host("only frames of this host, or pattern")
+    destination: str = host("only frames to this host, or pattern")

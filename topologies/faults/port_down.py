@@ -1,0 +1,23 @@
+"""``port_down``: a port of a NIC or switch goes down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topologies.fabric import Endpoint
+from topologies.faults.kind import Fault, kind
+from topologies.faults.parameters import node, whole
+
+
+@kind()
+@dataclass(frozen=True, slots=True)
+class PortDown(Fault):
+    """A port goes down, and with it its link."""
+
+    node: str = node()
+    port: int = whole("its port: of a switch from 1, of a host its plane", "1", high=(1 << 32) - 1)
+
+    @property
+    def end(self) -> Endpoint:
+        """The port."""
+        return Endpoint(self.node, self.port)

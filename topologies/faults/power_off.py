@@ -1,0 +1,19 @@
+"""``power_off``: switches lose power."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topologies.faults.kind import Fault, kind
+from topologies.faults.parameters import switch
+
+
+@kind(old=("switch_dead", "dead"))
+@dataclass(frozen=True, slots=True)
+class PowerOff(Fault):
+    """All links of a switch lose their carrier.
+
+    When it comes back its tables are as before, its queues empty.
+    """
+
+    switch: str = switch()

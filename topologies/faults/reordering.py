@@ -1,0 +1,19 @@
+"""``reordering``: frames of a link overtake others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topologies.faults.kind import Backend, Fault, kind
+from topologies.faults.parameters import link, share, time, towards
+
+
+@kind(word="reorder", backends=(Backend.SIMULATION,))
+@dataclass(frozen=True, slots=True)
+class Reordering(Fault):
+    """Frames are held back at random, so that later ones overtake them."""
+
+    link: str = link()
+    probability: float = share("probability for a frame", "10%")
+    hold: int = time("how long at most", "3us")
+    towards: str | None = towards()
