@@ -16,7 +16,7 @@ from simulation.errors import StalledError
 from simulation.swarm.afterwards import Afterwards
 from simulation.swarm.applications import Applications
 from simulation.swarm.denials import Denied, Denylists
-from simulation.swarm.hosts import HOST_FAULTS
+from simulation.swarm.hosts import HOST_FAULTS, SharedQueue
 from simulation.swarm.ledger import Ledger
 from simulation.swarm.lives import Lives
 from simulation.swarm.plan import FOREVER, HORIZON, Scenario
@@ -127,7 +127,10 @@ class _Run:
         for act in acts:
             act.add_done_callback(lambda _: self._settle())
         times = [time for fault in scenario.faults for time in (fault.start, fault.end) if time < FOREVER]
-        budget = max(retry_budget(pair.attributes, self._transport()) for pair in scenario.pairs)
+        budgets = [retry_budget(pair.attributes, self._transport()) for pair in scenario.pairs]
+        # Who shares a full queue may post only once another one's request has failed.
+        shared = any(isinstance(planned.fault, SharedQueue) for planned in scenario.faults)
+        budget = sum(budgets) if shared else max(budgets)
         deadline = 2 * (HORIZON + max(times, default=0) + 2 * budget) + _SECOND
         try:
             if not applications.all_settled():

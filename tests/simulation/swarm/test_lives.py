@@ -3,6 +3,7 @@
 import pytest
 
 from simulation.swarm.hosts import Manner, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
+from simulation.swarm.plan import FOREVER
 from simulation.swarm.run import _Run
 from tests.simulation.swarm.plans import plan, write
 from topologies.faults.link_down import LinkDown
@@ -82,3 +83,15 @@ def test_a_nic_restarts_while_a_post_waits_for_room():
     assert outcome.violations == ()
     assert [posted.given_up for posted in first.writes] == [True, True, False, False]
     assert first.writes[-1].succeeded
+
+
+def test_queue_pairs_that_share_a_full_queue_may_fail_one_after_the_other():
+    """Each posts only when the one before has used up its retries: seed 30817."""
+    crowd = [(SharedQueue("h1", 1), 0, 9_000_000), (LinkDown("h3@*", "t0-*"), 0, FOREVER)]
+    writes = [write(pair=pair) for pair in range(12)]
+    done = _Run(plan(*crowd, writes=writes, pairs=12))
+    outcome = done.play()
+    assert outcome.violations == ()
+    assert outcome.failed_pairs == 12
+    posted = [first.writes[0].posted_at for first, _ in done._applications.pairs]
+    assert len(set(posted)) == 12
