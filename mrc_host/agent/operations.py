@@ -15,27 +15,25 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mrc_host.agent import descriptors
 from mrc_host.agent.codec import format_bytes, from_json
+from mrc_host.agent.services import AgentServices
 from mrc_host.agent.session import Pair, Queue, Region, Session
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.values import Access, CcProfile, EvProfile, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs.errors import RefusedError
 
-if TYPE_CHECKING:
-    from mrc_host.agent.server import AgentServer
-
 MAX_OBJECTS = 65536  # of each kind and client, so that a runaway client does not exhaust the agent
 MAX_REGION = 1 << 40
 
 Arguments = dict[str, Any]
-Operation = Callable[["AgentServer", Session, Arguments, "list[int]"], Any]
+Operation = Callable[[AgentServices, Session, Arguments, list[int]], Any]
 
 
-def execute(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def execute(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """Carry out one request."""
     name = arguments.get("op")
     operation = OPERATIONS.get(name) if isinstance(name, str) else None
@@ -49,7 +47,7 @@ def execute(server: AgentServer, session: Session, arguments: Arguments, fds: li
 # -- protection domains and memory ---------------------------------------------------------------------------------
 
 
-def create_pd(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+def create_pd(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> int:
     """Number of a new protection domain, unique on this NIC."""
     _limit(session.holdings.pds, "protection domains")
     pd = server.next_pd()
@@ -57,7 +55,7 @@ def create_pd(server: AgentServer, session: Session, arguments: Arguments, fds: 
     return pd
 
 
-def destroy_pd(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def destroy_pd(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """Forget a protection domain that nothing uses any more."""
     pd = _own(arguments, "pd", session.holdings.pds, "protection domain")
     holdings = session.holdings
@@ -66,7 +64,7 @@ def destroy_pd(server: AgentServer, session: Session, arguments: Arguments, fds:
     holdings.pds.discard(pd)
 
 
-def register_memory(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> MemoryRegionInfo:
+def register_memory(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> MemoryRegionInfo:
     """Map the memfd that came along and register it with the NIC."""
     pd = _own(arguments, "pd", session.holdings.pds, "protection domain")
     length = _integer(arguments, "length", 1, MAX_REGION)
@@ -89,7 +87,7 @@ def register_memory(server: AgentServer, session: Session, arguments: Arguments,
     return info
 
 
-def deregister_memory(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def deregister_memory(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """End a registration and unmap the memory."""
     lkey = _own(arguments, "lkey", session.holdings.regions, "memory region")
     server.nic.deregister_memory(lkey)
@@ -116,7 +114,7 @@ def _map(fd: int, length: int) -> mmap.mmap:
 # -- completion queues ---------------------------------------------------------------------------------------------
 
 
-def create_cq(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+def create_cq(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> int:
     """Number of a new completion queue."""
     _limit(session.holdings.queues, "completion queues")
     capacity = _integer(arguments, "capacity", 1, 1 << 31)
@@ -126,7 +124,7 @@ def create_cq(server: AgentServer, session: Session, arguments: Arguments, fds: 
     return cq
 
 
-def destroy_cq(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def destroy_cq(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """End a completion queue."""
     cq = _own(arguments, "cq", session.holdings.queues, "completion queue")
     server.nic.destroy_cq(cq)
@@ -137,7 +135,7 @@ def destroy_cq(server: AgentServer, session: Session, arguments: Arguments, fds:
 # -- queue pairs ---------------------------------------------------------------------------------------------------
 
 
-def create_qp(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+def create_qp(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> int:
     """QPN of a new queue pair."""
     holdings = session.holdings
     _limit(holdings.pairs, "queue pairs")
@@ -151,7 +149,7 @@ def create_qp(server: AgentServer, session: Session, arguments: Arguments, fds: 
     return qpn
 
 
-def connect_qp(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def connect_qp(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """Bring a queue pair to RTS."""
     qpn = _own(arguments, "qpn", session.holdings.pairs, "queue pair")
     remote = from_json(QpAddress, arguments.get("remote"), "remote")
@@ -159,7 +157,7 @@ def connect_qp(server: AgentServer, session: Session, arguments: Arguments, fds:
     session.holdings.pairs[qpn].remote = f"{server.destination_name(remote.address)}:{remote.qpn}"
 
 
-def modify_qp(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def modify_qp(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """One step in a queue pair's life."""
     qpn = _own(arguments, "qpn", session.holdings.pairs, "queue pair")
     state = from_json(QpState, arguments.get("state"), "state")
@@ -179,7 +177,7 @@ def modify_qp(server: AgentServer, session: Session, arguments: Arguments, fds: 
         pair.remote = ""
 
 
-def destroy_qp(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def destroy_qp(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """End a queue pair."""
     qpn = _own(arguments, "qpn", session.holdings.pairs, "queue pair")
     session.flush_posts(qpn)
@@ -187,7 +185,7 @@ def destroy_qp(server: AgentServer, session: Session, arguments: Arguments, fds:
     del session.holdings.pairs[qpn]
 
 
-def posts_waiting(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> list[Any]:
+def posts_waiting(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> list[Any]:
     """(QPN, how many of its posts wait here until the NIC has room), of `qpn` or of all that have such."""
     waiting = session.posts_waiting()
     if "qpn" not in arguments:
@@ -199,55 +197,55 @@ def posts_waiting(server: AgentServer, session: Session, arguments: Arguments, f
 # -- looking -------------------------------------------------------------------------------------------------------
 
 
-def qp_address(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def qp_address(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """What the other end needs to connect to a queue pair of the client's own."""
     return server.nic.qp_address(_own(arguments, "qpn", session.holdings.pairs, "queue pair"))
 
 
-def qp_state(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def qp_state(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """State of a queue pair, anybody's."""
     return server.nic.qp_state(_known_qp(server, arguments))
 
 
-def qp_counters(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def qp_counters(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """Counters of a queue pair, anybody's."""
     return server.nic.qp_counters(_known_qp(server, arguments))
 
 
-def qp_paths(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def qp_paths(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """Paths of a queue pair, anybody's."""
     return server.nic.qp_paths(_known_qp(server, arguments))
 
 
-def nic_counters(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def nic_counters(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """Counters of the NIC."""
     return dict(server.nic.nic_counters())
 
 
-def hw_counters(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def hw_counters(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """All counters of queue pair `qpn`, anybody's, or of the NIC (docs/counters.md)."""
     qpn = _known_qp(server, arguments) if "qpn" in arguments else None
     return server.nic.hw_counters(qpn, server.clock())
 
 
-def port_counters(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def port_counters(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """All counters of each port (docs/counters.md)."""
     return server.nic.port_counters()
 
 
-def info(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def info(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """The NIC's name and address, its destinations, and the agent's process id."""
     config = server.nic.config
     destinations = [{"name": d.name, "address": format_bytes(d.address)} for d in config.destinations]
     return {"name": config.name, "address": config.address, "pid": os.getpid(), "destinations": destinations}
 
 
-def ports(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def ports(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """State and counters of the NIC's ports."""
     return server.ports()
 
 
-def delays(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def delays(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """How long the machine delayed frames at the NIC's ports (:mod:`mrc_host.driver.delays`), of what was measured.
 
     With `measure` delays are measured from now on (True), or no more (False, the start), whoever asked before.
@@ -259,7 +257,7 @@ def delays(server: AgentServer, session: Session, arguments: Arguments, fds: lis
     return server.delays()
 
 
-def qps(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def qps(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """All queue pairs of all clients: who has them, where they lead, state and counters."""
     return [
         {
@@ -275,13 +273,13 @@ def qps(server: AgentServer, session: Session, arguments: Arguments, fds: list[i
     ]
 
 
-def events(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def events(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """Recent asynchronous events numbered above `since` (0: all that are kept)."""
     since = _integer(arguments, "since", 0, 1 << 62)
     return [event for event in server.recent_events if event["number"] > since]
 
 
-def subscribe(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def subscribe(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """Have events sent: "own" (the NIC's ports, and this client's queue pairs), "all", or "" for none."""
     scope = arguments.get("scope")
     if scope not in ("own", "all", ""):
@@ -291,7 +289,7 @@ def subscribe(server: AgentServer, session: Session, arguments: Arguments, fds: 
     session.events = scope
 
 
-def deny_path(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def deny_path(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """Controller's denylist: take one path to a peer out of use for every queue pair, or allow it again.
 
     With `leased` the path is denied while this client is connected, and `denied` False only ends its own lease.
@@ -306,77 +304,77 @@ def deny_path(server: AgentServer, session: Session, arguments: Arguments, fds: 
         server.denials.end(path, session)
 
 
-def denied_paths(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def denied_paths(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """The denylist."""
     return server.nic.control.denied_paths()
 
 
-def create_ev_profile(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+def create_ev_profile(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> int:
     """Number of a new EV profile. It belongs to the NIC and outlives the client."""
     return server.nic.control.create_ev_profile(from_json(EvProfile, arguments.get("profile"), "profile"))
 
 
-def destroy_ev_profile(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def destroy_ev_profile(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """Forget an EV profile that no queue pair has."""
     server.nic.control.destroy_ev_profile(_integer(arguments, "number", 0, 1 << 62))
 
 
-def ev_profiles(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def ev_profiles(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """All EV profiles, each with its number."""
     return list(server.nic.control.ev_profiles().items())
 
 
-def create_cc_profile(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def create_cc_profile(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """A new CC profile under a name. It belongs to the NIC and outlives the client."""
     name = from_json(str, arguments.get("name"), "name")
     server.nic.control.create_cc_profile(name, from_json(CcProfile, arguments.get("profile"), "profile"))
 
 
-def destroy_cc_profile(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def destroy_cc_profile(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """Forget a CC profile that no queue pair names."""
     server.nic.control.destroy_cc_profile(from_json(str, arguments.get("name"), "name"))
 
 
-def cc_profiles(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def cc_profiles(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """All CC profiles, each with its name."""
     return list(server.nic.control.cc_profiles().items())
 
 
-def probe(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> int:
+def probe(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> int:
     """Send an endpoint probe; the result is an event of type "probe" with the number returned."""
     peer = from_json(bytes, arguments.get("peer"), "peer")
     ev, timeout = _integer(arguments, "ev", 0, (1 << 32) - 1), _integer(arguments, "timeout", 1, 1 << 62)
     return server.nic.control.probe(peer, ev, server.clock(), timeout)
 
 
-def start_probing(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def start_probing(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """Send path probes by `plan`, whoever asked for others before, for as long as this client is connected."""
     server.nic.control.start_probing(from_json(ProbePlan, arguments.get("plan"), "plan"), server.clock())
     server.probing_session = session
 
 
-def stop_probing(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> None:
+def stop_probing(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> None:
     """Send no more path probes."""
     server.nic.control.stop_probing()
 
 
-def probe_report(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> ProbeReport:
+def probe_report(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> ProbeReport:
     """Path probes sent and arrived since the last report, whoever took that."""
     return server.nic.control.probe_report()
 
 
-def port_states(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def port_states(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """State of the NIC's ports, or of those of `peer` as it last told."""
     given = arguments.get("peer")
     return server.nic.control.port_states(None if given is None else from_json(bytes, given, "peer"))
 
 
-def destinations(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> Any:
+def destinations(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> Any:
     """Every NIC to which there are paths, with their entropy values."""
     return server.nic.control.destinations()
 
 
-def trace(server: AgentServer, session: Session, arguments: Arguments, fds: list[int]) -> str:
+def trace(server: AgentServices, session: Session, arguments: Arguments, fds: list[int]) -> str:
     """Write the event trace to the descriptor that came along from now on; `path` is what that file is called.
 
     An empty `path` ends the trace; without one nothing changes. The agent opens no file that a client names, whatever
@@ -470,7 +468,7 @@ def _own(arguments: Arguments, key: str, own: Any, what: str) -> int:
     return number
 
 
-def _known_qp(server: AgentServer, arguments: Arguments) -> int:
+def _known_qp(server: AgentServices, arguments: Arguments) -> int:
     qpn = arguments.get("qpn")
     if isinstance(qpn, int) and any(qpn in session.holdings.pairs for session in server.sessions):
         return qpn
@@ -482,7 +480,7 @@ def _limit(collection: Any, what: str) -> None:
         raise ResourceExhaustedError(f"A client has at most {MAX_OBJECTS} {what}.")
 
 
-def _for_controller(server: AgentServer, what: str) -> RefusedError:
+def _for_controller(server: AgentServices, what: str) -> RefusedError:
     return RefusedError(
         f"{what!r} is for the controller, not for applications: use {server.control_path}, which the agent's own user "
         "alone may open."

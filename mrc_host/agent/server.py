@@ -20,35 +20,27 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns
-from typing import Any, Protocol
+from typing import Any
 
 from mrc_common import unix_sockets
 from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.codec import format_bytes, to_json
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.operations import execute
+from mrc_host.agent.services import AgentNic
 from mrc_host.agent.session import Session
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.loop import READABLE, Loop
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import MrcError
-from mrc_host.transport.trace import TraceSink
 from mrc_host.values import AsyncEvent, PathEvent, PortEvent, ProbeEvent, QpEvent
-from mrc_host.verbs.local import NicCommands
 
 RECENT_EVENTS = 4096
 ACCEPT_AGAIN_NS = 100_000_000  # after there was no descriptor for another client
 _EVENT_TYPES: dict[type, str] = {PathEvent: "path", PortEvent: "port", QpEvent: "qp", ProbeEvent: "probe"}
 
 log = logging.getLogger("mrc.agent")
-
-
-class AgentNic(NicCommands, Protocol):
-    """The commands of the NIC that the agent uses."""
-
-    def set_trace(self, sink: TraceSink | None) -> None:
-        """Send the event trace to `sink`, or end it."""
 
 
 class SocketError(MrcError):
