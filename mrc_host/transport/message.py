@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.memory import Region
+from mrc_host.wire import opcodes
 
 UNKNOWN: Final = 1 << 62  # last PSN of a message whose beginning is not known
 
@@ -55,3 +56,13 @@ class Message:
         least = -(self.offset // mtu)  # the first PSN at or after the region's first byte
         most = (region.length - self.length - self.offset) // mtu
         return max(lowest, least) <= min(highest, most)
+
+    def has_place_for(self, kind: int, psn: int, size: int, mtu: int) -> bool:
+        """Whether packet `psn`, of segment kind `kind` and `size` bytes, is part of it; its beginning is known."""
+        last = psn == self.last
+        return (
+            self.first <= psn <= self.last
+            and size == (self.tail if last else mtu)
+            and (kind >= opcodes.LAST) == last
+            and (kind == 0 or kind >= opcodes.ONLY) == (psn == self.first)
+        )

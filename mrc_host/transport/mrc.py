@@ -11,6 +11,7 @@ from typing import Final
 
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.host import Host
+from mrc_host.transport.interfaces import MrcRequesterOwner, MrcResponderOwner
 from mrc_host.transport.nscc import Nscc
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
 from mrc_host.transport.peer import Peer
@@ -20,7 +21,6 @@ from mrc_host.transport.receiver_limit import UNLIMITED
 from mrc_host.transport.refusals import identity
 from mrc_host.transport.requester import Requester
 from mrc_host.transport.responder import Responder
-from mrc_host.transport.window import WindowUser
 from mrc_host.values import (
     CompletionStatus,
     PathEvent,
@@ -56,7 +56,7 @@ _plain: Final = headers.data_plain.unpack_from
 _plain_imm: Final = headers.data_plain_imm.unpack_from
 
 
-class MrcQueuePair(QueuePair, PathListener, WindowUser):
+class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner):
     """Queue pair of type MRC."""
 
     __slots__ = ("_answer_port", "_nak_pending", "_solicited", "requester", "responder")
@@ -80,7 +80,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: answer what comes."""
         peer = self.joined()
-        self.responder = Responder(self, peer, first_psn)
+        self.responder = Responder(self, self.connection(), peer, len(peer.members), first_psn)
         peer.join(self, now)
 
     def start_sending(self, first_psn: int, now: int) -> None:
@@ -108,7 +108,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
 
     def psns_received(self) -> int:
         """How many PSNs there are up to the newest that was accepted in this life."""
-        return 0 if self.responder is None else self.responder.psns_used()
+        return 0 if self.responder is None else self.responder.received.psns_used()
 
     def _expected_paths(self, peer: Peer) -> int | None:
         """Bound of the active set: given, or by the hints two windows of packets (docs/protocol.md §3), or None."""
@@ -153,7 +153,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         start = flow.start
         if flow.trimmed:
             *_, word, _rqmsn, _msn, stamp, _tick = headers.trimmed.unpack_from(frame, start)
-            return responder.trimmed(word, stamp, flow, flow.dscp == self.host.settings.dscp.trimmed_lasthop)
+            return responder.acks.trimmed(word, stamp, flow, flow.dscp == self.host.settings.dscp.trimmed_lasthop)
         kind = opcode - opcodes.WRITE_FIRST
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         imm = stamp = 0
@@ -192,7 +192,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
                 return self._repeat_nak(opcode, frame, flow, now)
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
             self._answer_port = 1 << port & self.joined().answerable  # who asks on all planes is answered on all
-            responder.probe(probe.probe_id, probe.timestamp, flow)
+            responder.acks.probe(probe.probe_id, probe.timestamp, flow)
             return None
         if not self.running:
             return Drop.QP_STATE
@@ -234,7 +234,7 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
 
     def _repeat_nak(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
         """In ERROR: whatever the peer sends, it is told, since it may have missed the first word."""
-        if self.responder is not None and self.responder.nak:
+        if self.responder is not None and self.responder.acks.nak:
             self._nak_pending = True
             self.offer_control()
             return None
@@ -302,12 +302,16 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         if peer is None:
             return
         mask = self.requester.probe_mask if self.requester is not None else 0
-        if self._nak_pending or (self.responder is not None and self.responder.pending()):
+        if self._nak_pending or (self.responder is not None and self.responder.acks.pending()):
             if not self._answer_port & peer.answerable:
                 self._answer_port = peer.answer_port()
             mask |= self._answer_port
         if mask:
             self.host.scheduler.activate_control(self, mask)
+
+    def queued_ports(self) -> int:
+        """Mask of the ports where this queue pair is queued with data."""
+        return self.data_mask
 
     def data_ports(self) -> int:
         """Ports where data may leave now."""
@@ -342,7 +346,8 @@ class MrcQueuePair(QueuePair, PathListener, WindowUser):
         if responder is None:
             return None
         if self._answer_port >> port & 1:
-            frame = responder.build_nak(port, now) if self._nak_pending else responder.transmit(port, now)
+            acks = responder.acks
+            frame = acks.build_nak(port, now) if self._nak_pending else acks.transmit(port, now)
             if frame is not None:
                 self._nak_pending = False
                 self._answer_port = 0

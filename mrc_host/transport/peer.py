@@ -26,6 +26,7 @@ from mrc_host.transport.congestion import Line
 from mrc_host.transport.denylist import Denylist
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.host import Host
+from mrc_host.transport.interfaces import AnswerPaths
 from mrc_host.transport.loss import Reordering, RoundTrip
 from mrc_host.transport.pings import MAX_PINGS, Pings
 from mrc_host.transport.port_status import PeerPorts, PortStatus
@@ -70,7 +71,7 @@ class PlaneUser(PathUser):
         """The controller forbids a path or allows it again."""
 
 
-class Peer(Source):
+class Peer(Source, AnswerPaths):
     """One destination NIC."""
 
     __slots__ = (

@@ -9,12 +9,15 @@ from mrc_host.counters import Level, at_level
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.completion import CompletionQueue, Receiver
 from mrc_host.transport.host import Host
+from mrc_host.transport.interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.lives import UsedPsns
 from mrc_host.transport.peer import Peer, PlaneUser
 from mrc_host.transport.scheduler import Source
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.work import SendQueue
 from mrc_host.values import (
+    Completion,
+    CompletionOpcode,
     CompletionStatus,
     PathInfo,
     QpAddress,
@@ -60,7 +63,7 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
         raise InvalidArgumentError(f"path_mtu must be a multiple of 4, not {attributes.path_mtu}.")
 
 
-class QueuePair(Source, PlaneUser, Receiver):
+class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
     """Base of the transports' queue pairs."""
 
     __slots__ = (
@@ -183,6 +186,27 @@ class QueuePair(Source, PlaneUser, Receiver):
         """The peer, which is known from RTR on."""
         assert self.peer is not None
         return self.peer
+
+    def connection(self) -> Connection:
+        """What the two halves know of this queue pair, from RTR on."""
+        return Connection(self.host, self.qpn, self.remote_qpn, self.pd, self.attributes, self.stats)
+
+    def arm(self, when: int) -> None:
+        """Call ``on_timer`` at `when`, unless it is to be called sooner."""
+        self.host.scheduler.arm(self, when)
+
+    def armed(self) -> bool:
+        """Whether the timer runs."""
+        return self.timer_at != 0
+
+    def recv_room(self) -> bool:
+        """Whether the receive CQ takes one more; if not, ``room_again`` is called when it does."""
+        return self.recv_cq.room(self)
+
+    def complete_receive(self, length: int, imm: int, solicited: bool) -> None:
+        """A WRITE_WITH_IMM of `length` bytes is complete, and there is room."""
+        opcode, status = CompletionOpcode.RECV_WRITE_WITH_IMM, CompletionStatus.SUCCESS
+        self.recv_cq.push(Completion(0, self.qpn, opcode, status, length, imm, solicited=solicited))
 
     @abstractmethod
     def start_receiving(self, first_psn: int, now: int) -> None:

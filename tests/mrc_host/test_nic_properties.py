@@ -122,11 +122,10 @@ def nothing_is_kept(end: End) -> None:
     assert all(lane.head() is None for lane in requester.lanes)
     assert len(requester._repeats) <= 512
     assert len(requester._probes) <= 32
-    assert not responder._messages
-    assert len(responder._starts) <= 1
-    assert not responder._bitmap
-    assert not responder._sacks
-    assert not responder._nacks
+    assert not responder.messages.open
+    assert responder.messages.known_starts <= 1
+    assert not responder.received.bitmap
+    assert not responder.acks.pending()
 
 
 @modest

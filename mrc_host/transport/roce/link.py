@@ -50,6 +50,10 @@ class Link:
         """Line rate of the port, in bit/s."""
         return self._host.config.ports[self.port].rate_bps or self._host.transport.assumed_rate
 
+    def up(self) -> bool:
+        """Whether the port has a link."""
+        return bool(self._host.local_up >> self.port & 1)
+
     @property
     def entropy(self) -> int:
         """The UDP source port."""

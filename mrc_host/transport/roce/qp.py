@@ -51,7 +51,7 @@ class RcQueuePair(QueuePair):
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: answer what comes."""
         self._link = Link(self.host, self.joined(), self.qpn, self.remote_qpn)
-        self._responder = RcResponder(self, self._link, first_psn)
+        self._responder = RcResponder(self, self.connection(), self._link, first_psn)
         name = algorithms.choose(self.attributes, self.host.transport, False)
         if algorithms.find(self.host.algorithms, name, False).cnp:
             profile = self.host.transport.dcqcn
@@ -60,7 +60,7 @@ class RcQueuePair(QueuePair):
     def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS."""
         assert self._link is not None
-        self._requester = RcRequester(self, self._link, first_psn)
+        self._requester = RcRequester(self, self.connection(), self._link, self.sends, first_psn)
 
     def psns_sent(self) -> int:
         """How many PSNs were sent in this life."""
@@ -155,12 +155,8 @@ class RcQueuePair(QueuePair):
     def kick(self, now: int) -> None:
         """There may be something to send."""
         self.offer_data()
-        if self._requester is not None and not self.port_up():
+        if self._requester is not None:
             self._requester.starving(now)
-
-    def port_up(self) -> bool:
-        """Whether our one port has a link."""
-        return self._link is not None and bool(self.host.local_up >> self._link.port & 1)
 
     def offer_control(self) -> None:
         """Stand in line on our port with an answer."""

@@ -12,19 +12,17 @@ timeout one packet goes out to ask whether the peer is there; the rest follows o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mrc_host.checksum import crc32
 from mrc_host.transport import algorithms
 from mrc_host.transport.congestion import CongestionControl, Line
+from mrc_host.transport.interfaces import Connection, RequesterOwner
 from mrc_host.transport.roce.link import Link
 from mrc_host.transport.work import SendQueue, Wqe
 from mrc_host.values import CompletionStatus
 from mrc_host.wire import headers, icrc, opcodes
 from mrc_host.wire.psn import MASK, expand
-
-if TYPE_CHECKING:
-    from mrc_host.transport.roce.qp import RcQueuePair
 
 _ACK_EVERY: Final = 8  # packets between acknowledgement requests
 _SLOW: Final = 4 * _ACK_EVERY  # so many packets at least should fit into the ACK timeout, or each asks for one
@@ -35,10 +33,11 @@ _pack_trailer: Final = icrc.pack_trailer
 _PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
-def _controller(qp: RcQueuePair, link: Link) -> CongestionControl:
+def _controller(connection: Connection, link: Link) -> CongestionControl:
     """The controller of a queue pair; each has its own, being one flow."""
-    attributes, settings = qp.attributes, qp.host.transport
-    algorithm = algorithms.find(qp.host.algorithms, algorithms.choose(attributes, settings, False), False)
+    attributes, host = connection.attributes, connection.host
+    settings = host.transport
+    algorithm = algorithms.find(host.algorithms, algorithms.choose(attributes, settings, False), False)
     window = settings.default_window if attributes.congestion_window is None else attributes.congestion_window
     line = Line(link.rate_bps, settings.base_rtt, attributes.path_mtu, window, settings.trimming, dcqcn=settings.dcqcn)
     return algorithm.make(line)
@@ -57,11 +56,14 @@ class RcRequester:
         "_max_backoff",
         "_mtu",
         "_next",
-        "_qp",
+        "_owner",
         "_ready_at",
+        "_remote_qpn",
+        "_retry_count",
         "_send",
         "_sends",
         "_since",
+        "_stats",
         "_timeout",
         "_timeouts",
         "_una",
@@ -69,13 +71,18 @@ class RcRequester:
         "last_sent",
     )
 
-    def __init__(self, qp: RcQueuePair, link: Link, first_psn: int) -> None:
-        attributes, settings = qp.attributes, qp.host.transport
-        self._qp = qp
+    def __init__(
+        self, owner: RequesterOwner, connection: Connection, link: Link, sends: SendQueue, first_psn: int
+    ) -> None:
+        attributes, settings = connection.attributes, connection.host.transport
+        self._owner = owner
+        self._stats = connection.stats
+        self._remote_qpn = connection.remote_qpn
+        self._retry_count = attributes.retry_count
         self._link = link
-        self._sends: SendQueue = qp.sends
+        self._sends = sends
         self._mtu = attributes.path_mtu
-        self.cc = _controller(qp, link)
+        self.cc = _controller(connection, link)
         self._linear = settings.linear_retries
         self._max_backoff = settings.max_backoff
         self._asking = False  # an ACK timeout ran out, and nothing was heard since
@@ -104,7 +111,7 @@ class RcRequester:
             return False
         when = max(cc.earliest_send(now), self._ready_at)
         if when > now:
-            self._qp.host.scheduler.arm(self._qp, when)
+            self._owner.arm(when)
             return False
         return True
 
@@ -115,10 +122,10 @@ class RcRequester:
         return bool(waiting) and waiting[0].view is not None
 
     def starving(self, now: int) -> None:
-        """There is work while the port is down: see to it that it does not wait for ever."""
-        if not self._qp.timer_at and self._work():
+        """If there is work while the port is down, see to it that it does not wait for ever."""
+        if not self._link.up() and not self._owner.armed() and self._work():
             self._since = now
-            self._qp.host.scheduler.arm(self._qp, now + self._retry_time())
+            self._owner.arm(now + self._retry_time())
 
     def transmit(self, now: int) -> bytes | None:
         """Next packet, or None."""
@@ -134,7 +141,7 @@ class RcRequester:
             self._index += 1
             wqe = outstanding[self._index]
         self._send = psn + 1
-        stats = self._qp.stats
+        stats = self._stats
         if psn < self._max:
             stats.retransmitted += 1
         else:
@@ -142,7 +149,7 @@ class RcRequester:
             stats.data_sent += 1
         if psn == self._una:
             self._since = now
-        self._qp.host.scheduler.arm(self._qp, self._since + self._retry_time())
+        self._owner.arm(self._since + self._retry_time())
         size = min(self._mtu, wqe.length - (psn - wqe.first_psn) * self._mtu)
         self.cc.inflight += size
         self.cc.on_send(size, now)
@@ -168,7 +175,7 @@ class RcRequester:
             head = self._long_head(wqe, kind, pad << 4, word)
             mask = icrc.mask_constant(len(head))
         else:
-            head = _pack_bth(opcodes.RC_WRITE_FIRST + kind, pad << 4, headers.PKEY, self._qp.remote_qpn, word)
+            head = _pack_bth(opcodes.RC_WRITE_FIRST + kind, pad << 4, headers.PKEY, self._remote_qpn, word)
             mask = _MASK_BTH
         view = wqe.view
         assert view is not None
@@ -182,7 +189,7 @@ class RcRequester:
 
     def _long_head(self, wqe: Wqe, kind: int, flags: int, word: int) -> bytes:
         """Headers of a packet that carries more of them than a BTH."""
-        start = (opcodes.RC_WRITE_FIRST + kind, flags, headers.PKEY, self._qp.remote_qpn, word)
+        start = (opcodes.RC_WRITE_FIRST + kind, flags, headers.PKEY, self._remote_qpn, word)
         if kind == opcodes.ONLY_IMM:
             return headers.rc_only_imm.pack(*start, wqe.address, wqe.rkey, wqe.length, wqe.imm)
         if kind == opcodes.LAST_IMM:
@@ -201,29 +208,29 @@ class RcRequester:
         arrived = psn if nak else psn + 1
         if arrived < self._una or arrived > self._max:
             return
-        self._qp.stats.acks_received += 1
+        self._stats.acks_received += 1
         self._asking = False
         if arrived > self._una:
             self._progress(arrived, now)
         if not nak:
             return
         if syndrome & 0xE0 == headers.SYNDROME_RNR:
-            self._qp.stats.rnr_received += 1
+            self._stats.rnr_received += 1
             self._ready_at = now + headers.RNR_TIMES[syndrome & 0x1F]
             self._timeouts = 0
             self._go_back(self._ready_at)
-            self._qp.host.scheduler.arm(self._qp, self._ready_at)
+            self._owner.arm(self._ready_at)
         elif syndrome == headers.NAK_SEQUENCE:
-            self._qp.stats.sequence_errors += 1
+            self._stats.sequence_errors += 1
             self._go_back(now)
         elif syndrome == headers.NAK_REMOTE_ACCESS:
-            self._qp.enter_error(
+            self._owner.enter_error(
                 CompletionStatus.REMOTE_ACCESS_ERROR,
                 "The peer refused the remote range: wrong rkey, outside the region, or no REMOTE_WRITE.",
                 now,
             )
         else:
-            self._qp.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {syndrome:#x}.", now)
+            self._owner.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {syndrome:#x}.", now)
 
     def _progress(self, arrived: int, now: int) -> None:
         acked = self._bytes(self._una, min(arrived, self._send))
@@ -257,7 +264,7 @@ class RcRequester:
 
     def _go_back(self, now: int) -> None:
         if self._send > self._una:
-            self._qp.stats.lost += 1
+            self._stats.lost += 1
             self.cc.inflight = 0
             self._send = self._una
             self._index = 0
@@ -271,21 +278,21 @@ class RcRequester:
 
         Returns the next time, 0 when everything is acknowledged.
         """
-        starved = self._work() and not self._qp.port_up()
+        starved = self._work() and not self._link.up()
         if self._una == self._next and not starved:
-            self._qp.offer_data()
+            self._owner.offer_data()
             return 0
         due = self._since + self._retry_time()
         if now < due:
-            self._qp.offer_data()
+            self._owner.offer_data()
             return due
-        stats = self._qp.stats
-        limit = self._qp.attributes.retry_count
+        stats = self._stats
+        limit = self._retry_count
         if self._send > self._una or starved:
             self._timeouts += 1
             stats.timeouts += 1
         if limit != 255 and self._timeouts > limit:
-            self._qp.enter_error(
+            self._owner.enter_error(
                 CompletionStatus.RETRY_EXCEEDED, f"Nothing was acknowledged after {limit} retries.", now
             )
             return 0
@@ -293,5 +300,5 @@ class RcRequester:
         self.cc.on_timeout(now, self.cc.inflight)
         self._go_back(now)
         self._since = now
-        self._qp.offer_data()
+        self._owner.offer_data()
         return now + self._retry_time()

@@ -8,17 +8,14 @@ RoCE NICs do where no receive is posted; the requester sends it again when the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mrc_host.transport.interfaces import Connection, ResponderOwner
 from mrc_host.transport.memory import Region
 from mrc_host.transport.roce.link import Link
-from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop
 from mrc_host.wire.psn import HALF, MASK
-
-if TYPE_CHECKING:
-    from mrc_host.transport.roce.qp import RcQueuePair
 
 RNR_TIMER: Final = 12  # 0.64 ms, as in the examples of rdma-core
 
@@ -32,21 +29,29 @@ class RcResponder:
         "_first",
         "_length",
         "_link",
+        "_memory",
         "_msn",
         "_mtu",
         "_nak_sent",
-        "_qp",
+        "_owner",
+        "_pd",
         "_region",
         "_remaining",
+        "_remote_qpn",
+        "_stats",
         "_syndrome",
         "due",
         "fatal",
     )
 
-    def __init__(self, qp: RcQueuePair, link: Link, first_psn: int) -> None:
-        self._qp = qp
+    def __init__(self, owner: ResponderOwner, connection: Connection, link: Link, first_psn: int) -> None:
+        self._owner = owner
+        self._memory = connection.host.memory
+        self._pd = connection.pd
+        self._remote_qpn = connection.remote_qpn
+        self._stats = connection.stats
         self._link = link
-        self._mtu = qp.attributes.path_mtu
+        self._mtu = connection.attributes.path_mtu
         self._first = first_psn  # of this life
         self._expected = first_psn
         self._region: Region | None = None  # of the message being received
@@ -68,20 +73,8 @@ class RcResponder:
     ) -> Drop | None:
         """Take one data packet."""
         offset = ((word & MASK) - self._expected) & MASK
-        stats = self._qp.stats
         if offset:
-            if offset >= HALF:
-                if self._expected + offset - MASK - 1 < self._first:
-                    return Drop.OTHER_LIFE
-                stats.duplicates_received += 1
-                self._answer(headers.SYNDROME_ACK)
-            elif not self._nak_sent:
-                stats.out_of_order_received += 1
-                self._nak_sent = True
-                self._answer(headers.NAK_SEQUENCE)
-            else:
-                stats.out_of_order_received += 1
-            return None
+            return self._not_expected(offset)
         starts = kind == 0 or kind >= opcodes.ONLY
         ends = kind >= opcodes.LAST
         if starts != (self._remaining == 0):
@@ -89,10 +82,11 @@ class RcResponder:
             return None
         size = len(payload)
         if starts:
-            region = self._qp.host.memory.remote(self._qp.pd, rkey, address, length) if length else None
+            region = self._memory.remote(self._pd, rkey, address, length) if length else None
             at, remaining = (0, length) if region is None else (address - region.address, length)
         else:
             region, at, remaining = self._region, self._at, self._remaining
+            length = self._length
         if region is None or region.view is None:
             self._end(headers.NAK_REMOTE_ACCESS, "This NIC refused the peer's remote range.")
             return None
@@ -100,52 +94,60 @@ class RcResponder:
             self._end(headers.NAK_INVALID_REQUEST, "A packet does not fit its message.")
             return None
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
-        qp = self._qp
-        if with_imm and not qp.recv_cq.room(qp):
+        if with_imm and not self._owner.recv_room():
             self._nak_sent = True  # what follows is not a gap
-            stats.cq_full_events += 1
+            self._stats.cq_full_events += 1
             self._answer(headers.SYNDROME_RNR | RNR_TIMER)
             return None
         region.view[at : at + size] = payload
-        if starts:
-            self._length = length
+        self._length = length
         self._region, self._at, self._remaining = region, at + size, remaining - size
         self._expected += 1
         self._nak_sent = False
-        stats.data_received += 1
+        self._stats.data_received += 1
         if ends:
-            self._region = None
-            self._msn += 1
-            stats.write_requests += 1
-            if with_imm:
-                qp.recv_cq.push(
-                    Completion(
-                        0,
-                        qp.qpn,
-                        CompletionOpcode.RECV_WRITE_WITH_IMM,
-                        CompletionStatus.SUCCESS,
-                        self._length,
-                        imm,
-                    )
-                )
+            self._complete(with_imm, imm)
         if word & headers.ACK_REQUEST:
             self._answer(headers.SYNDROME_ACK)
         return None
 
+    def _not_expected(self, offset: int) -> Drop | None:
+        """A packet came `offset` PSNs ahead of the expected one: a duplicate, or there is a gap before it."""
+        stats = self._stats
+        if offset >= HALF:
+            if self._expected + offset - MASK - 1 < self._first:
+                return Drop.OTHER_LIFE
+            stats.duplicates_received += 1
+            self._answer(headers.SYNDROME_ACK)
+            return None
+        stats.out_of_order_received += 1
+        if not self._nak_sent:
+            self._nak_sent = True
+            self._answer(headers.NAK_SEQUENCE)
+        return None
+
+    def _complete(self, with_imm: bool, imm: int) -> None:
+        """The last packet of a message was placed."""
+        self._region = None
+        self._msn += 1
+        self._stats.write_requests += 1
+        if with_imm:
+            self._owner.complete_receive(self._length, imm, False)
+
     def _answer(self, syndrome: int) -> None:
         self._syndrome = syndrome
         self.due = True
-        self._qp.offer_control()
+        self._owner.offer_control()
 
     def _end(self, syndrome: int, reason: str) -> None:
         self.fatal = syndrome
-        stats = self._qp.stats
+        stats = self._stats
         if syndrome == headers.NAK_REMOTE_ACCESS:
             stats.access_refused += 1
         else:
             stats.operation_refused += 1
         self._answer(syndrome)
-        self._qp.fail_responder(reason)
+        self._owner.fail_responder(reason)
 
     def repeat(self) -> None:
         """The peer sends on after the fatal NAK: say it again."""
@@ -156,7 +158,7 @@ class RcResponder:
         if not self.due:
             return None
         self.due = False
-        self._qp.stats.acks_sent += 1
+        self._stats.acks_sent += 1
         psn = self._expected - 1 if self._syndrome == headers.SYNDROME_ACK else self._expected
-        body = headers.pack_aeth(opcodes.RC_ACK, self._qp.remote_qpn, psn & MASK, self._syndrome, self._msn)
+        body = headers.pack_aeth(opcodes.RC_ACK, self._remote_qpn, psn & MASK, self._syndrome, self._msn)
         return self._link.control_frame(body)

@@ -81,7 +81,7 @@ def test_nothing_is_needless_for_a_peer_that_counts_otherwise(more: int, seed: i
         nonlocal seen
         arrived = b.nic.qp_counters(b.qpn)
         got = arrived.data_received + arrived.duplicates_received
-        responder._units += more * (got - seen)
+        responder.received.units += more * (got - seen)
         seen = got
         world.at(world.now + 500, count_otherwise)
 

@@ -86,7 +86,7 @@ def test_messages_of_middles_alone_are_settled_one_after_the_other() -> None:
     for msn in (2, 1, 0):
         end.segment(3 * msn + 1, MIDDLE, msn=msn, offset=16384 * msn + 4096, length=3 * 4096, size=4096)
     responder = end.nic._qps[end.qpn].responder  # type: ignore[attr-defined]
-    assert [responder._messages[n].first - FIRST_IN for n in range(3)] == [0, 3, 6]
+    assert [responder.messages.open[n].first - FIRST_IN for n in range(3)] == [0, 3, 6]
     for msn in range(3):
         end.segment(
             3 * msn + 2, LAST_IMM, msn=msn, rqmsn=msn, offset=16384 * msn + 8192, length=12288, size=4096, imm=msn
@@ -470,9 +470,9 @@ def test_state_stays_bounded_under_a_peer_that_never_finishes_a_message() -> Non
     for psn in range(1, 32_000, 7):
         end.segment(psn, FIRST, msn=psn & 0xFFFF, length=9000, size=4096)
     responder = end.nic._qps[end.qpn].responder  # type: ignore[attr-defined]
-    assert len(responder._messages) <= 1 << 14
-    assert len(responder._nacks) <= 256
-    assert len(responder._sacks) <= 64
+    assert len(responder.messages.open) <= 1 << 14
+    assert len(responder.acks._nacks) <= 256
+    assert len(responder.acks._sacks) <= 64
 
 
 def test_a_retransmission_far_behind_the_newest_brings_few_sacks() -> None:

@@ -1,0 +1,86 @@
+"""Messages of which something arrived, and where each begins in the sequence of packets, as far as that is known.
+
+Its First, Only or Last packet tells where a message begins, or the message before it does; then it is also known where
+the next one begins. PSNs and message numbers are plain growing integers here (see ``wire.psn``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.transport.message import Message
+from mrc_host.wire import opcodes
+
+LOCATED: Final = -1
+OVERLAP: Final = -2
+
+
+class IncomingMessages:
+    """The incomplete messages of one connection."""
+
+    __slots__ = ("_mtu", "_starts", "next_msn", "open")
+
+    def __init__(self, first_psn: int, mtu: int) -> None:
+        self._mtu = mtu
+        self.open: dict[int, Message] = {}
+        self._starts: dict[int, int] = {0: first_psn}  # first PSN of messages, where known
+        self.next_msn = 0  # first incomplete message
+
+    @property
+    def known_starts(self) -> int:
+        """Of how many messages it is known where they begin."""
+        return len(self._starts)
+
+    def beginning(self, kind: int, psn: int, msn: int, count: int) -> int:
+        """First PSN of a message of `count` packets, as packet `psn` tells or the message before; -1 when neither does.
+
+        `kind` is the packet's segment kind.
+        """
+        if kind == 0 or kind >= opcodes.ONLY:
+            return psn
+        if kind >= opcodes.LAST:
+            return max(psn - count + 1, 0)
+        return self._starts.get(msn, -1)
+
+    def lowest_start(self, msn: int) -> int:
+        """Message `msn` cannot begin before this PSN: each message before it takes one at least."""
+        return self._starts[self.next_msn] + msn - self.next_msn
+
+    def locate(self, msn: int, message: Message, first: int) -> int:
+        """The beginning of `message` is known: check all of it, and go on to the next one.
+
+        Returns LOCATED, OVERLAP when messages overlap, or the number of the first message that leaves its region. What
+        is known of `message` may also settle messages after it; if one of those is wrong, this one still counts.
+        """
+        messages, starts = self.open, self._starts
+        while True:
+            behind = first + message.count
+            if (
+                starts.get(msn, first) != first
+                or first < self.lowest_start(msn)
+                or message.lowest <= first
+                or message.highest >= behind - 1
+                or starts.get(msn + 1, behind) != behind
+            ):
+                return OVERLAP
+            if not message.fits(first, first, self._mtu):
+                return msn
+            message.first = first
+            message.last = behind - 1
+            messages[msn] = message
+            starts[msn + 1] = behind
+            later = messages.get(msn + 1)
+            if later is None or later.first >= 0:
+                return LOCATED
+            msn, message, first = msn + 1, later, behind
+
+    def complete(self) -> None:
+        """The first incomplete message is complete now."""
+        del self.open[self.next_msn]
+        self._starts.pop(self.next_msn, None)
+        self.next_msn += 1
+
+    def drop_from(self, msn: int) -> None:
+        """Forget message `msn` and all after it."""
+        for later in [number for number in self.open if number >= msn]:
+            del self.open[later]

@@ -1,0 +1,132 @@
+"""What the parts of a queue pair know of it: who is connected with whom, and the few things they may ask for.
+
+A requester and a responder are made, tested and read without a queue pair: they get a ``Connection``, which is data,
+and an *owner*, which arms the timer, queues for ports and ends the connection. Owners are traits rather than Protocols
+because mypyc compiles calls of a trait's methods to jumps, and looks up those of a Protocol by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mypy_extensions import trait
+
+from mrc_host.transport.host import Host
+from mrc_host.transport.stats import QpStats
+from mrc_host.transport.window import WindowUser
+from mrc_host.values import CompletionStatus, QpAttributes
+
+
+class Connection:
+    """A queue pair from connecting to RESET: numbers of the two ends, attributes, its NIC's services, its counters."""
+
+    __slots__ = ("attributes", "host", "pd", "qpn", "remote_qpn", "stats")
+
+    def __init__(
+        self, host: Host, qpn: int, remote_qpn: int, pd: int, attributes: QpAttributes, stats: QpStats
+    ) -> None:
+        self.host = host
+        self.qpn = qpn
+        self.remote_qpn = remote_qpn
+        self.pd = pd  # protection domain
+        self.attributes = attributes
+        self.stats = stats
+
+
+@trait
+class RequesterOwner(ABC):
+    """A queue pair, as its requester sees it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def arm(self, when: int) -> None:
+        """Call the requester's ``on_timer`` at `when`, unless it is to be called sooner."""
+
+    @abstractmethod
+    def armed(self) -> bool:
+        """Whether the timer runs."""
+
+    @abstractmethod
+    def offer_data(self) -> None:
+        """There may be data to send: queue for the ports where it may leave."""
+
+    @abstractmethod
+    def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
+        """End the connection: the oldest request fails with `status`."""
+
+
+@trait
+class ResponderOwner(ABC):
+    """A queue pair, as its responder sees it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def offer_control(self) -> None:
+        """An answer is due: queue for a port."""
+
+    @abstractmethod
+    def recv_room(self) -> bool:
+        """Whether the receive CQ takes one more; if not, ``room_again`` is called when it does."""
+
+    @abstractmethod
+    def complete_receive(self, length: int, imm: int, solicited: bool) -> None:
+        """A WRITE_WITH_IMM of `length` bytes is complete, and there is room."""
+
+    @abstractmethod
+    def fail_responder(self, reason: str) -> None:
+        """The peer broke the protocol: end the connection."""
+
+
+@trait
+class MrcRequesterOwner(RequesterOwner, WindowUser):
+    """An MRC queue pair, as its requester sees it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def offer_control(self) -> None:
+        """A probe is due: queue for the ports where it may leave."""
+
+    @abstractmethod
+    def queued_ports(self) -> int:
+        """Mask of the ports where this queue pair is queued with data."""
+
+
+@trait
+class MrcResponderOwner(ResponderOwner):
+    """An MRC queue pair, as its responder sees it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def refuse(self, syndrome: int) -> None:
+        """The next message is not allowed: send a NAK with `syndrome` and end the connection."""
+
+
+@trait
+class AnswerPaths(ABC):
+    """Paths to a peer, as whoever answers it sees them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def reverse_path(self, plane: int, now: int) -> int:
+        """Index of a path for an answer on `plane`; -1 when there is none."""
+
+    @abstractmethod
+    def random_path(self, plane: int) -> int:
+        """Index of any path of `plane`, known to work or not; -1 when there is none."""
+
+    @abstractmethod
+    def acknowledging(self, now: int) -> None:
+        """A SACK leaves."""
+
+    @abstractmethod
+    def doubt_reverse_paths(self, asked: bool = False) -> None:
+        """Answers seem to be lost: the peer repeated what was acknowledged, or `asked` for what it should know."""
+
+    @abstractmethod
+    def frame(self, index: int, kind: int, body: bytes) -> bytes:
+        """The frame that carries `body` on path `index`, in the class of `kind`."""

@@ -1,0 +1,46 @@
+"""What a responder has received: the cumulative PSN, a bitmap of what came ahead of it, and the two counts of SETH.
+
+PSNs are plain growing integers here (see ``wire.psn``). The received bytes are counted as the sender counts what it has
+on the way: in units, every packet rounded up, duplicates included.
+"""
+
+from __future__ import annotations
+
+
+class ReceivedPackets:
+    """PSNs that arrived on one connection."""
+
+    __slots__ = ("bitmap", "first_psn", "max_psn", "next_psn", "out_of_order", "units")
+
+    def __init__(self, first_psn: int) -> None:
+        self.first_psn = first_psn  # of this life
+        self.next_psn = first_psn  # cumulative PSN + 1
+        self.bitmap = 0  # bit i: next_psn + i arrived; bit 0 is never set
+        self.max_psn = first_psn - 1  # the newest
+        self.units = 0  # received bytes in units of 256
+        self.out_of_order = 0  # packets that came ahead of others
+
+    def psns_used(self) -> int:
+        """How many PSNs there are up to the newest that arrived."""
+        return max(self.next_psn, self.max_psn + 1) - self.first_psn
+
+    def add(self, psn: int, offset: int) -> None:
+        """Packet `psn`, `offset` above the expected one, arrived for the first time."""
+        if psn > self.max_psn:
+            self.max_psn = psn
+        bitmap = self.bitmap
+        if offset:
+            self.bitmap = bitmap | 1 << offset
+            self.out_of_order += 1
+        elif bitmap:
+            rest = bitmap >> 1
+            ones = (~rest & (rest + 1)).bit_length() - 1
+            self.bitmap = rest >> ones
+            self.next_psn = psn + 1 + ones
+        else:
+            self.next_psn = psn + 1
+
+    def next_hole(self, psn: int) -> int:
+        """The first PSN from `psn` on that is missing."""
+        holes = ~(self.bitmap >> psn - self.next_psn)
+        return psn + (holes & -holes).bit_length() - 1

@@ -1,0 +1,82 @@
+"""What a part of a queue pair is given in its own tests: a connection, and stand-ins for what surrounds it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from mrc_host.config import TransportSettings
+from mrc_host.transport.host import Host
+from mrc_host.transport.interfaces import AnswerPaths, Connection, MrcResponderOwner
+from mrc_host.transport.stats import QpStats
+from mrc_host.values import QpAttributes
+from mrc_host.wire.encap import Flow
+from tests.mrc_host.wires import address, make_config
+
+QPN = 0x11
+REMOTE_QPN = 0x4242
+
+
+def connection(attributes: Mapping[str, Any] | None = None, **settings: Any) -> Connection:
+    """A connection of a NIC with two planes; `settings` are of the transport."""
+    config = make_config(0, 2, 2, 2, transport=TransportSettings(**settings))
+    host = Host(config, random.Random(1), random.Random(1))
+    return Connection(host, QPN, REMOTE_QPN, 0, QpAttributes(**(attributes or {})), QpStats())
+
+
+def flow(ev: int = 0, *, ce: bool = False, units: int = 17) -> Flow:
+    """How a packet came."""
+    made = Flow(address(1), ev, 0, ce, False, True, 0, 0, 100, 0)
+    made.units = units
+    return made
+
+
+class ResponderQp(MrcResponderOwner):
+    """Notes what a responder asks of its queue pair."""
+
+    def __init__(self) -> None:
+        self.offered = 0
+        self.room = True
+        self.received: list[tuple[int, int, bool]] = []
+        self.refused: list[int] = []
+        self.failed: list[str] = []
+
+    def offer_control(self) -> None:
+        self.offered += 1
+
+    def recv_room(self) -> bool:
+        return self.room
+
+    def complete_receive(self, length: int, imm: int, solicited: bool) -> None:
+        self.received.append((length, imm, solicited))
+
+    def refuse(self, syndrome: int) -> None:
+        self.refused.append(syndrome)
+
+    def fail_responder(self, reason: str) -> None:
+        self.failed.append(reason)
+
+
+class Answers(AnswerPaths):
+    """Paths on which every answer leaves; the bodies that did are kept."""
+
+    def __init__(self) -> None:
+        self.doubts: list[bool] = []
+        self.sent: list[tuple[int, bytes]] = []
+
+    def reverse_path(self, plane: int, now: int) -> int:
+        return plane
+
+    def random_path(self, plane: int) -> int:
+        return 100 + plane
+
+    def acknowledging(self, now: int) -> None:
+        pass
+
+    def doubt_reverse_paths(self, asked: bool = False) -> None:
+        self.doubts.append(asked)
+
+    def frame(self, index: int, kind: int, body: bytes) -> bytes:
+        self.sent.append((index, body))
+        return body

@@ -1,0 +1,149 @@
+"""When answers are due and what they say, without a queue pair or a peer."""
+
+from typing import Any
+
+from mrc_host.transport.ack_generator import AckGenerator
+from mrc_host.transport.received_packets import ReceivedPackets
+from mrc_host.wire import control, headers, opcodes
+from mrc_host.wire.control import Sack
+from mrc_host.wire.headers import BTH_LENGTH
+from tests.mrc_host.transport.parts import Answers, ResponderQp, connection, flow
+
+FIRST = 5000
+A, RTX = headers.ACK_REQUEST, headers.RTX
+
+
+class Generator:
+    """One generator with all that it needs."""
+
+    def __init__(self, attributes: dict[str, Any] | None = None, **settings: Any) -> None:
+        self.owner = ResponderQp()
+        self.paths = Answers()
+        self.received = ReceivedPackets(FIRST)
+        self.acks = AckGenerator(
+            self.owner, connection(attributes, sack_threshold=1 << 20, **settings), self.paths, 2, self.received
+        )
+
+    def arrive(self, *numbers: int, flags: int = 0, plane: int = 0, size: int = 4096, ce: bool = False) -> None:
+        for number in numbers:
+            psn = FIRST + number
+            self.received.add(psn, psn - self.received.next_psn)
+            self.acks.arrived(psn, psn | flags, size, plane, 7, flow(ce=ce))
+
+    def answers(self) -> list[tuple[int, bytes]]:
+        """Path and body of everything that is due."""
+        self.paths.sent.clear()
+        while self.acks.pending():
+            self.acks.transmit(0, 1)
+        return list(self.paths.sent)
+
+    def sacks(self) -> list[Sack]:
+        return [control.parse_sack(body, BTH_LENGTH) for _path, body in self.answers() if body[0] == opcodes.SACK]
+
+
+def shown(sack: Sack) -> set[int]:
+    base = sack.cack_psn + sack.bitmap_offset - FIRST
+    return {base + bit for bit in range(64) if sack.bitmap >> bit & 1}
+
+
+def test_an_ordinary_packet_is_not_answered_before_the_threshold() -> None:
+    end = Generator()
+    end.arrive(*range(255))
+    assert not end.sacks()
+    end.arrive(255)
+    assert [sack.cack_psn for sack in end.sacks()] == [FIRST + 255], "256 packets of 4096 bytes are 1 MiB"
+
+
+def test_a_request_a_mark_and_a_retransmission_are_answered_at_once() -> None:
+    for case in ({"flags": A}, {"flags": RTX}, {"ce": True}):
+        end = Generator()
+        end.arrive(0, **case)  # type: ignore[arg-type]
+        assert len(end.sacks()) == 1, case
+
+
+def test_a_request_that_came_ahead_is_honoured_again_when_the_gap_is_closed() -> None:
+    end = Generator()
+    end.arrive(1, flags=A)
+    assert [shown(sack) for sack in end.sacks()] == [{1}]
+    end.arrive(0)
+    assert [sack.cack_psn for sack in end.sacks()] == [FIRST + 1]
+
+
+def test_a_newer_sack_replaces_an_older_one_unless_that_answers_a_retransmission() -> None:
+    end = Generator()
+    end.arrive(0, 1, 2, flags=A)
+    assert [sack.ack_offset for sack in end.sacks()] == [0]
+    end.arrive(3, flags=RTX)
+    end.arrive(4, flags=A)
+    assert len(end.sacks()) == 2
+
+
+def test_arrivals_of_planes_that_are_far_apart_are_all_shown() -> None:
+    end = Generator()
+    end.arrive(*range(1, 5), plane=0)
+    end.arrive(*range(200, 204), plane=1)
+    end.arrive(204, plane=1, flags=A)
+    assert set().union(*map(shown, end.sacks())) >= {1, 2, 3, 4, 200, 201, 202, 203, 204}
+
+
+def test_a_probe_is_answered_with_everything_that_arrived() -> None:
+    end = Generator()
+    end.arrive(*range(1, 200, 2))
+    end.acks.probe(9, 7, flow())
+    answers = end.answers()
+    sacks = [control.parse_sack(body, BTH_LENGTH) for _path, body in answers]
+    assert sacks[0].probe
+    assert set().union(*map(shown, sacks)) == set(range(1, 200, 2))
+    assert answers[0][0] == 0
+    assert answers[-1][0] == 100, "what goes on after the probe's answer takes any path"
+
+
+def test_who_asks_without_need_makes_reverse_paths_doubtful() -> None:
+    end = Generator()
+    end.arrive(0)
+    end.acks.probe(1, 7, flow())
+    assert not end.paths.doubts
+    end.acks.probe(2, 7, flow())
+    assert end.paths.doubts == [True]
+
+
+def test_a_full_receive_queue_asks_for_less_and_then_to_restore_it() -> None:
+    end = Generator()
+    end.acks.receive_queue_full()
+    end.arrive(0, flags=A)
+    assert [(sack.cwnd_penalty > 0, sack.restore_cwnd) for sack in end.sacks()] == [(True, False)]
+    end.acks.receive_queue_has_room()
+    said = []
+    for number in range(1, 8):
+        end.arrive(number, flags=A)
+        said += [(sack.cwnd_penalty > 0, sack.restore_cwnd) for sack in end.sacks()]
+    assert said == [(False, True)] * 4 + [(False, False)] * 3
+
+
+def test_the_range_on_offer_shrinks_while_the_receive_queue_is_full_and_grows_slowly() -> None:
+    end = Generator({"mpr": 64, "dynamic_mpr": 64})
+    offered = []
+    for number in range(6):
+        if number == 0:
+            end.acks.receive_queue_full()
+        if number == 4:
+            end.acks.receive_queue_has_room()
+        end.arrive(number, flags=A)
+        offered += [sack.mpr for sack in end.sacks()]
+    assert offered == [32, 16, 8, 8, 9, 10]
+
+
+def test_complete_messages_are_counted_in_the_transport_ack() -> None:
+    end = Generator()
+    end.arrive(0)
+    end.acks.message_completed()
+    end.acks.message_completed()
+    bodies = [body for _path, body in end.answers() if body[0] == opcodes.TRANSPORT_ACK]
+    assert [headers.aeth.unpack_from(body)[-1] & 0xFFFFFF for body in bodies] == [2]
+
+
+def test_marks_in_a_row_end_in_always_skip() -> None:
+    end = Generator(always_skip_marks=2)
+    end.arrive(0, ce=True)
+    end.arrive(1, ce=True)
+    assert [sack.mark for sack in end.sacks()] == [control.MARK_SKIP_ONCE, control.MARK_ALWAYS_SKIP]

@@ -1,0 +1,47 @@
+"""The bitmap of what arrived, against a plain set of PSNs."""
+
+import random
+
+from mrc_host.transport.received_packets import ReceivedPackets
+
+
+def test_any_order_of_arrival_leaves_the_same_as_a_set_would() -> None:
+    for seed in range(20):
+        rng = random.Random(seed)
+        first = rng.randrange(1 << 24)
+        received, arrived = ReceivedPackets(first), set[int]()
+        order = [first + n for n in range(rng.randrange(1, 200))]
+        rng.shuffle(order)
+        ahead = 0
+        for psn in order:
+            offset = psn - received.next_psn
+            ahead += offset > 0
+            received.add(psn, offset)
+            arrived.add(psn)
+            expected = next(n for n in range(first, first + 300) if n not in arrived)
+            assert received.next_psn == expected, f"seed {seed}"
+            shown = {expected + n for n in range(received.bitmap.bit_length()) if received.bitmap >> n & 1}
+            assert shown == {n for n in arrived if n > expected}, f"seed {seed}"
+            assert received.max_psn == max(arrived)
+            assert received.psns_used() == max(arrived) + 1 - first
+        assert received.out_of_order == ahead
+        assert not received.bitmap
+
+
+def test_holes_are_found_from_any_psn_on() -> None:
+    received = ReceivedPackets(100)
+    for psn in (102, 103, 105):
+        received.add(psn, psn - 100)
+    assert [received.next_hole(psn) for psn in (100, 101, 102, 103, 104, 105, 106)] == [
+        100,
+        101,
+        104,
+        104,
+        104,
+        106,
+        106,
+    ]
+
+
+def test_nothing_received_uses_no_psns() -> None:
+    assert ReceivedPackets(7).psns_used() == 0
