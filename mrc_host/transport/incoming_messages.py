@@ -68,6 +68,7 @@ class IncomingMessages:
             message.first = first
             message.last = behind - 1
             messages[msn] = message
+            starts[msn] = first
             starts[msn + 1] = behind
             later = messages.get(msn + 1)
             if later is None or later.first >= 0:

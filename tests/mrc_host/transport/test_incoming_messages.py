@@ -45,6 +45,7 @@ def test_one_beginning_settles_all_that_waited_for_it() -> None:
 def test_messages_that_overlap_are_found_from_either_side() -> None:
     messages = IncomingMessages(0, MTU)
     assert messages.locate(1, message(2, start=4), 4) == LOCATED
+    assert messages.locate(0, message(5), 0) == OVERLAP, "it would end at PSN 4"
     assert messages.locate(2, message(2, start=5), 5) == OVERLAP, "the one before ends there"
     assert messages.locate(3, message(2, start=2), 2) == OVERLAP, "three messages take three packets"
 
