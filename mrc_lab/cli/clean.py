@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mrc_lab.cli.options import fabric_name
+from mrc_lab.cli.fabric_argument import fabric_name
 
 
 @click.command(epilog="Example: sudo mrc clean")

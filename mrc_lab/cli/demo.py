@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from mrc_lab.cli.options import fabric_name, fabric_options, link_rate
+from mrc_lab.cli.fabric_argument import SIZES, fabric_options, fabric_to_make, made
 
 
 @click.command(epilog="Example: sudo mrc demo --hosts 8 --planes 4")
-@fabric_name("demo")
+@fabric_to_make("demo")
 @fabric_options
 @click.option("--steps", type=int, help="Training steps of each run. [default: as many as the faults need]")
 @click.option("--fault-seconds", "fault_s", default=5.0, show_default=True, help="How long each link stays cut.")
@@ -20,7 +20,7 @@ from mrc_lab.cli.options import fabric_name, fabric_options, link_rate
 @click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."
 )
-def demo(**options: Any) -> int:
+def demo(fabric: str | None, **options: Any) -> int:
     """Train over RoCE and over MRC while links are cut.
 
     Brings up a fabric, trains the same small network twice, cuts a T0-T1 link and a NIC's link in the middle of each
@@ -32,7 +32,14 @@ def demo(**options: Any) -> int:
     from mrc_lab.demo.settings import DemoSettings
     from mrc_lab.fabric.emulation import running
 
-    options["name"] = options["name"] or "demo"
-    options["rate_bps"] = link_rate(options["rate_bps"], options["hosts"], options["planes"])
-    settings = DemoSettings.with_enough_steps(**options)
-    return Demo(settings, Console(), lambda fabric: running(fabric, switch=settings.switch)).run()
+    wanted = made(fabric, "demo", {name: options.pop(name) for name in SIZES})
+    settings = DemoSettings.with_enough_steps(
+        name=wanted.name,
+        hosts=len(wanted.nics),
+        planes=wanted.planes,
+        t0=wanted.t0_count,
+        t1=wanted.t1_count,
+        rate_bps=wanted.links[0].rate_bps,
+        **options,
+    )
+    return Demo(settings, Console(), lambda fabric: running(fabric, switch=settings.switch), wanted).run()

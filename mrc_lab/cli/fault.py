@@ -16,10 +16,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from mrc_lab import fault_words
-from mrc_lab.cli.options import ONLY_ONE, fabric_name
+from mrc_lab.cli.fabric_argument import ONLY_ONE, complete, fabric_name
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.choice import find_controller, find_fabric
-from mrc_lab.fault_completion import next_words
+from mrc_lab.fault_completion import kind_of_word, next_words
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PATH = click.Path(path_type=Path)
@@ -39,12 +39,29 @@ class _Words(click.ParamType):  # type: ignore[type-arg] # only newer versions o
         from topologies.emulation.errors import EmulationError
         from topologies.errors import FabricError
 
-        given = tuple(ctx.params.get(param.name or "") or ())
+        name, given = _fabric_before(ctx.params.get(param.name or "") or (), ctx.params.get("by_option"))
         try:
-            fabric = loader.load_file(find_fabric(ctx.params.get("by_option")).fabric_file)
+            fabric = loader.load_file(find_fabric(name).fabric_file)
         except (ExperimentError, FabricError, EmulationError, OSError):
-            return []
+            return [] if given or name else list(complete(ctx, param, incomplete))
         return [CompletionItem(w) for w in next_words(fabric, (*self._before, *given)) if w.startswith(incomplete)]
+
+
+def _fabric_before(words: Sequence[str], name: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """The fabric that the first of some words names, if it does, else that of the option; and the other words.
+
+    It does if it is a file, or a fabric's name that no fault begins with (a fabric may be called as a host is).
+    """
+    from mrc_lab.fabric.choice import is_file, is_there
+
+    first, *more = words or [""]
+    alone, behind = kind_of_word(first), kind_of_word(more[0]) if more else None
+    is_word = (alone and not alone.target) or (behind and behind.target) or first in ("all", "owner", "link")
+    if not is_file(first) and (is_word or not is_there(first)):
+        return name, tuple(words)
+    if name is not None and name != first:
+        raise click.UsageError(f"two fabrics are named, {first} and {name}: say one")
+    return first, tuple(more)
 
 
 def _of_a_fabric(function: _F) -> _F:
@@ -66,14 +83,15 @@ def fault() -> None:
 
 
 @fault.command(epilog="Example: sudo mrc fault add h1@p0 flap 2s 25% random 7 at +1s for 30s --fabric lab")
-@click.argument("words", nargs=-1, required=True, type=_Words("add"))
+@click.argument("words", metavar="[FABRIC] WORDS...", nargs=-1, required=True, type=_Words("add"))
 @click.option("--hold", is_flag=True, help="Stay until interrupted, and then clear it: also if this process is killed.")
 @fabric_name(ONLY_ONE, words=True)
 @_of_a_fabric
 def add(words: Sequence[str], hold: bool, **where: Any) -> None:
     """Make a fault."""
+    where["name"], words = _fabric_before(words, where["name"])
     try:
-        order = fault_words.parse(list(words))
+        order = fault_words.parse(words)
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     if order.note:
@@ -110,7 +128,7 @@ def list_faults(cleared: bool, **where: Any) -> None:
 
 
 @fault.command(epilog="Example: sudo mrc fault clear f1 f2, or mrc fault clear all, or mrc fault clear link h1@p0")
-@click.argument("which", nargs=-1, required=True, type=_Words("clear"))
+@click.argument("which", metavar="[FABRIC] WHICH...", nargs=-1, required=True, type=_Words("clear"))
 @fabric_name(ONLY_ONE, words=True)
 @_of_a_fabric
 def clear(which: Sequence[str], **where: Any) -> None:
@@ -118,6 +136,7 @@ def clear(which: Sequence[str], **where: Any) -> None:
 
     A fault of a pattern stays on the links that were not named.
     """
+    where["name"], which = _fabric_before(which, where["name"])
     try:
         fault_words.check_clear(which)
     except ExperimentError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from controller.path_map.client import PathMapClient
-from mrc_lab.cli.options import ONLY_ONE, fabric_name
+from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
 from mrc_lab.fabric.choice import find_controller
 from mrc_lab.map_words import watch
 from topologies import loader

@@ -18,7 +18,9 @@ from topologies.emulation import switch_kind
 @click.option(
     "--switch", type=SwitchChoice(), default=switch_kind.DEFAULT, show_default=True, help="Switches in emulation."
 )
-@click.option("--name", default="experiment", show_default=True, help="Name of the fabric in emulation.")
+@click.option(
+    "--fabric", "--name", "name", default="experiment", show_default=True, help="Name of the fabric in emulation."
+)
 @click.option("--seed", default=1, show_default=True, help="Decides everything random.")
 @click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from mrc_lab.cli.options import ONLY_ONE, came_up, fabric_name, fabric_options, link_rate
+from mrc_lab.cli.fabric_argument import ONLY_ONE, came_up, fabric_name, fabric_options, fabric_to_make, made
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=True)
 
 
 @click.command(epilog="Example: sudo mrc up lab --planes 4 --hosts 8")
-@fabric_name("demo")
+@fabric_to_make("demo")
 @fabric_options
 @click.option("--restart", is_flag=True, help="Start anew what dies: controller, switches, hosts' agents.")
 @click.option("--listen", "address", default="", help="host:port on which its controller listens, for 'mrc fault'.")
@@ -21,7 +21,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @click.option("--tls-cert", type=_FILE, help="File with the certificate (PEM) for --listen.")
 @click.option("--tls-key", type=_FILE, help="File with its private key (PEM).")
 def up(
-    name: str | None,
+    fabric: str | None,
     switch: str,
     restart: bool,
     address: str,
@@ -30,7 +30,7 @@ def up(
     tls_key: Path | None,
     **sizes: Any,
 ) -> None:
-    """Bring a fabric up in the background, with its controller, by name.
+    """Bring a fabric up in the background, with its controller: of a size, or that of a file.
 
     'mrc shell NAME' opens a prompt on it, and the performance tests find it by --fabric NAME; 'mrc down NAME' takes it
     down. Several can be up at once under different names.
@@ -42,11 +42,9 @@ def up(
     started anew: no entry and no queue pair is lost, except those of an agent that died.
     """
     from mrc_lab.fabric.daemon import bring_up
-    from topologies.clos import multi_plane_clos
     from topologies.emulation import requirements
 
-    sizes["rate_bps"] = link_rate(sizes["rate_bps"], sizes["hosts"], sizes["planes"])
-    fabric = multi_plane_clos(name or "demo", **sizes)
+    wanted = made(fabric, "demo", sizes)
     files = {"--token-file": token_file, "--tls-cert": tls_cert, "--tls-key": tls_key}
     more = [word for option, file in files.items() if file for word in (option, str(file))]
     if address or more:
@@ -55,8 +53,8 @@ def up(
         Listening(None, address, token_file, tls_cert, tls_key).check()
         more += ["--listen", address] if address else []
     requirements.check(switch=switch)
-    took = bring_up(fabric, switch, more, restart=restart)
-    click.echo(came_up(fabric, sizes["rate_bps"], took["total_s"]))
+    took = bring_up(wanted, switch, more, restart=restart)
+    click.echo(came_up(wanted, took["total_s"]))
 
 
 @click.command(epilog="Example: sudo mrc down lab")

@@ -55,11 +55,12 @@ WorldMaker = Callable[[Fabric], AbstractContextManager[BuiltWorld]]
 
 @dataclass(slots=True)
 class Demo:
-    """One demo. `make_world` brings a fabric up; `run` does all the rest and returns the exit status."""
+    """One demo. `make_world` brings up `fabric` (None: of the settings); `run` does the rest and returns the status."""
 
     settings: DemoSettings
     console: Console
     make_world: WorldMaker
+    fabric: Fabric | None = None
     records: dict[str, RunRecord] = field(default_factory=dict)
     bring_up: dict[str, float] = field(default_factory=dict)
     interrupted_by: int | None = None
@@ -72,7 +73,7 @@ class Demo:
 
         Raises what bringing the fabric up raises; then there are no results.
         """
-        fabric = self.settings.fabric()
+        fabric = self.fabric or self.settings.fabric()
         folder = ResultFolder(self.settings.results)
         passed = False
         try:

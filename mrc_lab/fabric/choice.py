@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
+from topologies import loader
 from topologies.emulation.namespaces import cookie
 from topologies.emulation.rundir import DEFAULT_ROOT, RunDirectory, State, existing
 
@@ -18,11 +19,27 @@ _SHELL = "shell-"  # begins the name of a host's record
 _START = "Bring one up with 'sudo mrc up' or 'sudo make run'."
 
 
+def is_file(given: str) -> bool:
+    """Whether a command's argument is a fabric file, not a name."""
+    return given.endswith(".yaml")
+
+
+def name_of(given: str) -> str:
+    """The name that a command's argument means: a file's is the one that it says. FabricError if the file is wrong."""
+    return loader.load_file(given).name if is_file(given) else given
+
+
+def is_there(name: str, root: Path = DEFAULT_ROOT) -> bool:
+    """Whether a fabric of that name is up, or has left something."""
+    return name in existing(root)
+
+
 def find_fabric(name: str | None, root: Path = DEFAULT_ROOT) -> RunDirectory:
-    """The fabric of that name, which must be up; without one that of the host we are in, or the only one that is up.
+    """The fabric of that name (or file), which must be up; else that of the host we are in, or the only one that is up.
 
     Raises ExperimentError if there is none, or this user may not use it; EmulationError for what is no name.
     """
+    name = None if name is None else name_of(name)
     here = this_host(root) if name is None else None
     if here is not None:
         return here[0]

@@ -61,6 +61,8 @@ def parse(case: str, arguments: Sequence[str]) -> Options:
     given.maxbytes = given.maxbytes or given.minbytes
     if given.maxbytes < given.minbytes:
         flags.error(f"the largest size (-e {given.maxbytes}) is below the smallest (-b {given.minbytes})")
+    if given.fabric and given.by_option and given.fabric != given.by_option:
+        flags.error(f"two fabrics are named, {given.fabric} and {given.by_option}: say one")
     if given.root < -1:
         flags.error("-r takes the number of a rank, or all")
     try:
@@ -87,7 +89,7 @@ def parse(case: str, arguments: Sequence[str]) -> Options:
         timeout=given.timeout,
         streams=streams,
     )
-    return Options(plan, step, given.fabric, given.hosts, given.output_file)
+    return Options(plan, step, given.by_option or given.fabric, given.hosts, given.output_file)
 
 
 def size(text: str) -> int:
@@ -111,7 +113,12 @@ def parser(case: str) -> argparse.ArgumentParser:
     _nccl_flags(flags.add_argument_group("as in nccl-tests"))
     own = flags.add_argument_group("of this testbed")
     add = own.add_argument
-    add("--fabric", help="name of the fabric (default: the only one that is up)")
+    add(
+        "fabric",
+        nargs="?",
+        help="name or .yaml file of the fabric (default: the only one that is up)",
+    )
+    add("--fabric", dest="by_option", metavar="FABRIC", help="the same")
     add("--hosts", type=_names, metavar="H,H,...", help="hosts that take part, in rank order (default: all)")
     add("--transport", choices=[kind.value for kind in QpType], default="mrc", help="MRC, or RoCE RC as a baseline")
     add("--mtu", type=_positive, default=4096, help="path MTU in bytes (default %(default)s)")

@@ -42,7 +42,9 @@ def ways(fabric: Fabric, source: str, destination: str) -> dict[int, tuple[str, 
 def parser() -> argparse.ArgumentParser:
     """The flags."""
     flags = tool.parser(NAME)
-    flags.add_argument("--fabric", help="name of the fabric (default: that of this host, or the only one that is up)")
+    flags.add_argument(
+        "--fabric", help="name or .yaml file of the fabric (default: that of this host, or the only one that is up)"
+    )
     return flags
 
 

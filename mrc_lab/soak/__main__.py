@@ -38,7 +38,7 @@ from topologies.emulation.switch_kind import SwitchKind
     show_default=True,
     help="Switches in one process, or each in its own.",
 )
-@click.option("--name", default="soak", show_default=True, help="Name of the fabric.")
+@click.option("--fabric", "--name", "name", default="soak", show_default=True, help="Name of the fabric.")
 def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, name: str) -> None:
     """Kill processes of a fabric at random times during verified traffic."""
     from mrc_lab.soak.plan import blows, processes

@@ -17,7 +17,17 @@ PAGES = (
     *(f"../{page.name}" for page in sorted(ROOT.glob("*.md"))),
     *sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")),
 )
-KINDS = ("sh anywhere", "python anywhere", "mrc", "sh fabric", "python fabric", "sh elsewhere", "yaml", "text")
+KINDS = (
+    "sh anywhere",
+    "python anywhere",
+    "mrc",
+    "sh fabric",
+    "python fabric",
+    "sh elsewhere",
+    "yaml",
+    "yaml fabric",
+    "text",
+)
 
 ELSEWHERE = {
     "sudo apt-get install git make": "it changes the machine that runs the tests",
@@ -50,12 +60,12 @@ ELSEWHERE = {
         "it takes several machines; tests/mrc_lab/sweeps/test_cluster.py has a cluster of one",
     ),
     "sudo mrc up lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
-    "sudo mrc up --name lab --restart": "tests/integration/test_deaths.py",
+    "sudo mrc up lab --restart": "tests/integration/test_deaths.py",
     'sudo mrc shell lab -c "write h1 h5 16M"': "tests/integration/test_standing.py",
     "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=testbed"
     " -addext subjectAltName=DNS:testbed -keyout key.pem -out cert.pem": "tests/integration/test_standing.py",
     "openssl rand -hex 16 >token": "tests/integration/test_standing.py",
-    "sudo mrc up --name lab --listen 0.0.0.0:9559 --token-file token --tls-cert cert.pem --tls-key key.pem": (
+    "sudo mrc up lab --listen 0.0.0.0:9559 --token-file token --tls-cert cert.pem --tls-key key.pem": (
         "tests/integration/test_standing.py"
     ),
     "mrc fault list --address testbed:9559 --token-file token --tls-ca cert.pem": "tests/integration/test_standing.py",

@@ -15,6 +15,7 @@ import pytest
 from mrc_lab.cli.main import group
 from mrc_lab.experiments.files import load_text
 from tests.docs.blocks import DOCS, ELSEWHERE, KINDS, PAGES, ROOT, Block, blocks
+from topologies import loader
 
 _OF_MRC = re.compile(r"(sudo )?(mrc|make (demo|run|paper|clean))\b")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -40,6 +41,11 @@ def test_python_that_runs_anywhere(block: Block, tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
 def test_experiment_files_are_in_order(block: Block) -> None:
     assert load_text(block.text, source=str(block)).cases
+
+
+@pytest.mark.parametrize("block", blocks("yaml fabric"), ids=str)
+def test_fabric_files_are_in_order(block: Block) -> None:
+    assert loader.load_text(block.text, source=str(block)).nics
 
 
 @pytest.mark.parametrize("block", blocks(), ids=str)

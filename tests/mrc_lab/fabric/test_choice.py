@@ -14,8 +14,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from mrc_lab.cli.fabric_argument import fabric_name
 from mrc_lab.cli.main import run
-from mrc_lab.cli.options import fabric_name
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.choice import find_controller, find_fabric, in_state, to_take_down
 from topologies.emulation.rundir import RunDirectory, State

@@ -1,0 +1,157 @@
+"""The fabric that a command is about: one rule for all commands.
+
+A command takes a fabric as its argument or by ``--fabric`` (``--name`` is the same). What ends in ``.yaml`` is a fabric
+file, anything else a name. A command for a fabric that is up means the one of that name, which may be said by a file;
+without it, the only one that is up. A command that brings a fabric up makes that of the file, or one of that name from
+the options for its size.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from mrc_lab.cli.options import RATE
+from mrc_lab.fabric.choice import is_file, name_of
+from mrc_lab.fabric.switch_option import SwitchChoice
+from topologies.emulation import switch_kind
+
+if TYPE_CHECKING:
+    from topologies.fabric import Fabric
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+ONLY_ONE = "the only one that is up"
+_OPTIONS = ("--fabric", "--name")
+SIZES = ("hosts", "planes", "t0", "t1", "rate_bps")
+
+
+def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of fabrics that are up here, and files, for the shell's completion."""
+    from topologies.emulation import rundir
+
+    names = [CompletionItem(name) for name in rundir.existing() if name.startswith(incomplete)]
+    return [*names, CompletionItem(incomplete, type="file")]
+
+
+def fabric_name(default: str, *, words: bool = False) -> Callable[[_F], _F]:
+    """The command is about a fabric that is up, and gets its `name`; None if there is none.
+
+    `default` says what is meant then. With `words` the command's arguments are something else, and there is only the
+    option.
+    """
+    return _fabric(default, "name", name_of, words)
+
+
+def fabric_to_make(default: str) -> Callable[[_F], _F]:
+    """The command brings a fabric up, and gets a name or file as `fabric`, None if there is none; see :func:`made`."""
+    return _fabric(default, "fabric", lambda given: given, words=False)
+
+
+def _fabric(default: str, keyword: str, meaning: Callable[[str], str], words: bool) -> Callable[[_F], _F]:
+    def decorate(function: _F) -> _F:
+        @functools.wraps(function)
+        def command(*args: Any, by_option: str | None, by_argument: str | None = None, **kwargs: Any) -> Any:
+            if by_option and by_argument and by_option != by_argument:
+                raise click.UsageError(f"two fabrics are named, {by_argument} and {by_option}: say one")
+            given = by_argument or by_option
+            return function(*args, **{keyword: meaning(given) if given else None}, **kwargs)
+
+        about = f"The fabric: its name, or a file that ends in .yaml. [default: {default}]"
+        decorated: Any = click.option(*_OPTIONS, "by_option", metavar="FABRIC", shell_complete=complete, help=about)(
+            command
+        )
+        if not words:
+            decorated = click.argument("by_argument", metavar="[FABRIC]", required=False, shell_complete=complete)(
+                decorated
+            )
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def making_given(*, besides: tuple[str, ...] = ()) -> list[str]:
+    """Options on the command line that say how to make a fabric."""
+    context = click.get_current_context()
+    return [
+        option.opts[0]
+        for option in context.command.params
+        if option.name in (*SIZES, "switch")
+        and option.name not in besides
+        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def made(given: str | None, default: str, sizes: Mapping[str, Any]) -> Fabric:
+    """The fabric of a file, or one of a name (else `default`) and sizes; FabricError if they make none.
+
+    Sizes beside a file are a UsageError. A rate beyond what this machine carries is told.
+    """
+    from topologies import loader
+    from topologies.clos import multi_plane_clos
+
+    if given is None or not is_file(given):
+        rate = link_rate(sizes["rate_bps"], sizes["hosts"], sizes["planes"])
+        return multi_plane_clos(given or default, **{**sizes, "rate_bps": rate})
+    if options := making_given(besides=("switch",)):
+        raise click.UsageError(f"{options[0]} is of no use with a fabric file: leave it out, or change the file")
+    fabric = loader.load_file(given)
+    link_rate(fabric.links[0].rate_bps, len(fabric.nics), fabric.planes)
+    return fabric
+
+
+def count(number: int, what: str) -> str:
+    """A number of things: ``1 plane``, ``2 planes``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def came_up(fabric: Fabric, seconds: float) -> str:
+    """What a command says that has brought a fabric up, in `seconds`."""
+    rate = fabric.links[0].rate_bps / 1e6
+    return (
+        f"fabric {fabric.name}: {count(fabric.planes, 'plane')}, {len(fabric.switches)} switches,"
+        f" {count(len(fabric.nics), 'host')}, {rate:g} Mb/s a link, up and verified in {seconds:.2f} s"
+    )
+
+
+def link_rate(wanted: int | None, hosts: int, planes: int) -> int:
+    """The rate of every link, b/s: as wanted, with a warning beyond what this machine carries, or what it carries."""
+    from mrc_lab.fabric.capacity import carried_rate
+
+    carried = carried_rate(hosts, planes)
+    if wanted is not None and wanted > carried:
+        click.echo(
+            f"Warning: this machine carries about {carried / 1e6:g} Mb/s a link with {count(hosts, 'host')} and"
+            f" {count(planes, 'plane')}; at {wanted / 1e6:g} Mb/s the links are not what limits traffic.",
+            err=True,
+        )
+    return wanted or carried
+
+
+def fabric_options(function: _F) -> _F:
+    """Options that describe the fabric, but for its name."""
+    for option in (
+        click.option(
+            "--switch",
+            type=SwitchChoice(),
+            default=switch_kind.DEFAULT,
+            show_default=True,
+            help="Embedded switches in one process, each in its own, or BMv2.",
+        ),
+        click.option(
+            "--rate",
+            "rate_bps",
+            type=RATE,
+            help="Rate of every link in b/s, as in 40M. [default: what this machine carries]",
+        ),
+        click.option("--t1", default=4, show_default=True, help="T1 switches per plane."),
+        click.option("--t0", default=2, show_default=True, help="T0 switches per plane."),
+        click.option("--planes", default=2, show_default=True, help="Planes, 1 to 8."),
+        click.option("--hosts", default=4, show_default=True, help="Hosts, a multiple of the T0s."),
+    ):
+        function = option(function)
+    return function

@@ -1,0 +1,171 @@
+"""The fabric that a command is about, and what is said of one that came up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mrc_lab.cli import fabric_argument
+from mrc_lab.cli.fault import _fabric_before
+from mrc_lab.cli.shell import _up_already
+from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric import choice
+from topologies.clos import multi_plane_clos
+from topologies.emulation.rundir import RunDirectory, State
+from topologies.errors import FabricError
+
+
+def test_a_rate_beyond_what_the_machine_carries_is_warned_of(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mrc_lab.fabric.capacity.carried_rate", lambda hosts, planes: 25_000_000)
+    assert fabric_argument.link_rate(None, 4, 2) == 25_000_000
+    assert fabric_argument.link_rate(20_000_000, 4, 2) == 20_000_000
+    assert capsys.readouterr().err == ""
+    assert fabric_argument.link_rate(400_000_000_000, 4, 2) == 400_000_000_000
+    assert "Warning: this machine carries about 25 Mb/s a link with 4 hosts" in capsys.readouterr().err
+
+
+def test_one_of_a_thing_is_not_a_plural() -> None:
+    one = multi_plane_clos("lab", planes=1, t0=1, t1=2, hosts=1, rate_bps=40_000_000)
+    text = "fabric lab: 1 plane, 3 switches, 1 host, 40 Mb/s a link, up and verified in 1.50 s"
+    assert fabric_argument.came_up(one, 1.5) == text
+    assert ": 2 planes," in fabric_argument.came_up(multi_plane_clos(planes=2), 1.0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "other.yaml"
+    path.write_text("{name: lab, planes: 3, t0: 1, t1: 2, hosts: 2, rate: 7M}")
+    return str(path)
+
+
+@click.command()
+@fabric_argument.fabric_to_make("demo")
+@fabric_argument.fabric_options
+def making(fabric: str | None, switch: str, **sizes: Any) -> None:
+    wanted = fabric_argument.made(fabric, "demo", sizes)
+    click.echo(f"{wanted.name} {wanted.planes} {len(wanted.nics)}")
+
+
+@click.command()
+@fabric_argument.fabric_name("none")
+def using(name: str | None) -> None:
+    click.echo(name)
+
+
+def printed(command: click.Command, *words: str) -> str:
+    return CliRunner().invoke(command, words, catch_exceptions=False).output
+
+
+def test_what_ends_in_yaml_is_a_file_and_anything_else_a_name(file: str) -> None:
+    for way in ([file], ["--fabric", file], ["--name", file]):
+        assert printed(making, *way) == "lab 3 2\n"
+        assert printed(using, *way) == "lab\n"
+    for way in (["some"], ["--fabric", "some"], ["--name", "some"]):
+        assert printed(making, *way, "--planes", "1") == "some 1 4\n"
+        assert printed(using, *way) == "some\n"
+    assert printed(making) == "demo 2 4\n"
+
+
+def test_a_file_says_its_sizes_itself(file: str) -> None:
+    assert "--planes is of no use with a fabric file" in printed(making, file, "--planes", "1")
+    assert printed(making, file, "--switch", "bmv2") == "lab 3 2\n"
+
+
+def test_a_file_that_is_not_there_or_wrong_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(FabricError, match=r"nowhere\.yaml: cannot be read"):
+        printed(using, "nowhere.yaml")
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("planes: many")
+    for command in (making, using):
+        with pytest.raises(FabricError, match=r"wrong\.yaml: "):
+            printed(command, str(wrong))
+
+
+@pytest.fixture
+def up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the fabrics that are up."""
+    names: list[str] = []
+
+    def find(name: str | None) -> SimpleNamespace:
+        if name in names or (name is None and len(names) == 1):
+            return SimpleNamespace(name=name or names[0])
+        raise ExperimentError(f"not one: {name}")
+
+    monkeypatch.setattr(choice, "find_fabric", find)
+    monkeypatch.setattr(choice, "in_state", lambda state: tuple(names))
+    monkeypatch.setattr(RunDirectory, "state", lambda self: State.UP if self.name in names else State.DOWN)
+    monkeypatch.setattr(choice, "existing", lambda root: tuple(names))
+    return names
+
+
+@pytest.mark.parametrize(
+    ("there", "words", "attached"),
+    [
+        ([], [], None),
+        (["lab"], [], "lab"),
+        (["lab"], ["--planes", "1"], None),
+        (["lab", "two"], [], ExperimentError),
+        (["lab", "two"], ["--hosts", "2"], None),
+        (["lab", "two"], ["two"], "two"),
+        (["lab"], ["--fabric", "lab"], "lab"),
+        (["lab"], ["lab", "--switch", "bmv2"], click.UsageError),
+        (["lab"], ["new"], ExperimentError),
+        (["lab"], ["new", "--planes", "1"], None),
+        ([], ["FILE"], None),
+        (["lab"], ["FILE"], "lab"),
+        (["lab"], ["FILE", "--rate", "1M"], click.UsageError),
+    ],
+)
+def test_a_prompt_is_opened_on_what_is_up_or_brings_up_what_is_described(
+    up: list[str], file: str, there: list[str], words: list[str], attached: Any
+) -> None:
+    up += there
+    found: list[str | None] = []
+
+    @click.command()
+    @fabric_argument.fabric_to_make("")
+    @fabric_argument.fabric_options
+    def command(fabric: str | None, **_: Any) -> None:
+        found.append(_up_already(fabric))
+
+    arguments = [file if word == "FILE" else word for word in words]
+    if isinstance(attached, type):
+        with pytest.raises(attached):
+            command.main(arguments, standalone_mode=False)
+    else:
+        command.main(arguments, standalone_mode=False)
+        assert found == [attached]
+
+
+@pytest.mark.parametrize(
+    ("words", "fabric", "rest"),
+    [
+        ("lab h1@p0 down", "lab", "h1@p0 down"),
+        ("lab.yaml h1@p0 down", "lab.yaml", "h1@p0 down"),
+        ("h1@p0 down", None, "h1@p0 down"),
+        ("h1 port_down 0", None, "h1 port_down 0"),
+        ("h1 h1 port_down 0", "h1", "h1 port_down 0"),
+        ("path 0x402", None, "path 0x402"),
+        ("lab path 0x402", "lab", "path 0x402"),
+        ("f1", None, "f1"),
+        ("lab f1 f2", "lab", "f1 f2"),
+        ("all", None, "all"),
+        ("lab all", "lab", "all"),
+    ],
+)
+def test_the_fabric_of_a_fault_may_stand_before_its_words(
+    up: list[str], words: str, fabric: str | None, rest: str
+) -> None:
+    up += ["lab", "h1", "path", "all"]
+    assert _fabric_before(words.split(), None) == (fabric, tuple(rest.split()))
+    assert _fabric_before(words.split(), fabric) == (fabric, tuple(rest.split()))
+    if fabric:
+        with pytest.raises(click.UsageError, match=f"two fabrics are named, {fabric} and other"):
+            _fabric_before(words.split(), "other")
