@@ -187,7 +187,7 @@ class Requester(Hearing):
         if not self.silence.retries:
             return False
         planes = self._planes()
-        if planes and now >= self.silence.asked + patience:
+        if self.flying and planes and now >= self.silence.asked + patience:
             self._ask(planes, now)
         return True
 

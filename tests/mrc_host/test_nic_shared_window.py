@@ -143,6 +143,26 @@ def test_those_who_wait_hurry_others_less_and_less_while_the_outage_lasts() -> N
     check_shares(world)
 
 
+def test_only_those_whose_bytes_fill_the_window_are_hurried() -> None:
+    """The window bounds how many are, though hundreds may be silent: what the others asked would free nothing."""
+    world = World(transport=NSCC)
+    pairs = [connect(world, size=1 << 15, attributes=QpAttributes(timeout=8, retry_count=40)) for _ in range(40)]
+    world.faults.dead_planes |= {0, 1}
+    for near, far in pairs:
+        near.write(far, 1 << 15)
+    world.run(20 * MS)
+    (window,) = windows(world.nics[0])
+    asked = []
+    for user in list(window.silent):
+        assert isinstance(user, MrcQueuePair)
+        assert user.requester is not None
+        user.requester.probe_mask = 0
+        assert user.ask_for_others(0, world.now), "it stays among the silent ones"
+        assert (user.requester.probe_mask != 0) == (user.requester.flying > 0)
+        asked.append(user.requester.flying > 0)
+    assert 0 < sum(asked) <= window.cc.cwnd // NOMINAL + 1 < len(asked)
+
+
 def test_a_window_that_shrinks_is_not_filled_for_long_by_packets_that_nobody_asked_about() -> None:
     world = World(transport=TransportSettings(sack_threshold=1 << 20))
     steady = Algorithm(lambda line: CongestionControl(64 * CHUNK), shared=True)
