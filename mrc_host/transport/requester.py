@@ -506,9 +506,10 @@ class Requester(Hearing):
                 if not oldest or record.sent < oldest:
                     oldest = record.sent
         retry = silence.retry_time()
-        since = oldest or max(silence.last_heard, silence.last_timeout)
+        since = self._waiting_since(oldest)
+        due = since + retry if since else 0
         stalled = self._una < self._next and self._ring[self._una & self._ring_mask].attempts > _MANY_ATTEMPTS
-        if now >= since + retry or (stalled and now >= max(silence.progressed, silence.last_timeout) + retry):
+        if (due and now >= due) or (stalled and now >= max(silence.progressed, silence.last_timeout) + retry):
             self._time_out(now, retry)
             return silence.look_again(now + min(silence.retry_time(), silence.quiet_time()), now)
         quiet = max(silence.last_heard, oldest, silence.asked, silence.last_sent) + silence.quiet_time()
@@ -516,8 +517,16 @@ class Requester(Hearing):
             if not self._in_line() and (not self._lost or (shared is not None and self._qp in shared.waiting)):
                 self._ask(mask, now)
                 silence.ask_less()
+                due = due or now + retry
             quiet = now + silence.quiet_time()
-        return silence.look_again(min(since + retry, quiet), now)
+        return silence.look_again(min(due or quiet, quiet), now)
+
+    def _waiting_since(self, oldest: int) -> int:
+        """Since when the ACK timeout runs, 0 for not at all: that of the oldest packet on the way, or of a question."""
+        silence = self.silence
+        if not oldest and (self._lost or self._starved()):  # nobody is asked about what cannot leave
+            return max(silence.last_heard, silence.last_timeout)
+        return oldest or silence.unanswered
 
     def _in_line(self) -> bool:
         """Whether data waits only for a port's turn: what it brings about answers a probe's question, or asks it.
@@ -529,7 +538,7 @@ class Requester(Hearing):
 
     def _ask(self, mask: int, now: int) -> None:
         """Send reliability probes on the planes in `mask`; on one plane after the other when nothing is on the way."""
-        self.silence.asked = now
+        self.silence.ask(now)
         usable = self._planes()
         mask &= usable
         if not mask:

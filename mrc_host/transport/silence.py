@@ -3,8 +3,9 @@
 About two round-trip times after the last word, and after its own last packet, it should ask (``quiet_time``), each
 time with twice the patience. The ACK timeout (1.024 us * 2**timeout, docs/protocol.md §2) is repeated, then doubled
 (``retry_time``); it is never shorter than measured round-trip times call for, nor than packets were seen to wait for
-their acknowledgement, which on a slow link is most of all the peer's waiting for more of them. Packets sent at
-different times time out at different times: that is one retry as long as less than a whole interval has passed
+their acknowledgement, which on a slow link is most of all the peer's waiting for more of them. It runs from when the
+oldest packet on the way was sent; where none is, from the oldest question without an answer. Packets sent at different
+times time out at different times: that is one retry as long as less than a whole interval has passed
 (``may_go_on``). A peer that answers with NACKs alone for a whole interval has cost a retry too (``refused``), so
 nobody is asked for ever to take what it has no room for.
 """
@@ -40,6 +41,7 @@ class Silence:
         "retries",
         "tail_min",
         "timeout",
+        "unanswered",
     )
 
     def __init__(
@@ -61,6 +63,7 @@ class Silence:
         self.last_timeout = 0
         self.progressed = 0  # when anything was last acknowledged, or sent after a pause
         self.asked = 0  # when the peer was last asked
+        self.unanswered = 0  # when it was first asked since it was last heard, or a timeout passed; 0 for not at all
         self._backoff = 0  # doublings of the quiet time
         self.hurries = 0  # how often others were made to ask since data last left
 
@@ -108,6 +111,12 @@ class Silence:
         doublings = min(max(self.retries - self._linear, 0), self._max_backoff)
         return max(self.timeout, self.patience(), self._waits.patience()) << doublings
 
+    def ask(self, now: int) -> None:
+        """The peer is asked."""
+        self.asked = now
+        if not self.unanswered:
+            self.unanswered = now
+
     def ask_less(self) -> None:
         """It was asked: next time wait twice as long, but ask within the ACK timeout, so that an answer can stop it."""
         if 2 * self.quiet_time() <= self.retry_time():
@@ -117,6 +126,7 @@ class Silence:
         """The peer was heard; whether with that `progress` retries have come to an end."""
         self.broken(now)
         self.last_heard = now
+        self.unanswered = 0
         if not progress:
             return False
         self._backoff = 0
@@ -135,6 +145,7 @@ class Silence:
     def may_go_on(self, now: int, retry: int) -> bool:
         """The ACK timeout, `retry`, has passed: count it; False when that is once too often."""
         self.last_timeout = now
+        self.unanswered = 0
         return self._count(now, retry)
 
     def refused(self, now: int) -> bool:

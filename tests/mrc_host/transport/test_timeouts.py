@@ -115,6 +115,53 @@ def test_who_wakes_while_a_round_trip_is_in_doubt_does_not_sleep_past_its_correc
     assert quiet.look_again(5 * TIMEOUT, 1) == 5 * TIMEOUT
 
 
+@pytest.mark.parametrize("planes", [1, 2, 8])
+@pytest.mark.parametrize("trip", [10, 40, 100, 200])
+def test_a_peer_that_answers_each_probe_but_does_not_complete_is_not_timed_out(planes: int, trip: int) -> None:
+    """The longest wait between probes and a round trip are together more than the ACK timeout, which is 262 us."""
+    end = FarEnd(planes=planes, attributes=QpAttributes(timeout=8, retry_count=2))
+    warm(end, rtt=trip * US)
+    end.write(4096)
+    (sent,) = end.data()
+    end.pass_time(trip * US)
+    end.sack(4, of=sent)
+    start, probes, answers = end.now, 0, list[tuple[int, int]]()
+    while end.now < start + 100 * TIMEOUT:
+        due = [end.nic.wakeup() or end.now + TIMEOUT, *(time for time, _ in answers)]
+        end.now = max(end.now, min(due))
+        while answers and answers[0][0] <= end.now:
+            end.sack(4, probe=answers.pop(0)[1])
+        for packet in end.drain():
+            if packet.opcode == opcodes.PROBE:
+                probes += 1
+                answers.append((end.now + trip * US, int.from_bytes(packet.body[16:18], "big")))
+    assert end.nic.qp_counters(end.qpn).timeouts == 0
+    assert 25 <= probes <= 200, "the wait doubles until it is more than half the timeout"
+    end.ack(2)
+    assert end.poll()[0].status is CompletionStatus.SUCCESS
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_peer_that_dies_before_the_transport_ack_uses_up_the_budget(short: bool) -> None:
+    """The ACK timeout runs from the first question that is not answered, also where the first is asked after it."""
+    timeout = 4 if short else 8
+    end = FarEnd(planes=2, attributes=QpAttributes(timeout=timeout, retry_count=3))
+    end.write(4096)
+    (sent,) = end.data()
+    end.pass_time(5 * US)
+    end.sack(0, of=sent)
+    start = end.now
+    out = [p for p in end.wait(100 * MS) if p.opcode == opcodes.PROBE]
+    (done,) = end.poll()
+    assert done.status is CompletionStatus.RETRY_EXCEEDED
+    asked = out[0].time
+    assert asked == start + 100 * US, "the shortest wait before a probe"
+    times = sorted({p.time for p in out})
+    timed_out = asked + (1024 << timeout)
+    assert timed_out in times
+    assert len([p for p in out if p.time == timed_out]) == 2, "on each plane"
+
+
 def test_a_peer_that_only_refuses_uses_the_budget_up() -> None:
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=2))
     end.write(4096)
