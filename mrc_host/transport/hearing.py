@@ -131,7 +131,7 @@ class Hearing(Flight):
                     trip = self.round_trips[record.plane]
                     if not trip.smoothed or trip.doubtful:
                         self._host.scheduler.arm(self._qp, now + 2 * rtt + self.silence.tail_min)
-                    trip.sample(rtt, self.silence.outlasted(asked, now))
+                    trip.sample(rtt, self.silence.outlasted(asked, now), now)
                     if sack.mark == control.MARK_SKIP_ONCE:
                         answered = self.paths.stands_out(record.index, trip.least, now)
                     if self.paths.weights.slow:
@@ -206,7 +206,7 @@ class Hearing(Flight):
         return None
 
     def _measured(self, plane: int, sent: int, now: int) -> None:
-        self.round_trips[plane].sample(now - sent, self.silence.outlasted(sent, now))
+        self.round_trips[plane].sample(now - sent, self.silence.outlasted(sent, now), now)
 
     def _path_word(self, entropy: int, mark: int, now: int) -> None:
         """What a SACK says about the path of the packet that caused it."""

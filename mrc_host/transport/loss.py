@@ -104,13 +104,14 @@ class RoundTrip:
     go by where paths have become so slow, but counts no more once another did not wait.
     """
 
-    __slots__ = ("bound", "doubtful", "least", "smoothed", "variation")
+    __slots__ = ("bound", "doubtful", "least", "sampled", "smoothed", "variation")
 
     def __init__(self) -> None:
         self.smoothed = 0
         self.variation = 0
         self.least = 0
         self.doubtful = False  # what was measured last may have waited for the end of an outage
+        self.sampled = 0  # when that was
         self.bound = 0  # until something was measured: it takes no longer than this; 0 when not even that is known
 
     def limit(self, waited: int) -> None:
@@ -122,8 +123,9 @@ class RoundTrip:
         """Twice the smoothed time, or four deviations above it; 0 before the first sample."""
         return self.smoothed + max(self.smoothed, 4 * self.variation)
 
-    def sample(self, rtt: int, late: bool = False) -> None:
-        """Take one measurement, `late` when it may have waited for the end of an outage."""
+    def sample(self, rtt: int, late: bool = False, now: int = 0) -> None:
+        """Take one measurement at time `now`, `late` when it may have waited for the end of an outage."""
+        self.sampled = now
         if not self.smoothed or (self.doubtful and not late):
             self.least = min(rtt, self.least) if self.smoothed else rtt
             self.doubtful = late

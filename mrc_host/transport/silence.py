@@ -17,6 +17,7 @@ from typing import Final
 from mrc_host.transport.loss import RoundTrip
 
 _FOR_EVER: Final = 255  # retry count
+_LOOKS: Final = 16  # parts of a wait in doubt
 
 
 class Silence:
@@ -69,7 +70,19 @@ class Silence:
 
     def patience(self) -> int:
         """Twice the longest round-trip time, or four deviations above it; 0 before the first measurement."""
-        return max(r.patience() for r in self._round_trips)
+        return max(trip.patience() for trip in self._believed())
+
+    def _believed(self) -> list[RoundTrip]:
+        """Round trips without those in doubt, once something newer on another plane did not wait.
+
+        A plane may have died since, and then nothing corrects its own.
+        """
+        trips = self._round_trips
+        for trip in trips:
+            if trip.doubtful:
+                newest = max((other.sampled for other in trips if not other.doubtful), default=0)
+                return [other for other in trips if not other.doubtful or other.sampled >= newest]
+        return trips
 
     def broken(self, now: int) -> None:
         """A word came."""
@@ -81,9 +94,12 @@ class Silence:
         return sent < self._ended_at and now > sent + self.timeout
 
     def look_again(self, due: int, now: int) -> int:
-        """When to look whether what is due at `due` still is: sooner while others may correct a round-trip time."""
-        if any(trip.doubtful for trip in self._round_trips):
-            return min(due, now + self.timeout)
+        """When to look whether what is due at `due` still is: sooner while others may correct a round-trip time.
+
+        Each look that finds it still in doubt comes a part of the time left before it is due: that is few looks.
+        """
+        if any(trip.doubtful for trip in self._believed()):
+            return min(due, now + max(self.timeout, (due - now) // _LOOKS))
         return due
 
     def waited(self, time: int) -> None:
@@ -91,15 +107,15 @@ class Silence:
         self._waits.sample(time)
 
     def quiet_time(self) -> int:
-        """How long to wait for a word before asking."""
+        """How long to wait for a word before asking; once it was asked, no longer than the ACK timeout."""
         quiet = self.patience()
-        if not quiet:
-            return self.timeout // 4 << self._backoff
-        return max(quiet, self.tail_min) << self._backoff
+        quiet = max(quiet, self.tail_min) if quiet else self.timeout // 4
+        return min(quiet << self._backoff, max(quiet, self.retry_time())) if self._backoff else quiet
 
     def hurry_time(self) -> int:
         """How long to wait for what others have on the way before they are made to ask."""
-        return self.quiet_time() << self.hurries
+        quiet = self.quiet_time()
+        return min(quiet << self.hurries, max(quiet, self.timeout << self._max_backoff))
 
     def hurry_less(self) -> None:
         """They were made to ask: next time wait twice as long, but no longer than retries may come to."""
@@ -107,9 +123,13 @@ class Silence:
             self.hurries += 1
 
     def retry_time(self) -> int:
-        """The ACK timeout now: the attribute's, but no less than measured times call for, doubled by retries."""
+        """The ACK timeout now: the attribute's, but no less than measured times call for, doubled by retries.
+
+        It ends where the attribute's would by itself: times that held an outage are not multiplied on top of that.
+        """
         doublings = min(max(self.retries - self._linear, 0), self._max_backoff)
-        return max(self.timeout, self.patience(), self._waits.patience()) << doublings
+        once = max(self.timeout, self.patience(), self._waits.patience())
+        return min(once << doublings, max(once, self.timeout << self._max_backoff))
 
     def ask(self, now: int) -> None:
         """The peer is asked."""

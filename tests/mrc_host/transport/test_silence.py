@@ -51,6 +51,21 @@ def test_asking_in_vain_doubles_the_wait_up_to_the_ack_timeout() -> None:
     assert quiet.quiet_time() == TIMEOUT // 4
 
 
+def test_a_round_trip_that_grows_meanwhile_is_not_multiplied_beyond_what_the_timeouts_come_to() -> None:
+    """Who asked, or had others ask, ten times or so at 10 us each is not to wait a thousand times 2 ms now."""
+    trip = RoundTrip()
+    quiet = Silence([trip], 8, 10, 1, 6, 500)
+    trip.sample(10 * US)
+    for _ in range(10):
+        quiet.ask_less()
+    while 2 * quiet.hurry_time() <= 64 * (1024 << 8):
+        quiet.hurry_less()
+    for _ in range(20):
+        trip.sample(2 * MS)
+    assert quiet.patience() <= quiet.quiet_time() <= quiet.retry_time()
+    assert quiet.patience() <= quiet.hurry_time() <= max(quiet.patience(), 64 * (1024 << 8))
+
+
 def test_nacks_alone_cost_a_retry_an_interval_and_progress_none() -> None:
     quiet = silence(retry_count=2)
     step = TIMEOUT // 10
