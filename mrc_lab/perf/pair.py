@@ -48,7 +48,7 @@ def run_pair(
             [*command, "-d", str(run.host_socket(destination)), "-p", meeting], stdout=subprocess.DEVNULL, stderr=errors
         )
         try:
-            _wait_until_listening(server, meeting.removeprefix("unix:"))
+            _wait_until_listening(server, meeting.removeprefix("unix:"), destination)
             return run_client([*command, "-d", str(run.host_socket(source)), *flags, meeting])
         finally:
             server.terminate()
@@ -59,11 +59,16 @@ def run_pair(
                     say(line)
 
 
-def _wait_until_listening(server: subprocess.Popen[bytes], path: str) -> None:
+def _wait_until_listening(server: subprocess.Popen[bytes], path: str, host: str) -> None:
     deadline = time.monotonic() + _SERVER_START_S
     while path not in listening():
-        if server.poll() is not None or time.monotonic() > deadline:
+        if server.poll() is not None:
             raise ExperimentError("The server did not start.")
+        if time.monotonic() > deadline:
+            raise ExperimentError(
+                f"The server did not start within {_SERVER_START_S:g} s:"
+                f" the agent of {host} may be stopped or overloaded."
+            )
         time.sleep(0.01)
 
 
