@@ -13,6 +13,7 @@ from controller.reconcile import count
 from controller.values import FleetStatus, SwitchState
 from tests.controller.p4runtime_stand_in import StandIn, serve
 from tests.controller.p4runtime_stand_in import key as entity_key
+from tests.waiting import until_async
 from topologies.entries import switch_entries
 from topologies.fabric import Fabric
 from topologies.fault_entries import Blackhole, LinkFault, fault_entries
@@ -156,10 +157,10 @@ def test_a_switch_that_comes_back_empty_is_programmed_again(
         try:
             assert await fleet.wait_verified(20)
             await loop.run_in_executor(None, lambda: server.stop(0).wait())
-            await _until(lambda: not fleet.status.ready)
+            await until_async(lambda: not fleet.status.ready)
             replacement = StandIn(range(1, len(fabric.switches) + 1))
             server = await loop.run_in_executor(None, serve, replacement, address)
-            await _until(lambda: fleet.status.ready)
+            await until_async(lambda: fleet.status.ready)
             return [len(device.entities) for device in replacement.devices.values()]
         finally:
             await fleet.stop()
@@ -235,7 +236,7 @@ def test_a_switch_that_is_away_makes_no_fault_now_but_later_and_may_lose_one(
             assert await fleet.wait_verified(20)
             await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-0@p0")]))
             await loop.run_in_executor(None, lambda: server.stop(0).wait())
-            await _until(lambda: not any(switch.state is SwitchState.VERIFIED for switch in fleet.status.switches))
+            await until_async(lambda: not any(switch.state is SwitchState.VERIFIED for switch in fleet.status.switches))
             with pytest.raises(ControllerError, match="is not reachable, so it can make no fault"):
                 await fleet.set_faults(fault_entries(fabric, [Blackhole("t[01]-0@p[01]")]))
             await fleet.set_faults({})
@@ -244,7 +245,7 @@ def test_a_switch_that_is_away_makes_no_fault_now_but_later_and_may_lose_one(
             waiting = asyncio.create_task(fleet.verified(["t1-0@p0"]))
             server = await loop.run_in_executor(None, serve, stand_in, address)
             await asyncio.wait_for(waiting, 20)
-            await _until(lambda: fleet.status.ready)
+            await until_async(lambda: fleet.status.ready)
         finally:
             await fleet.stop()
             await loop.run_in_executor(None, lambda: server.stop(0).wait())
@@ -254,10 +255,3 @@ def test_a_switch_that_is_away_makes_no_fault_now_but_later_and_may_lose_one(
             assert held == count(switch_entries(fabric, switch)) + more, switch.name
 
     asyncio.run(scenario())
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    deadline = asyncio.get_running_loop().time() + 20
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.01)

@@ -15,7 +15,8 @@ import finsy
 import pytest
 
 from controller import translate
-from tests.integration.wires import Wire, namespace, until, wires
+from tests.integration.wires import Wire, namespace, wires
+from tests.waiting import until
 from topologies.emulation import namespaces
 from topologies.emulation.bmv2 import ThriftClient
 from topologies.emulation.switches import bmv2_options

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,6 +23,7 @@ from mrc_lab.cli.main import run
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer, WriteReport
 from tests.integration.names import own
+from tests.waiting import until
 from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup
@@ -96,26 +96,18 @@ class Traffic:
         assert sum(report.wrong_bytes for report in self.reports) == 0
 
 
-def until(happened: Callable[[], Any], what: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < end, f"it never came: {what}"
-        time.sleep(0.02)
-
-
 def until_ready(world: EmulatedWorld) -> FleetStatus:
     """Every switch holds what it should."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            with world.controller() as client:
-                status = client.status()
-                if status.ready:
-                    return status
-        except ControllerError:
-            pass
-        assert time.monotonic() < end
-        time.sleep(0.05)
+
+    def ready() -> FleetStatus | None:
+        with contextlib.suppress(ControllerError), world.controller() as client:
+            status = client.status()
+            return status if status.ready else None
+        return None
+
+    found = until(ready, "every switch to hold its entries")
+    assert found is not None
+    return found
 
 
 class Watch:

@@ -7,8 +7,7 @@ import select
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,26 +17,19 @@ from mrc_lab.cli.main import run
 from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
 from tests.integration.test_standing import SIZES, Standing, at_prompt
+from tests.waiting import PATIENCE_S, until
 from topologies.emulation import cleanup, watch
 from topologies.emulation.rundir import RunDirectory
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
 MRC = Path(sys.executable).with_name("mrc")
-PATIENCE_S = 60.0
 LONG = """\
 fabric: {planes: 1, t0: 1, t1: 1, hosts: 2, rate: 20M}
 workload: {kind: write_bw, pairs: h1>h2, message: 64K}
 duration: 60s
 measure: {bin: 100ms}
 """
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def pids(directory: RunDirectory) -> dict[str, int]:

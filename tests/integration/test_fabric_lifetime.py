@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from controller.client import ControllerClient
 from controller.command import companion
 from tests.integration.names import own
 from tests.integration.traces import Traces, wait_until_gone
+from tests.waiting import until
 from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.emulation import build, cleanup, interfaces, ownership, processes
@@ -57,10 +57,7 @@ def test_a_switch_process_that_was_restarted_is_programmed_again(traces: Traces)
         switches.process.wait()
         processes.wait_ready([emulation.spawn(switches.command)], timeout_s=20, check=lambda: None)
         with ControllerClient(emulation.controller_socket) as client:
-            deadline = time.monotonic() + 30
-            while not client.status().ready:
-                assert time.monotonic() < deadline, client.status().problems
-                time.sleep(0.05)
+            until(lambda: client.status().ready, "the controller to program it")
         assert emulation.net.pingAll(timeout="2") == 0
 
 

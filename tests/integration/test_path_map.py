@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -17,13 +16,13 @@ from mrc_host.values import PathState
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
+from tests.waiting import until
 from topologies.clos import multi_plane_clos
 from topologies.faults.loss import Loss
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
 UPLINK, NIC = "t0-0:t1-1@p0", "h2@p1"
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +42,14 @@ def controller(world: EmulatedWorld) -> Iterator[PathMapClient]:
 
 def wait(controller: PathMapClient, holds: Callable[[MapState], bool]) -> MapState:
     """The map as soon as something holds of it."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        state = controller.path_map()
-        if holds(state):
-            return state
-        time.sleep(0.1)
-    raise AssertionError(f"the map never came to that: {controller.path_map()}")
+    found: list[MapState] = []
+
+    def look() -> bool:
+        found[:] = [controller.path_map()]
+        return holds(found[0])
+
+    until(look, "the map")
+    return found[0]
 
 
 def blamed(state: MapState) -> dict[str, Part]:
@@ -111,14 +111,9 @@ def test_what_the_map_of_a_killed_controller_denied_is_allowed_again(world: Emul
             controller.start_map(20, feed=True)
             controller.inject(Loss(UPLINK, 1.0))
             wait(controller, lambda state: UPLINK in blamed(state) and state.denied > 0)
-        until = time.monotonic() + PATIENCE_S
-        while denied(world) != {1}:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        until(lambda: denied(world) == {1}, "the denylist to reach the agents")
         world.emulation.children["controller"].process.kill()
-        while denied(world):
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        until(lambda: not denied(world), "denied paths to be given back")
         world.restart("controller")
         assert transfer.write(1 << 20).wrong_bytes == 0
 
@@ -128,8 +123,5 @@ def test_agents_stop_probing_when_the_map_is_stopped(world: EmulatedWorld, contr
     wait(controller, probed)
     assert not controller.stop_map().running
     agent = AgentConnection(for_controller(world.emulation.socket("h1")))
-    until = time.monotonic() + PATIENCE_S
-    while agent.request("probe_report")["probing"]:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: not agent.request("probe_report")["probing"], "the agent to stop its probes")
     agent.close()

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from mrc_lab.fabric.emulation import running
 from mrc_lab.perf.cases import CASES
 from mrc_lab.prompt.perf_commands import PerfCommands
 from tests.mrc_lab.perf.printed import footer, rows
+from tests.waiting import until
 from topologies.clos import multi_plane_clos
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -110,9 +110,7 @@ def test_tools_are_found_by_name_inside_hosts(world, tools):
     h1, h3 = world.emulation.host("h1"), world.emulation.host("h3")
     h3.cmd("write_bw > /dev/null 2>&1 &")
     meeting = str(world.emulation.run.path / "h3.write_bw")
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and "listening" not in h3.cmd(f"{LISTENING} {meeting}"):
-        time.sleep(0.05)
+    until(lambda: "listening" in h3.cmd(f"{LISTENING} {meeting}"), "the server to listen")
     output = h1.cmd("write_bw h3 -s 4096 -n 10; echo status $?")
     assert "status 0" in output
     assert any(line.split()[:2] == ["4096", "10"] for line in output.splitlines())

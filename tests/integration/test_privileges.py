@@ -6,8 +6,7 @@ import json
 import os
 import signal
 import stat
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from mrc_host.agent.connection import AgentConnection, control_socket
 from mrc_host.values import CompletionStatus, PathState
 from tests.integration.back_to_back import BackToBack
 from tests.integration.test_agent import End, connected
+from tests.waiting import until
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
@@ -26,13 +26,6 @@ pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="ne
 def hosts(tmp_path: Path) -> Iterator[BackToBack]:
     with BackToBack(tmp_path) as hosts:
         yield hosts
-
-
-def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def agent_pid(hosts: BackToBack, number: int) -> int:

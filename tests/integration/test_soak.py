@@ -14,6 +14,7 @@ from mrc_lab.soak.owner import Owner
 from mrc_lab.soak.plan import OWNER, Blow, processes
 from mrc_lab.soak.run import Soak
 from tests.integration.names import own
+from tests.waiting import until_async
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup
 from topologies.emulation.rundir import RunDirectory
@@ -86,5 +87,4 @@ async def _at_work(*flows: Flow) -> None:
     """Wait until each has finished a few writes more."""
     for flow in flows:
         enough = flow.writes + 20
-        while flow.writes < enough:
-            await asyncio.sleep(0.02)
+        await until_async(lambda flow=flow, enough=enough: flow.writes >= enough, "more writes")  # type: ignore[misc]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import finsy
@@ -16,8 +17,9 @@ from scapy.utils import PcapReader
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from tests.integration.test_switch_process import CPU_PORT, T, arguments, control, frame, options, patch_all
-from tests.integration.wires import Process, Wire, running, until, wires
+from tests.integration.wires import Process, Wire, running, wires
 from tests.p4runtime_shim.programs import FOLDER as PROGRAMS
+from tests.waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -145,13 +147,18 @@ def test_a_trace_in_a_file_and_on_a_stream(cables: list[Wire], tmp_path: Path) -
     file = tmp_path / "trace.txt"
     with running(*arguments(cables, "--no-p4", f"--trace={file}")) as process:
         patch_all(process.address, (1, 2))
-        with management(process) as stub:
+        with management(process) as stub, ThreadPoolExecutor(1) as waiting:
             lines = stub.Trace(pb.TraceRequest(device_id=1))
-            until(lambda: stub.GetSwitches(pb.GetSwitchesRequest()).switches[0].tracing, "the trace")
-            cables[0].send(frame())
-            assert cables[1].receive() == frame()
-            seen = []
-            while not seen or "leaves" not in seen[-1]:
+            first = waiting.submit(next, lines)
+
+            def told() -> bool:
+                cables[0].send(frame())
+                assert cables[1].receive() == frame()
+                return first.done()
+
+            until(told, "the stream to begin: the switch traces into its file anyway")
+            seen = [first.result().text]
+            while "leaves" not in seen[-1] or "arrived" not in seen[0]:
                 seen.append(next(lines).text)
                 if "arrived on port 1" in seen[-1]:
                     seen = seen[-1:]

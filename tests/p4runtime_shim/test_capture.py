@@ -7,7 +7,6 @@ import os
 import random
 import resource
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from p4runtime_shim.capture import Capture, CaptureError
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.values import ActionCall, Entry, Exact
 from tests.p4runtime_shim import programs
+from tests.waiting import until
 
 P = "MyIngress."
 
@@ -80,10 +80,8 @@ def test_a_process_with_more_than_a_thousand_descriptors_captures(switch: Switch
         capture = Capture(switch, tmp_path, {1: "eth1"})
         for number in range(100):
             switch.receive(1, frame(number, 60), number)
-        deadline = time.monotonic() + 100
-        while capture.stats().frames < 100 and time.monotonic() < deadline:
-            time.sleep(0.01)  # for the writer's thread: close() would write them even without it
-        assert capture.stats().frames == 100
+        # The writer's thread does it: close() would write them even without it.
+        until(lambda: capture.stats().frames == 100, "the frames to be written")
         capture.close()
     finally:
         for fd in held:
@@ -112,8 +110,8 @@ def test_a_full_disk_is_reported_and_what_is_there_stays_readable(
         for number in range(20):
             switch.receive(1, frame(number, 1000), 0)
             assert switch.transmit(2, 0) is not None  # packets pass all the while
-        wait(lambda: capture.stats().lost > 0)
-        wait(lambda: "cannot write captures" in caplog.text)
+        until(lambda: capture.stats().lost > 0)
+        until(lambda: "cannot write captures" in caplog.text)
         assert capture.stats().problem == "File too large"
     kept = capture.stats().frames
     assert kept + capture.stats().lost == 20
@@ -122,11 +120,6 @@ def test_a_full_disk_is_reported_and_what_is_there_stays_readable(
     assert stats.problem == ""
     found = [int.from_bytes(data[2:6], "big") for data, _ in read(tmp_path / "eth1_in.pcap")]
     assert found == [*range(kept), 99]
-
-
-def wait(condition) -> None:  # type: ignore[no-untyped-def]
-    while not condition():  # pytest-timeout ends what never happens
-        time.sleep(0.001)
 
 
 class limited_files:  # noqa: N801 - reads as a verb

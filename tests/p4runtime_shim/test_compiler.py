@@ -16,6 +16,7 @@ from p4runtime_shim import build, compiler
 from p4runtime_shim.compiler import Limits
 from p4runtime_shim.errors import BuildError, ResourceExhausted
 from tests.p4runtime_shim.builder import Builder, send_to
+from tests.waiting import until
 
 FAST = build.BuildOptions(flags=("-O0",))
 
@@ -51,11 +52,7 @@ def test_a_compiler_that_takes_too_long_is_killed_with_all_that_it_started(tmp_p
         run(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/child; sleep 1000", Limits(seconds=0.5))
     assert time.monotonic() - start < 20
     child = int((tmp_path / "child").read_text())
-    for _ in range(200):
-        if not alive(child):
-            break
-        time.sleep(0.01)  # init reaps it in its own time
-    assert not alive(child)
+    until(lambda: not alive(child), "init to collect it")
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mrc_host import compiled
 from scripts import compile_transport
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,13 +55,6 @@ class Place:
         return sorted(path.name for path in self.compiled.iterdir() if path.name != compile_transport.LOCK)
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 100
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def finish(process: subprocess.Popen[str]) -> str:
     _, errors = process.communicate(timeout=100)
     assert process.returncode == 0, errors
@@ -80,7 +72,7 @@ def place(tmp_path: Path) -> Place:
 
 def test_two_at_once_compile_once(place: Place) -> None:
     first = place.compile()
-    wait_for(place.builds)
+    until(place.builds)
     second = place.compile()
     assert second.stderr is not None
     assert "waiting for it" in second.stderr.readline()
@@ -95,7 +87,7 @@ def test_two_at_once_compile_once(place: Place) -> None:
 
 def test_one_that_was_killed_leaves_the_old_and_keeps_nobody_waiting(place: Place) -> None:
     first = place.compile()
-    wait_for(place.builds)
+    until(place.builds)
     first.kill()
     first.communicate(timeout=100)
     assert "0123456789abcdef" in place.entries()

@@ -20,6 +20,7 @@ from mrc_host.agent.server import AgentServer
 from mrc_host.driver.loop import Loop
 from mrc_host.probing import ProbeReport
 from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
+from tests.waiting import until_async
 from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
@@ -105,11 +106,7 @@ def expected(*verdicts: Verdict) -> set[tuple[str, int]]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async def wait() -> None:
-        while not await asyncio.to_thread(holds):
-            await asyncio.sleep(0.005)
-
-    await asyncio.wait_for(wait(), PATIENCE_S)
+    await until_async(lambda: asyncio.to_thread(holds))
 
 
 def play(hosts: Hosts, scene: Callable[[Collector], Coroutine[Any, Any, None]]) -> None:

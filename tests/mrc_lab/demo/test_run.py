@@ -11,6 +11,7 @@ from mrc_lab.workloads.training.job import WorkerJob
 from mrc_lab.workloads.training.sgd import TrainingPlan
 from tests.mrc_lab.demo.records import FABRIC
 from tests.mrc_lab.demo.world import FakeWorld
+from tests.waiting import until_async
 from topologies.emulation.watch import Death
 from topologies.fabric import LinkKind
 
@@ -125,8 +126,7 @@ def test_cancelling_mends_the_cut_link_and_keeps_the_record(tmp_path, job):
     async def main():
         run = Run("roce", world, job, (FaultPlan(LinkKind.T0_T1, 12, 30.0),), Watcher(), logs=tmp_path)
         task = asyncio.ensure_future(run.run())
-        while not world.commands:
-            await asyncio.sleep(0.01)
+        await until_async(lambda: world.commands, "the first fault")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

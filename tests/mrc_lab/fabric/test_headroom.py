@@ -1,6 +1,7 @@
 import asyncio
 
 from mrc_lab.fabric.headroom import parse_cpu_line, sample_idle
+from tests.waiting import until_async
 
 
 def test_idle_and_total_ticks_of_the_first_line():
@@ -13,9 +14,8 @@ def test_samples_are_shares():
 
     async def main():
         task = asyncio.ensure_future(sample_idle(taken.append, interval_s=0.05))
-        while len(taken) < 3:
-            await asyncio.sleep(0.02)
+        await until_async(lambda: len(taken) >= 3, "three samples")
         task.cancel()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(main())
     assert all(0 <= share <= 1 for share in taken)

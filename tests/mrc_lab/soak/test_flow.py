@@ -7,6 +7,7 @@ import pytest
 from mrc_host.values import Access
 from mrc_lab.soak.flow import SLOT, SLOTS, Flow
 from tests.mrc_host.fake_nic import FakeNic
+from tests.waiting import until_async
 
 
 class Told:
@@ -15,11 +16,10 @@ class Told:
         self.lines = []
         self.flow = Flow("h1", "h2", tuple(map(str, agents.paths)), 5, self.wrong.append, self.lines.append)
 
-    def run(self, until):
+    def run(self, enough):
         async def main():
             running = asyncio.ensure_future(self.flow.run())
-            while not until(self):
-                await asyncio.sleep(0.005)
+            await until_async(lambda: enough(self), "enough to happen")
             self.flow.stopping = True
             await running
 

@@ -39,6 +39,7 @@ from tests.p4runtime_shim.server.world import (
     stream_end,
     with_client,
 )
+from tests.waiting import until_async
 
 INVALID, EXHAUSTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED
 
@@ -407,8 +408,7 @@ def test_reads_are_bounded_one_by_one_and_together(monkeypatch: pytest.MonkeyPat
         assert "other clients are reading" in (error.details() or "")
         assert await client.read(p4r.Entity(counter_entry={"counter_id": 1, "index": {}}))
         reading.cancel()
-        while service._reading.cells:  # given back when the client has gone
-            await asyncio.sleep(0.01)
+        await until_async(lambda: not service._reading.cells, "the client's share to be given back")
         assert len(await client.read(every)) == 100_000
 
     serving(*large(100_000), work)
@@ -429,10 +429,8 @@ def test_a_client_that_does_not_take_what_it_reads_is_left(monkeypatch: pytest.M
 
     async def work(client: Client, service: P4RuntimeService) -> None:
         reading = client.stub.Read(p4r.ReadRequest(device_id=1, entities=[p4r.Entity(counter_entry={"counter_id": 1})]))
-        while not service._reading.cells:
-            await asyncio.sleep(0.01)
-        while service._reading.cells:  # the client has not read a thing
-            await asyncio.sleep(0.01)
+        await until_async(lambda: service._reading.cells, "the reading to begin")
+        await until_async(lambda: not service._reading.cells, "the end of it: the client has not read a thing")
         seen = 0
         with contextlib.suppress(grpc.aio.AioRpcError):
             while (response := await reading.read()) is not grpc.aio.EOF:

@@ -26,6 +26,7 @@ from p4runtime_shim.server.tracing import LineQueue, Lines
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.values import ActionCall, Entry, Exact
 from tests.p4runtime_shim import programs
+from tests.waiting import until_async
 
 P = "MyIngress."
 CPU_PORT = 3
@@ -44,6 +45,12 @@ class World:
     async def get(self, **wanted: Any) -> pb.Switch:
         (switch,) = (await self.stub.GetSwitches(pb.GetSwitchesRequest(**wanted))).switches
         return switch
+
+    async def tracing(self) -> bool:
+        return (await self.get()).tracing
+
+    async def silent(self) -> bool:
+        return not await self.tracing()
 
 
 @asynccontextmanager
@@ -217,8 +224,7 @@ def test_a_trace_lasts_as_long_as_its_call() -> None:
         world.put()  # not traced
         call = world.stub.Trace(pb.TraceRequest(device_id=5))
         reading = asyncio.create_task(call.read())
-        while not (await world.get()).tracing:
-            await asyncio.sleep(0.001)
+        await until_async(world.tracing, "the trace to begin")
         world.put()
         texts = [(await asyncio.wait_for(reading, 10)).text]
         while "queued" not in texts[-1]:
@@ -226,8 +232,7 @@ def test_a_trace_lasts_as_long_as_its_call() -> None:
         assert texts[0] == "packet 2: arrived on port 1, 100 bytes"
         assert any("table MyIngress.classes: hit, key" in text for text in texts)
         call.cancel()
-        while (await world.get()).tracing:
-            await asyncio.sleep(0.001)
+        await until_async(world.silent, "the trace to end")
 
     run(work)
 
@@ -235,8 +240,7 @@ def test_a_trace_lasts_as_long_as_its_call() -> None:
 def test_a_reader_that_does_not_read_is_told_what_it_missed() -> None:
     async def work(world: World) -> None:
         call = world.stub.Trace(pb.TraceRequest(device_id=5))
-        while not (await world.get()).tracing:
-            await asyncio.sleep(0.001)
+        await until_async(world.tracing, "the trace to begin")
         for _ in range(6000):  # more lines than wait anywhere
             world.put()
         missed = 0

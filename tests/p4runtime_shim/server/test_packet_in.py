@@ -9,6 +9,7 @@ from finsy.proto import p4r
 
 from tests.p4runtime_shim.server import world
 from tests.p4runtime_shim.server.world import Client, fabric_json, fabric_p4info
+from tests.waiting import until_async
 
 FLOOD = 5000
 
@@ -26,14 +27,12 @@ def test_a_flood_is_handed_over_at_the_rate_and_starves_no_request() -> None:
             fake.punt(bytes(20))
             for _ in range(20):
                 await client.read(p4r.Entity(table_entry={}))
-            while device.packets_delivered < 600:  # beyond the burst
-                await asyncio.sleep(0.005)
+            await until_async(lambda: device.packets_delivered >= 600, "more packets than the burst")
             allowed = 500 + 1000 * (time.monotonic() - start) + 1
             assert device.packets_delivered + device.packets_undeliverable <= allowed
             assert len(fake.outbox) >= FLOOD - allowed
             device.limit_packets(0)
-            while fake.outbox:
-                await asyncio.sleep(0.005)
+            await until_async(lambda: not fake.outbox, "all packets to be taken")
             assert device.packets_delivered == FLOOD + 1
 
     asyncio.run(work())

@@ -33,6 +33,7 @@ from tests.p4runtime_shim.server.world import (
     stream_end,
     with_client,
 )
+from tests.waiting import until_async
 
 # --- finsy
 
@@ -77,11 +78,7 @@ def test_two_finsy_controllers_one_primary_then_the_other() -> None:
         high = finsy_switch(made.address, initial_election_id=20)
         async with low as first, high as second:
             assert second.is_primary
-            for _ in range(100):
-                if not first.is_primary:
-                    break
-                await asyncio.sleep(0.01)
-            assert not first.is_primary
+            await until_async(lambda: not first.is_primary, "the first to be told")
             with pytest.raises(finsy.P4ClientError) as caught:
                 await first.write([+local_entry()])
             assert caught.value.code == finsy.GRPCStatusCode.PERMISSION_DENIED

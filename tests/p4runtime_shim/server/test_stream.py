@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import finsy
@@ -15,6 +14,7 @@ from p4runtime_shim.limits import MAX_WAITING_MESSAGES as MAX_WAITING
 from p4runtime_shim.values import Digest
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import CPU_PORT, Client, World, failing, insert, run, stream_end, with_client
+from tests.waiting import until_async
 
 
 def test_a_stream_that_ends_demotes_its_client() -> None:
@@ -126,8 +126,7 @@ def test_a_slow_client_loses_packets_but_not_arbitration() -> None:
         (session,) = device.arbitration.primaries()
         fake.outbox.extend([b"\x00\x00" + bytes(8000)] * (MAX_WAITING * 3))
         fake.punt(b"\x00\x00last")
-        while fake.outbox:
-            await asyncio.sleep(0.01)
+        await until_async(lambda: not fake.outbox, "all packets to be taken")
         dropped = session.dropped  # type: ignore[attr-defined]
         assert dropped > 0
         await client.send_arbitration()
@@ -142,11 +141,9 @@ def test_a_slow_client_loses_packets_but_not_arbitration() -> None:
 def test_packets_without_a_primary_are_counted() -> None:
     async def work(client: Client, made: World) -> None:
         client.stream.cancel()
-        while list(made.devices[1].arbitration.primaries()):
-            await asyncio.sleep(0.01)
+        await until_async(lambda: not list(made.devices[1].arbitration.primaries()), "the primary to be gone")
         made.fakes[1].punt(b"\x00\x00x")
-        while not made.devices[1].packets_undeliverable:
-            await asyncio.sleep(0.01)
+        await until_async(lambda: made.devices[1].packets_undeliverable, "the packet to be counted")
 
     with_client(work)
 

@@ -7,12 +7,12 @@ import os
 import queue
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from topologies.emulation import watch
 from topologies.emulation.rundir import RunDirectory
 from topologies.emulation.watch import Death, Watch
@@ -115,10 +115,7 @@ def test_who_only_looks_on_finds_those_that_others_start_anew(
     assert deaths.get(timeout=PATIENCE_S).pid == sleeper.pid
     with subprocess.Popen(["sleep", "1000"]) as again:
         run.record("h1", again.pid, ["sleep", "1000"])
-        until = time.monotonic() + PATIENCE_S
-        while "h1" not in found.watched:
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        until(lambda: "h1" in found.watched, "the watch to find it again")
         again.kill()
         assert deaths.get(timeout=PATIENCE_S).pid == again.pid
         found.stop()
