@@ -25,6 +25,7 @@ from controller.injector import MOST_CHANGES_PER_S, FaultInjector
 from controller.listening import LARGEST_REQUEST, MOST_REQUESTS, Listening
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2 as map_pb
+from controller.proto.controller_v1_pb2_grpc import ControllerStub
 from controller.proto.path_map_v1_pb2_grpc import PathMapStub
 from controller.service import MAX_LEASES, ControllerService
 from controller.values import EventKind, FleetStatus
@@ -275,10 +276,11 @@ def test_thousands_of_random_flaps_are_bounded() -> None:
     assert asyncio.run(scenario()) < 2500
 
 
-def test_thousands_of_subscribers_and_leases(client: ControllerClient, one: Running) -> None:
+def test_thousands_of_subscribers_and_leases(client: ControllerClient, channel: grpc.Channel, one: Running) -> None:
+    stub = ControllerStub(channel)  # type: ignore[no-untyped-call]
     with contextlib.ExitStack() as stack:
-        streams = [client._stub.WatchEvents(pb.WatchEventsRequest()) for _ in range(MAX_SUBSCRIBERS)]
-        leases = [client._stub.HoldLease(pb.HoldLeaseRequest(owner=f"o{number}")) for number in range(MAX_LEASES)]
+        streams = [stub.WatchEvents(pb.WatchEventsRequest()) for _ in range(MAX_SUBSCRIBERS)]
+        leases = [stub.HoldLease(pb.HoldLeaseRequest(owner=f"o{number}")) for number in range(MAX_LEASES)]
         for stream in (*streams, *leases):
             stack.callback(stream.cancel)
             next(stream)
@@ -287,7 +289,7 @@ def test_thousands_of_subscribers_and_leases(client: ControllerClient, one: Runn
             ("WatchEvents", pb.WatchEventsRequest()),
             ("HoldLease", pb.HoldLeaseRequest(owner="x")),
         ):
-            for stream in [getattr(client._stub, method)(request) for _ in range(500)]:
+            for stream in [getattr(stub, method)(request) for _ in range(500)]:
                 with pytest.raises(grpc.RpcError) as caught:
                     next(stream)
                 seen.add((caught.value.code(), caught.value.details()))
@@ -327,8 +329,8 @@ def test_thousands_of_streams_of_other_services_are_bounded(client: ControllerCl
     until(answers)
 
 
-def test_a_subscriber_that_never_reads_costs_a_bounded_sum(client: ControllerClient, one: Running) -> None:
-    stream = client._stub.WatchEvents(pb.WatchEventsRequest())
+def test_a_subscriber_that_never_reads_costs_a_bounded_sum(channel: grpc.Channel, one: Running) -> None:
+    stream = ControllerStub(channel).WatchEvents(pb.WatchEventsRequest())
     next(stream)
 
     def flood() -> None:

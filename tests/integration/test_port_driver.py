@@ -18,7 +18,8 @@ from p4runtime_shim.driver import DriverError, PortDriver
 from p4runtime_shim.native import load_engine
 from p4runtime_shim.switch import Pipeline, Switch
 from p4runtime_shim.values import ActionCall, Entry, Exact, QueueConfig
-from tests.integration.wires import Wire, ip, until, wires
+from tests.integration.wires import Wire, ip, wires
+from tests.waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -75,6 +76,7 @@ def test_figures_of_both_sides_agree(running: tuple[Switch, PortDriver], cables:
     for number in range(10):
         cables[0].send(frame(60 + number))
         assert cables[1].receive() == frame(60 + number)
+    until(lambda: driver.stats(switch, 2).tx_packets == 10, "the last frame to be noted")
     total = sum(60 + number for number in range(10))
     into, out = driver.stats(switch, 1), driver.stats(switch, 2)
     assert (into.rx_packets, into.rx_bytes, into.tx_packets) == (10, total, 0)

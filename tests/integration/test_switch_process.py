@@ -24,8 +24,9 @@ from google.protobuf import text_format
 
 from mrc_common.privileges import Capability, current
 from p4runtime_shim.proto import switch_v1_pb2, switch_v1_pb2_grpc
-from tests.integration.wires import Process, Wire, running, until, wires
+from tests.integration.wires import Process, Wire, running, wires
 from tests.p4runtime_shim.server.world import Client, insert, modify
+from tests.waiting import until, until_async
 
 pytestmark = pytest.mark.root
 
@@ -152,16 +153,8 @@ def test_a_port_without_carrier_drops_and_comes_back(switch: Process, cables: li
         for number in range(20):
             cables[0].send(frame(mark=number))
         cables[1].far_end("up")
-        cables[1].socket.close()
-        cables[1]._socket = _reopen(cables[1])
-        until(lambda: _passes(cables[0], cables[1]), "the port to forward again", timeout=3)
-
-
-def _reopen(wire: Wire) -> socket.socket:
-    again = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0))
-    again.setsockopt(263, 23, 1)
-    again.bind((wire.outside, 3))
-    return again
+        cables[1].open()
+        until(lambda: _passes(cables[0], cables[1]), "the port to forward again")
 
 
 def _passes(source: Wire, sink: Wire) -> bool:
@@ -187,6 +180,7 @@ def test_a_flood_on_one_port_leaves_the_others_alone(switch: Process, cables: li
     flood = subprocess.Popen([sys.executable, "-c", FLOOD, cables[0].outside])
     try:
         until(lambda: _sent(cables[0]) > 10_000, "the flood to begin")
+        before = _sent(cables[0])
         for number in range(300):  # a starved port would wait for the end of the flood, which does not come
             cables[2].send(frame(mark=number))
             assert cables[3].receive() == frame(mark=number)
@@ -194,7 +188,7 @@ def test_a_flood_on_one_port_leaves_the_others_alone(switch: Process, cables: li
     finally:
         flood.kill()
         flood.wait()
-    assert _sent(cables[0]) > 20_000
+    assert _sent(cables[0]) > before + 300
 
 
 FLOOD = """
@@ -281,11 +275,11 @@ def test_packets_in_and_out_digests_counters_and_multicast(switch: Process, cabl
             raise AssertionError("no counter")
 
         assert await count(1) == 1
-        for _ in range(100):
-            if await count(3) == 2:
-                break
-            await asyncio.sleep(0.01)
-        assert await count(3) == 2
+
+        async def both_counted() -> bool:
+            return await count(3) == 2
+
+        await until_async(both_counted, "both frames to be counted")
         registers = [entry async for entry in client.read(finsy.P4RegisterEntry("frames", index=3))]
         assert registers[0].data == 2
         (entry,) = [

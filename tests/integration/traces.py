@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
 from topologies import addressing
-from topologies.emulation import cleanup, interfaces, namespaces
+from topologies.emulation import interfaces, namespaces
 from topologies.emulation.rundir import RunDirectory
 
 
@@ -57,5 +58,7 @@ def wait_until_gone(pids: dict[int, int]) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(pid)
-            assert cleanup._ended(descriptor, 10), f"process {pid} lives on"
-            os.close(descriptor)
+            try:
+                assert select.select([descriptor], [], [], 10)[0], f"process {pid} lives on"
+            finally:
+                os.close(descriptor)

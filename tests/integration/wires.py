@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 ETH_P_ALL = 3
@@ -36,6 +36,12 @@ class Wire:
             with contextlib.suppress(OSError):  # a kernel without IPv6 says nothing of its own anyway
                 Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
             ip(f"link set {name} up")
+        self.open()
+
+    def open(self) -> None:
+        """Hold the far end by a new socket, in which nothing waits."""
+        if self._socket is not None:
+            self._socket.close()
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0))
         self._socket.setsockopt(263, PACKET_IGNORE_OUTGOING, 1)  # SOL_PACKET
         self._socket.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
@@ -74,14 +80,6 @@ class Wire:
     def far_end(self, state: str) -> None:
         """Set the test's end up or down: the switch's end gains or loses carrier."""
         ip(f"link set {self.outside} {state}")
-
-
-def until(condition: Callable[[], bool], what: str, timeout: float = 5.0) -> None:
-    """Wait for a condition that no event tells of."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout} s for {what}"
-        time.sleep(0.005)
 
 
 class Process:

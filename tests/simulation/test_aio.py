@@ -10,8 +10,13 @@ from tests.simulation.worlds import small_world
 
 
 @pytest.fixture
-def loop():
-    made = VirtualTimeLoop(Clock())
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def loop(clock):
+    made = VirtualTimeLoop(clock)
     yield made
     made.close()
 
@@ -26,12 +31,12 @@ def test_sleeping_takes_virtual_time_only(loop):
     assert time.monotonic() - start < 1
 
 
-def test_timers_are_exact_to_the_nanosecond(loop):
+def test_timers_are_exact_to_the_nanosecond(loop, clock):
     woken = []
 
     async def sleeper(ns):
         await asyncio.sleep(ns * 1e-9)
-        woken.append((ns, loop._clock.now))
+        woken.append((ns, clock.now))
 
     async def all_of_them():
         await asyncio.gather(*(sleeper(ns) for ns in (7, 1, 1_000_003, 3, 999)))
@@ -55,9 +60,7 @@ def test_coroutines_go_on_in_the_order_in_which_they_became_ready(loop):
     assert order == list("abc" * 3)
 
 
-def test_an_event_of_the_world_wakes_a_coroutine_at_its_time(loop):
-    clock = loop._clock
-
+def test_an_event_of_the_world_wakes_a_coroutine_at_its_time(loop, clock):
     async def main():
         future = loop.create_future()
         clock.at(1234, lambda *_: future.set_result(None))
@@ -68,11 +71,11 @@ def test_an_event_of_the_world_wakes_a_coroutine_at_its_time(loop):
     assert loop.run_task(loop.create_task(main())) == 1234
 
 
-def test_timeouts_work(loop):
+def test_timeouts_work(loop, clock):
     async def main():
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.Event().wait(), 0.5)
-        return loop._clock.now
+        return clock.now
 
     assert loop.run_task(loop.create_task(main())) == 500_000_000
 
@@ -85,12 +88,12 @@ def test_waiting_for_what_never_comes_is_reported(loop):
         loop.run_task(loop.create_task(main()))
 
 
-def test_work_for_threads_is_done_in_place(loop):
+def test_work_for_threads_is_done_in_place(loop, clock):
     async def main():
         assert await asyncio.to_thread(sum, (1, 2, 3)) == 6
         with pytest.raises(ZeroDivisionError):
             await asyncio.to_thread(divmod, 1, 0)
-        return loop._clock.now
+        return clock.now
 
     assert loop.run_task(loop.create_task(main())) == 0
 
