@@ -6,6 +6,8 @@ them that SIGINT is ignored.
 
 import signal
 
+pytest_plugins = ["tests.budget"]
+
 
 def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
