@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 # An exponent of two digits is enough for anybody, and keeps numbers to a size that can be calculated with.
 NUMBER_PATTERN = r"\s*(-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE]-?[0-9]{1,2})?)\s*"
@@ -18,23 +19,23 @@ _NUMBER = re.compile(NUMBER_PATTERN + r"([A-Za-zµ%/]*)\s*")
 _MOST_SHOWN = 40
 
 _RATES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 _SHARES = {"": Decimal(1), "%": Decimal("0.01")}
 
 
 def parse_rate(text: str) -> int:
-    """Bits per second of ``100G``, ``2.5Gb/s``, ``40Mbit/s``; ValueError says what is wrong."""
+    """Bits per second of ``100G``, ``2.5Gb/s``, ``40mbit``; ValueError says what is wrong."""
     number, unit = _split(text, "a rate such as 100G or 40Mb/s")
-    unit = re.sub(r"(bit/s|b/s|bps|bit)$", "", unit)
-    return _whole(number, _factor(unit, {**_RATES, "K": 10**3}, text, "a rate such as 100G or 40Mb/s"))
+    prefix = re.sub(r"(bit/s|bitps|b/s|bps|bit)$", "", unit)
+    return _whole(number, _factor(prefix, _either_case(_RATES), text, "a rate such as 100G or 40Mb/s"))
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``64K``, ``1MiB``, ``4096``; K, M and G are powers of 1024."""
+    """Bytes of ``64K``, ``1MiB``, ``4096``; K, M, G and T are powers of 1024."""
     number, unit = _split(text, "a size such as 64K or 1M")
-    unit = re.sub(r"(iB|i?b|B)$", "", unit, flags=re.IGNORECASE)
-    return _whole(number, _factor(unit, {**_SIZES, "k": 2**10}, text, "a size such as 64K or 1M"))
+    prefix = re.sub(r"(iB|i?b|B)$", "", unit, flags=re.IGNORECASE)
+    return _whole(number, _factor(prefix, _either_case(_SIZES), text, "a size such as 64K or 1M"))
 
 
 def parse_time(text: str) -> int:
@@ -101,6 +102,11 @@ def _factor(unit: str, known: Mapping[str, int | Decimal], text: str, example: s
     return known[unit]
 
 
+def _either_case(units: Mapping[str, int]) -> Mapping[str, int]:
+    """A prefix may be a small or a capital letter; the way it is declared comes first."""
+    return {**units, **{name.swapcase(): factor for name, factor in units.items()}}
+
+
 def _whole(number: Decimal, factor: int | Decimal) -> int:
     return round(number * factor)
 
@@ -121,11 +127,21 @@ class Unit:
     most: float
     plain: bool = True
 
+    def word(self, text: str, low: float = 1) -> Any:
+        """The number, at least `low`, that a word of a command line means; ValueError is a sentence with an example."""
+        try:
+            value = self.parse(text)
+        except (ValueError, ArithmeticError):
+            value = -1
+        if not low <= value <= self.most:
+            raise ValueError(f"{text[:_MOST_SHOWN]!r} is not a {self.name} such as {self.example}")
+        return value
+
 
 _MOST = 1 << 62
 
-RATE = Unit("rate", parse_rate, show_rate, "[kKMGT]?(bit/s|b/s|bps|bit)?", "100G", 10**15)
-SIZE = Unit("size", parse_size, show_size, "[kKMG]?([iI]?[bB])?", "64K", 1 << 40)
+RATE = Unit("rate", parse_rate, show_rate, "[kKmMgGtT]?(bit/s|bitps|b/s|bps|bit)?", "100G", 10**15)
+SIZE = Unit("size", parse_size, show_size, "[kKmMgGtT]?([iI]?[bB])?", "64K", 1 << 40)
 TIME = Unit("time", parse_time, show_time, "(ns|us|µs|ms|s|min)", "10us", _MOST, plain=False)
 SHARE = Unit("share", parse_share, show_share, "%?", "20%", _MOST)
 NUMBER = Unit("number", parse_number, "{:g}".format, "", "0.8", _MOST)

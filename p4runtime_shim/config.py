@@ -26,7 +26,6 @@ Everything a person can get wrong here is found before anything is opened, and i
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -34,6 +33,7 @@ from typing import Any
 
 import yaml
 
+from mrc_common import units
 from p4runtime_shim.values import PauseConfig, QueueConfig
 
 BMV2_ADDRESS = "127.0.0.1:9559"  # port of P4Runtime, IANA; BMv2 listens there on every address of the machine
@@ -42,9 +42,6 @@ MAX_DEVICE_ID = 2**64 - 1  # uint64, P4Runtime spec section 5
 MAX_INTERFACE_NAME = 15  # IFNAMSIZ - 1
 
 _LISTEN = ("token_file", "tls_cert", "tls_key")
-
-_RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:bit(?:/s|ps)?|bps)?\s*$", re.IGNORECASE)
-_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 class ConfigError(Exception):
@@ -112,17 +109,16 @@ class ProcessSettings:
     trace: str | None = None  # file for a trace, "-" = standard error
 
 
-def parse_rate(text: object, what: str = "rate") -> int:
+def parse_rate(given: object, what: str = "rate") -> int:
     """A rate in b/s from a number or from text like `100M`, `2.5Gbit/s`, `9600bps`; decimal factors."""
-    if isinstance(text, bool) or not isinstance(text, (int, float, str)):
-        raise ConfigError(f"{what} is {text!r}; give bits per second, like 100M or 2.5G")
-    match = _RATE.match(str(text) if isinstance(text, (int, str)) else format(text, "f"))
-    if match is None:
-        raise ConfigError(f"{what} is {text!r}; give bits per second, like 100M or 2.5G")
-    rate = round(float(match[1]) * _FACTORS[match[2].lower()])
-    if rate >= 2**63:
-        raise ConfigError(f"{what} is {text!r}, more than a port can be given")
-    return rate
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    text = format(given, "f") if isinstance(given, float) else str(given)
+    try:
+        if not is_number and not isinstance(given, str):
+            raise ValueError(given)
+        return int(units.RATE.word(text, low=0))
+    except ValueError:
+        raise ConfigError(f"{what} is {given!r}; give bits per second, like 100M or 2.5G") from None
 
 
 def parse_interface(text: str) -> tuple[int, str]:

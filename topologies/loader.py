@@ -24,7 +24,6 @@ would be right; nothing is guessed.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Hashable, Iterable, Mapping
 from ipaddress import IPv6Network
 from pathlib import Path
@@ -32,6 +31,7 @@ from typing import Any
 
 import yaml
 
+from mrc_common import units
 from mrc_common.suggestions import did_you_mean
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
 from topologies import plain_yaml
@@ -48,8 +48,6 @@ _LINE = 80
 _REQUIRED = ("name", "planes", "t0", "t1", "hosts")
 _OPTIONAL = ("rate", "uplink_rate", "mtu", "usid_block", "address_prefix", "protocol", "queues")
 _PROTOCOL = ("udp_port", "ev_order", "hop_limit", "dscp")
-_RATE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kMG]?)(?:bit(?:/s)?|bps)?")
-_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 def load_file(path: Path | str) -> Fabric:
@@ -213,10 +211,10 @@ def parse_rate(key: str, value: object) -> int:
     """A rate in b/s from a number, or from text such as ``40M`` or ``2.5G``; FabricError names `key` otherwise."""
     if isinstance(value, int) and not isinstance(value, bool) and not abs(value) >> _NUMBER_BITS:
         return value
-    match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise FabricError(f"{key} must be a rate such as 40M or 2.5G (b/s), not {_shown(value)}")
-    return round(float(match[1]) * _UNITS[match[2]])
+    try:
+        return int(units.RATE.word(value if isinstance(value, str) else "", low=0))
+    except ValueError:
+        raise FabricError(f"{key} must be a rate such as 40M or 2.5G (b/s), not {_shown(value)}") from None
 
 
 def _prefix(key: str, value: object, bits: int) -> int:

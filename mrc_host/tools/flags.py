@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mrc_common import units
 from mrc_host.tools.session import DEFAULT_PORT, Plan, ToolError, check_amounts
 from mrc_host.values import QpAttributes, QpType
 
@@ -113,11 +114,10 @@ def plan(options: argparse.Namespace) -> Plan:
 
 def message_size(text: str) -> int:
     """Bytes of ``65536``, ``64K`` or ``8M``, as perftest takes them."""
-    factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:].upper(), 1)
-    digits = text if factor == 1 else text[:-1]
-    if not (digits.isascii() and digits.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 65536 or 64K")
-    return int(digits) * factor
+    try:
+        return int(units.SIZE.word(text, low=0))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 class _Refuse(argparse.Action):

@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from mrc_common.units import show_rate
 from mrc_lab.cli.options import RATE
 from mrc_lab.fabric.choice import is_file, name_of
 from mrc_lab.fabric.switch_option import SwitchChoice
@@ -111,10 +112,10 @@ def count(number: int, what: str) -> str:
 
 def came_up(fabric: Fabric, seconds: float) -> str:
     """What a command says that has brought a fabric up, in `seconds`."""
-    rate = fabric.links[0].rate_bps / 1e6
+    rate = show_rate(fabric.links[0].rate_bps)
     return (
         f"fabric {fabric.name}: {count(fabric.planes, 'plane')}, {len(fabric.switches)} switches,"
-        f" {count(len(fabric.nics), 'host')}, {rate:g} Mb/s a link, up and verified in {seconds:.2f} s"
+        f" {count(len(fabric.nics), 'host')}, {rate} a link, up and verified in {seconds:.2f} s"
     )
 
 
@@ -125,8 +126,8 @@ def link_rate(wanted: int | None, hosts: int, planes: int) -> int:
     carried = carried_rate(hosts, planes)
     if wanted is not None and wanted > carried:
         click.echo(
-            f"Warning: this machine carries about {carried / 1e6:g} Mb/s a link with {count(hosts, 'host')} and"
-            f" {count(planes, 'plane')}; at {wanted / 1e6:g} Mb/s the links are not what limits traffic.",
+            f"Warning: this machine carries about {show_rate(carried)} a link with {count(hosts, 'host')} and"
+            f" {count(planes, 'plane')}; at {show_rate(wanted)} the links are not what limits traffic.",
             err=True,
         )
     return wanted or carried

@@ -39,11 +39,12 @@ class _Words(click.ParamType):  # type: ignore[type-arg] # only newer versions o
         from topologies.emulation.errors import EmulationError
         from topologies.errors import FabricError
 
-        name, given = _fabric_before(ctx.params.get(param.name or "") or (), ctx.params.get("by_option"))
+        words = ctx.params.get(param.name or "") or ()
         try:
+            name, given = _fabric_before(words, ctx.params.get("by_option"))
             fabric = loader.load_file(find_fabric(name).fabric_file)
-        except (ExperimentError, FabricError, EmulationError, OSError):
-            return [] if given or name else list(complete(ctx, param, incomplete))
+        except (ExperimentError, FabricError, EmulationError, OSError, click.UsageError):
+            return [] if words else list(complete(ctx, param, incomplete))
         return [CompletionItem(w) for w in next_words(fabric, (*self._before, *given)) if w.startswith(incomplete)]
 
 
@@ -52,16 +53,16 @@ def _fabric_before(words: Sequence[str], name: str | None) -> tuple[str | None, 
 
     It does if it is a file, or a fabric's name that no fault begins with (a fabric may be called as a host is).
     """
-    from mrc_lab.fabric.choice import is_file, is_there
+    from mrc_lab.fabric.choice import is_file, is_there, name_of
 
     first, *more = words or [""]
     alone, behind = kind_of_word(first), kind_of_word(more[0]) if more else None
     is_word = (alone and not alone.target) or (behind and behind.target) or first in ("all", "owner", "link")
     if not is_file(first) and (is_word or not is_there(first)):
         return name, tuple(words)
-    if name is not None and name != first:
+    if name not in (None, named := name_of(first)):
         raise click.UsageError(f"two fabrics are named, {first} and {name}: say one")
-    return first, tuple(more)
+    return named, tuple(more)
 
 
 def _of_a_fabric(function: _F) -> _F:

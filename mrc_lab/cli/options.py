@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from topologies.errors import FabricError
-from topologies.loader import parse_rate
+from mrc_common import units
 
 if TYPE_CHECKING:
     pass
@@ -27,8 +26,8 @@ class Rate(click.ParamType):  # type: ignore[type-arg] # only newer versions of 
         if isinstance(value, int):
             return value
         try:
-            return parse_rate("the rate", value)
-        except FabricError as error:
+            return int(units.RATE.word(value))
+        except ValueError as error:
             self.fail(str(error), param, ctx)
 
 

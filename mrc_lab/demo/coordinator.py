@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from mrc_common.units import show_rate
 from mrc_host.values import QpType
 from mrc_lab.demo.faults import FaultPlan
 from mrc_lab.demo.measure import run_figures
@@ -97,7 +98,7 @@ class Demo:
     def _say_what_is_up(self) -> None:
         s = self.settings
         self.console.print(
-            f"{s.planes} planes x ({s.t0} T0 + {s.t1} T1), {s.hosts} hosts, {s.rate_bps / 1e6:g} Mb/s a link:"
+            f"{s.planes} planes x ({s.t0} T0 + {s.t1} T1), {s.hosts} hosts, {show_rate(s.rate_bps)} a link:"
             f" up, programmed and verified in {self.bring_up['total_s']:.2f} s",
             highlight=False,
             soft_wrap=True,

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mrc_common import units
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.perf.cases import CASES
 from mrc_lab.perf.plan import DATATYPES, Average, Plan
 from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.settings import StreamSettings
 
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _RANKS = "one rank runs on each host; choose hosts with --hosts"
 _NO_GPU = "there is no GPU here"
 _REFUSED = {
@@ -94,11 +94,10 @@ def parse(case: str, arguments: Sequence[str]) -> Options:
 
 def size(text: str) -> int:
     """Bytes of ``8``, ``64K``, ``1M`` or ``2G``: powers of 1024, as in nccl-tests."""
-    digits, unit = (text, "") if text[-1:].isdigit() else (text[:-1], text[-1:].upper())
     try:
-        return _positive(digits) << _UNITS[unit]
-    except (KeyError, argparse.ArgumentTypeError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 64K") from None
+        return int(units.SIZE.word(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def parser(case: str) -> argparse.ArgumentParser:

@@ -31,6 +31,7 @@ from rich.table import Table
 
 from controller.errors import ControllerError
 from controller.readings import SwitchReader, table_names
+from mrc_common import units
 from mrc_common.suggestions import did_you_mean
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError
@@ -45,7 +46,7 @@ from mrc_lab.prompt.mininet_output import mininet_output
 from mrc_lab.prompt.perf_commands import PerfCommands
 from mrc_lab.prompt.transfers import Transfers
 from mrc_lab.prompt.words import split_words
-from mrc_lab.workloads.verified_write import parse_size, planes_text
+from mrc_lab.workloads.verified_write import planes_text
 from topologies.emulation import watch
 from topologies.emulation.errors import EmulationError
 from topologies.errors import FabricError
@@ -122,13 +123,13 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         source, destination, size = self._words("write", line, 3, 3)
         for host in (source, destination):
             self._world.fabric.nic(host)
-        report = self._transfers.write(source, destination, parse_size(size))
+        report = self._transfers.write(source, destination, units.SIZE.word(size))
         verdict = "every byte right" if not report.wrong_bytes else f"{report.wrong_bytes} BYTES WRONG"
         self.failed |= report.wrong_bytes > 0
         counters = report.counters
         self._say(
             f"{source} -> {destination}: {report.nbytes} bytes in {report.seconds:.3f} s,"
-            f" {report.bits_per_second / 1e6:.1f} Mb/s, {verdict}\n"
+            f" {units.show_rate(report.bits_per_second)}, {verdict}\n"
             f"paths in use: {planes_text(report.paths)}; packets sent {counters.data_sent},"
             f" lost {counters.lost}, retransmitted {counters.retransmitted}"
         )
@@ -136,7 +137,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     def do_allreduce(self, line: str) -> None:
         """See helping."""
         size, *flags = self._words("allreduce", line, 1, 40)
-        parse_size(size)
+        units.SIZE.word(size)
         self.do_all_reduce_perf(shlex.join(["-b", size, "-e", size, *flags]))
 
     # Queue pairs and paths

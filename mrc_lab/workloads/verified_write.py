@@ -9,7 +9,6 @@ transfer is timed.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -149,13 +148,3 @@ def _one_round(near: _End, far: _End, length: int) -> None:
 def planes_text(paths: dict[int, int]) -> str:
     """The paths of a report in words: ``4 in plane 0, 4 in plane 1``."""
     return ", ".join(f"{count} in plane {plane}" for plane, count in paths.items()) or "none"
-
-
-def parse_size(text: str) -> int:
-    """Bytes of ``64M``, ``1500``, ``2GiB``: K, M and G are powers of 1024. Raises `ValueError` with one sentence."""
-    units = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-    digits = "".join(itertools.takewhile(lambda c: c.isdigit(), text.strip()))
-    unit = text.strip()[len(digits) :].strip().lower().removesuffix("b").removesuffix("i")
-    if not digits or unit not in units or int(digits) * units[unit] < 1:
-        raise ValueError(f"{text!r} is not a size such as 64M")
-    return int(digits) * units[unit]

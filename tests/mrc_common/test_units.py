@@ -11,7 +11,12 @@ from mrc_common import units
         (units.parse_rate, "40 Mbit/s", 40_000_000),
         (units.parse_rate, "9600", 9600),
         (units.parse_rate, "1kbps", 1000),
+        (units.parse_rate, " 1 g ", 10**9),
+        (units.parse_rate, "40m", 40_000_000),
+        (units.parse_rate, "1.5tbit", 1_500_000_000_000),
         (units.parse_size, "64K", 65536),
+        (units.parse_size, "2 gib", 2 << 30),
+        (units.parse_size, "64MB", 64 << 20),
         (units.parse_size, "1MiB", 1 << 20),
         (units.parse_size, "4096 B", 4096),
         (units.parse_size, "1.5k", 1536),
@@ -54,3 +59,21 @@ def test_a_figure_in_words_reads_back():
     assert units.show_time(0) == "0 ns"
     for share in (0.2, 0.005, 1.0, 1e-9):
         assert units.parse_share(units.show_share(share)) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["", "M", "-4", "0", "4X", "64MBit", "2000T", "nan", "9" * 5000])
+def test_a_word_that_is_no_size_is_a_sentence_with_an_example(text):
+    with pytest.raises(ValueError, match=r"^'.{0,40}' is not a size such as 64K$"):
+        units.SIZE.word(text)
+
+
+def test_a_word_may_be_bounded_otherwise():
+    assert units.SIZE.word("0", low=0) == 0
+    with pytest.raises(ValueError, match="not a rate such as 100G"):
+        units.RATE.word("7k", low=8_000)
+
+
+def test_bytes_are_no_rate_and_bits_no_size():
+    for parse, text in ((units.parse_rate, "1MB"), (units.parse_size, "1Mbit")):
+        with pytest.raises(ValueError, match="has the unit"):
+            parse(text)

@@ -41,7 +41,7 @@ def test_an_unknown_option_is_a_sentence_and_status_2(command, capsys):
         (["demo", "--hosts", "3"], 3, "3 hosts cannot be spread evenly over 2 T0 groups"),
         (["demo", "--steps", "3"], 3, "3 steps are too few"),
         (["demo", "--t1", "1"], 3, "another way round"),
-        (["demo", "--rate", "fast"], 2, "such as 40M"),
+        (["demo", "--rate", "fast"], 2, "such as 100G"),
         (["demo", "--switch", "none"], 2, "Invalid value"),
         (["demo", "--name", "Not A Name"], 3, "fabric name"),
         (["shell", "--planes", "9"], 3, "planes is 9"),

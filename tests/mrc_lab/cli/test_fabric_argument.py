@@ -148,7 +148,6 @@ def test_a_prompt_is_opened_on_what_is_up_or_brings_up_what_is_described(
     ("words", "fabric", "rest"),
     [
         ("lab h1@p0 down", "lab", "h1@p0 down"),
-        ("lab.yaml h1@p0 down", "lab.yaml", "h1@p0 down"),
         ("h1@p0 down", None, "h1@p0 down"),
         ("h1 port_down 0", None, "h1 port_down 0"),
         ("h1 h1 port_down 0", "h1", "h1 port_down 0"),
@@ -161,9 +160,10 @@ def test_a_prompt_is_opened_on_what_is_up_or_brings_up_what_is_described(
     ],
 )
 def test_the_fabric_of_a_fault_may_stand_before_its_words(
-    up: list[str], words: str, fabric: str | None, rest: str
+    up: list[str], file: str, words: str, fabric: str | None, rest: str
 ) -> None:
     up += ["lab", "h1", "path", "all"]
+    assert _fabric_before([file, *rest.split()], "lab") == ("lab", tuple(rest.split()))
     assert _fabric_before(words.split(), None) == (fabric, tuple(rest.split()))
     assert _fabric_before(words.split(), fabric) == (fabric, tuple(rest.split()))
     if fabric:

@@ -142,7 +142,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
         ("write", "use it like this: write h1 h3 64M\n'help write' says more."),
         ("write h1 h9 1M", "has no NIC that matches 'h9': did you mean h"),
         ("write h1 h1 1M", "a write goes from one host to another"),
-        ("write h1 h3 lots", "'lots' is not a size such as 64M"),
+        ("write h1 h3 lots", "'lots' is not a size such as 64K"),
         ('write "h1', "Missing closing quote"),
         ("wirte h1 h3 1M", "*** Unknown command: wirte\ndid you mean write"),
         ("qqqqqqq", "*** Unknown command: qqqqqqq\n'help' lists what there is."),

@@ -4,7 +4,7 @@ from mrc_host.errors import MrcError
 from mrc_host.verbs import Context, LocalProvider
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads import verified_write as module
-from mrc_lab.workloads.verified_write import Transfer, parse_size, planes_text
+from mrc_lab.workloads.verified_write import Transfer, planes_text
 from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
 
 
@@ -91,20 +91,6 @@ def test_a_peer_that_refuses_is_an_error():
     pairing.nics[1].register_memory = register_and_forget
     with pytest.raises(MrcError):
         verified_write(*pairing.contexts, 10)
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("1", 1), ("1500", 1500), ("64M", 64 << 20), ("64MB", 64 << 20), ("2 GiB", 2 << 30), ("3k", 3072)],
-)
-def test_sizes(text, size):
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "M", "-4", "0", "1.5M", "4X", "64MBit"])
-def test_what_is_no_size(text):
-    with pytest.raises(ValueError, match="not a size"):
-        parse_size(text)
 
 
 def test_planes_in_words():
