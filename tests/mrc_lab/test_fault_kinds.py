@@ -176,7 +176,7 @@ def test_a_plane_and_an_uplink_are_an_entropy_value() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{kind: zzz, at: 1us}", "'zzz' is unknown; known are corruption, "),
+        ("{kind: zzz, at: 1us}", f"'zzz' is unknown; known are {', '.join(KINDS)}"),
         ("{kind: los, at: 1us}", "'los' is unknown; did you mean loss"),
         ("{at: 1us}", "kind is missing"),
         ("{kind: loss, link: h1@p0, probability: 1%}", "at is missing: when it begins"),
