@@ -373,13 +373,13 @@ async def watch(longest: list[float]) -> None:
         before = now
 
 
-def test_other_calls_are_answered_while_two_million_cells_are_read() -> None:
+def test_other_calls_are_answered_while_half_a_million_cells_are_read() -> None:
     async def work(client: Client, service: P4RuntimeService) -> None:
         longest = [0.0]
         watching = asyncio.ensure_future(watch(longest))
         reading = client.stub.Read(p4r.ReadRequest(device_id=1, entities=[p4r.Entity(counter_entry={"counter_id": 1})]))
         first = await reading.read()
-        cell = {"counter_id": 1, "index": {"index": 1_999_999}}
+        cell = {"counter_id": 1, "index": {"index": 499_999}}
         for number in range(20):
             await client.write(modify(counter_entry={**cell, "data": {"packet_count": number + 1}}))
             await client.read(p4r.Entity(counter_entry=cell))
@@ -388,11 +388,11 @@ def test_other_calls_are_answered_while_two_million_cells_are_read() -> None:
             seen += len(response.entities)
             last = response.entities[-1].counter_entry
         watching.cancel()
-        assert seen == 2_000_000
-        assert (last.index.index, last.data.packet_count) == (1_999_999, 0)  # as it was when the read began
-        assert longest[-1] < 0.5, longest  # it was 22 s when a read of the array held up the others
+        assert seen == 500_000
+        assert (last.index.index, last.data.packet_count) == (499_999, 0)  # as it was when the read began
+        assert longest[-1] < 0.5, longest  # 6 s when a read of the array held up the others
 
-    serving(*large(2_000_000), work)
+    serving(*large(500_000), work)
 
 
 def test_reads_are_bounded_one_by_one_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
