@@ -119,7 +119,7 @@ def test_a_frame_tells_when_it_arrived(namespace: Namespace) -> None:
             began = time.time_ns()
             a.send(frame)
             ended = time.time_ns()
-            time.sleep(0.01)
+            time.sleep(0.01)  # a stamp made when it is read would come after this
             assert receive(b) == frame
             return began <= b.stamp() <= ended
 

@@ -124,7 +124,7 @@ def test_what_the_driver_is_kept_from_is_delay(running: tuple[Switch, PortDriver
     library.sw_lock(handle)
     try:
         cables[0].send(frame(mark=2))
-        time.sleep(0.05)
+        time.sleep(0.05)  # the delay that is to be measured
     finally:
         library.sw_unlock(handle)
     assert cables[1].receive() == frame(mark=2)

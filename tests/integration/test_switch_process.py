@@ -216,7 +216,7 @@ def test_writes_while_frames_flow_lose_none(switch: Process, cables: list[Wire])
         while not stop.is_set():
             cables[0].send(frame(mark=sent))
             sent += 1
-            time.sleep(0.0005)
+            time.sleep(0.0005)  # below what the switch carries
 
     async def work(client: finsy.Switch) -> None:
         for _ in range(5):
@@ -495,7 +495,7 @@ def test_tcs_limit_holds_under_bmv2s_name(as_bmv2: bool, cables: list[Wire], tmp
         patch_all(address, (1, 2))
         for number in range(100):
             cables[0].send(frame(1400, number))
-            time.sleep(0.001)
+            time.sleep(0.001)  # below what the switch carries, and ten times what the token bucket lets through
         arrived = cables[1].drain()
     assert (arrived < 40) if as_bmv2 else (arrived == 100), arrived
 
@@ -513,7 +513,7 @@ def test_what_tc_holds_back_waits_in_the_switch_under_bmv2s_name(cables: list[Wi
             switch.SetQueue(switch_v1_pb2.SetQueueRequest(device_id=1, port=2, priority=0, max_packets=sent))
             for number in range(sent):
                 cables[0].send(frame(1400, number))
-                time.sleep(0.0005)
+                time.sleep(0.0005)  # below what the switch carries
             (state,) = switch.GetSwitches(switch_v1_pb2.GetSwitchesRequest()).switches
     queues = next(port.queues for port in state.ports if port.port == 2)
     assert queues[0].peak_packets > sent - kernels - 100  # 100 kb/s carries 9 a second

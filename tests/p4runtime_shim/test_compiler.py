@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,10 +46,8 @@ def alive(pid: int) -> bool:
 
 
 def test_a_compiler_that_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
-    start = time.monotonic()
     with pytest.raises(ResourceExhausted, match=r"took longer than 0\.5 s"):
         run(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/child; sleep 1000", Limits(seconds=0.5))
-    assert time.monotonic() - start < 20
     child = int((tmp_path / "child").read_text())
     until(lambda: not alive(child), "init to collect it")
 
@@ -132,7 +129,6 @@ work()
 
 
 def test_a_process_that_ends_ends_its_compilers(tmp_path: Path) -> None:
-    start = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", STOPPED, str(tmp_path), script(tmp_path, "touch started; sleep 1000")],
         capture_output=True,
@@ -142,5 +138,4 @@ def test_a_process_that_ends_ends_its_compilers(tmp_path: Path) -> None:
         timeout=100,
     )
     assert done.stdout == "ResourceExhausted\nBuildError\n"
-    assert time.monotonic() - start < 60
     assert os.path.exists(tmp_path / "started")

@@ -1,19 +1,18 @@
-"""SIGTERM and SIGINT end a switch process and its children within two seconds, whatever it does."""
+"""SIGTERM and SIGINT end a switch process and its children, whatever it does and long before that would end."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mrc_common import children
+from tests.waiting import until
 
-LIMIT_S = 2.0
+LIMIT_S = 30.0  # less than anything here that would end by itself
 
 # Busy in native code with the interpreter's lock held, so that no Python handler and no Python thread ever runs.
 STUCK = """
@@ -50,20 +49,17 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def end(process: subprocess.Popen[str], number: int) -> float:
-    """Seconds until it and all that it has started are gone."""
+def end(process: subprocess.Popen[str], number: int) -> None:
+    """Send a signal, and wait until the process and all that it has started are gone."""
     others = descendants(process.pid)
     assert others, "there is no child that could be left behind"
-    began = time.monotonic()
     process.send_signal(number)
     try:
-        process.wait(10)
+        process.wait(LIMIT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
-    while any(map(alive, others)) and time.monotonic() - began < 10:
-        os.sched_yield()
-    return time.monotonic() - began
+    until(lambda: not any(map(alive, others)), "its children to end", LIMIT_S)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -72,8 +68,7 @@ def test_a_process_that_is_stuck_in_native_code_ends(number: int, tmp_path: Path
     with children.popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline()
-        took = end(process, number)
-    assert took < LIMIT_S
+        end(process, number)
     assert process.returncode == 128 + signal.SIGTERM
 
 
@@ -112,16 +107,9 @@ def test_a_process_that_waits_for_the_compiler_ends_and_the_compiler_with_it(
     )
     environment = fake_compiler(tmp_path, for_engine)
     with children.popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        wait_for(lambda: (tmp_path / "began").exists())
-        assert end(process, number) < LIMIT_S
+        until((tmp_path / "began").exists, "the compiler to begin")
+        end(process, number)
     assert process.returncode == status
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120  # the engine is compiled anew
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -197,10 +197,10 @@ def test_a_loop_without_end_is_cut_off_counted_and_logged_once(name: str) -> Non
         switch.multicast_set(1, [Replica(77, number) for number in range(500)])
         switch.set_logging()
         for now in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             switch.receive(1, bytes(9000), now)
             assert switch.transmit(1, now) is None
-            assert time.perf_counter() - start < 2  # tens of milliseconds on an idle machine
+            assert time.process_time() - start < 2  # tens of milliseconds
         assert switch.stats().drops["loop_limit"] >= 3
         assert [line.text.partition(":")[2][:24] for line in switch.take_log()] == [" it goes round in a loop"]
         switch.set_pipeline(switch.pipeline)

@@ -1,5 +1,4 @@
 import asyncio
-import time
 
 import pytest
 
@@ -103,19 +102,15 @@ def test_a_death_in_the_fabric_ends_the_run_at_once_and_no_link_is_mended_there(
         return real_cut(link)
 
     world.cut = cut
-    began = time.monotonic()
     record = execute(Run("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 10, 60),), Watcher(), logs=tmp_path))
-    assert time.monotonic() - began < 30, "not only when patience is over"
-    assert record.failures == [str(death)]
+    assert record.failures == [str(death)], "not that patience is over"
     assert [what for what, _ in world.commands] == ["cut"]
 
 
 def test_a_run_that_does_not_move_is_given_up(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     world.hang = True
-    began = time.monotonic()
     record = execute(Run("mrc", world, job, (), Watcher(), logs=tmp_path, patience_s=0.5))
-    assert time.monotonic() - began < 10
     assert record.failures == ["no step was completed for 0.5 s"]
     assert not record.complete
 

@@ -552,7 +552,7 @@ def test_streams_that_say_nothing_are_few_and_end(monkeypatch: pytest.MonkeyPatc
             assert sorted(end.name for end in ends) == ["FAILED_PRECONDITION"] * 2 + ["RESOURCE_EXHAUSTED"]
             client = Client(channel)
             await client.arbitrate()
-            await asyncio.sleep(0.7)
+            await asyncio.sleep(0.7)  # more than a silent one may last
             await client.arbitrate()  # one that has spoken may be silent
 
     run(work)

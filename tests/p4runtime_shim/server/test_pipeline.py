@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from p4runtime_shim.errors import BuildError
 from p4runtime_shim.server.pipeline import Programs, unwrap
 from tests.p4runtime_shim.server import sample
+from tests.waiting import until_async
 
 
 def config(data: bytes) -> p4r.ForwardingPipelineConfig:
@@ -28,7 +29,7 @@ def test_pushes_at_the_same_time_compile_once_and_share() -> None:
     async def work() -> None:
         programs = Programs(load)
         pushes = [asyncio.create_task(programs.realize(config(sample.device_config()))) for _ in range(5)]
-        await asyncio.sleep(0.01)
+        await until_async(lambda: loaded, "the compilation to begin")
         pushes[0].cancel()  # a client that goes away does not take the compilation with it
         release.set()
         done = await asyncio.gather(*pushes[1:])
