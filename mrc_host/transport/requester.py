@@ -569,7 +569,7 @@ class Requester(Hearing):
         self.probe_mask &= ~(1 << plane)
         index = self._probe_paths.pop(plane, -1)
         if index < 0 or self.paths.bad(index):
-            index = self.paths.next(plane, -1)
+            index = self.paths.next(plane, self._oldest_path(plane))
         if index < 0:
             return None
         self._probe_id = probe_id = (self._probe_id + 1) & 0xFFFF
@@ -580,3 +580,10 @@ class Requester(Hearing):
         qp = self._qp
         probe = Probe(probe_id, qp.qpn & 0xFFFF, self._remote_qpn & 0xFFFF, headers.timestamp(now))
         return self._peer.frame(index, NO_TRIM, control.pack_probe(self._remote_qpn, probe))
+
+    def _oldest_path(self, plane: int) -> int:
+        """Path of the oldest unanswered packet on `plane`, which may be why it is unanswered; -1 when there is none."""
+        first, again = self.lanes[2 * plane].head(), self.lanes[2 * plane + 1].head()
+        if first is None or (again is not None and again.sent < first.sent):
+            first = again
+        return -1 if first is None else first.index

@@ -9,7 +9,7 @@ from mrc_host.transport.loss import RoundTrip
 from mrc_host.transport.silence import Silence
 from mrc_host.values import CompletionStatus, PathReason, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
-from tests.mrc_host.transport.far_end import FarEnd, counters, warm
+from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, FarEnd, bits, counters, warm
 from tests.mrc_host.wires import MS, US, path_events
 
 TIMEOUT = 1024 << 4
@@ -106,6 +106,23 @@ def test_silence_brings_a_probe_and_its_answer_the_loss() -> None:
     assert (again.psn, again.rtx) == (packet.psn, True)
     (event,) = path_events(end.nic)
     assert (event.ev, event.reason) == (packet.ev, PathReason.LOSS)
+
+
+@pytest.mark.parametrize("others", range(4))
+def test_a_probe_avoids_the_path_of_the_packet_that_it_asks_for(others: int) -> None:
+    """Else one dead path takes both, and nothing is known until the ACK timeout: swarm seed 41105."""
+    end = FarEnd(planes=1)  # four paths; wherever the rotation stands after `others` more packets
+    warm(end)
+    end.write(4096 * (1 + others))
+    missing, *arrived = sorted(end.data(), key=lambda packet: packet.psn)
+    if arrived:
+        first = missing.psn - FIRST_OUT
+        shown = bits([packet.psn - FIRST_OUT for packet in arrived], first)
+        end.pass_time(20 * US)
+        end.sack(first - 1, shown, of=arrived[-1], units=UNITS * (first + others))
+    probe, *_ = (packet for packet in end.wait(200 * US) if packet.opcode == opcodes.PROBE)
+    assert counters(end) == (0, 0, 0), "the missing packet is not judged lost before"
+    assert probe.ev != missing.ev
 
 
 def test_the_ack_timeout_is_exact_linear_then_doubling() -> None:
