@@ -337,6 +337,7 @@ class Requester(Hearing):
         """The oldest lost packet, on a path other than the one that lost it.
 
         From the second loss on it goes to planes that have not had it yet: else two dead ones could pass it to and fro.
+        First to those where something sent with it has come through, a probe say: the others may all be dead.
         """
         lost = self._lost
         while lost:
@@ -350,8 +351,10 @@ class Requester(Hearing):
             if not left:
                 tried = 1 << record.plane  # all had it: another round
                 left = planes & ~tried or planes
-            if record.attempts > 1 and not left >> plane & 1:
-                return None
+            if record.attempts > 1:
+                left = self._proven(left, record.sent - self.silence.quiet_time()) or left
+                if not left >> plane & 1:
+                    return None
             record.tried = tried
             index = self._other_path(plane, record, now)
             wqe = record.wqe
@@ -367,6 +370,15 @@ class Requester(Hearing):
             repeat.again(record)
             return frame
         return None
+
+    def _proven(self, planes: int, since: int) -> int:
+        """Those of `planes` (a mask) where something sent after time `since` has arrived."""
+        lanes = self.lanes
+        proven = 0
+        for plane in range(len(lanes) // 2):
+            if planes >> plane & 1 and max(lanes[2 * plane].acked, lanes[2 * plane + 1].acked) > max(since, 0):
+                proven |= 1 << plane
+        return proven
 
     def _other_path(self, plane: int, record: Sent, now: int) -> int:
         """A path for a lost packet, not the one that lost it; -1 when the plane has none.
@@ -537,12 +549,19 @@ class Requester(Hearing):
         return not self.silence.retries and self._qp.data_mask & self.ports() != 0
 
     def _ask(self, mask: int, now: int) -> None:
-        """Send reliability probes on the planes in `mask`; on one plane after the other when nothing is on the way."""
+        """Send reliability probes on the planes in `mask`; on one plane after the other when nothing is on the way.
+
+        Then a question that was not answered is repeated on two: each may meet a dead path, there or back.
+        """
+        again = self.silence.unanswered
         self.silence.ask(now)
         usable = self._planes()
         mask &= usable
         if not mask:
             mask = self._asked_plane = next_plane(usable, self._asked_plane)
+            if again:
+                self._asked_plane = next_plane(usable, mask)
+                mask |= self._asked_plane
         self.probe_mask |= mask
         self._qp.offer_control()
 

@@ -189,3 +189,17 @@ def test_a_path_goes_from_state_to_state() -> None:
     then(back.confirm(0, 0, LATER))
     then(back.forget(0))
     assert states == [UNTRIED, GUESSED, CONFIRMED, DOUBTED, LOST, UNTRIED, DOUBTED, CONFIRMED, UNTRIED]
+
+
+def test_answers_leave_planes_where_they_were_lost_until_a_path_is_confirmed_there() -> None:
+    """As long as there are others: swarm seed 12936."""
+    back = reverse_paths(planes=3)
+    back.confirm(0, 0, 0)
+    back.confirm(8, 1, 0)
+    assert back.planes(0b111, 0) == 0b111
+    back.choose(1, NOTHING, NOTHING, 1)
+    back.doubt(0b111, NOTHING, NOTHING, LATER)
+    assert back.planes(0b111, 0) == 0b001, "plane 1 has lost its path and plane 2 has none"
+    back.confirm(9, 1, LATER)
+    assert back.planes(0b111, 0) == 0b011
+    assert back.planes(0b100, 0) == 0b100, "there is no other"

@@ -113,3 +113,23 @@ def test_nothing_new_takes_the_place_of_a_packet_that_waits_for_another_plane(de
     assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
     assert a.done[-1].status is CompletionStatus.SUCCESS
     assert max(ahead) < 2, "what is repeated is the newest packet: none was sent while it was lost"
+
+
+@pytest.mark.parametrize("alive", range(8))
+def test_a_packet_is_repeated_first_where_a_probe_was_answered(alive: int) -> None:
+    """Seven of eight planes are silent, but answers come on the eighth: swarm seed 18863."""
+    world = World(planes=8)
+    a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=32, congestion_window=4096))
+    world.faults.dead_planes = set(range(8)) - {alive}
+    planes: list[int] = []
+
+    def note(nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes:
+        if nic == 0 and frame[SRV6_PREFIX] == opcodes.WRITE_ONLY:
+            planes.append(port)
+        return frame
+
+    world.tap = note
+    a.write(b, 4096)
+    assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
+    assert [done.status for done in a.done] == [CompletionStatus.SUCCESS], planes
+    assert len(planes) <= 3, "once anywhere, once before anything is heard, and then where something is"

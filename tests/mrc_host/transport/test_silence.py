@@ -258,3 +258,22 @@ def test_a_plane_that_comes_up_is_not_asked_by_who_was_answered() -> None:
     end.drain()
     end.nic.port_changed(1, True, end.now)
     assert not [p for p in end.drain() if p.opcode == opcodes.PROBE]
+
+
+def test_a_question_about_nothing_on_the_way_is_repeated_on_two_planes() -> None:
+    """All is SACKed and the transport ACK was lost; each probe or its answer may meet a dead path: swarm seed 15191."""
+    end = FarEnd(planes=4)
+    warm(end)
+    end.write(4096)
+    (packet,) = end.data()
+    end.pass_time(20 * US)
+    end.sack(packet.psn - FIRST_OUT, of=packet, units=UNITS * (packet.psn - FIRST_OUT + 1))
+    probes = [p for p in end.wait(2 * MS) if p.opcode == opcodes.PROBE]
+    times = sorted({p.time for p in probes})
+    asked = [[p for p in probes if p.time == time] for time in times]
+    assert [len(each) for each in asked[:3]] == [1, 2, 2]
+    ports = [{p.port for p in each} for each in asked[:3]]
+    assert len(ports[0] | ports[1]) == 3, "the planes take turns"
+    end.sack(packet.psn - FIRST_OUT, probe=control.parse_probe(probes[-1].body, 12).probe_id)
+    again = [p for p in end.wait(4 * MS) if p.opcode == opcodes.PROBE]
+    assert sum(p.time == again[0].time for p in again) == 1, "it was answered"
