@@ -216,13 +216,17 @@ def is_late(slow: dict[tuple[int, int], int], path: tuple[int, int]) -> bool:
 
 
 def sent_unheard(world: World, slow: dict[tuple[int, int], int]) -> int:
-    """How many packets went on late paths before the first one there could be answered."""
+    """How many packets went on late paths before the first one there was answered.
+
+    SACKs of packets that come at once, on paths of equal delay, leave their port one after the other.
+    """
+    together = max(uplink for _, uplink in slow) + 1
     answered: dict[tuple[int, int], int] = {}
     count = 0
     for when, nic, plane, frame in world.sent:
         if nic == 0 and len(frame) > 1000:
             path = plane, int.from_bytes(frame[44:46], "big") & 0x3FF
-            round_trip = slow[path] + 2 * (world.delay + world.frame_time)
+            round_trip = slow[path] + 2 * world.delay + (2 + together) * world.frame_time
             count += when < answered.setdefault(path, when + round_trip) and is_late(slow, path)
     return count
 
