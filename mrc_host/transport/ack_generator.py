@@ -315,12 +315,16 @@ class AckGenerator:
 
     def pending(self) -> bool:
         """Whether an answer is due."""
-        return bool(self._sacks or self._nacks or self.ack_due or self._sweep.active)
+        return self._sweep.active or not self.sweeping()
+
+    def sweeping(self) -> bool:
+        """Whether there is no answer but those of a sweep."""
+        return not (self._nacks or self._sacks or self.ack_due)
 
     def transmit(self, plane: int, now: int) -> bytes | None:
         """Next answer, to leave on `plane`."""
         paths = self._paths
-        if not (self._nacks or self._sacks or self.ack_due):
+        if self.sweeping():
             return self._transmit_sweep(plane)
         index = paths.reverse_path(plane, now)
         if index < 0:

@@ -302,9 +302,11 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         if peer is None:
             return
         mask = self.requester.probe_mask if self.requester is not None else 0
-        if self._nak_pending or (self.responder is not None and self.responder.acks.pending()):
+        responder = self.responder
+        if self._nak_pending or (responder is not None and responder.acks.pending()):
             if not self._answer_port & peer.answerable:
-                self._answer_port = peer.answer_port()
+                sweeping = not self._nak_pending and responder is not None and responder.acks.sweeping()
+                self._answer_port = peer.answer_port(sweeping)
             mask |= self._answer_port
         if mask:
             self.host.scheduler.activate_control(self, mask)

@@ -335,9 +335,12 @@ class Peer(Source, AnswerPaths):
         bad, denied = self._bad.of_plane, self.denied.of_plane
         return sum(1 << p for p, members in enumerate(self.members) if bad[p] + denied[p] == len(members))
 
-    def answer_port(self) -> int:
-        """Mask of the one port that should carry the next answer; 0 when no plane is answerable."""
-        planes = self._reverse.planes(self.answerable, self._all_bad() if self._bad else 0)
+    def answer_port(self, anywhere: bool = False) -> int:
+        """Mask of the one port that should carry the next answer; 0 when no plane is answerable.
+
+        `anywhere`: it is one of many that show the same, and had better not meet what broke the others.
+        """
+        planes = self._reverse.planes(self.answerable, self._all_bad() if self._bad else 0, anywhere)
         planes = planes or self.answerable
         if planes & (planes - 1) == 0:
             return planes

@@ -135,16 +135,17 @@ class ReversePaths:
 
     # ---- choosing -------------------------------------------------------------------------------------------------
 
-    def planes(self, planes: int, bad: int) -> int:
+    def planes(self, planes: int, bad: int, anywhere: bool = False) -> int:
         """Which of `planes` (a mask, as is `bad`) should carry answers; 0 when nothing speaks for any of them.
 
-        Not those where probes were lost, nor those where answers were and no path is confirmed since as long as there
-        are others, nor those whose paths are all `bad`, unless something came through there later than on any other.
-        (Else two NICs, the only plane that works held for bad by one of them, might never find it: answers to the
-        other's probes would not take it.)
+        Not those where probes were lost; nor, but for an answer that may go `anywhere`, those where answers were and no
+        path is confirmed since, as long as there are others; nor those whose paths are all `bad`, unless something came
+        through there later than on any other. (Else two NICs, the only plane that works held for bad by one of them,
+        might never find it: answers to the other's probes would not take it.)
         """
         planes &= ~self._silent
-        planes = planes & ~self._searched or planes
+        if not anywhere:
+            planes = planes & ~self._searched or planes
         if bad:
             newest = self._newest(planes & ~bad)
             for plane in range(len(self._members)):
