@@ -30,7 +30,7 @@ def lines_of(block: Block) -> list[tuple[str, str]]:
 
 @pytest.mark.timeout(600)
 def test_the_pages_on_one_fabric() -> None:
-    command = [str(Path(sys.executable).with_name("mrc")), "shell", "--name", NAME]
+    command = [str(Path(sys.executable).with_name("mrc")), "shell", "--name", NAME, "--planes", "2"]
     places = []
     for block in blocks("mrc", "sh fabric", "python fabric"):
         for said, line in lines_of(block):
