@@ -2,8 +2,9 @@
 
 Each switch has a task of its own that goes from session to session: wait until something listens at the switch's
 address, connect with finsy, reconcile the entries (read, compare, repair, read again), and stay until the
-connection is lost. So a switch that has been restarted is programmed again as soon as it is back. What cannot be
-put right is kept as sentences with the switch's state.
+connection is lost. So a switch that has been restarted is programmed again as soon as it is back. A switch that does
+not answer a change in time counts as lost: what it did of it shows when it answers again. What cannot be put right is
+kept as sentences with the switch's state.
 
 A switch is only dialled once something accepts connections there: gRPC waits a second and more before it tries an
 address again that nobody listened on.
@@ -31,6 +32,7 @@ from topologies.fabric import Fabric
 
 _DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
+_PATIENCE_S = 7.0  # for a switch to make a change; who asked the controller for it waits for 10 s
 _MAX_PROBLEMS = 20  # per switch, so that an empty switch does not fill the screen
 _FINSY_LOG = logging.getLogger("finsy")
 
@@ -51,6 +53,7 @@ class ManagedSwitch:
         self._options = options
         self._events = events or Events()
         self._lost = False
+        self._silent = asyncio.Event()
         self._client: finsy.Switch | None = None
         self._lock = asyncio.Lock()
 
@@ -71,7 +74,7 @@ class ManagedSwitch:
 
     async def _session(self) -> None:
         client = finsy.Switch(self.wanted.switch, self.address, self._options)
-        lost = asyncio.Event()
+        self._silent = lost = asyncio.Event()
         client.ee.on(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: lost.set())
         async with client:
             self._client = client
@@ -153,7 +156,13 @@ class ManagedSwitch:
             self.wanted = after
             try:
                 if client is not None:
-                    await self._repair(client, difference)
+                    await asyncio.wait_for(self._repair(client, difference), _PATIENCE_S)
+            except asyncio.TimeoutError:
+                self._give_up()
+                if adds and not later:
+                    self.wanted = before
+                    raise ControllerError(f"Switch {name} does not answer, so it can make no fault.") from None
+                client = None
             except (finsy.P4ClientError, ValueError) as error:
                 if not (later and _is_away(error)):
                     self.wanted = before
@@ -163,6 +172,12 @@ class ManagedSwitch:
             count = reconcile.count(after)
             self.status = dataclasses.replace(self.status, entries=count, present=count if client is not None else 0)
             return client is not None or not adds
+
+    def _give_up(self) -> None:
+        """End a session in which the switch does not answer; the next one finds out what it holds."""
+        self._client = None
+        self._set(SwitchState.CONNECTING, problems=(f"{self.wanted.switch}: does not answer",))
+        self._silent.set()
 
     async def verified(self) -> None:
         """Wait until the switch holds what it should."""

@@ -6,6 +6,7 @@ a test may make it forget, refuse or falsify some.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
@@ -41,9 +42,12 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
         self.devices = {device_id: Device() for device_id in device_ids}
         self.swallow: Callable[[int, p4r.Entity], bool] = lambda device, entity: False
         self.refuse_pipeline = ""
+        self.answering = threading.Event()  # cleared while streams and writes wait, as in a process that is stopped
+        self.answering.set()
 
     def StreamChannel(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802
         for request in requests:
+            self.answering.wait(60)
             if request.HasField("arbitration"):
                 answer = p4r.StreamMessageResponse()
                 answer.arbitration.CopyFrom(request.arbitration)
@@ -69,6 +73,7 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
         return p4r.SetForwardingPipelineConfigResponse()
 
     def Write(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.answering.wait(60)
         device = self.devices[request.device_id]
         device.writes += 1
         errors = [self._update(request.device_id, device, update) for update in request.updates]

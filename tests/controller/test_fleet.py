@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from finsy.proto import p4r
 
+from controller import fleet as fleets
 from controller.errors import ControllerError
 from controller.fleet import Fleet
 from controller.reconcile import count
@@ -222,6 +223,34 @@ def test_a_new_controller_removes_the_faults_of_the_one_before(
     assert sum(switch.repaired for switch in status.switches) == 2
     held = [len(device.entities) for device in stand_in.devices.values()]
     assert held == [count(switch_entries(fabric, switch)) for switch in fabric.switches]
+
+
+def test_a_switch_that_does_not_answer_makes_no_fault_and_holds_none_when_it_answers_again(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleets, "_PATIENCE_S", 0.3)
+
+    async def scenario() -> None:
+        fleet = make(fabric, address)
+        fleet.start()
+        try:
+            assert await fleet.wait_verified(20)
+            before = [len(device.entities) for device in stand_in.devices.values()]
+            writes = sum(device.writes for device in stand_in.devices.values())
+            stand_in.answering.clear()
+            with pytest.raises(ControllerError, match="t1-0@p0 does not answer, so it can make no fault"):
+                await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-0@p0")]))
+            assert not fleet.status.ready
+            stand_in.answering.set()
+            assert await fleet.wait_verified(20)
+            assert sum(device.writes for device in stand_in.devices.values()) > writes, "it made the change after all"
+            assert [len(device.entities) for device in stand_in.devices.values()] == before
+        finally:
+            stand_in.answering.set()
+            await fleet.stop()
+
+    serving()
+    asyncio.run(scenario())
 
 
 def test_a_switch_that_is_away_makes_no_fault_now_but_later_and_may_lose_one(
