@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from benchmarks.links import BLOCK, FABRIC
 from benchmarks.report import Figure
 from benchmarks.switch_forwarding import usid_packet
+from p4runtime_shim.entities import ActionCall, Entry, Exact, Lpm, Match, Optional, Range, Ternary
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import ActionCall, Entry, Exact, Lpm, Match, Optional, Range, Ternary
 
 KEYS = FABRIC.parents[2] / "tests" / "p4runtime_shim" / "programs" / "keys.json"
 FEW, MANY = 10, 10_000

@@ -1,1 +1,1 @@
-"""The embedded switch: BMv2 JSON to machine code, a traffic manager, a P4Runtime server and a port driver."""
+"""The embedded switch: a BMv2 JSON compiler, a traffic manager, a P4Runtime server and a port driver."""

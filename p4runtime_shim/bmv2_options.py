@@ -1,7 +1,7 @@
-"""Options of simple_switch_grpc that this switch has no use for, so that scripts written for that one start it too.
+"""Options of simple_switch_grpc that this switch does not need, so that scripts written for BMv2 can start it too.
 
-Those for something that nobody misses here are taken, and a line on standard error says why they do nothing. Those that
-ask for something which would be missed are refused, with the reason and what to do instead.
+An option whose effect nobody will miss is accepted, and a line on standard error says why it has no effect. An option
+whose effect would be missed is rejected, with the reason and an alternative.
 """
 
 from __future__ import annotations
@@ -14,63 +14,65 @@ from p4runtime_shim.config import ConfigError
 
 DROP_PORT = 511
 
-_NO_THRIFT = "there is no Thrift server; P4Runtime and the switch's own service do what it is for"
-_NO_NANOMSG = "nothing is sent over nanomsg; see --log-file, --trace and P4Runtime's digests"
-_NO_LIMIT = "there is room for all numbers that 16 bits have"
-_NO_FILES = "packets come from interfaces; from Python, p4runtime_shim.switch takes them without"
+_NO_THRIFT = "there is no Thrift server; use P4Runtime and the management service instead"
+_NO_NANOMSG = "nothing is sent over nanomsg; use --log-file, --trace and P4Runtime's digests"
+_NO_LIMIT = "all 16-bit numbers are supported"
+_NO_FILES = "packets come from interfaces; p4runtime_shim.switch takes them from Python"
 
-TAKEN = {
+ACCEPTED = {
     "--thrift-port": _NO_THRIFT,
     "--nanolog": _NO_NANOMSG,
     "--notifications-addr": _NO_NANOMSG,
-    "--max-port-count": "every port number from 0 to 510 may have an interface",
+    "--max-port-count": "every port from 0 to 510 can have an interface",
     "--max-mc-groups": _NO_LIMIT,
     "--max-l1-entries": _NO_LIMIT,
     "--max-l2-entries": _NO_LIMIT,
-    "--dump-packet-data": "see --trace for what happens to packets and --pcap for their bytes",
+    "--dump-packet-data": "use --trace to follow packets and --pcap for their bytes",
 }
-"""Options with a value, and why they do nothing."""
+"""Options with a value, and why they have no effect."""
 
-TAKEN_FLAGS = {
-    "--log-flush": "every line of the log is written at once",
-    "--disable-swap": "a program is replaced only when a controller says so",
+ACCEPTED_FLAGS = {
+    "--log-flush": "every log record is written immediately",
+    "--disable-swap": "programs are replaced only at a controller's request",
 }
-"""Options without a value, likewise."""
+"""The same for options without a value."""
 
-REFUSED = {
+REJECTED = {
     "--use-files": _NO_FILES,
     "--packet-in": _NO_FILES,
     "--dp-grpc-server-addr": _NO_FILES,
-    "--restore-state": "state is not kept over a restart; let the controller write it anew",
-    "--load-modules": "a program may use v1model's externs only",
+    "--restore-state": "state is not kept across restarts; let the controller write it again",
+    "--load-modules": "programs can use only v1model's externs",
 }
-"""Options with a value, and why not."""
+"""Rejected options with a value, and why."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds them; what is taken is in `options.without_effect`, a refusal is a ConfigError while parsing."""
+    """Add them. `options.without_effect` lists those accepted; a rejected one raises ConfigError while parsing."""
     group = parser.add_argument_group("options of simple_switch_grpc without effect here")
-    for name, why in TAKEN.items():
-        group.add_argument(name, action=_Taken, why=why, metavar="VALUE", help=why, dest="without_effect", default=[])
-    for name, why in TAKEN_FLAGS.items():
-        group.add_argument(name, action=_Taken, why=why, nargs=0, help=why, dest="without_effect", default=[])
+    for name, why in ACCEPTED.items():
+        group.add_argument(
+            name, action=_Accepted, why=why, metavar="VALUE", help=why, dest="without_effect", default=[]
+        )
+    for name, why in ACCEPTED_FLAGS.items():
+        group.add_argument(name, action=_Accepted, why=why, nargs=0, help=why, dest="without_effect", default=[])
     group.add_argument("--drop-port", action=_DropPort, type=int, metavar="PORT", help=f"must be {DROP_PORT}")
-    for name, why in REFUSED.items():
-        parser.add_argument(name, action=_Refused, why=why, help=argparse.SUPPRESS)
+    for name, why in REJECTED.items():
+        parser.add_argument(name, action=_Rejected, why=why, help=argparse.SUPPRESS)
 
 
 class _Explained(argparse.Action):
-    """An option with a reason."""
+    """An option with a reason to print."""
 
     def __init__(self, *args: Any, why: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.why = why
 
-    def sentence(self, option: str | None) -> str:
+    def message(self, option: str | None) -> str:
         return f"{option}: {self.why}"
 
 
-class _Taken(_Explained):
+class _Accepted(_Explained):
     def __call__(
         self,
         parser: argparse.ArgumentParser,
@@ -78,10 +80,10 @@ class _Taken(_Explained):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        namespace.without_effect = [*namespace.without_effect, self.sentence(option_string)]
+        namespace.without_effect = [*namespace.without_effect, self.message(option_string)]
 
 
-class _Refused(_Explained):
+class _Rejected(_Explained):
     def __call__(
         self,
         parser: argparse.ArgumentParser,
@@ -89,7 +91,7 @@ class _Refused(_Explained):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        raise ConfigError(self.sentence(option_string))
+        raise ConfigError(self.message(option_string))
 
 
 class _DropPort(argparse.Action):
@@ -101,4 +103,4 @@ class _DropPort(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         if values != DROP_PORT:
-            raise ConfigError(f"{option_string} is {values}; the port that drops is {DROP_PORT}, as v1model says")
+            raise ConfigError(f"{option_string} is {values}; v1model's drop port is {DROP_PORT}")

@@ -1,9 +1,9 @@
 """Compilation of the engine and of programs into shared objects, cached by content.
 
-The engine (engine/*.c) becomes one library, each program one small object that links to it; both lie in the cache
-directory (object_cache.py) under a hash of everything that went into them (sources, headers, compiler version, flags,
-kind of machine), so a changed file never meets a stale object, nor one machine another's. Any number of processes may
-build at once; the worst is that two of them do the same work. What the compiler may take is bounded (compiler.py).
+The engine (engine/*.c) becomes one library, and each program a small object that links to it. Both are stored in the
+cache directory (object_cache.py) under a hash of everything they depend on (sources, headers, compiler version, flags,
+machine type), so a stale object or one of another machine is never used. Any number of processes may build at once; at
+worst, two of them do the same work. The compiler's resources are limited (c_compiler.py).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from p4runtime_shim import compiler
+from p4runtime_shim import c_compiler
+from p4runtime_shim.c_compiler import Limits
 from p4runtime_shim.codegen import generate
-from p4runtime_shim.compiler import Limits
 from p4runtime_shim.errors import BuildError, ResourceExhausted
 from p4runtime_shim.object_cache import default_cache, install, is_whole, private_folder
 from p4runtime_shim.program import Program, load_program
@@ -37,20 +37,20 @@ class BuildOptions:
 
 
 def build(program: str | Program, *, cache: Path | None = None, options: BuildOptions | None = None) -> Path:
-    """The shared object of a program (BMv2 JSON text, or a Program), compiled unless the cache has it.
+    """The shared object of a program (BMv2 JSON text, or a Program), compiled unless it is cached.
 
-    Raises InvalidProgram, Unsupported, BuildError, or ResourceExhausted (the compiler needs too much).
+    Raises InvalidProgram, Unsupported, BuildError, or ResourceExhausted (the compiler exceeds its limits).
     """
     loaded = load_program(program) if isinstance(program, str) else program
     return compile_program(generate(loaded).code, cache=cache, options=options)
 
 
 def compile_program(code: str, *, cache: Path | None = None, options: BuildOptions | None = None) -> Path:
-    """The shared object of a program's generated C, compiled unless the cache has it; BuildError, ResourceExhausted."""
+    """The shared object of a program's C, compiled unless it is cached; raises BuildError, ResourceExhausted."""
     options = options or BuildOptions()
     if len(code) > options.limits.source:
         raise ResourceExhausted(
-            f"the program is {len(code) >> 20} MB of C, and at most {options.limits.source >> 20} MB are compiled"
+            f"the program is {len(code) >> 20} MB of C; at most {options.limits.source >> 20} MB are compiled"
         )
     engine = build_engine(cache=cache, options=options)
     digest = hashlib.sha256(f"{engine.name}\n{code}".encode()).hexdigest()[:24]
@@ -60,10 +60,10 @@ def compile_program(code: str, *, cache: Path | None = None, options: BuildOptio
 
 
 def build_engine(*, cache: Path | None = None, options: BuildOptions | None = None) -> Path:
-    """The engine's shared library, compiled unless the cache has it."""
+    """The engine's shared library, compiled unless it is cached."""
     options = options or BuildOptions()
     files = sorted([*ENGINE_SOURCES.glob("*.c"), *ENGINE_SOURCES.glob("*.h")])
-    made_by = (compiler.version(options.compiler), platform.machine())
+    made_by = (c_compiler.version(options.compiler), platform.machine())
     digest = hashlib.sha256(repr((made_by, options.flags, _LANGUAGE)).encode())
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -74,17 +74,17 @@ def build_engine(*, cache: Path | None = None, options: BuildOptions | None = No
 
 
 def _object(target: Path, options: BuildOptions, arguments: list[str], files: dict[str, str]) -> Path:
-    """The object as the cache has it, or compiled from the arguments and the files, which are written beside it."""
+    """The object from the cache, or compiled with the arguments from the files, which are written to a build folder."""
     if is_whole(target):
         return target
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as name:
-            folder, made = Path(name), Path(name, "out.so")
+            folder, output = Path(name), Path(name, "out.so")
             for file, text in files.items():
                 (folder / file).write_text(text)
-            command = [*options.flags, *_LANGUAGE, "-o", str(made), *files, *arguments]
-            compiler.run(options.compiler, command, folder, target.name, options.limits)
-            install(made, target)
+            command = [*options.flags, *_LANGUAGE, "-o", str(output), *files, *arguments]
+            c_compiler.run(options.compiler, command, folder, target.name, options.limits)
+            install(output, target)
     except OSError as error:
-        raise BuildError(f"cannot write in the cache directory {target.parent} ({error.strerror})") from None
+        raise BuildError(f"cannot write to the cache directory {target.parent} ({error.strerror})") from None
     return target

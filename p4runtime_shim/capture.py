@@ -4,9 +4,9 @@
     ...
     capture.close()             # eth0_in.pcap, eth0_out.pcap, eth1_in.pcap, eth1_out.pcap are complete
 
-`in` is what came from the wire, `out` what left. The switch copies frames into memory of fixed size and one thread
-writes it to the files (engine/capture.c): packets never wait for a disk. A file that cannot be written is reported
-once and tried again with the next frames; what could not be kept is counted.
+`in` has the frames received, `out` the frames sent. The switch copies frames into a buffer of fixed size, and one
+thread writes it to the files (engine/capture.c), so packets never wait for the disk. A file that cannot be written is
+reported once and retried with the next frames; lost frames are counted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from p4runtime_shim.native import SwCaptureStats
+from p4runtime_shim.ctypes_bindings import SwCaptureStats
 from p4runtime_shim.switch import Switch
 
-BUFFER_BYTES = 4 << 20  # two of them: what may wait for the disk
+BUFFER_BYTES = 4 << 20  # of each of the two buffers that hold frames for the disk
 _HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1)  # nanoseconds, Ethernet
-_GATHER_S = 0.005  # frames that come within this share a wake-up
+_GATHER_S = 0.005  # frames within this time share a wake-up
 _DIRECTIONS = ("in", "out")
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class CaptureError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CaptureStats:
-    """Frames written, frames lost (memory full, or the file could not be written), and what is wrong now, or ""."""
+    """Frames written, frames lost (buffer full, or the file cannot be written), and the current problem, or ""."""
 
     frames: int
     lost: int
@@ -48,7 +48,7 @@ class CaptureStats:
 
 
 class Capture:
-    """A running capture of one switch; `names` gives the files of each port their name. Files there are replaced."""
+    """A running capture of one switch. `names` names the files of each port; existing files are replaced."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Capture:
         buffer_bytes: int = BUFFER_BYTES,
         wall: int | None = None,
     ) -> None:
-        """Start. `wall` ns are added to the switch's times; by default they become the time of day."""
+        """Start. `wall` (ns) is added to the switch's times; the default turns them into the time of day."""
         self.directory = directory
         self._library = switch.native.library
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -71,7 +71,7 @@ class Capture:
         self._capture = self._library.sw_capture_start(switch.handle, buffer_bytes, offset, self._event)
         try:
             if not self._capture:
-                raise CaptureError("the switch captures already, or memory is short")
+                raise CaptureError("the switch has a capture already, or is out of memory")
             self._open(directory, names)
         except CaptureError:
             self._free()
@@ -93,7 +93,7 @@ class Capture:
             raise CaptureError(f"cannot capture to {directory}: {error.strerror}") from None
 
     def stats(self) -> CaptureStats:
-        """Figures so far."""
+        """Counters so far."""
         if self._final is not None:
             return self._final
         raw = SwCaptureStats()
@@ -101,7 +101,7 @@ class Capture:
         return CaptureStats(raw.frames, raw.lost, os.strerror(raw.error) if raw.error else "")
 
     def close(self) -> CaptureStats:
-        """Stop, write what waits, and close the files; before the switch is closed. Further calls do nothing."""
+        """Stop, write what is buffered, close the files; before the switch is closed. Further calls do nothing."""
         if self._final is None:
             self._library.sw_capture_stop(self._capture)
             self._stopping.set()
@@ -133,10 +133,10 @@ class Capture:
 
     def _report(self, problem: int) -> None:
         if problem != self._problem and problem:
-            hint = "; packets are forwarded as before" if problem == errno.ENOSPC else ""
+            hint = "; forwarding is not affected" if problem == errno.ENOSPC else ""
             _log.warning("cannot write captures to %s: %s%s", self.directory, os.strerror(problem), hint)
         elif problem != self._problem:
-            _log.warning("captures to %s are written again", self.directory)
+            _log.warning("captures to %s can be written again", self.directory)
         self._problem = problem
 
 

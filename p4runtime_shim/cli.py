@@ -1,13 +1,13 @@
-"""The command line, in the manner of simple_switch_grpc.
+"""The command line, modelled on simple_switch_grpc.
 
     python -m p4runtime_shim -i 1@eth0 -i 2@eth1 --device-id 1 --grpc-server-addr 127.0.0.1:9559 program.json
-    python -m p4runtime_shim --no-p4 -i 1@eth0 -- --cpu-port 255          # BMv2 puts some options behind `--`
+    python -m p4runtime_shim --no-p4 -i 1@eth0 -- --cpu-port 255          # BMv2 takes some options after `--`
     python -m p4runtime_shim --config switches.yaml                      # many switches in one process
-    ln -s "$(which p4runtime_shim)" ~/bin/simple_switch_grpc             # in BMv2's place
+    ln -s "$(which p4runtime_shim)" ~/bin/simple_switch_grpc             # in place of BMv2
     python -m p4runtime_shim -i 1@eth0 --pcap captures --trace=trace.txt program.json
 
 When clients can connect, one line is printed: `ready grpc=ADDRESS devices=1,2,3 pid=N`. Exit status: 0 after SIGTERM or
-SIGINT, 1 when something cannot be opened or loaded, 2 when the command line or the configuration file is wrong.
+SIGINT, 1 if something cannot be opened or loaded, 2 if the command line or the configuration file is wrong.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from p4runtime_shim.bmv2_options import add_options
 from p4runtime_shim.config import (
     BMV2_ADDRESS,
     ConfigError,
-    ListenSettings,
+    EndpointSettings,
     ProcessSettings,
     check,
     load_file,
     settings_from_options,
 )
-from p4runtime_shim.values import QueueConfig
+from p4runtime_shim.traffic_manager import QueueConfig
 
 JSON_VERSION = "2.24"  # of BMv2 1.15.5
 _LEVELS = {
@@ -57,7 +57,7 @@ _PER_SWITCH = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a process of switches; the exit status."""
+    """Run a process of switches; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_bmv2 = arguments is None and Path(sys.argv[0]).name.startswith("simple_switch")
     try:
@@ -67,10 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = replace(_settings(options), bmv2_send_buffer=as_bmv2)
         _start_log(options)
     except ConfigError as error:
-        return _complain(str(error), 2)
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its complaints are made by us, in a sentence
-    from p4runtime_shim import ending
-    from p4runtime_shim.process import StartError, SwitchProcess  # after the checks: this import takes longest
+        return _fail(str(error), 2)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # we print its errors ourselves, as one line
+    from p4runtime_shim import shutdown
+    from p4runtime_shim.switch_process import StartError, SwitchProcess  # after the checks, since this import is slow
 
     def ready(address: str) -> None:
         devices = ",".join(str(switch.device_id) for switch in settings.switches)
@@ -82,9 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.write(options.ready_fd, line.encode())
             os.close(options.ready_fd)
 
-    for sentence in options.without_effect:
-        print(f"p4runtime_shim: without effect: {sentence}", file=sys.stderr)
-    ending.at_once()  # until there is something to put in order
+    for message in options.without_effect:
+        print(f"p4runtime_shim: without effect: {message}", file=sys.stderr)
+    shutdown.exit_immediately()  # until there is something to shut down
     log = options.log_console or options.log_file is not None
     try:
         process = SwitchProcess(settings, cache=options.cache, log=log)
@@ -94,30 +94,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         asyncio.run(process.serve(ready))
     except StartError as error:
-        return _complain(str(error), 1)
+        return _fail(str(error), 1)
     return 0
 
 
 def _behave_as_bmv2(options: argparse.Namespace) -> None:
-    """Under BMv2's name: tc's disciplines hold, and clients come over TCP, but from this machine alone.
+    """Under BMv2's name: send through tc's queueing disciplines, and listen on TCP, but on loopback only.
 
-    BMv2 listens on all addresses of the machine unless told otherwise, and scripts tell it so (0.0.0.0:50051).
+    BMv2 listens on all addresses of the machine by default, and scripts say so explicitly (0.0.0.0:50051).
     """
     options.qdisc = True
     address = options.grpc_server_addr or ("" if options.config else BMV2_ADDRESS)
     host, _, port = address.rpartition(":")
     if host in ("0.0.0.0", "[::]", "::", "") and port and not _listening(options).tls_cert:
         address = f"127.0.0.1:{port}"
-        sentence = f"it listens on {address}: on other addresses it wants --token-file, --tls-cert and --tls-key"
-        options.without_effect = [*options.without_effect, f"--grpc-server-addr {options.grpc_server_addr}: {sentence}"]
+        message = f"listening on {address}; other addresses need --token-file, --tls-cert and --tls-key"
+        options.without_effect = [*options.without_effect, f"--grpc-server-addr {options.grpc_server_addr}: {message}"]
     options.grpc_server_addr = address or None
 
 
-def _listening(options: argparse.Namespace) -> ListenSettings:
-    """Who may use the address; BMv2 says with an option of its own whether its TLS files count."""
+def _listening(options: argparse.Namespace) -> EndpointSettings:
+    """Access control of the address; BMv2 has a separate option to turn TLS on."""
     if options.grpc_server_ssl and options.tls_cert is None:
         raise ConfigError("--grpc-server-ssl needs --grpc-server-cert and --grpc-server-key")
-    return ListenSettings(
+    return EndpointSettings(
         options.token_file,
         options.tls_cert,
         options.tls_key,
@@ -127,7 +127,7 @@ def _listening(options: argparse.Namespace) -> ListenSettings:
 
 
 def _start_log(options: argparse.Namespace) -> None:
-    """The log, to standard error, a file, or both; warnings go to standard error in any case."""
+    """Log to standard error, a file, or both; warnings always go to standard error."""
     handlers: list[logging.Handler] = [logging.StreamHandler()]
     wanted = _LEVELS[options.log_level]
     if not options.log_console:
@@ -146,26 +146,26 @@ def _start_log(options: argparse.Namespace) -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         handlers=handlers,
     )
-    if not logs:  # gRPC logs a traceback for bytes that are no message; the client is told anyway
+    if not logs:  # gRPC logs a traceback for malformed messages; the client gets an error anyway
         logging.getLogger("grpc").setLevel(logging.CRITICAL)
 
 
-def _complain(sentence: str, status: int) -> int:
-    print(f"p4runtime_shim: {sentence}", file=sys.stderr)
+def _fail(message: str, status: int) -> int:
+    print(f"p4runtime_shim: {message}", file=sys.stderr)
     return status
 
 
 def _settings(options: argparse.Namespace) -> ProcessSettings:
     if options.program is not None and options.no_p4:
-        raise ConfigError("a program and --no-p4 are both given; keep one")
+        raise ConfigError("give either a program or --no-p4, not both")
     if options.config is not None:
         for name in _PER_SWITCH:
             if getattr(options, name) not in (None, []):
-                raise ConfigError(f"--{name.replace('_', '-')} belongs into the file that --config names")
+                raise ConfigError(f"--{name.replace('_', '-')} belongs in the file given by --config")
         settings = load_file(options.config)
         if options.grpc_server_addr is not None:
             settings = check(replace(settings, grpc_address=options.grpc_server_addr))
-        if _listening(options) != ListenSettings():
+        if _listening(options) != EndpointSettings():
             settings = replace(settings, listen=_listening(options))
         if options.pcap is not None:
             settings = replace(settings, pcap=options.pcap, capturing=True)
@@ -196,7 +196,7 @@ def _settings(options: argparse.Namespace) -> ProcessSettings:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="p4runtime_shim",
-        description="A P4 switch (v1model) that runs BMv2 JSON and speaks P4Runtime, after simple_switch_grpc.",
+        description="A P4 switch (v1model) that runs BMv2 JSON and speaks P4Runtime, like simple_switch_grpc.",
         epilog="example: p4runtime_shim -i 1@eth0 -i 2@eth1 --device-id 1 --no-p4",
     )
     add = parser.add_argument
@@ -208,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="[PORT=]RATE",
-        help="line rate, like 100M or 1=2.5G; 0 = no limit",
+        help="port rate, like 100M or 1=2.5G; 0 = no limit",
     )
     add("--ports-down", action="append", default=[], type=int, metavar="PORT", help="hold a port down")
     add("--device-id", type=int, metavar="N", help="P4Runtime device id (default 0, as simple_switch_grpc)")
@@ -217,15 +217,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="ADDRESS",
         help="HOST:PORT or unix:PATH (default: p4runtime_shim-DEVICE.sock in /run for root, else in $XDG_RUNTIME_DIR)",
     )
-    add("--token-file", type=Path, metavar="FILE", help="file with the token that clients need (off loopback a must)")
-    add("--tls-cert", "--grpc-server-cert", type=Path, metavar="FILE", help="TLS certificate (off loopback a must)")
+    add("--token-file", type=Path, metavar="FILE", help="file with the token that clients need (required off loopback)")
+    add("--tls-cert", "--grpc-server-cert", type=Path, metavar="FILE", help="TLS certificate (required off loopback)")
     add("--tls-key", "--grpc-server-key", type=Path, metavar="FILE", help="its key")
-    add("--grpc-server-ssl", action="store_true", help="demand the two files; with them TLS is on in any case")
-    add("--grpc-server-cacert", type=Path, metavar="FILE", help="certificates with which those of clients are signed")
-    add("--grpc-server-with-client-auth", action="store_true", help="refuse clients without such a certificate")
+    add("--grpc-server-ssl", action="store_true", help="require the two files; they turn TLS on in any case")
+    add("--grpc-server-cacert", type=Path, metavar="FILE", help="CA certificates for client certificates")
+    add("--grpc-server-with-client-auth", action="store_true", help="require a client certificate")
     add("--cpu-port", type=int, metavar="PORT", help="port number for packet-in and packet-out")
-    add("--priority-queues", type=int, metavar="N", help="strict priority queues a port (default 8)")
-    add("--packet-in-rate", type=int, metavar="N", help="packets a second to controllers (default 5000; 0 = no limit)")
+    add("--priority-queues", type=int, metavar="N", help="strict priority queues per port (default 8)")
+    add(
+        "--packet-in-rate", type=int, metavar="N", help="packets per second to controllers (default 5000; 0 = no limit)"
+    )
     add(
         "--pcap",
         type=Path,
@@ -234,19 +236,33 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="write what each port receives and sends to IF_in.pcap and IF_out.pcap (default: this folder)",
     )
-    add("--trace", nargs="?", const="-", metavar="FILE", help="follow every packet, to FILE or standard error (slow)")
-    add("--qdisc", action="store_true", help="send through the interfaces' queueing disciplines (tc), not past them")
-    add("--config", type=Path, metavar="FILE", help="YAML or JSON with many switches for this process")
+    add("--trace", nargs="?", const="-", metavar="FILE", help="trace every packet to FILE or standard error (slow)")
+    add(
+        "--qdisc",
+        action="store_true",
+        help="send through the interfaces' queueing disciplines (tc) instead of bypassing them",
+    )
+    add("--config", type=Path, metavar="FILE", help="YAML or JSON file with the switches of this process")
     add("--seed", type=int, default=0, metavar="N", help="seed of the program's random numbers (default 0)")
-    add("--keep-privileges", action="store_true", help="keep what root may do; it is given up at the start otherwise")
-    add("--cache", type=Path, metavar="DIR", help="where compiled programs are kept")
-    add("--log-console", action="store_true", help="log to standard error, with the program's log_msg()")
-    add("--log-file", type=Path, metavar="FILE", help="the same log to a file, which is rotated")
-    add("-L", "--log-level", choices=_LEVELS, default="trace", help="least level that is logged (default: all)")
-    add("--log-file-max-size", type=int, default=5 << 20, metavar="BYTES", help="of a file before the next (5 MB)")
-    add("--log-file-max-files", type=int, default=3, metavar="N", help="rotated files that are kept (default 3)")
+    add(
+        "--keep-privileges",
+        action="store_true",
+        help="keep root's capabilities, which are dropped at the start otherwise",
+    )
+    add("--cache", type=Path, metavar="DIR", help="folder for compiled programs")
+    add("--log-console", action="store_true", help="log to standard error, including the program's log_msg()")
+    add("--log-file", type=Path, metavar="FILE", help="log to a file, which is rotated")
+    add("-L", "--log-level", choices=_LEVELS, default="trace", help="lowest level to log (default: all)")
+    add(
+        "--log-file-max-size",
+        type=int,
+        default=5 << 20,
+        metavar="BYTES",
+        help="maximum size of a log file (default 5 MB)",
+    )
+    add("--log-file-max-files", type=int, default=3, metavar="N", help="rotated log files to keep (default 3)")
     add("-v", "--version", action="version", version=_version(), help="show the version")
-    add("--json-version", action="version", version=JSON_VERSION, help="show the newest BMv2 JSON version known")
+    add("--json-version", action="version", version=JSON_VERSION, help="show the newest supported BMv2 JSON version")
     add("--ready-fd", type=int, metavar="FD", help="write the ready line to this descriptor instead of standard output")
     add_options(parser)
     return parser

@@ -1,26 +1,26 @@
-"""What one switch process carries, as frozen values, and where they come from: a file or the command line.
+"""Settings of a switch process as frozen values, read from a file or from the command line.
 
 A file lists the switches of a process (YAML, or JSON, which is YAML too):
 
     grpc: unix:/run/mrc/demo/switches.sock     # address of the P4Runtime server, or host:port
-    token_file: token                          # optional, and needed off loopback: clients must know it
-    tls_cert: cert.pem                         # likewise, with tls_key
-    pcap: captures                             # optional: directory for a pcap file of each port and direction
-    capturing: true                            # optional: false leaves it to the management service to begin
+    token_file: token                          # optional, required off loopback: clients must know it
+    tls_cert: cert.pem                         # the same, with tls_key
+    pcap: captures                             # optional: directory for a pcap file per port and direction
+    capturing: true                            # optional: false leaves the start to the management service
     trace: trace.txt                           # optional: file for a trace of every packet; "-" is standard error
-    qdisc: false                               # optional: true sends through tc's disciplines (netem) of the interfaces
+    qdisc: false                               # optional: true sends through the interfaces' tc disciplines (netem)
     switches:
       - name: t0-0@p0
         device_id: 1
         ports: {1: t0-0p0-eth1, 2: t0-0p0-eth2}
-        rates: {1: 100M, 2: 100M}              # line rate in b/s; a single value holds for every port; 0 = no limit
-        cpu_port: 510                          # optional: turns packet-in and packet-out on
+        rates: {1: 100M, 2: 100M}              # in b/s; a single value is for all ports; 0 = no limit
+        cpu_port: 510                          # optional: enables packet-in and packet-out
         program: p4src/build/fabric.json       # optional: BMv2 JSON to start with; P4Runtime may replace it
-        queues: {queues: 8, max_packets: 256}  # optional: traffic manager, fields of values.QueueConfig
-        packet_in_rate: 5000                   # optional: packets a second to controllers; 0 = no limit
+        queues: {queues: 8, max_packets: 256}  # optional: fields of traffic_manager.QueueConfig
+        packet_in_rate: 5000                   # optional: packets per second to controllers; 0 = no limit
         pauses: {1: {rate_bps: 100000000, xoff: 60000, xon: 40000, headroom: 30000}}  # optional: priority flow control
 
-Everything a person can get wrong here is found before anything is opened, and is one `ConfigError` with one sentence.
+Every user error is found before anything is opened, and raises `ConfigError` with a one-sentence message.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from typing import Any
 import yaml
 
 from mrc_common import units
-from p4runtime_shim.values import PauseConfig, QueueConfig
+from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 
-BMV2_ADDRESS = "127.0.0.1:9559"  # port of P4Runtime, IANA; BMv2 listens there on every address of the machine
+BMV2_ADDRESS = "127.0.0.1:9559"  # P4Runtime's port (IANA); BMv2 listens on it on all addresses
 MAX_PORT = 510  # 9 bits; 511 is v1model's drop port
 MAX_DEVICE_ID = 2**64 - 1  # uint64, P4Runtime spec section 5
 MAX_INTERFACE_NAME = 15  # IFNAMSIZ - 1
@@ -45,12 +45,12 @@ _LISTEN = ("token_file", "tls_cert", "tls_key")
 
 
 class ConfigError(Exception):
-    """A setting that cannot be; the message says which and what to do."""
+    """An invalid setting; the message says which, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchSettings:
-    """One switch: device id, interfaces by port number, line rates in b/s by port number (absent or 0: no limit)."""
+    """One switch: device id, interfaces by port number, rates in b/s by port number (absent or 0: no limit)."""
 
     device_id: int = 0
     name: str = ""
@@ -58,7 +58,7 @@ class SwitchSettings:
     rates: Mapping[int, int] = field(default_factory=dict)
     ports_down: frozenset[int] = frozenset()
     cpu_port: int | None = None
-    packet_in_rate: int | None = None  # packets a second to controllers; None: the default, 0: no limit
+    packet_in_rate: int | None = None  # packets per second to controllers; None: default, 0: no limit
     program: Path | None = None
     seed: int = 0
     queues: QueueConfig = field(default_factory=QueueConfig)
@@ -66,25 +66,25 @@ class SwitchSettings:
 
     @property
     def label(self) -> str:
-        """The name, or the device id when it has none."""
+        """The name, or the device id if it has none."""
         return self.name or f"device {self.device_id}"
 
 
 @dataclass(frozen=True, slots=True)
-class ListenSettings:
-    """Who may use an address: files with the token, the TLS certificate and its key; of clients that need one."""
+class EndpointSettings:
+    """Access control of an address: files with token, TLS certificate and key, and the CA of client certificates."""
 
     token_file: Path | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    tls_client_ca: Path | None = None  # certificates with which those of clients are signed
-    tls_client_auth: bool = False  # clients without such a certificate are refused
+    tls_client_ca: Path | None = None  # CA certificates for client certificates
+    tls_client_auth: bool = False  # require a client certificate
 
     @property
     def is_incomplete(self) -> bool:
-        """A certificate without its key, or the other way round, or clients' without one's own."""
-        asks = self.tls_client_ca is not None or self.tls_client_auth
-        return (self.tls_cert is None) != (self.tls_key is None) or (asks and self.tls_cert is None)
+        """True for a certificate without its key or vice versa, or client authentication without a certificate."""
+        client_auth = self.tls_client_ca is not None or self.tls_client_auth
+        return (self.tls_cert is None) != (self.tls_key is None) or (client_auth and self.tls_cert is None)
 
 
 def default_address(device_id: int, environment: Mapping[str, str] = os.environ) -> str:
@@ -100,17 +100,17 @@ class ProcessSettings:
     """All switches of one process behind one gRPC address."""
 
     switches: tuple[SwitchSettings, ...]
-    grpc_address: str = ""  # as a rule `default_address`
-    listen: ListenSettings = field(default_factory=ListenSettings)
-    qdisc: bool = False  # send through the queueing disciplines of the interfaces (tc) instead of past them
-    bmv2_send_buffer: bool = False  # let tc hold back no more than BMv2 does before frames wait in the queues
+    grpc_address: str = ""  # usually `default_address`
+    listen: EndpointSettings = field(default_factory=EndpointSettings)
+    qdisc: bool = False  # send through the interfaces' queueing disciplines (tc), not past them
+    bmv2_send_buffer: bool = False  # as small as BMv2's: then frames wait in the switch's queues
     pcap: Path | None = None  # directory for captures
-    capturing: bool = True  # from the start, if there is such a directory
+    capturing: bool = True  # from the start, if `pcap` is given
     trace: str | None = None  # file for a trace, "-" = standard error
 
 
 def parse_rate(given: object, what: str = "rate") -> int:
-    """A rate in b/s from a number or from text like `100M`, `2.5Gbit/s`, `9600bps`; decimal factors."""
+    """A rate in b/s from a number or text like `100M`, `2.5Gbit/s`, `9600bps`; factors are decimal."""
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     text = format(given, "f") if isinstance(given, float) else str(given)
     try:
@@ -122,7 +122,7 @@ def parse_rate(given: object, what: str = "rate") -> int:
 
 
 def parse_interface(text: str) -> tuple[int, str]:
-    """`(port, interface)` from `PORT@INTERFACE`, as simple_switch_grpc takes it."""
+    """`(port, interface)` from `PORT@INTERFACE`, as in simple_switch_grpc."""
     number, sign, interface = text.partition("@")
     if not sign:
         raise ConfigError(f"interface {text!r} has no '@'; write PORT@INTERFACE, like 1@eth0")
@@ -136,9 +136,9 @@ def load_file(path: Path) -> ProcessSettings:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except RecursionError:
-        raise ConfigError(f"{path} is nested too deeply, or in itself") from None
+        raise ConfigError(f"{path} is nested too deeply, or contains itself") from None
     except (yaml.YAMLError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
-        # PyYAML lets more escape than its own errors where a tag says what a value is not
+        # PyYAML raises other errors too, if a tag does not fit its value
         detail = " ".join(str(error).split())
         raise ConfigError(f"{path} is not valid YAML or JSON: {detail}") from None
     return from_document(document, where=str(path), directory=path.parent)
@@ -152,7 +152,7 @@ def from_document(document: object, *, where: str, directory: Path = Path()) -> 
         raise ConfigError(f"{where}: grpc is {address!r}; give an address like 127.0.0.1:9559 or unix:/path")
     listed = top.get("switches")
     if not isinstance(listed, list) or not listed:
-        raise ConfigError(f"{where} lists no switch; give at least one under 'switches:'")
+        raise ConfigError(f"{where} lists no switches; give at least one under 'switches:'")
     switches = tuple(_switch(item, f"{where}, switch {n}", directory) for n, item in enumerate(listed, 1))
     qdisc = top.get("qdisc", False)
     capturing = top.get("capturing", True)
@@ -166,7 +166,7 @@ def from_document(document: object, *, where: str, directory: Path = Path()) -> 
         ProcessSettings(
             switches,
             address or default_address(switches[0].device_id),
-            ListenSettings(token_file=files[0], tls_cert=files[1], tls_key=files[2]),
+            EndpointSettings(token_file=files[0], tls_cert=files[1], tls_key=files[2]),
             qdisc,
             pcap=None if pcap is None else directory / pcap,
             capturing=capturing,
@@ -182,7 +182,7 @@ def _path(value: object, what: str) -> str | None:
 
 
 def check(settings: ProcessSettings) -> ProcessSettings:
-    """The settings, or ConfigError when two switches collide or a port is named that a switch does not have."""
+    """The settings; raises ConfigError if two switches collide or a named port does not exist."""
     ids: dict[int, str] = {}
     interfaces: dict[str, str] = {}
     for switch in settings.switches:
@@ -191,10 +191,10 @@ def check(settings: ProcessSettings) -> ProcessSettings:
         ids[switch.device_id] = switch.label
         for port, interface in switch.ports.items():
             if interface in interfaces:
-                raise ConfigError(f"interface {interface} is given twice; it can be one port only")
+                raise ConfigError(f"interface {interface} is given twice; it can be only one port")
             interfaces[interface] = switch.label
             if port == switch.cpu_port:
-                raise ConfigError(f"{switch.label}: port {port} is the CPU port; it can have no interface")
+                raise ConfigError(f"{switch.label}: port {port} is the CPU port and cannot have an interface")
         for port in (*switch.rates, *switch.ports_down, *switch.pauses):
             if port not in switch.ports:
                 raise ConfigError(f"{switch.label} has no port {port}; give it an interface first")
@@ -247,7 +247,7 @@ def _ports(given: object, where: str) -> dict[int, str]:
     ports: dict[int, str] = {}
     for number, interface in given.items():
         port = _port_number(number, f"{where}: ports")
-        if port in ports:  # 1 and "1" are different keys in YAML, the same port here
+        if port in ports:  # 1 and "1" are different keys in YAML but the same port here
             raise ConfigError(f"{where}: port {port} is given twice")
         ports[port] = _interface_name(interface, f"{where}: port {port}")
     return ports
@@ -303,7 +303,7 @@ def _mapping(value: object, where: str, known: set[str]) -> Mapping[str, Any]:
         raise ConfigError(f"{where} is {type(value).__name__}, not a mapping of settings")
     for key in value:
         if key not in known:
-            raise ConfigError(f"{where}: unknown setting {key!r}; known are {', '.join(sorted(known))}")
+            raise ConfigError(f"{where}: unknown setting {key!r}; choose from {', '.join(sorted(known))}")
     return value
 
 
@@ -351,13 +351,13 @@ def settings_from_options(
     seed: int = 0,
     queues: QueueConfig | None = None,
     grpc_address: str = "",
-    listen: ListenSettings | None = None,
+    listen: EndpointSettings | None = None,
     qdisc: bool = False,
     packet_in_rate: int | None = None,
     pcap: Path | None = None,
     trace: str | None = None,
 ) -> ProcessSettings:
-    """Settings of a process with one switch, from command-line texts (`1@eth0`; rates `1=100M`, or `100M` for all)."""
+    """Settings of a process with one switch, from command-line options (`1@eth0`; `1=100M`, or `100M` for all)."""
     ports: dict[int, str] = {}
     for text in interfaces:
         port, interface = parse_interface(text)
@@ -384,4 +384,4 @@ def settings_from_options(
         queues=queues if queues is not None else QueueConfig(),
     )
     address = grpc_address or default_address(switch.device_id)
-    return check(ProcessSettings((switch,), address, listen or ListenSettings(), qdisc, pcap=pcap, trace=trace))
+    return check(ProcessSettings((switch,), address, listen or EndpointSettings(), qdisc, pcap=pcap, trace=trace))

@@ -1,5 +1,5 @@
-# ruff: noqa: N818 - the names are those of gRPC status codes, which they become
-"""What can go wrong when a switch is loaded or written to; every message is one sentence for the person who asked."""
+# ruff: noqa: N818 - named after the gRPC status codes that they become
+"""Errors of loading a program and writing to a switch; every message is one sentence for the user."""
 
 from __future__ import annotations
 

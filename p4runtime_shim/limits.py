@@ -1,8 +1,8 @@
-"""Bounds on what a client or a program can make large: memory, and how long the others wait.
+"""Limits on what a client or a program can make large: memory use, and the time that others wait.
 
-Each is far above what real programs and controllers use (the fabric's: 0.3 MB of JSON, some thousand entries). What is
-beyond is refused with one sentence: a program with INVALID_ARGUMENT, a request or a client with RESOURCE_EXHAUSTED.
-docs/switch.md lists them. The compiler's own limits are in compiler.py; work for a packet is bounded by the engine.
+Each is far above what real programs and controllers use (the fabric's: 0.3 MB of JSON, some thousand entries). What
+exceeds one is rejected: a program with INVALID_ARGUMENT, a request or a client with RESOURCE_EXHAUSTED. docs/switch.md
+lists them. The compiler's limits are in c_compiler.py; the engine limits the work per packet.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MAX_LEAVES = 1024  # members of one value of a struct type, those of structs wit
 MAX_STACK_ELEMENTS = 1024
 MAX_KEY_WORDS = 1024  # of 64 bits, of a table's key
 MAX_HASH_BYTES = 64 << 10  # of input of a hash, beside the payload
-MAX_STEPS = 1 << 20  # of a packet's way through the program without repetitions (codegen/cost.py): about 10 ms
+MAX_STEPS = 1 << 20  # of one pass through the program without loops (codegen/cost.py): about 10 ms
 MAX_PACKET_HEADER_BYTES = 1024  # packet_in, packet_out
 
 # --- what is written
 
-MAX_MESSAGE_BYTES = 24 << 20  # of a request: a program and its P4Info
+MAX_MESSAGE_BYTES = 24 << 20  # per request: a program and its P4Info
 MAX_UPDATES = 16_384  # of one Write; each takes some 40 microseconds
 MAX_ENTRIES = 1 << 18  # of all tables of a switch
 MAX_METADATA_BYTES = 1024  # of a table entry

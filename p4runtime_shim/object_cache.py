@@ -1,9 +1,9 @@
-"""The folder of compiled objects: files that are whole, or are not used, in a folder that nobody else can write to.
+"""The cache of compiled objects: only complete files are used, from a folder that nobody else can write to.
 
-Whatever lies here is loaded into the switch's process, which is often root's. So the folder, and every one above it,
-must belong to us or to root and be closed to others, and every object ends in a hash of what precedes it: a file that
-was cut off (a full disk, a power failure between write and rename) is built again instead of loaded. Files are written
-beside their place, flushed to the disk and renamed. Those that were not used for longest go when there are many.
+Cached objects are loaded into the switch's process, which often runs as root. So the folder and all its parents must
+belong to us or to root and must not be writable by others, and every object ends in a hash of its content: a truncated
+file (a full disk, a power failure between write and rename) is rebuilt instead of loaded. Files are written under a
+temporary name, flushed to disk and renamed. The least recently used ones are removed when there are too many.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 
 from p4runtime_shim.errors import BuildError
 
-KEPT = {"program-*.so": 256, "libengine-*.so": 8}  # files of a kind that stay
+KEPT = {"program-*.so": 256, "libengine-*.so": 8}  # files kept per kind
 _MAGIC = b"mrc-object"
 _SEAL = len(_MAGIC) + hashlib.sha256().digest_size
-_ABANDONED = 24 * 3600  # seconds after which a folder of a build that was killed is removed
+_ABANDONED = 24 * 3600  # seconds after which the folder of a killed build is removed
 
 
 def default_cache() -> Path:
-    """$XDG_CACHE_HOME/mrc-testbed, or ~/.cache/mrc-testbed; of root's own home when $HOME belongs to another user."""
+    """$XDG_CACHE_HOME/mrc-testbed, or ~/.cache/mrc-testbed; in root's own home if $HOME belongs to another user."""
     base = os.environ.get("XDG_CACHE_HOME")
     if base:
         return Path(base) / "mrc-testbed"
@@ -37,7 +37,7 @@ def default_cache() -> Path:
 
 
 def private_folder(cache: Path) -> Path:
-    """The folder of objects in a cache directory, made if need be; BuildError when others can write to it."""
+    """The objects' folder in a cache directory, created if necessary; raises BuildError if others can write to it."""
     folder = cache / "switch"
     try:
         for part in (*reversed(folder.parents), folder):
@@ -51,7 +51,7 @@ def private_folder(cache: Path) -> Path:
 
 
 def exposed(cache: Path) -> str | None:
-    """What is wrong with a cache directory, or one above it, that others can write to; None if nothing is."""
+    """Why a cache directory is unsafe: it, or a parent, is writable by others; None if it is safe."""
     place = (cache / "switch").resolve()
     for part in (place, *place.parents):
         if not os.path.lexists(part):
@@ -59,14 +59,14 @@ def exposed(cache: Path) -> str | None:
         who = _other_writer(part.stat(), shared=part not in (place, place.parent))
         if who:
             return (
-                f"{part} can be changed by {who}, and what lies in the cache directory {cache} is run as user"
+                f"{part} is writable by {who}, and files in the cache directory {cache} are executed as user"
                 f" {os.geteuid()}: remove that folder, or set XDG_CACHE_HOME to one that only you can write to"
             )
     return None
 
 
 def _other_writer(info: os.stat_result, *, shared: bool = False) -> str | None:
-    """Who else may change a file or folder; in a `shared` folder with the sticky bit others may only add to it."""
+    """Who else may change a file or folder; in a `shared` folder with the sticky bit, others can only add files."""
     if info.st_uid not in (0, os.geteuid()):
         return f"user {info.st_uid}"
     if shared and info.st_mode & stat.S_ISVTX:
@@ -79,7 +79,7 @@ def _other_writer(info: os.stat_result, *, shared: bool = False) -> str | None:
 
 
 def _private_group(info: os.stat_result) -> bool:
-    """True for root's group, and the group of the owner alone that many distributions give each user."""
+    """True for root's group, and for the owner's private group that many distributions create."""
     try:
         group, owner = grp.getgrgid(info.st_gid), pwd.getpwuid(info.st_uid).pw_name
     except KeyError:
@@ -88,7 +88,7 @@ def _private_group(info: os.stat_result) -> bool:
 
 
 def is_whole(path: Path) -> bool:
-    """True for an object as `install` left it; it counts as used now."""
+    """True for a complete object, as left by `install`; marks it as used."""
     try:
         with path.open("rb") as file:
             info = os.fstat(file.fileno())
@@ -103,7 +103,7 @@ def is_whole(path: Path) -> bool:
 
 
 def install(made: Path, target: Path) -> None:
-    """Seal an object and put it in its place, on the disk before it has its name; both in the same file system."""
+    """Append the hash, flush the object to disk and rename it; both paths must be on the same file system."""
     try:
         with made.open("r+b") as file:
             seal = _MAGIC + hashlib.sha256(file.read()).digest()
@@ -123,7 +123,7 @@ def install(made: Path, target: Path) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove what was not used for longest; a process that wanted it just now builds it again."""
+    """Remove the least recently used objects; a process that needs one rebuilds it."""
     for pattern, count in KEPT.items():
         files = sorted(folder.glob(pattern), key=lambda path: _times(path)[0], reverse=True)
         for path in files[count:]:
@@ -134,7 +134,7 @@ def _prune(folder: Path) -> None:
 
 
 def _times(path: Path) -> tuple[float, float]:
-    """When it was used (see is_whole), and made."""
+    """When it was last used (see is_whole), and created."""
     try:
         info = path.stat()
     except FileNotFoundError:

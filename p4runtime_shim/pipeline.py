@@ -1,6 +1,6 @@
-"""A program ready to run: the typed Program, its machine code, and where its names are.
+"""A program ready to run: the typed Program, its machine code, and the positions of its names.
 
-One Pipeline serves any number of switches. Loading twice the same text costs a hash and a look at the cache.
+One Pipeline serves any number of switches. Loading the same text again costs a hash and a cache lookup.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from p4runtime_shim.build import BuildOptions, compile_program
 from p4runtime_shim.codegen import generate
+from p4runtime_shim.ctypes_bindings import Engine, ProgramLibrary, load_engine
 from p4runtime_shim.errors import NotFound
-from p4runtime_shim.native import Native, ProgramLibrary, load_engine
 from p4runtime_shim.program import Program, load_program
 
 
@@ -20,9 +20,9 @@ class Pipeline:
     """A loaded program; make one with `Pipeline.load`."""
 
     program: Program
-    native: Native
+    native: Engine
     library: ProgramLibrary
-    texts: tuple[str, ...]  # what the program prints (codegen/layout.py)
+    texts: tuple[str, ...]  # texts that the program prints (codegen/layout.py)
     path: Path
     tables: dict[str, int]
     actions: dict[str, tuple[int, ...]]  # several actions may have one name, in different tables
@@ -33,10 +33,10 @@ class Pipeline:
 
     @classmethod
     def load(cls, json_text: str, *, cache: Path | None = None, options: BuildOptions | None = None) -> Pipeline:
-        """Read BMv2 JSON, compile it or take it from the cache, and load it.
+        """Read BMv2 JSON, compile it (or take it from the cache), and load it.
 
-        Raises InvalidProgram (not BMv2 JSON), Unsupported (a construct this switch lacks; names it with file and
-        line), BuildError (no compiler), or ResourceExhausted (the compiler needs too much).
+        Raises InvalidProgram (not BMv2 JSON), Unsupported (an unsupported construct; the message has its file and
+        line), BuildError (no compiler), or ResourceExhausted (the compiler exceeds its limits).
         """
         program = load_program(json_text)
         native = load_engine(cache=cache, options=options)
@@ -73,7 +73,7 @@ class Pipeline:
 
 
 def _load(code: str, cache: Path | None, options: BuildOptions | None) -> tuple[Path, ProgramLibrary]:
-    """The compiled program; built once more when another process removed it from the cache just now."""
+    """The compiled program; rebuilt once if another process has just removed it from the cache."""
     path = compile_program(code, cache=cache, options=options)
     try:
         return path, ProgramLibrary(path)

@@ -1,10 +1,10 @@
 """The Switch device: one embedded switch, its verbs and its settings.
 
-The verbs (receive, transmit, wakeup, tick, port_changed) go straight to the C engine, which keeps packets, queues and
-tables behind one mutex a switch; they may be called from any thread, while a driver in C (engine/driver.h) moves
-packets through `handle`. What P4Runtime reads and writes of the loaded program is in state/control_plane.py, inherited;
-settings of ports, digests, log and figures are here. Time enters as an argument, in nanoseconds; the program's own
-timestamps are microseconds since `set_epoch` (default 0).
+The verbs (receive, transmit, wakeup, tick, port_changed) go straight to the C engine, which protects packets, queues
+and tables by one mutex per switch. They may be called from any thread while a driver in C (engine/port_driver.h) moves
+packets through `handle`. What P4Runtime reads and writes is inherited from state/control_plane.py; port settings,
+digests, log and counters are here. Time is an argument in nanoseconds; the program's timestamps are microseconds since
+`set_epoch` (default 0).
 """
 
 from __future__ import annotations
@@ -14,32 +14,25 @@ import threading
 from collections.abc import Sequence
 from types import TracebackType
 
-from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
-from p4runtime_shim.native import (
+from p4runtime_shim.ctypes_bindings import (
     DROP_REASONS,
     NEVER,
-    Native,
+    Engine,
     SwConfig,
     SwPauseConfig,
     SwPortStats,
     SwQueueStats,
     load_engine,
 )
+from p4runtime_shim.entities import Digest, LogRecord
+from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model.expressions import FieldRef
 from p4runtime_shim.program.model.externs import FieldList
 from p4runtime_shim.program.model.program import Program
 from p4runtime_shim.state.control_plane import ControlPlane
-from p4runtime_shim.state.forwarding import Forwarding
-from p4runtime_shim.values import (
-    Digest,
-    LogLine,
-    PauseConfig,
-    PortStats,
-    QueueConfig,
-    QueueStats,
-    SwitchStats,
-)
+from p4runtime_shim.state.program_state import ProgramState
+from p4runtime_shim.traffic_manager import PauseConfig, PortStats, QueueConfig, QueueStats, SwitchStats
 
 __all__ = ["Pipeline", "Switch"]
 
@@ -59,9 +52,9 @@ class Switch(ControlPlane):
         ports: Sequence[int],
         seed: int,
         queues: QueueConfig | None = None,
-        native: Native | None = None,
+        native: Engine | None = None,
     ) -> None:
-        """A switch, ports up, with a program unless `pipeline` is None; `seed` is for the program's random()."""
+        """A switch with all ports up, and a program unless `pipeline` is None; `seed` is for the program's random()."""
         queues = queues or QueueConfig()
         if len(set(ports)) != len(ports) or any(not 0 <= port <= _MAX_PORT for port in ports):
             raise InvalidArgument(f"ports must be different numbers in 0..{_MAX_PORT}")
@@ -100,7 +93,7 @@ class Switch(ControlPlane):
         self._transmit_lock = threading.Lock()
         if pipeline is not None:
             try:
-                self._forwarding = Forwarding(pipeline, self._native, handle)
+                self._program_state = ProgramState(pipeline, self._native, handle)
             except BaseException:
                 self.close()
                 raise
@@ -113,19 +106,19 @@ class Switch(ControlPlane):
         return self._handle
 
     @property
-    def native(self) -> Native:
+    def native(self) -> Engine:
         """The engine's library, for a driver in C."""
         return self._native
 
     @property
     def pipeline(self) -> Pipeline | None:
         """The loaded program."""
-        return self._forwarding.pipeline if self._forwarding else None
+        return self._program_state.pipeline if self._program_state else None
 
     def set_pipeline(self, pipeline: Pipeline | None) -> None:
-        """Replace the program: tables, state and queues start empty; ports, rates, figures and handle stay.
+        """Replace the program: tables, state and queues start empty; ports, rates, counters and handle stay.
 
-        All or nothing: what the program brings along is made beside what there is, which stays if that fails.
+        All or nothing: the new program is prepared in a second switch; if that fails, the old one stays.
         """
         if pipeline is None:
             with self._lock:
@@ -135,7 +128,7 @@ class Switch(ControlPlane):
             self.adopt(staged)
 
     def stage(self, pipeline: Pipeline) -> Switch:
-        """A switch like this one with another program, for `adopt`; nobody drives it. SwitchError if it cannot be."""
+        """A second switch with another program, for `adopt`; it has no driver. Raises SwitchError."""
         self._check_engine(pipeline)
         return Switch(
             pipeline,
@@ -147,26 +140,26 @@ class Switch(ControlPlane):
         )
 
     def adopt(self, staged: Switch) -> None:
-        """Change programs with a staged switch, all entries and cells included. It cannot fail."""
+        """Swap programs with a staged switch, including all entries and cells. It cannot fail."""
         with self._lock, staged._lock:
             self._native.library.sw_adopt(self._handle, staged._handle)
-            self._forwarding, staged._forwarding = staged._forwarding, self._forwarding
+            self._program_state, staged._program_state = staged._program_state, self._program_state
             for switch in (self, staged):
-                if switch._forwarding is not None:
-                    switch._forwarding.attach(switch._handle)
+                if switch._program_state is not None:
+                    switch._program_state.attach(switch._handle)
 
     def _check_engine(self, pipeline: Pipeline | None) -> None:
         if pipeline is not None and pipeline.native is not self._native:
             raise InvalidArgument("the pipeline was compiled for another engine library")
 
     def _unload(self) -> None:
-        old, self._forwarding = self._forwarding, None
+        old, self._program_state = self._program_state, None
         self._native.library.sw_load(self._handle, None, None, 0)
         if old:
             old.close()
 
     def close(self) -> None:
-        """Free the switch; no driver may still use the handle. Further calls do nothing."""
+        """Free the switch; no driver may use the handle any more. Further calls do nothing."""
         with self._lock:
             if self._handle:
                 self._unload()
@@ -187,19 +180,19 @@ class Switch(ControlPlane):
     # --- device verbs ---
 
     def receive(self, port: int, frame: bytes, now: int) -> None:
-        """A frame arrived: parser and ingress run, copies are queued. Never raises for what is in the frame."""
+        """A frame arrived: run parser and ingress, and queue the copies. Never raises, whatever the frame contains."""
         self._receive(self._handle, port, frame, len(frame), now)
 
     def transmit(self, port: int, now: int) -> bytes | None:
-        """The next frame of a port, after egress; None when there is none or the line is busy."""
+        """The next frame of a port, after egress; None if there is none or the link is busy."""
         with self._transmit_lock:
             length = self._transmit(self._handle, port, now, self._address, len(self._view))
             return bytes(self._view[:length]) if length else None
 
     def wakeup(self) -> int | None:
-        """When a port with a rate and a backlog has its line free, or a PAUSE ends or is repeated; may be past.
+        """When the link of a port with a rate and a backlog is free, or a PAUSE ends or is due again; may be past.
 
-        None: only on input.
+        None: not before there is input.
         """
         when: int = self._wakeup(self._handle)
         return None if when == NEVER else when
@@ -209,11 +202,11 @@ class Switch(ControlPlane):
         self._native.hot.sw_dev_tick(self._handle, now)
 
     def port_changed(self, port: int, up: bool, now: int) -> None:
-        """Carrier. What waits at a port that goes down still runs through egress, and is then dropped and counted."""
+        """Carrier changed. Packets queued at a port that goes down still run egress, then are dropped and counted."""
         self._native.library.sw_dev_port_changed(self._handle, port, int(up), now)
 
     def ready(self) -> list[int]:
-        """Ports that got something to send since last asked, by any verb on any port (switch.h, sw_take_ready)."""
+        """Ports that became ready to send since the last call, by any verb on any port (switch.h, sw_take_ready)."""
         ports: list[int] = []
         while True:
             count = self._native.library.sw_dev_take_ready(self._handle, self._ready, _READY)
@@ -228,7 +221,7 @@ class Switch(ControlPlane):
             raise NotFound(f"the switch has no port {port}")
 
     def set_port_rate(self, port: int, bits_per_second: int, slack: int = 0) -> None:
-        """Rate of a port's line, 0 = no limit; `slack` ns lets a late caller make up lost line time (switch.h)."""
+        """Set a port's rate in b/s, 0 = no limit; `slack` (ns) lets a late caller make up lost link time (switch.h)."""
         self._check_port(port)
         if bits_per_second < 0 or slack < 0:
             raise InvalidArgument("rate and slack cannot be negative")
@@ -238,7 +231,7 @@ class Switch(ControlPlane):
         self._rates[port] = bits_per_second
 
     def port_rate(self, port: int) -> int:
-        """Rate of a port's line in b/s, 0 = no limit."""
+        """Rate of a port in b/s, 0 = no limit."""
         self._check_port(port)
         return self._rates.get(port, 0)
 
@@ -255,7 +248,7 @@ class Switch(ControlPlane):
             self._native.library.sw_ctl_queue_limits(self._handle, port, number, max_packets, max_bytes)
 
     def queue_stats(self, port: int, *, reset_peaks: bool = False) -> list[QueueStats]:
-        """The queues of a port, by priority; `reset_peaks` lets the peaks start again from what waits now."""
+        """The queues of a port, by priority; `reset_peaks` resets the peaks to the current depth."""
         self._check_port(port)
         queues = []
         for number in range(self.queues.queues):
@@ -275,7 +268,7 @@ class Switch(ControlPlane):
         return queues
 
     def set_pause(self, port: int, config: PauseConfig | None) -> None:
-        """Priority flow control of a port; None turns it off, as it is at first. InvalidArgument, NotFound."""
+        """Set priority flow control of a port; None turns it off (the default). Raises InvalidArgument, NotFound."""
         self._check_port(port)
         if config is None:
             self._native.library.sw_ctl_pause(self._handle, port, None)
@@ -292,37 +285,37 @@ class Switch(ControlPlane):
         self._native.library.sw_ctl_pause(self._handle, port, c.byref(native))
 
     def set_epoch(self, epoch: int) -> None:
-        """The time (ns) from which the program's timestamps count."""
+        """Set the zero (ns) of the program's timestamps."""
         self._native.library.sw_ctl_epoch(self._handle, epoch)
 
     def set_event(self, fd: int) -> None:
-        """An eventfd written when a verb called here left a port ready (for a driver in C); -1 = none."""
+        """Set the eventfd to write when a verb called here makes a port ready (for a driver in C); -1 = none."""
         self._native.library.sw_ctl_event(self._handle, fd)
 
     def set_port_event(self, port: int, fd: int) -> None:
-        """An eventfd written when a port becomes ready, whoever caused it; -1 = none."""
+        """Set the eventfd to write when a port becomes ready for any reason; -1 = none."""
         self._check_port(port)
         self._native.library.sw_ctl_port_event(self._handle, port, fd)
 
     def set_digest_event(self, fd: int) -> None:
-        """An eventfd written when a digest is queued; -1 = none."""
+        """Set the eventfd to write when a digest is queued; -1 = none."""
         self._native.library.sw_ctl_digest_event(self._handle, fd)
 
     def set_logging(self, *, messages: bool = True, trace: bool = False, event: int = -1) -> None:
-        """Which lines take_log() gives: log_msg() and failed assertions, and a trace of every packet.
+        """Choose the records of take_log(): log_msg() and failed assertions, and a trace of every packet.
 
-        `event` is an eventfd written when a line was added. Tracing costs; do it on demand.
+        `event` is the eventfd to write when a record is added. Tracing is slow; use it on demand.
         """
         self._native.library.sw_ctl_logging(self._handle, int(messages), int(trace), event)
 
-    # --- what comes out ---
+    # --- output ---
 
     def take_digests(self) -> list[Digest]:
-        """The digests sent since last asked, oldest first; the switch keeps 4096 and counts what is lost."""
+        """The digests since the last call, oldest first; the switch keeps 4096 and counts those lost."""
         with self._lock:
-            if self._forwarding is None:
+            if self._program_state is None:
                 return []
-            program = self._forwarding.pipeline.program
+            program = self._program_state.pipeline.program
             which, when, words = c.c_uint32(), c.c_int64(), (c.c_uint64 * _DIGEST_WORDS)()
             taken: list[Digest] = []
             while True:
@@ -335,25 +328,25 @@ class Switch(ControlPlane):
                 taken.append(Digest(layout.name, _digest_values(program, layout, words[:count]), when.value))
 
     def digests_lost(self) -> int:
-        """Digests that came while 4096 waited."""
+        """Digests lost because 4096 were queued."""
         return int(self._native.library.sw_ctl_digests_lost(self._handle))
 
-    def take_log(self, limit: int | None = None) -> list[LogLine]:
-        """The lines since last asked, oldest first, at most `limit`; the switch keeps 16384 and counts what is lost."""
+    def take_log(self, limit: int | None = None) -> list[LogRecord]:
+        """At most `limit` records since the last call, oldest first; the switch keeps 16384 and counts those lost."""
         when, text = c.c_int64(), c.create_string_buffer(1024)
-        lines: list[LogLine] = []
-        while len(lines) != limit:
-            if self._native.library.sw_ctl_line(self._handle, c.byref(when), text, len(text)) < 0:
+        records: list[LogRecord] = []
+        while len(records) != limit:
+            if self._native.library.sw_ctl_log_record(self._handle, c.byref(when), text, len(text)) < 0:
                 break
-            lines.append(LogLine(when.value, text.value.decode(errors="replace")))
-        return lines
+            records.append(LogRecord(when.value, text.value.decode(errors="replace")))
+        return records
 
     def log_lost(self) -> int:
-        """Lines that came while 16384 waited."""
-        return int(self._native.library.sw_ctl_lines_lost(self._handle))
+        """Records lost because 16384 were queued."""
+        return int(self._native.library.sw_ctl_log_records_lost(self._handle))
 
     def stats(self) -> SwitchStats:
-        """Figures: drops by reason (names as in engine/switch.h), and each port's."""
+        """Counters: drops by reason (names as in engine/switch.h), and those of each port."""
         drops = (c.c_uint64 * len(DROP_REASONS))()
         self._native.library.sw_ctl_stats(self._handle, drops)
         ports: dict[int, PortStats] = {}

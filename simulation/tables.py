@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from p4runtime_shim import values
+from p4runtime_shim import entities
 from p4runtime_shim.program import Program
 from p4runtime_shim.switch import Switch
 from simulation.errors import SimulationError
@@ -34,32 +34,32 @@ def write_entries(switch: Switch, entries: SwitchEntries) -> None:
         switch.table_insert(table.name, _entry(program, entry, table.actions))
 
 
-def _entry(program: Program, entry: TableEntry, actions: Iterable[int]) -> values.Entry:
+def _entry(program: Program, entry: TableEntry, actions: Iterable[int]) -> entities.Entry:
     match = tuple(_match(part) for part in entry.match)
-    target: values.Target
+    target: entities.EntryTarget
     if isinstance(entry.target, MemberRef):
-        target = values.MemberRef(entry.target.member_id)
+        target = entities.MemberRef(entry.target.member_id)
     elif isinstance(entry.target, GroupRef):
-        target = values.GroupRef(entry.target.group_id)
+        target = entities.GroupRef(entry.target.group_id)
     else:
         target = _action(program, entry.target, actions)
-    return values.Entry(match, target, entry.priority)
+    return entities.Entry(match, target, entry.priority)
 
 
-def _match(part: Match) -> values.Match:
+def _match(part: Match) -> entities.Match:
     if isinstance(part, Exact):
-        return values.Exact(part.value)
+        return entities.Exact(part.value)
     if isinstance(part, Lpm):
-        return values.Lpm(part.value, part.prefix_len)
-    return values.Ternary(part.value, part.mask)
+        return entities.Lpm(part.value, part.prefix_len)
+    return entities.Ternary(part.value, part.mask)
 
 
-def _action(program: Program, action: Action, known: Iterable[int]) -> values.ActionCall:
+def _action(program: Program, action: Action, known: Iterable[int]) -> entities.ActionCall:
     given = dict(action.args)
     for position in known:
         candidate = program.actions[position]
         if _last(candidate.name) == action.name:
-            return values.ActionCall(candidate.name, tuple(given[_last(param.name)] for param in candidate.params))
+            return entities.ActionCall(candidate.name, tuple(given[_last(param.name)] for param in candidate.params))
     raise SimulationError(f"The P4 program has no action {action.name} there: is p4src/build/ of the same version?")
 
 

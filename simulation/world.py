@@ -26,7 +26,7 @@ from mrc_host.verbs.context import Context
 from mrc_host.verbs.local import LocalProvider
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import PauseConfig, QueueConfig
+from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from p4src import PROGRAM, problem
 from simulation.aio import VirtualTimeLoop
 from simulation.clock import Clock

@@ -1,5 +1,5 @@
-"""A Program to C: one translation unit that exports `sw_program` (engine/core.h)."""
+"""Generates C from a Program: one translation unit that exports `sw_program` (engine/core.h)."""
 
-from p4runtime_shim.codegen.module import generate
+from p4runtime_shim.codegen.translation_unit import generate
 
 __all__ = ["generate"]

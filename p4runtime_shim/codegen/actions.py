@@ -1,12 +1,11 @@
-"""Actions to C functions: one statement or two for each primitive, jumps as gotos."""
+"""Generates a C function for each action: one or two statements per primitive, gotos for jumps."""
 
 from __future__ import annotations
 
-from p4runtime_shim.codegen.expr import Compiler
+from p4runtime_shim.codegen.c_integers import U64, convert, modular_kind, storage
+from p4runtime_shim.codegen.c_writer import Writer
+from p4runtime_shim.codegen.expressions import ExpressionCompiler
 from p4runtime_shim.codegen.layout import Layout
-from p4runtime_shim.codegen.sizes import storage
-from p4runtime_shim.codegen.values import U64, convert, modular_kind
-from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.actions import (
     Action,
     Arg,
@@ -44,14 +43,14 @@ def function(layout: Layout, position: int, w: Writer) -> None:
             if index in targets:
                 w(f"at_{index}:;")
             if index in loops:
-                w(f"if (!sw_spend(s, {loops[index]})) {{\n    p->failed = SW_STUCK;\n    return;\n}}")
-            Statement(layout, Compiler(layout, position, primitive.source), primitive, w).write()
+                w(f"if (!sw_spend(s, {loops[index]})) {{\n    p->failed = SW_LOOP_LIMIT;\n    return;\n}}")
+            Statement(layout, ExpressionCompiler(layout, position, primitive.source), primitive, w).write()
         if len(action.primitives) in targets:
             w(f"at_{len(action.primitives)}:;")
 
 
 def jump_targets(action: Action) -> set[int]:
-    """Positions that a jump names."""
+    """Positions that are the target of a jump."""
     return {
         arg.value
         for primitive in action.primitives
@@ -62,7 +61,7 @@ def jump_targets(action: Action) -> set[int]:
 
 
 def may_exit(layout: Layout, action: Action) -> bool:
-    """True when the pipeline may end after the action."""
+    """True if the action may end the pipeline."""
     ends = any(primitive.op in ("exit", "assert", "assume") for primitive in action.primitives)
     return ends or bool(layout.costs.loops(action))
 
@@ -70,7 +69,7 @@ def may_exit(layout: Layout, action: Action) -> bool:
 class Statement:
     """Writes one primitive."""
 
-    def __init__(self, layout: Layout, compiler: Compiler, primitive: Primitive, w: Writer) -> None:
+    def __init__(self, layout: Layout, compiler: ExpressionCompiler, primitive: Primitive, w: Writer) -> None:
         self.layout = layout
         self.c = compiler
         self.primitive = primitive
@@ -95,13 +94,13 @@ class Statement:
     # --- arguments ---
 
     def data(self, position: int) -> Expr:
-        """A number among the arguments."""
+        """A data argument."""
         arg = self.args[position]
         assert not isinstance(arg, HeaderArg | StackArg | ObjectArg | TextArg | ListArg)
         return arg
 
     def number(self, position: int) -> str:
-        """A number as uint64_t, modulo 2**64."""
+        """A data argument as uint64_t, modulo 2**64."""
         return convert(self.c.masked(self.data(position), 64), modular_kind(64, self.layout), U64)
 
     def object(self, position: int) -> int:
@@ -125,7 +124,7 @@ class Statement:
     # --- assignment ---
 
     def assign(self, target: Arg, value: Expr) -> None:
-        """Store a number, cut to the target's width."""
+        """Store a number, truncated to the target's width."""
         if isinstance(target, RegisterCell):
             self.store_register(target, value)
             return
@@ -134,11 +133,11 @@ class Statement:
         self.store(self.c.place(target), width, self.c.masked(value, width))
 
     def store(self, place: str, width: int, code: str) -> None:
-        """A value that has no bits above the width, in modular_kind(width)."""
+        """Store a value without bits above the width, in modular_kind(width)."""
         self.w(f"{place} = {code};" if width > 64 else f"{place} = ({storage(width)}){code};")
 
     def assign_u64(self, target: Arg, code: str) -> None:
-        """Store a uint64_t of C, cut to the target's width."""
+        """Store a C uint64_t, truncated to the target's width."""
         assert isinstance(target, FieldRef)
         width = self.layout.program.field(target).width
         kind = modular_kind(width, self.layout)
@@ -148,7 +147,7 @@ class Statement:
         self.store(self.c.place(target), width, value)
 
     def store_register(self, cell: RegisterCell, value: Expr) -> None:
-        """register[index] = value; nothing when the index is out of range."""
+        """register[index] = value; does nothing if the index is out of range."""
         condition, place = self.c.register_place(cell)
         width = self.layout.program.registers[cell.register].width
         code = self.c.masked(value, width)
@@ -158,7 +157,7 @@ class Statement:
     # --- headers ---
 
     def do_add_header(self) -> None:
-        """Valid (setValid); fields become 0 when the header was invalid."""
+        """setValid; the fields become 0 if the header was invalid."""
         header = self.header(0)
         if self.c.is_metadata(header):
             return
@@ -171,12 +170,12 @@ class Statement:
             self.w(f"p->length += {kind.width // 8};")
 
     def do_add_header_fast(self) -> None:
-        """Valid, fields as they are."""
+        """setValid; the fields keep their values."""
         if not self.c.is_metadata(self.header(0)):
             self.w(f"{self.c.header(self.header(0))}.valid = 1;")
 
     def do_remove_header(self) -> None:
-        """Invalid (setInvalid)."""
+        """SetInvalid."""
         header = self.header(0)
         if self.c.is_metadata(header):
             return
@@ -186,7 +185,7 @@ class Statement:
             self.w(f"p->length -= {self.layout.program.type_of(header).width // 8};")
 
     def do_assign_header(self) -> None:
-        """Copy validity, and fields of a valid source."""
+        """Copy the validity, and the fields if the source is valid."""
         left, right = self.c.header(self.header(0)), self.c.header(self.header(1))
         if left == right:
             return
@@ -204,7 +203,7 @@ class Statement:
     do_copy_header = do_assign_header
 
     def _assign_fields(self) -> None:
-        """Headers of different types with equal fields (a struct copied to another)."""
+        """Copy between header types with fields of equal width."""
         left, right = self.header(0), self.header(1)
         mine, theirs = self.layout.program.type_of(left), self.layout.program.type_of(right)
         if [f.width for f in mine.fields] != [f.width for f in theirs.fields]:
@@ -216,7 +215,7 @@ class Statement:
         self.w(f"else {{\n    {self.c.header(left)}.valid = 0;\n}}")
 
     def do_assign_header_stack(self) -> None:
-        """All elements and the count."""
+        """Copy all elements and the count."""
         left, right = self.stack(0), self.stack(1)
         stacks = self.layout.program.stacks
         if left == right:
@@ -250,7 +249,7 @@ class Statement:
                 self.w(f"memset(&h->{name}[depth - n], 0, n * {size});")
                 self.w(f"h->n_{name} = (uint16_t)(h->n_{name} > n ? h->n_{name} - n : 0);")
 
-    # --- verdicts ---
+    # --- drop, clone, resubmit, recirculate ---
 
     def do_mark_to_drop(self) -> None:
         """egress_spec = 511, no multicast."""
@@ -263,51 +262,51 @@ class Statement:
                 self.w(f"{self.c.place(FieldRef(header, position))} = 0;")
 
     def do_drop(self) -> None:
-        """The same, of the old kind."""
+        """mark_to_drop, in its old form."""
         for name, value in (("standard_metadata.egress_spec", 511), ("intrinsic_metadata.mcast_grp", 0)):
             ref = self.layout.program.intrinsic.get(name)
             if ref is not None:
                 self.w(f"{self.c.place(ref)} = {value};")
 
     def do_exit(self) -> None:
-        """The pipeline ends after this action."""
+        """End the pipeline after this action."""
         self.w("p->exited = 1;")
 
     def do_truncate(self) -> None:
-        """At most so many bytes leave; the smallest wins."""
+        """Limit the packet's length; the smallest limit wins."""
         with self.w.block(""):
             self.w(f"uint64_t n = {self.c.index(self.data(0))};")
-            self.w("if (n < p->cut)\n    p->cut = (uint32_t)n;")
+            self.w("if (n < p->truncate_to)\n    p->truncate_to = (uint32_t)n;")
 
     def do_clone_ingress_pkt_to_egress(self) -> None:
-        """Remember session and field list; the copy is made after the pipeline."""
+        """Record session and field list; the copy is made after the pipeline."""
         self.w(f"p->clone = 1;\np->clone_session = (uint32_t)({self.number(0)} & 0x7fff);")
         self.w(f"p->clone_list = (uint32_t){self.number(1)};")
 
     do_clone_egress_pkt_to_egress = do_clone_ingress_pkt_to_egress
 
     def do_resubmit(self) -> None:
-        """Remember the field list."""
+        """Record the field list."""
         self.w(f"p->resubmit_list = (uint32_t){self.number(0)};\np->resubmit = p->resubmit_list != 0;")
 
     def do_recirculate(self) -> None:
-        """Remember the field list."""
+        """Record the field list."""
         self.w(f"p->recirc_list = (uint32_t){self.number(0)};\np->recirc = p->recirc_list != 0;")
 
     def do_generate_digest(self) -> None:
-        """Remember the list; it is sent after ingress."""
+        """Record the list; the digest is sent after ingress."""
         self.w(f"p->digest_list = (uint32_t){self.number(1)};")
 
     # --- state ---
 
     def do_count(self) -> None:
-        """One packet more in a cell."""
+        """Count the packet in a cell."""
         counter = self.object(0)
         size = self.layout.program.counters[counter].size
         self.w(f"sw_count(s->counters[{counter}], {size}, {self.c.index(self.data(1))}, p);")
 
     def do_execute_meter(self) -> None:
-        """Color of the packet; nothing when the index is out of range."""
+        """Meter the packet and store its color; does nothing if the index is out of range."""
         meter = self.object(0)
         info = self.layout.program.meters[meter]
         amount = "1" if info.packets else "p->ingress_len"
@@ -319,7 +318,7 @@ class Statement:
                 )
 
     def do_register_read(self) -> None:
-        """Read a cell; the field stays when the index is out of range."""
+        """Read a cell; the field is unchanged if the index is out of range."""
         cell = RegisterCell(self.object(1), self.data(2))
         condition, _ = self.c.register_place(cell)
         with self.w.block(f"if ({condition})"):
@@ -330,7 +329,7 @@ class Statement:
         self.store_register(RegisterCell(self.object(0), self.data(1)), self.data(2))
 
     def do_modify_field_rng_uniform(self) -> None:
-        """A random number between two bounds, both included."""
+        """A random number between two inclusive bounds."""
         with self.w.block(""):
             self.w(f"uint64_t low = {self.number(1)}, high = {self.number(2)};")
             with self.w.block("if (low <= high)"):
@@ -346,25 +345,25 @@ class Statement:
     # --- jumps and messages ---
 
     def do_jump(self) -> None:
-        """To another primitive."""
+        """Jump to another primitive."""
         arg = self.args[0]
         assert isinstance(arg, Const)
         self.w(f"goto at_{arg.value};")
 
     def do_jump_if_zero(self) -> None:
-        """To another primitive if a number is 0."""
+        """Jump to another primitive if a number is 0."""
         arg = self.args[1]
         assert isinstance(arg, Const)
         condition = self.c.boolean(Binary("==", self.data(0), Const(0)))
         self.w(f"if ({condition})\n    goto at_{arg.value};")
 
     def do_assert(self) -> None:
-        """The packet is dropped and counted when the number is 0 (BMv2 aborts)."""
+        """Drop and count the packet if the number is 0 (BMv2 aborts)."""
         condition = self.c.boolean(Binary("==", self.data(0), Const(0)))
         source = self.primitive.source
         text = f"{self.primitive.op} failed: {source.fragment} ({source.file}:{source.line})"
         with self.w.block(f"if ({condition})"):
-            self.w(f"sw_failed(s, p, s->texts[{self.layout.text(text)}]);\nreturn;")
+            self.w(f"sw_assertion_failed(s, p, s->texts[{self.layout.text(text)}]);\nreturn;")
 
     do_assume = do_assert
 

@@ -1,23 +1,25 @@
-"""What a packet costs at most, in steps of some nanoseconds each, and where a program can go round in circles.
+"""The worst-case cost of a packet, in steps of some nanoseconds each, and the loops of a program.
 
-The engine gives every verb a number of steps (SW_MAX_WORK). A pass through the pipelines is paid for as a whole, by its
-`weight`; a parser state on a cycle and a piece of an action that is jumped back to pay at each visit (tables that lead
-back to themselves are refused by the loader). A program without loops pays nothing while it runs.
+The engine gives each verb a budget of steps (SW_MAX_STEPS). A pass through the pipelines costs `pass_steps` as a whole;
+parser states on a cycle, and parts of actions that are jumped back to, cost extra at each visit (the loader rejects
+loops of tables). Programs without loops pay nothing at run time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
-from p4runtime_shim.codegen.bounds import input_bytes
-from p4runtime_shim.codegen.cycles import on_cycles
-from p4runtime_shim.codegen.sizes import limbs
+from p4runtime_shim.codegen.c_integers import limbs
+from p4runtime_shim.codegen.program_limits import input_bytes
 from p4runtime_shim.program.model.actions import Action, HeaderArg, ObjectArg, StackArg
-from p4runtime_shim.program.model.control import NodeRef, Pipeline
+from p4runtime_shim.program.model.control_flow import ControlFlow, NodeRef
 from p4runtime_shim.program.model.expressions import Binary, Const, FieldRef, HeaderEqual, Local
 from p4runtime_shim.program.model.externs import CalcInput, Payload
 from p4runtime_shim.program.model.parser import Extract, ExtractNext
 from p4runtime_shim.program.model.program import Program
+
+N = TypeVar("N", bound=Hashable)
 
 _PAYLOAD = 8000  # steps of a hash over the longest frame
 _LOOKUP = 64
@@ -26,7 +28,7 @@ _HASH = 32
 
 
 class Costs:
-    """Steps of the parts of a program, and which parts lie on cycles."""
+    """Steps of each part of a program, and the parts that lie on cycles."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -44,10 +46,10 @@ class Costs:
         checksums = sum(self.hashes[item.calculation] for item in program.checksums)
         headers = sum(program.types[program.headers[header].type].width // 64 + 1 for header in program.deparser)
         nodes = sum(self.node(ref) for part in (program.ingress, program.egress) for ref in _nodes(part))
-        self.weight = sum(self.states) + nodes + checksums + 2 * headers
+        self.pass_steps = sum(self.states) + nodes + checksums + 2 * headers
 
     def node(self, ref: NodeRef) -> int:
-        """Steps of a node of a pipeline, the action that it runs included."""
+        """Steps of a pipeline node, including its action."""
         kind, position = ref
         if kind == "condition":
             return 1 + self.tree(self.program.conditions[position].expr)
@@ -62,7 +64,7 @@ class Costs:
         return (_LOOKUP + 4 * keys if keys else 1) + select + max((self.actions[item] for item in actions), default=0)
 
     def loops(self, action: Action) -> dict[int, int]:
-        """Where an action's jumps lead back to, and the steps from there to the last of these jumps."""
+        """Targets of an action's backward jumps, and the steps from each target to the last jump back to it."""
         found: dict[int, int] = {}
         for index, primitive in enumerate(action.primitives):
             target = primitive.args[-1] if primitive.op in ("_jump", "_jump_if_zero") else None
@@ -78,7 +80,7 @@ class Costs:
         return _HASH + len(inputs) + input_bytes(self.program, inputs) // 4 + payload
 
     def tree(self, root: object) -> int:
-        """Steps of a primitive, an operation of the parser, or an expression."""
+        """Steps of a primitive, a parser operation, or an expression."""
         steps, divisions, widest = 0, 0, 1
         waiting = [root]
         while waiting:
@@ -117,6 +119,44 @@ class Costs:
         return 32 if isinstance(item, Local) else 0
 
 
-def _nodes(part: Pipeline) -> list[NodeRef]:
+def _nodes(part: ControlFlow) -> list[NodeRef]:
     kinds = (("table", part.tables), ("condition", part.conditions), ("call", part.calls))
     return [(kind, position) for kind, positions in kinds for position in positions]
+
+
+def on_cycles(graph: Mapping[N, Iterable[N]]) -> frozenset[N]:
+    """The nodes that can be reached from themselves; every successor must be a node too.
+
+    Tarjan's strongly connected components, without recursion.
+    """
+    numbers: dict[N, int] = {}
+    lowest: dict[N, int] = {}
+    path: list[N] = []
+    on_path: set[N] = set()
+    found = {node for node, successors in graph.items() if node in successors}
+    for root in graph:
+        if root in numbers:
+            continue
+        work = [(root, iter(graph[root]))]
+        while work:
+            node, rest = work[-1]
+            if node not in numbers:
+                numbers[node] = lowest[node] = len(numbers)
+                path.append(node)
+                on_path.add(node)
+            below = next((item for item in rest if item not in numbers or item in on_path), None)
+            if below is not None and below not in numbers:
+                work.append((below, iter(graph[below])))
+            elif below is not None:
+                lowest[node] = min(lowest[node], numbers[below])
+            else:
+                work.pop()
+                if work:
+                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[node])
+                if lowest[node] == numbers[node]:
+                    component = path[path.index(node) :]
+                    del path[-len(component) :]
+                    on_path.difference_update(component)
+                    if len(component) > 1:
+                        found.update(component)
+    return frozenset(found)

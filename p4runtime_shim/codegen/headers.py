@@ -1,21 +1,20 @@
-"""Header structs, and how they come from and go to the wire.
+"""Generates header structs, and the code that extracts them from and emits them to the wire.
 
-Fields are read and written in groups that start and end on byte boundaries, with the largest loads and stores that do
-not touch a byte outside the header; a group of at most 128 bits is one number that is shifted and masked, a larger
-one (wide fields, long runs of odd widths) goes through the bit-string functions.
+Fields are read and written in groups that start and end on byte boundaries, with the largest loads and stores that stay
+within the header. A group of at most 128 bits is one number that is shifted and masked; a larger one (wide fields, long
+runs of odd widths) uses the bit-string functions.
 """
 
 from __future__ import annotations
 
+from p4runtime_shim.codegen.c_integers import U64, U128, limbs, literal, storage
+from p4runtime_shim.codegen.c_writer import Writer
 from p4runtime_shim.codegen.layout import Layout
-from p4runtime_shim.codegen.sizes import limbs, storage
-from p4runtime_shim.codegen.values import U64, U128, literal
-from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.headers import Field, HeaderType
 
 
 def structs(layout: Layout, w: Writer) -> None:
-    """The struct of each header type and `struct phv`, which holds all of a packet's headers and metadata."""
+    """The struct of each header type, and `struct phv` with all headers and metadata of a packet."""
     program = layout.program
     for position, kind in enumerate(program.types):
         with w.block(f"struct {layout.types[position]}", "};"):
@@ -39,7 +38,7 @@ def structs(layout: Layout, w: Writer) -> None:
 
 
 def groups(kind: HeaderType) -> list[list[int]]:
-    """Positions of fields in runs that start and end on byte boundaries, as short as possible."""
+    """Positions of fields in the shortest runs that start and end on byte boundaries."""
     result: list[list[int]] = []
     run: list[int] = []
     for position, field in enumerate(kind.fields):
@@ -51,7 +50,7 @@ def groups(kind: HeaderType) -> list[list[int]]:
 
 
 def _merge(kind: HeaderType, runs: list[list[int]]) -> list[list[int]]:
-    """Neighbouring runs that together fill at most 8 bytes become one load."""
+    """Merge neighbouring runs of at most 8 bytes in total into one load."""
     merged: list[list[int]] = []
     for run in runs:
         if merged:
@@ -68,7 +67,7 @@ def _span(kind: HeaderType, run: list[int]) -> int:
 
 
 def extract(layout: Layout, position: int, w: Writer) -> None:
-    """`extract_<type>(t, d)`: fields from the bytes at d, and valid."""
+    """`extract_<type>(t, d)`: read the fields from the bytes at d, and set valid."""
     kind, name = layout.program.types[position], layout.types[position]
     with w.block(f"SW_INLINE void extract_{name}(struct {name} *t, const uint8_t *d)"):
         w("(void)d;")
@@ -111,7 +110,7 @@ def _extract_bits(layout: Layout, position: int, field: Field, name: str, w: Wri
 
 
 def emit(layout: Layout, position: int, w: Writer) -> None:
-    """`emit_<type>(t, d)`: fields to the bytes at d."""
+    """`emit_<type>(t, d)`: write the fields to the bytes at d."""
     kind, name = layout.program.types[position], layout.types[position]
     with w.block(f"SW_INLINE void emit_{name}(const struct {name} *t, uint8_t *d)"):
         w("(void)t;\n(void)d;")

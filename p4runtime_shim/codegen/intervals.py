@@ -1,9 +1,9 @@
-"""Which values an expression can take: an interval for every node, from the widths of fields and constants upwards."""
+"""Interval arithmetic: the possible values of each expression, from the widths of fields and constants upwards."""
 
 from __future__ import annotations
 
+from p4runtime_shim.codegen.c_integers import Interval, signed, unsigned
 from p4runtime_shim.codegen.layout import Layout
-from p4runtime_shim.codegen.values import Interval, signed, unsigned
 from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.program.model.actions import Param, Source
 from p4runtime_shim.program.model.expressions import (

@@ -1,28 +1,28 @@
-"""How the program's values are kept in C: names, struct layout, and which C type holds how many bits.
+"""The C representation of a program's values: names and struct layout.
 
-Every identifier is a kind and a position (`h_3.f_1`), and every word of the program that the log or the trace prints is
-in `Layout.texts`, which the engine gets as data when the program is loaded (sw_load): whoever wrote the program has
-no say in the text that the C compiler reads.
+Every identifier is a kind and a position (`h_3.f_1`). Every text of the program that the log or the trace prints is in
+`Layout.texts`, which the engine gets as data when the program is loaded (sw_load), so a program's author cannot
+influence the text that the C compiler reads.
 
-Fields are the smallest native unsigned integer that holds them (unsigned __int128 up to 128 bits), beyond that a wN_t
-of 64-bit limbs (engine/wide.h). Signed fields are stored as their two's complement bits and sign-extended when read.
-Every header struct ends in `valid`; a stack is an array of structs and a count `n_<stack>`.
+Fields are the smallest native unsigned integer that holds them (unsigned __int128 up to 128 bits), or a wN_t of 64-bit
+limbs (engine/wide.h). Signed fields are stored as two's complement and sign-extended when read. Every header struct
+ends in `valid`; a stack is an array of structs and a count `n_<stack>`.
 """
 
 from __future__ import annotations
 
+from p4runtime_shim.codegen.c_integers import limbs
 from p4runtime_shim.codegen.cost import Costs
-from p4runtime_shim.codegen.sizes import limbs
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef, StackItem, StackLast
 from p4runtime_shim.program.model.program import Program
 
-MAX_TEXT = 900  # characters of a text that is printed; lines of the log are cut at 1000 bytes (SW_LINE_BYTES)
+MAX_TEXT = 900  # characters of a printed text; log records are truncated at 1000 bytes (SW_MAX_LOG_RECORD)
 
 
 def printable(text: str) -> str:
-    """A text of the program for a line of the log: at most MAX_TEXT characters, those not printable escaped."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:MAX_TEXT])
-    return shown[:MAX_TEXT]
+    """A text of the program for a log record: at most MAX_TEXT characters, with unprintable ones escaped."""
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:MAX_TEXT])
+    return escaped[:MAX_TEXT]
 
 
 class Layout:
@@ -53,12 +53,12 @@ class Layout:
                 self.note(param.width)
 
     def text(self, value: str) -> int:
-        """Keep a text for the log or the trace; where the engine finds it (`s->texts[...]`)."""
+        """Add a text for the log or the trace; returns its index (`s->texts[...]`)."""
         self.texts.append(printable(value))
         return len(self.texts) - 1
 
     def note(self, bits: int) -> None:
-        """Remember that a wN_t of this size is needed."""
+        """Record that a wN_t of this size is needed."""
         if bits > 128:
             self.wide.add(limbs(bits))
 

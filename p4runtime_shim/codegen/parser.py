@@ -1,17 +1,16 @@
-"""The parser to one C function: states are labels, transitions gotos, errors a jump to the end.
+"""Generates the parser as one C function: labels for states, gotos for transitions, a jump to the end for errors.
 
-`at` is the number of bytes taken so far. A state that can be reached again counts its visits, so that a program that
-never ends does not hang the switch: beyond the limit, or what a call of the engine may do, the packet gets error
-ParserTimeout.
+`at` is the number of bytes extracted so far. States on a cycle count their visits, so that an endless parser does not
+hang the switch: above the limit, or above the engine's budget per call, the packet gets error ParserTimeout.
 """
 
 from __future__ import annotations
 
 from p4runtime_shim.codegen.actions import Statement
-from p4runtime_shim.codegen.expr import Compiler
+from p4runtime_shim.codegen.c_integers import Kind, convert, literal, modular_kind
+from p4runtime_shim.codegen.c_writer import Writer
+from p4runtime_shim.codegen.expressions import ExpressionCompiler
 from p4runtime_shim.codegen.layout import Layout
-from p4runtime_shim.codegen.values import Kind, convert, literal, modular_kind
-from p4runtime_shim.codegen.writer import Writer
 from p4runtime_shim.program.model.actions import Primitive, Source
 from p4runtime_shim.program.model.expressions import Const, ValidBit
 from p4runtime_shim.program.model.parser import (
@@ -38,7 +37,7 @@ _BUILT_IN = {
 
 
 def function(layout: Layout, w: Writer) -> None:
-    """`static void parse(s, p)`: headers out of the packet, parser_error, checksum_error."""
+    """`static void parse(s, p)`: extract the headers; set parser_error and checksum_error."""
     program = layout.program
     with w.block("static const char *error_name(const struct sw *s, uint32_t error)"):
         w("(void)s;")
@@ -57,7 +56,7 @@ def function(layout: Layout, w: Writer) -> None:
             reachable = _reachable(program.parser.states, program.parser.start)
             w(f"goto {_label(program.parser.start)};")
             for position in reachable:
-                State(layout, position, w).write()
+                StateWriter(layout, position, w).write()
             w("done:")
         w('if (error)\n    SW_TRACE(s, p, "parser error %s", error_name(s, error));')
         w("p->data += at;\np->len -= at;\np->parsed = at;\np->parser_error = error;")
@@ -81,7 +80,7 @@ def _reachable(states: tuple[ParserState, ...], start: int) -> list[int]:
     return order
 
 
-class State:
+class StateWriter:
     """Writes one parser state."""
 
     def __init__(self, layout: Layout, position: int, w: Writer) -> None:
@@ -89,7 +88,7 @@ class State:
         self.program = layout.program
         self.position = position
         self.state = self.program.parser.states[position]
-        self.c = Compiler(layout)
+        self.c = ExpressionCompiler(layout)
         self.w = w
 
     def write(self) -> None:
@@ -123,7 +122,7 @@ class State:
         self.w(f"if ({condition}) {{\n    error = {code}; /* {error} */\n    goto done;\n}}")
 
     def extract(self, place: str, kind: int) -> None:
-        """One header at the current position."""
+        """Extract one header at the current position."""
         size = self.program.types[kind].width // 8
         if size:
             self.fail_if(f"len - at < {size}", "PacketTooShort")
@@ -132,7 +131,7 @@ class State:
             self.w(f"at += {size};")
 
     def extract_next(self, stack: int) -> None:
-        """The next element of a stack."""
+        """Extract the next element of a stack."""
         name, info = self.layout.stacks[stack], self.program.stacks[stack]
         self.fail_if(f"h->n_{name} >= {len(info.headers)}", "StackOutOfBounds")
         self.extract(f"h->{name}[h->n_{name}]", info.type)
@@ -153,7 +152,7 @@ class State:
             self.w("at += (uint32_t)(bits / 8);")
 
     def lookahead(self, item: Lookahead) -> tuple[str, Kind]:
-        """Bits that were not yet taken; the length is checked before."""
+        """Bits not extracted yet; the length must have been checked."""
         start, bit, width = item.offset // 8, item.offset % 8, item.width
         size = (bit + width + 7) // 8
         kind = modular_kind(width, self.layout)
@@ -175,7 +174,7 @@ class State:
         return convert(code, own, kind), kind
 
     def check_lookahead(self, item: Lookahead) -> None:
-        """PacketTooShort unless the bits are there."""
+        """Fail with PacketTooShort if the packet is too short."""
         self.fail_if(f"len - at < {(item.offset + item.width + 7) // 8}", "PacketTooShort")
 
     def set(self, op: ParserSet) -> None:

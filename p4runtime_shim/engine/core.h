@@ -17,15 +17,15 @@
 
 #define SW_ABI 8
 #define SW_MAX_QUEUES 8
-#define SW_LINE_BYTES 1000 /* longest line of the log or trace; longer ones are cut */
+#define SW_MAX_LOG_RECORD 1000 /* longest line of the log or trace; longer ones are cut */
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
 
 /* What one call of a verb may do, in steps of some nanoseconds, beyond one way of a packet through the program and what waited
  * when it was called: further passes of all packets, copies, egress towards dead ports, rounds of loops in the program. So a verb
  * returns after some ten milliseconds, whatever the program is (BMv2's thread goes round for ever). */
-#define SW_MAX_WORK (1u << 22)
-#define SW_MIN_PASS 4096 /* steps that a pass costs at least: there are never more than 1024 */
-#define SW_STUCK 2       /* sw_packet.failed: the loop limit, not an assertion */
+#define SW_MAX_STEPS (1u << 22)
+#define SW_MIN_PASS_STEPS 4096 /* steps that a pass costs at least: there are never more than 1024 */
+#define SW_LOOP_LIMIT 2       /* sw_packet.failed: the loop limit, not an assertion */
 
 enum sw_instance { SW_NORMAL, SW_INGRESS_CLONE, SW_EGRESS_CLONE, SW_COALESCED, SW_RECIRC, SW_REPLICATION, SW_RESUBMIT };
 
@@ -36,14 +36,14 @@ struct sw_packet {
     uint32_t parsed;        /* bytes before data that the parser took */
     uint32_t length;        /* as the program sees it: follows add_header and remove_header */
     uint32_t ingress_len;   /* as counters and meters see it */
-    uint32_t cut;           /* truncate(): at most so many bytes leave */
+    uint32_t truncate_to; /* truncate(): at most so many bytes leave */
     uint32_t egress_spec, mcast;
     uint32_t parser_error;
     uint32_t clone_session, clone_list, resubmit_list, recirc_list, digest_list;
     uint16_t egress_port, arrival_port;
     uint8_t clone, resubmit, recirc; /* asked for */
     uint8_t checksum_error, exited, failed, passes, queue;
-    uint8_t charged; /* its bytes count against the port it came from (pause.c) */
+    uint8_t charged; /* its bytes count against the port it came from (priority_flow_control.c) */
     uint32_t wire_len; /* bytes counted against the queue's limit */
     int64_t enqueued;
     uint64_t id; /* for the trace; copies get their own */
@@ -58,19 +58,19 @@ struct sw_queue {
     uint64_t drops;
 };
 
-/* Priority flow control of a port; masks have a bit a priority. See pause.c. */
+/* Priority flow control of a port; masks have a bit a priority. See priority_flow_control.c. */
 struct sw_pause {
     struct sw_pause_config config;
-    uint32_t used[SW_MAX_QUEUES]; /* bytes that arrived here and have not left the switch */
-    uint8_t over;                 /* the neighbour has been, or will be, told to stop */
-    uint8_t say;                  /* priorities for the next frame to the neighbour; 0 = no frame */
-    uint8_t held;                 /* the neighbour told us to stop, until `until` */
-    int64_t until[SW_MAX_QUEUES];
-    int64_t again; /* when to repeat what `over` says */
+    uint32_t buffered[SW_MAX_QUEUES]; /* bytes that arrived here and have not left the switch */
+    uint8_t asserted;                 /* the neighbour has been, or will be, told to stop */
+    uint8_t pending;                  /* priorities for the next frame to the neighbour; 0 = no frame */
+    uint8_t paused;                 /* the neighbour told us to stop, until `paused_until` */
+    int64_t paused_until[SW_MAX_QUEUES];
+    int64_t refresh_at; /* when to repeat what `asserted` says */
 };
 
 /* From when on a line is free. */
-struct sw_span {
+struct sw_tx_link {
     int64_t free_at;
     uint64_t remainder; /* of free_at, in units of 1/rate ns */
 };
@@ -79,14 +79,14 @@ struct sw_port {
     struct sw_queue queue[SW_MAX_QUEUES];
     uint32_t waiting; /* bit q: queue q is not empty */
     uint16_t number;
-    uint8_t up, ready_listed;
+    uint8_t up, in_ready_list;
     int event;
     uint64_t rate;
     int64_t slack;
-    struct sw_span line, ideal; /* ideal: how the line would be if whoever transmits were never late */
+    struct sw_tx_link tx_link, ideal_link; /* ideal_link: how the line would be if whoever transmits were never late */
     int64_t due;                /* when the frame that left last would have begun to leave the ideal line */
-    int64_t released;           /* when flow control last let frames go on that it had held */
-    uint64_t idled;             /* ns that the line stood idle although a frame waited, while timing was on */
+    int64_t resumed_at;           /* when flow control last let frames go on that it had held */
+    uint64_t idle_ns;             /* ns that the line stood idle although a frame waited, while timing was on */
     struct sw_pause pause;
     struct sw_port_stats stats;
 };
@@ -101,7 +101,7 @@ struct sw_replica {
 };
 
 struct sw_replicas { /* a multicast group or clone session */
-    uint32_t id, count, cut;
+    uint32_t id, count, truncate_to;
     struct sw_replica at[];
 };
 
@@ -112,9 +112,9 @@ struct sw_digest {
     uint64_t values[];
 };
 
-struct sw_line {
+struct sw_log_record {
     int64_t time;
-    struct sw_line *next;
+    struct sw_log_record *next;
     char text[];
 };
 
@@ -161,15 +161,15 @@ struct sw {
     uint32_t digest_count;
     uint64_t digests_lost;
 
-    struct sw_line *lines, **lines_end; /* log_msg(), failed assertions, and the trace */
-    uint32_t line_count;
-    int line_event;
+    struct sw_log_record *log_records, **log_records_end; /* log_msg(), failed assertions, and the trace */
+    uint32_t log_record_count;
+    int log_event;
     uint8_t logging, tracing; /* which of the two are wanted */
-    uint64_t lines_lost, packet_ids;
+    uint64_t log_records_lost, packet_ids;
     uint64_t drops[SW_DROP_COUNT];
     uint64_t seed;
     uint32_t device_id;
-    uint32_t work;        /* steps that the running verb has left */
+    uint32_t steps_left;        /* steps that the running verb has left */
     uint8_t loop_logged;  /* it has been said that the program loops */
     pthread_mutex_t lock;
 };
@@ -195,7 +195,7 @@ struct sw_digest_desc {
 struct sw_program {
     uint32_t abi, phv_size, headroom; /* headroom: the most bytes that the deparser can emit */
     uint32_t texts;                   /* how many it prints */
-    uint32_t weight;                  /* steps of one way through it (codegen/cost.py) */
+    uint32_t pass_steps;                  /* steps of one way through it (codegen/cost.py) */
     uint32_t scratch;                 /* bytes that a calculation puts before a payload */
     uint32_t tables, counters, registers, meters, actions, digests, key_words;
     const struct sw_table_desc *table;
@@ -223,7 +223,7 @@ struct sw_program {
     void (*emit)(const void *phv, uint8_t *to);
 };
 
-/* pool.c */
+/* packet_pool.c */
 int sw_pool_make(struct sw *sw);
 void sw_pool_free(struct sw *sw);
 struct sw_packet *sw_packet_new(struct sw *sw);
@@ -232,34 +232,34 @@ void sw_packet_free(struct sw *sw, struct sw_packet *p);
  * is no buffer or the bytes do not fit in one. */
 struct sw_packet *sw_packet_copy(struct sw *sw, const struct sw_packet *p, int with_phv, int from_start);
 
-/* queue.c */
+/* traffic_manager.c */
 void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason);
 void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned port);
-void sw_announce(struct sw *sw, struct sw_port *port);
+void sw_mark_ready(struct sw *sw, struct sw_port *port);
 struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port);
 /* A frame leaves that waited since `since`. */
-void sw_line_take(struct sw *sw, struct sw_port *port, int64_t since, int64_t now, uint32_t bytes);
-void sw_line_held(struct sw_port *port, int64_t until); /* by flow control, which is no lateness */
-void sw_drain_dead(struct sw *sw, struct sw_port *port);
+void sw_link_transmit(struct sw *sw, struct sw_port *port, int64_t since, int64_t now, uint32_t bytes);
+void sw_link_resume(struct sw_port *port, int64_t until); /* by flow control, which is no lateness */
+void sw_drain_down_port(struct sw *sw, struct sw_port *port);
 
-/* pause.c */
+/* priority_flow_control.c */
 int sw_pause_charge(struct sw *sw, struct sw_packet *p); /* false: no headroom left, drop it */
 void sw_pause_release(struct sw *sw, struct sw_packet *p);
-void sw_pause_forget(struct sw *sw); /* all packets are gone */
+void sw_pause_reset(struct sw *sw); /* all packets are gone */
 size_t sw_pause_emit(struct sw *sw, struct sw_port *port, uint8_t *frame, size_t cap);
-int sw_pause_take(struct sw *sw, struct sw_port *port, const uint8_t *frame, size_t len); /* true: it was a PAUSE */
+int sw_pause_receive(struct sw *sw, struct sw_port *port, const uint8_t *frame, size_t len); /* true: it was a PAUSE */
 void sw_pause_expire(struct sw *sw, struct sw_port *port);
 void sw_pause_port_down(struct sw_port *port);
 void sw_pause_tick(struct sw *sw);
-int64_t sw_pause_next(const struct sw_port *port);
+int64_t sw_pause_next_wakeup(const struct sw_port *port);
 
-/* pipe.c */
+/* packet_path.c */
 void sw_run_ingress(struct sw *sw, struct sw_packet *p);
 /* Egress and deparser. The packet if it is to be sent, NULL when it went elsewhere. */
 struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t depth);
 void sw_set_now(struct sw *sw, int64_t now);
 
-/* selector.c */
+/* action_selector.c */
 void sw_groups_port_changed(struct sw *sw);
 void sw_groups_swap(struct sw *sw, struct sw *other); /* what watches ports; the slots of `sw` follow its ports */
 
@@ -267,7 +267,7 @@ void sw_groups_swap(struct sw *sw, struct sw *other); /* what watches ports; the
 /* Color of a packet of so many bytes, of which the meter takes `amount` (1 where it counts packets). */
 uint32_t sw_meter_run(struct sw_meter *m, uint64_t now_us, uint64_t amount, uint32_t bytes);
 const struct sw_replicas *sw_map_find(const struct sw_map *map, uint32_t id);
-int sw_map_set(struct sw_map *map, uint32_t id, const struct sw_replica *at, uint32_t count, uint32_t cut);
+int sw_map_set(struct sw_map *map, uint32_t id, const struct sw_replica *at, uint32_t count, uint32_t truncate_to);
 int sw_map_delete(struct sw_map *map, uint32_t id);
 void sw_map_clear(struct sw_map *map);
 void sw_send_digest(struct sw *sw, struct sw_packet *p);
@@ -275,14 +275,14 @@ void sw_clear_digests(struct sw *sw);
 
 /* log.c, trace.c; called by generated code too */
 void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *values);
-void sw_failed(struct sw *sw, struct sw_packet *p, const char *what);
-void sw_log_loop(struct sw *sw, const struct sw_packet *p); /* once a program, to whoever takes messages */
+void sw_assertion_failed(struct sw *sw, struct sw_packet *p, const char *what);
+void sw_log_loop_limit(struct sw *sw, const struct sw_packet *p); /* once a program, to whoever takes messages */
 void sw_trace(struct sw *sw, const struct sw_packet *p, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void sw_trace_table(struct sw *sw, const struct sw_packet *p, const char *name, const struct sw_table *t,
                     const uint64_t *key, const struct sw_entry *e);
 void sw_trace_action(struct sw *sw, const struct sw_packet *p, const char *name, const struct sw_param *params,
                      unsigned count, const uint64_t *args);
-void sw_clear_lines(struct sw *sw);
+void sw_clear_log(struct sw *sw);
 
 /* One line of the trace about a packet; costs a test when nobody traces. */
 #define SW_TRACE(sw, p, ...)                                                                                            \
@@ -293,11 +293,11 @@ void sw_clear_lines(struct sw *sw);
 
 /* False: the verb has done as much as it may. */
 SW_INLINE int sw_spend(struct sw *sw, uint32_t steps) {
-    if (__builtin_expect(sw->work < steps, 0)) {
-        sw->work = 0;
+    if (__builtin_expect(sw->steps_left < steps, 0)) {
+        sw->steps_left = 0;
         return 0;
     }
-    sw->work -= steps;
+    sw->steps_left -= steps;
     return 1;
 }
 

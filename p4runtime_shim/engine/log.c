@@ -8,46 +8,46 @@
 
 #include "core.h"
 
-#define MAX_LINES 16384
+#define MAX_LOG_RECORDS 16384
 
-static void add_line(struct sw *sw, const char *text, size_t length) {
-    struct sw_line *line = sw->line_count < MAX_LINES ? malloc(sizeof *line + length + 1) : NULL;
-    if (!line) {
-        sw->lines_lost++;
+static void add_log_record(struct sw *sw, const char *text, size_t length) {
+    struct sw_log_record *record = sw->log_record_count < MAX_LOG_RECORDS ? malloc(sizeof *record + length + 1) : NULL;
+    if (!record) {
+        sw->log_records_lost++;
         return;
     }
-    line->time = sw->now;
-    line->next = NULL;
-    memcpy(line->text, text, length);
-    line->text[length] = 0;
-    *sw->lines_end = line;
-    sw->lines_end = &line->next;
-    sw->line_count++;
+    record->time = sw->now;
+    record->next = NULL;
+    memcpy(record->text, text, length);
+    record->text[length] = 0;
+    *sw->log_records_end = record;
+    sw->log_records_end = &record->next;
+    sw->log_record_count++;
     uint64_t one = 1;
-    if (sw->line_event >= 0 && write(sw->line_event, &one, sizeof one) < 0) {
+    if (sw->log_event >= 0 && write(sw->log_event, &one, sizeof one) < 0) {
         /* a full eventfd is signalled already */
     }
 }
 
-void sw_clear_lines(struct sw *sw) {
-    for (struct sw_line *line = sw->lines, *next; line; line = next) {
-        next = line->next;
-        free(line);
+void sw_clear_log(struct sw *sw) {
+    for (struct sw_log_record *record = sw->log_records, *next; record; record = next) {
+        next = record->next;
+        free(record);
     }
-    sw->lines = NULL;
-    sw->lines_end = &sw->lines;
-    sw->line_count = 0;
+    sw->log_records = NULL;
+    sw->log_records_end = &sw->log_records;
+    sw->log_record_count = 0;
 }
 
 void sw_trace(struct sw *sw, const struct sw_packet *p, const char *format, ...) {
-    char text[SW_LINE_BYTES];
+    char text[SW_MAX_LOG_RECORD];
     int used = snprintf(text, sizeof text, "packet %llu: ", (unsigned long long)p->id);
     va_list args;
     va_start(args, format);
     int more = vsnprintf(text + used, sizeof text - (size_t)used, format, args);
     va_end(args);
     size_t length = (size_t)used + (more > 0 ? (size_t)more : 0);
-    add_line(sw, text, length < sizeof text ? length : sizeof text - 1);
+    add_log_record(sw, text, length < sizeof text ? length : sizeof text - 1);
 }
 
 static size_t print_number(char *out, size_t cap, i128 value) {
@@ -83,21 +83,21 @@ void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *v
             text[used++] = *f;
         }
     }
-    add_line(sw, text, used);
+    add_log_record(sw, text, used);
 }
 
-void sw_log_loop(struct sw *sw, const struct sw_packet *p) {
+void sw_log_loop_limit(struct sw *sw, const struct sw_packet *p) {
     if (!sw->logging || sw->loop_logged)
         return;
     sw->loop_logged = 1;
     char text[200];
     int length = snprintf(text, sizeof text, "packet %llu is dropped: it goes round in a loop of the program, or passes it too often;"
                           " further ones are only counted (loop_limit)", p ? (unsigned long long)p->id : 0ull);
-    add_line(sw, text, (size_t)length);
+    add_log_record(sw, text, (size_t)length);
 }
 
-void sw_failed(struct sw *sw, struct sw_packet *p, const char *what) {
+void sw_assertion_failed(struct sw *sw, struct sw_packet *p, const char *what) {
     p->failed = 1;
     if (sw->logging || sw->tracing)
-        add_line(sw, what, strlen(what));
+        add_log_record(sw, what, strlen(what));
 }

@@ -1,4 +1,4 @@
-/* The switch as a C object: the device verbs, for whoever moves its packets (driver.c, ctypes).
+/* The switch as a C object: the device verbs, for whoever moves its packets (port_driver.c, ctypes).
  *
  * A `struct sw` is one switch: ports, queues, a packet pool, and the tables and state of the P4 program loaded into it.
  * It reads no clock and opens no socket: every verb takes `now` (nanoseconds, monotonic, of the caller's choosing), and
@@ -85,9 +85,9 @@ void sw_set_timing(struct sw *sw, int on);
 int64_t sw_transmit_due(const struct sw *sw, unsigned port);
 
 /* For how long (ns) the line of the port has stood idle although a frame waited, beyond what slack made up for. [locked] */
-uint64_t sw_port_idled(const struct sw *sw, unsigned port);
+uint64_t sw_port_idle_ns(const struct sw *sw, unsigned port);
 
-/* Priority flow control of a port (pause.c). Bytes are counted as frames without FCS. */
+/* Priority flow control of a port (priority_flow_control.c). Bytes are counted as frames without FCS. */
 struct sw_pause_config {
     uint32_t priorities;           /* bit q: queue q of every port; 0 = off */
     uint32_t xoff, xon, headroom;  /* bytes that arrived on this port, per priority; 0 < xon <= xoff */

@@ -41,7 +41,7 @@ void sw_table_clear(struct sw_table *t) {
             sw_entry_free(t->exact.slots[i].entry);
     free(t->exact.slots);
     sw_ternary_clear(t);
-    free(t->fallback);
+    free(t->default_action);
     *t = (struct sw_table){.desc = t->desc};
 }
 

@@ -60,7 +60,7 @@ struct sw_entry {
     uint64_t packets, bytes;
     struct sw_meter *meter; /* behind the key; NULL where the table has none */
     struct sw_entry *next, **before; /* in the list of its tree (ternary) */
-    void *place;                     /* its tree (ternary) */
+    struct sw_tree *tree;            /* its tree (ternary) */
     uint64_t hash;
     int32_t priority; /* larger wins */
     int64_t rank;     /* ternary: priority, then age: of equal priorities the entry that came first wins */
@@ -96,18 +96,18 @@ struct sw_item { /* an entry in a leaf, with one word of it at hand */
     int64_t rank;
 };
 
-struct sw_cut { /* a node: with bits, an array of 1 << bits children; without, a leaf of `count` items */
+struct sw_tree_node { /* a node: with bits, an array of 1 << bits children; without, a leaf of `count` items */
     uint32_t count;
     uint16_t word; /* of the key: that of the bits, or that of the items */
     uint8_t bits, shift;
     union {
-        struct sw_cut *child;
+        struct sw_tree_node *child;
         struct sw_item *items;
     };
 };
 
 struct sw_tree {
-    struct sw_cut root;
+    struct sw_tree_node root;
     struct sw_entry *entries;
     uint32_t count, references;
     uint32_t limit; /* references beyond which leaves are not cut; 0: the usual */
@@ -121,12 +121,12 @@ struct sw_class { /* entries that specify the same words of the key, and where t
 
 struct sw_table {
     const struct sw_table_desc *desc;
-    struct sw_call *fallback; /* default action, or NULL */
+    struct sw_call *default_action; /* default action, or NULL */
     uint32_t count, tree_count;
     struct sw_exact exact;
     struct sw_tree **trees; /* by falling best */
     struct sw_class *classes;
-    struct sw_tree *rest; /* among the trees: a plain list of entries that would be copied too often elsewhere */
+    struct sw_tree *overflow; /* among the trees: a plain list of entries that would be copied too often elsewhere */
     uint32_t class_count, inserts;
     uint32_t built; /* entries when the trees were last built from scratch */
     int due;        /* it is time to do so again */
@@ -180,7 +180,7 @@ SW_INLINE struct sw_entry *sw_find_ternary(const struct sw_table *t, const uint6
     struct sw_entry *best = NULL;
     int64_t rank = INT64_MIN;
     for (uint32_t i = 0; i < t->tree_count && t->trees[i]->best > rank; i++) {
-        const struct sw_cut *n = &t->trees[i]->root;
+        const struct sw_tree_node *n = &t->trees[i]->root;
         while (n->bits)
             n = &n->child[key[n->word] >> n->shift & ((1u << n->bits) - 1)];
         uint64_t word = key[n->word];

@@ -17,7 +17,7 @@
 #include "ternary.h"
 
 #define MAX_SPREAD 256 /* leaves that an entry may be added to */
-#define MAX_REST 64   /* entries in the plain list before trees are built anew, if it is a sixteenth of all */
+#define MAX_OVERFLOW 64   /* entries in the plain list before trees are built anew, if it is a sixteenth of all */
 
 int sw_match_ranges(const struct sw_table_desc *d, const struct sw_entry *e, const uint64_t *key) {
     const uint64_t *high = e->key + 2 * d->words;
@@ -50,7 +50,7 @@ uint64_t ternary_signature(const struct sw_table_desc *d, struct sw_entry *e) {
     return result;
 }
 
-void ternary_free_below(struct sw_cut *n) {
+void ternary_free_below(struct sw_tree_node *n) {
     for (uint32_t i = 0; n->bits && i < 1u << n->bits; i++)
         ternary_free_below(&n->child[i]);
     if (n->bits)
@@ -61,7 +61,7 @@ void ternary_free_below(struct sw_cut *n) {
 
 /* --- one entry in, one entry out --- */
 
-int ternary_leaf_put(struct sw_cut *n, const struct sw_table_desc *d, struct sw_entry *e) {
+int ternary_leaf_put(struct sw_tree_node *n, const struct sw_table_desc *d, struct sw_entry *e) {
     if (!n->count || (n->count >= 4 && !(n->count & (n->count - 1)))) { /* room for 4, 8, 16 ... */
         struct sw_item *items = realloc(n->items, (n->count ? 2 * (size_t)n->count : 4) * sizeof *items);
         if (!items)
@@ -84,7 +84,7 @@ int ternary_leaf_put(struct sw_cut *n, const struct sw_table_desc *d, struct sw_
     return 0;
 }
 
-static void leaf_take(struct sw_cut *n, const struct sw_entry *e, struct sw_tree *t) {
+static void leaf_take(struct sw_tree_node *n, const struct sw_entry *e, struct sw_tree *t) {
     for (uint32_t i = 0; i < n->count; i++)
         if (n->items[i].entry == e) {
             memmove(&n->items[i], &n->items[i + 1], (--n->count - i) * sizeof *n->items);
@@ -98,7 +98,7 @@ static void leaf_take(struct sw_cut *n, const struct sw_entry *e, struct sw_tree
 }
 
 /* The leaves where an entry lies or would lie, counted up to `most`. */
-static uint32_t spread(const struct sw_cut *n, const struct sw_table_desc *d, struct sw_entry *e, uint32_t most) {
+static uint32_t spread(const struct sw_tree_node *n, const struct sw_table_desc *d, struct sw_entry *e, uint32_t most) {
     if (!n->bits)
         return 1;
     uint32_t leaves = 0;
@@ -109,7 +109,7 @@ static uint32_t spread(const struct sw_cut *n, const struct sw_table_desc *d, st
     return leaves;
 }
 
-static int put(struct sw_tree *t, struct sw_cut *n, const struct sw_table_desc *d, struct sw_entry *e) {
+static int put(struct sw_tree *t, struct sw_tree_node *n, const struct sw_table_desc *d, struct sw_entry *e) {
     if (n->bits) {
         struct ternary_children of = ternary_children(n, d, e);
         do
@@ -123,11 +123,11 @@ static int put(struct sw_tree *t, struct sw_cut *n, const struct sw_table_desc *
     t->references++;
     /* A leaf that could not be cut is tried again when it has doubled. */
     if (n->count == LEAF_LIMIT + 1 || (n->count > LEAF_LIMIT && !(n->count & (n->count - 1))))
-        ternary_cut(t, n, d);
+        ternary_split(t, n, d);
     return 0;
 }
 
-static void take(struct sw_tree *t, struct sw_cut *n, const struct sw_table_desc *d, struct sw_entry *e) {
+static void take(struct sw_tree *t, struct sw_tree_node *n, const struct sw_table_desc *d, struct sw_entry *e) {
     if (n->bits) {
         struct ternary_children of = ternary_children(n, d, e);
         do
@@ -172,16 +172,16 @@ static void drop_tree(struct sw_table *t, struct sw_tree *u) {
         if (t->classes[c].tree != u)
             t->classes[kept++] = t->classes[c];
     t->class_count = kept;
-    if (t->rest == u)
-        t->rest = NULL;
+    if (t->overflow == u)
+        t->overflow = NULL;
     ternary_free_below(&u->root);
     free(u);
 }
 
-static struct sw_tree *rest_of(struct sw_table *t) {
-    if (!t->rest)
-        t->rest = ternary_new_tree(t);
-    return t->rest;
+static struct sw_tree *overflow_of(struct sw_table *t) {
+    if (!t->overflow)
+        t->overflow = ternary_new_tree(t);
+    return t->overflow;
 }
 
 /* The tree of a class; classes beyond a limit go to the plain list, until trees are built anew. */
@@ -190,7 +190,7 @@ static struct sw_tree *tree_for(struct sw_table *t, uint64_t sign) {
         if (t->classes[i].signature == sign)
             return t->classes[i].tree;
     if (t->class_count >= MAX_TREES)
-        return rest_of(t);
+        return overflow_of(t);
     struct sw_class *classes = realloc(t->classes, (t->class_count + 1) * sizeof *classes);
     if (!classes)
         return NULL;
@@ -201,8 +201,8 @@ static struct sw_tree *tree_for(struct sw_table *t, uint64_t sign) {
     return u;
 }
 
-void ternary_list(struct sw_tree *u, struct sw_entry *e) {
-    e->place = u;
+void ternary_link(struct sw_tree *u, struct sw_entry *e) {
+    e->tree = u;
     e->next = u->entries;
     e->before = &u->entries;
     if (u->entries)
@@ -215,16 +215,16 @@ void ternary_list(struct sw_tree *u, struct sw_entry *e) {
 
 static int add_to(struct sw_table *t, struct sw_tree *u, struct sw_entry *e) {
     const struct sw_table_desc *d = t->desc;
-    int failed = u == t->rest ? ternary_leaf_put(&u->root, d, e) : put(u, &u->root, d, e);
+    int failed = u == t->overflow ? ternary_leaf_put(&u->root, d, e) : put(u, &u->root, d, e);
     if (failed) {
         take(u, &u->root, d, e);
         if (!u->count)
             drop_tree(t, u);
         return -1;
     }
-    if (u == t->rest)
+    if (u == t->overflow)
         u->references++;
-    ternary_list(u, e);
+    ternary_link(u, e);
     ternary_sort(t);
     return 0;
 }
@@ -232,19 +232,19 @@ static int add_to(struct sw_table *t, struct sw_tree *u, struct sw_entry *e) {
 int sw_ternary_add(struct sw_table *t, struct sw_entry *e) {
     e->rank = (int64_t)e->priority * ((int64_t)1 << 32) + (UINT32_MAX - t->inserts++);
     struct sw_tree *u = tree_for(t, ternary_signature(t->desc, e));
-    if (u && u != t->rest && spread(&u->root, t->desc, e, MAX_SPREAD + 1) > MAX_SPREAD)
-        u = rest_of(t);
+    if (u && u != t->overflow && spread(&u->root, t->desc, e, MAX_SPREAD + 1) > MAX_SPREAD)
+        u = overflow_of(t);
     if (!u || add_to(t, u, e))
         return -1;
-    uint32_t count = t->count + 1, listed = t->rest ? t->rest->count : 0;
+    uint32_t count = t->count + 1, listed = t->overflow ? t->overflow->count : 0;
     uint32_t due = t->built < 2 * LEAF_LIMIT ? 4 * LEAF_LIMIT : 2 * t->built;
-    int crowded = listed > MAX_REST && listed > count / 16 && count - t->built > t->built / 8;
+    int crowded = listed > MAX_OVERFLOW && listed > count / 16 && count - t->built > t->built / 8;
     t->due = count >= due || crowded;
     return 0;
 }
 
 void sw_ternary_remove(struct sw_table *t, struct sw_entry *e) {
-    struct sw_tree *u = e->place;
+    struct sw_tree *u = e->tree;
     take(u, &u->root, t->desc, e);
     *e->before = e->next;
     if (e->next)

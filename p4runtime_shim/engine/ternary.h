@@ -12,7 +12,7 @@ struct ternary_children {
     uint32_t fixed, open, now;
 };
 
-static inline struct ternary_children ternary_children(const struct sw_cut *n, const struct sw_table_desc *d,
+static inline struct ternary_children ternary_children(const struct sw_tree_node *n, const struct sw_table_desc *d,
                                                        struct sw_entry *e) {
     uint32_t all = (1u << n->bits) - 1;
     uint32_t mask = (uint32_t)(sw_entry_mask(d, e)[n->word] >> n->shift) & all;
@@ -29,16 +29,16 @@ static inline int ternary_next_child(struct ternary_children *of) {
 
 /* Bit w: of the bits that a field has in word w, at least half are specified. */
 uint64_t ternary_signature(const struct sw_table_desc *d, struct sw_entry *e);
-int ternary_leaf_put(struct sw_cut *n, const struct sw_table_desc *d, struct sw_entry *e);
+int ternary_leaf_put(struct sw_tree_node *n, const struct sw_table_desc *d, struct sw_entry *e);
 /* Puts the entry on the tree's list of entries (not into its nodes). */
-void ternary_list(struct sw_tree *u, struct sw_entry *e);
+void ternary_link(struct sw_tree *u, struct sw_entry *e);
 /* Trees stay in order of their highest priority. */
 void ternary_sort(struct sw_table *t);
 /* A tree without entries, added to the table; NULL without memory. */
 struct sw_tree *ternary_new_tree(struct sw_table *t);
-void ternary_free_below(struct sw_cut *n);
+void ternary_free_below(struct sw_tree_node *n);
 void ternary_free_trees(struct sw_table *t);
 
 /* Turns a leaf into a node if that helps, and its children likewise. Without memory all stays as it is. */
-void ternary_cut(struct sw_tree *t, struct sw_cut *n, const struct sw_table_desc *d);
+void ternary_split(struct sw_tree *t, struct sw_tree_node *n, const struct sw_table_desc *d);
 #endif

@@ -4,7 +4,7 @@
 
 #include "ternary.h"
 
-#define CHILD_AIM 2     /* entries that a child should hold */
+#define TARGET_CHILD_ENTRIES 2     /* entries that a child should hold */
 #define MAX_BITS 12     /* of a window */
 #define MAX_COPIES 24u  /* references an entry of a tree, on average */
 #define SAMPLE 256u     /* entries that are looked at to choose a window */
@@ -17,15 +17,15 @@ struct window {
 
 /* --- choosing a window --- */
 
-static uint32_t sample_size(const struct sw_cut *n) { return n->count < SAMPLE ? n->count : SAMPLE; }
+static uint32_t sample_size(const struct sw_tree_node *n) { return n->count < SAMPLE ? n->count : SAMPLE; }
 
 /* The i-th of the entries looked at: all, or some in an order that has nothing to do with theirs. */
-static struct sw_entry *sample(const struct sw_cut *n, uint32_t i) {
+static struct sw_entry *sample(const struct sw_tree_node *n, uint32_t i) {
     return n->items[n->count <= SAMPLE ? i : (uint32_t)((uint64_t)i * 2654435761u % n->count)].entry;
 }
 
 /* For each bit of a word, how many of the sampled entries the larger of its two sides would have. */
-static uint32_t weigh_bits(const struct sw_cut *n, const struct sw_table_desc *d, uint16_t word, uint32_t *larger) {
+static uint32_t weigh_bits(const struct sw_tree_node *n, const struct sw_table_desc *d, uint16_t word, uint32_t *larger) {
     uint32_t ones[64] = {0}, zeros[64] = {0}, seen = sample_size(n);
     for (uint32_t i = 0; i < seen; i++) {
         struct sw_entry *e = sample(n, i);
@@ -46,14 +46,14 @@ static uint64_t copies(const struct sw_table_desc *d, struct sw_entry *e, struct
     return ((uint64_t)1 << __builtin_popcountll(open)) - 1;
 }
 
-static int copies_few_sampled(const struct sw_cut *n, const struct sw_table_desc *d, struct window w) {
+static int copies_few_sampled(const struct sw_tree_node *n, const struct sw_table_desc *d, struct window w) {
     uint64_t made = 0;
     for (uint32_t i = 0; i < sample_size(n); i++)
         made += copies(d, sample(n, i), w);
     return made <= sample_size(n) / 4;
 }
 
-static int copies_few(const struct sw_cut *n, const struct sw_table_desc *d, struct window w) {
+static int copies_few(const struct sw_tree_node *n, const struct sw_table_desc *d, struct window w) {
     uint64_t made = 0;
     for (uint32_t i = 0; i < n->count; i++)
         made += copies(d, n->items[i].entry, w);
@@ -62,13 +62,13 @@ static int copies_few(const struct sw_cut *n, const struct sw_table_desc *d, str
 
 static int wanted_bits(uint32_t count) {
     int bits = 1;
-    while (bits < MAX_BITS && (uint32_t)CHILD_AIM << bits < count)
+    while (bits < MAX_BITS && (uint32_t)TARGET_CHILD_ENTRIES << bits < count)
         bits++;
     return bits;
 }
 
 /* The bit with the smallest larger side, and neighbours that part the entries well, while few are copied. */
-static struct window choose(const struct sw_cut *n, const struct sw_table_desc *d) {
+static struct window choose(const struct sw_tree_node *n, const struct sw_table_desc *d) {
     struct window best = {0};
     uint32_t larger[64], at_best[64], smallest = UINT32_MAX, seen = 0;
     for (uint16_t w = 0; w < d->words; w++) {
@@ -99,14 +99,14 @@ static struct window choose(const struct sw_cut *n, const struct sw_table_desc *
 
 /* --- cutting --- */
 
-void ternary_cut(struct sw_tree *t, struct sw_cut *n, const struct sw_table_desc *d) {
+void ternary_split(struct sw_tree *t, struct sw_tree_node *n, const struct sw_table_desc *d) {
     if (t->references >= (t->limit ? t->limit : MAX_COPIES * t->count + 4096))
         return;
     struct window w = choose(n, d);
     if (!w.bits)
         return;
     uint32_t size = 1u << w.bits, references = 0;
-    struct sw_cut inner = {.word = w.word, .bits = w.bits, .shift = w.shift, .child = calloc(size, sizeof *inner.child)};
+    struct sw_tree_node inner = {.word = w.word, .bits = w.bits, .shift = w.shift, .child = calloc(size, sizeof *inner.child)};
     int failed = !inner.child;
     for (uint32_t i = 0; i < n->count && !failed; i++) {
         struct ternary_children of = ternary_children(&inner, d, n->items[i].entry);
@@ -125,7 +125,7 @@ void ternary_cut(struct sw_tree *t, struct sw_cut *n, const struct sw_table_desc
     *n = inner;
     for (uint32_t i = 0; i < size; i++)
         if (n->child[i].count > LEAF_LIMIT)
-            ternary_cut(t, &n->child[i], d);
+            ternary_split(t, &n->child[i], d);
 }
 
 /* --- building --- */
@@ -166,13 +166,13 @@ static int grow(struct sw_table *to, const struct member *all, uint32_t count, c
     u->references = u->count;
     u->limit = limit;
     if (u->root.count > LEAF_LIMIT)
-        ternary_cut(u, &u->root, to->desc);
+        ternary_split(u, &u->root, to->desc);
     u->limit = 0;
     return 0;
 }
 
 /* Sum over the leaves of the square of their entries. */
-static uint64_t density(const struct sw_cut *n) {
+static uint64_t density(const struct sw_tree_node *n) {
     if (!n->bits)
         return (uint64_t)n->count * n->count;
     uint64_t sum = 0;
@@ -262,7 +262,7 @@ int sw_ternary_rebuild(struct sw_table *t, struct sw_table *fresh) {
     for (uint32_t i = 0; i < fresh->tree_count; i++)
         fresh->trees[i]->count = 0;
     for (uint32_t i = 0; i < t->count; i++)
-        ternary_list(tree_of(fresh, all[i].signature), all[i].entry);
+        ternary_link(tree_of(fresh, all[i].signature), all[i].entry);
     ternary_sort(fresh);
     free(all);
     return 0;
@@ -274,7 +274,7 @@ void sw_ternary_swap(struct sw_table *t, struct sw_table *fresh) {
     t->tree_count = fresh->tree_count;
     t->classes = fresh->classes;
     t->class_count = fresh->class_count;
-    t->rest = NULL;
+    t->overflow = NULL;
     *fresh = old;
 }
 

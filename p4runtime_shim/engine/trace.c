@@ -6,7 +6,7 @@
 #include "core.h"
 
 struct text {
-    char at[SW_LINE_BYTES];
+    char at[SW_MAX_LOG_RECORD];
     size_t used;
 };
 

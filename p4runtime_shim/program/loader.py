@@ -1,8 +1,8 @@
-"""The whole JSON to a Program: the order in which the sections depend on one another.
+"""Loads BMv2 JSON as a Program: reads its sections in the order of their dependencies.
 
-Names first (types, headers, stacks), then the stateful objects and calculations that primitives refer to, then
-parser, actions and pipelines. Sections with constructs that this switch lacks (externs, value sets, header unions)
-are refused where they are met, not skipped.
+Names first (types, headers, stacks), then the stateful objects and calculations that primitives refer to, then parser,
+actions and pipelines. Unsupported constructs (externs, value sets, header unions) are rejected where they are found,
+not skipped.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import NoReturn
 
 from p4runtime_shim import limits
 from p4runtime_shim.errors import InvalidProgram, Unsupported
-from p4runtime_shim.program.control import ALGORITHMS, Controls
-from p4runtime_shim.program.expressions import Expressions
+from p4runtime_shim.program.control_reader import ALGORITHMS, ControlReader
+from p4runtime_shim.program.expression_reader import ExpressionReader
+from p4runtime_shim.program.json_node import JsonNode
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderRef, ValidBit
 from p4runtime_shim.program.model.externs import (
     Bits,
@@ -27,15 +28,14 @@ from p4runtime_shim.program.model.externs import (
     Register,
 )
 from p4runtime_shim.program.model.program import Program
-from p4runtime_shim.program.names import Names
-from p4runtime_shim.program.parsing import read_deparser, read_parser
-from p4runtime_shim.program.reading import Node
+from p4runtime_shim.program.parser_reader import read_deparser, read_parser
+from p4runtime_shim.program.symbol_table import SymbolTable
 
 _MAX_CELLS = 1 << 24
 _COUNTER_BYTES, _METER_BYTES = 16, 128  # of a cell
-_MAX_DIGEST_WORDS = 4096  # of 64 bits, that the switch hands over at once
+_MAX_DIGEST_WORDS = 4096  # of 64 bits, per digest
 
-# BMv2's names of the metadata that the switch itself reads or writes.
+# BMv2's names of the metadata that the switch reads or writes.
 _STANDARD = (
     "ingress_port",
     "egress_spec",
@@ -47,8 +47,8 @@ _STANDARD = (
 )
 
 
-def _refuse_extern(root: Node) -> NoReturn:
-    """Unsupported, with the place of a call where there is one, since instances have none."""
+def _refuse_extern(root: JsonNode) -> NoReturn:
+    """Raise Unsupported with the location of a call, if there is one, since instances have none."""
     instance = next(root.nodes("extern_instances", "extern"))
     kind = str(instance.data.get("type"))
     for action in root.nodes("actions", "action"):
@@ -69,18 +69,18 @@ def load_program(text: str) -> Program:
     except (ValueError, RecursionError) as error:
         raise InvalidProgram(f"not JSON: {error}") from None
     if "\\u" in text:
-        _refuse_halves(data)
-    root = Node(data, "the program")
+        _refuse_surrogates(data)
+    root = JsonNode(data, "the program")
     version = root.node("__meta__").items("version") if root.has("__meta__") else [2, 0]
     if not version or version[0] != 2:
         root.fail(f"JSON format version {version!r} (2.x is known)")
-    names = Names(root)
+    names = SymbolTable(root)
     if root.items("extern_instances"):
         _refuse_extern(root)
     counters, meters, registers = _state(names, root)
     calculations = tuple(_calculation(names, node) for node in root.nodes("calculations", "calculation"))
     parser = read_parser(names, root)
-    controls = Controls(names, root)
+    controls = ControlReader(names, root)
     for table in controls.tables:
         if table.meter is not None and meters[table.meter].result is None:
             root.fail(f"the meter of table {table.name!r} is not a direct meter")
@@ -110,15 +110,15 @@ def load_program(text: str) -> Program:
     )
 
 
-def _refuse_halves(data: object) -> None:
-    """JSON can write half a character (a lone surrogate), which no other text can."""
+def _refuse_surrogates(data: object) -> None:
+    """Reject lone surrogates, which JSON can express but UTF-8 cannot."""
     try:
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise InvalidProgram("not JSON: a string holds half of a character") from None
+        raise InvalidProgram("not JSON: a string contains a lone surrogate") from None
 
 
-def _errors(root: Node) -> tuple[tuple[str, int], ...]:
+def _errors(root: JsonNode) -> tuple[tuple[str, int], ...]:
     errors = []
     for item in root.items("errors"):
         if not isinstance(item, list) or len(item) != 2 or type(item[1]) is not int:
@@ -127,7 +127,7 @@ def _errors(root: Node) -> tuple[tuple[str, int], ...]:
     return tuple(errors)
 
 
-def _state(names: Names, root: Node) -> tuple[tuple[Counter, ...], tuple[Meter, ...], tuple[Register, ...]]:
+def _state(names: SymbolTable, root: JsonNode) -> tuple[tuple[Counter, ...], tuple[Meter, ...], tuple[Register, ...]]:
     counters, meters, registers = [], [], []
     for node in root.nodes("counter_arrays", "counter"):
         names.add("counter_array", node.text("name"))
@@ -158,14 +158,14 @@ def _state(names: Names, root: Node) -> tuple[tuple[Counter, ...], tuple[Meter, 
     return tuple(counters), tuple(meters), tuple(registers)
 
 
-def _size(node: Node) -> int:
+def _size(node: JsonNode) -> int:
     size = node.integer("size")
     if not 0 <= size <= _MAX_CELLS:
         node.unsupported(f"array of {size} cells (at most {_MAX_CELLS})")
     return size
 
 
-def _calculation(names: Names, node: Node) -> Calculation:
+def _calculation(names: SymbolTable, node: JsonNode) -> Calculation:
     names.add("calculation", node.text("name"))
     algorithm = node.text("algo")
     if algorithm not in ALGORITHMS:
@@ -189,7 +189,7 @@ def _calculation(names: Names, node: Node) -> Calculation:
     return Calculation(node.text("name"), algorithm, tuple(inputs))
 
 
-def _checksum(names: Names, node: Node) -> Checksum:
+def _checksum(names: SymbolTable, node: JsonNode) -> Checksum:
     if node.text("type") != "generic":
         node.unsupported(f"checksum of type {node.text('type')!r}")
     target = names.field(node.raw("target"), node)
@@ -197,7 +197,7 @@ def _checksum(names: Names, node: Node) -> Checksum:
         node.unsupported("checksum target that is not a field of at most 64 bits")
     condition = None
     if node.has("if_cond"):
-        condition = Expressions(names, node).boolean(node.raw("if_cond"))
+        condition = ExpressionReader(names, node).boolean(node.raw("if_cond"))
     return Checksum(
         name=node.text("name"),
         target=target,
@@ -208,7 +208,7 @@ def _checksum(names: Names, node: Node) -> Checksum:
     )
 
 
-def _field_list(names: Names, node: Node) -> FieldList:
+def _field_list(names: SymbolTable, node: JsonNode) -> FieldList:
     fields: list[FieldRef | ValidBit] = []
     for item in node.nodes("elements", "element"):
         if item.text("type") == "field":
@@ -218,7 +218,7 @@ def _field_list(names: Names, node: Node) -> FieldList:
     return FieldList(node.integer("id"), str(node.data.get("name", "")), tuple(fields))
 
 
-def _digest(names: Names, node: Node) -> FieldList:
+def _digest(names: SymbolTable, node: JsonNode) -> FieldList:
     digest = _field_list(names, node)
     words = sum((names.width(item) + 63) // 64 for item in digest.fields)
     if words > _MAX_DIGEST_WORDS:
@@ -226,8 +226,8 @@ def _digest(names: Names, node: Node) -> FieldList:
     return digest
 
 
-def _intrinsic(names: Names, root: Node) -> dict[str, FieldRef]:
-    """The metadata of the target, found directly or through `field_aliases`."""
+def _intrinsic(names: SymbolTable, root: JsonNode) -> dict[str, FieldRef]:
+    """The target's metadata, found directly or through `field_aliases`."""
     found: dict[str, FieldRef] = {}
 
     def put(name: str, target: object) -> None:

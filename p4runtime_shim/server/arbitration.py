@@ -1,8 +1,8 @@
 """Who may write: primaries and backups (P4Runtime spec, "Client Arbitration and Controller Replication").
 
-Per device and role, the client with the highest election id ever seen is primary, as long as its stream is open. Pure
-bookkeeping: `Session.send` is all it knows of streams, and everything runs in one thread, so that a write is never in
-flight while a primary changes.
+For each device and role, the client with the highest election id ever seen is primary, as long as its stream is open.
+This is pure bookkeeping: it uses only `Session.send` of a stream, and runs in one thread, so a write is never in flight
+while the primary changes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Protocol
 from finsy.proto import p4r, rpc_code, rpc_status
 
 from p4runtime_shim import limits
-from p4runtime_shim.server.errors import denied, exhausted, invalid, not_found, precondition
+from p4runtime_shim.server.rpc_errors import denied, exhausted, invalid, not_found, precondition
 
 MAX_SESSIONS_PER_ROLE = 64
 
 ElectionId = tuple[int, int]
-"""High and low 64 bits, in the order in which they compare."""
+"""High and low 64 bits, in comparison order."""
 
 
 class Session(Protocol):
@@ -32,7 +32,7 @@ class Session(Protocol):
 
 @dataclass(slots=True)
 class _Role:
-    """One role: open sessions with their election ids (None: never primary), the highest id ever, the primary."""
+    """One role: open sessions with their election ids (None: never primary), the highest id seen, the primary."""
 
     message: p4r.Role | None
     sessions: dict[int, tuple[Session, ElectionId | None]] = field(default_factory=dict)
@@ -49,12 +49,12 @@ class Arbitration:
         self._role_of: dict[int, str] = {}
 
     def update(self, session: Session, message: p4r.MasterArbitrationUpdate) -> bool:
-        """Handle a MasterArbitrationUpdate and notify who must know; true when the primary is another than before.
+        """Handle a MasterArbitrationUpdate and notify clients; returns true if the primary changed.
 
         An error (RpcError) ends the stream.
         """
         if message.role.HasField("config"):
-            raise invalid("role configurations are not understood here; leave role.config unset for full access")
+            raise invalid("role configurations are not supported; leave role.config unset for full access")
         name = message.role.name
         role = self._join(session, message)
         election = _election(message.election_id) if message.HasField("election_id") else None
@@ -66,14 +66,14 @@ class Arbitration:
         return self._elect(role, session, election)
 
     def leave(self, session: Session) -> bool:
-        """The stream has closed; true when its client was a primary."""
+        """The stream has closed; returns true if its client was primary."""
         name = self._role_of.pop(id(session), None)
         if name is None:
             return False
         role = self._roles[name]
         del role.sessions[id(session)]
         if not role.sessions:
-            self._roles[name] = self._roles.pop(name)  # the last without clients
+            self._roles[name] = self._roles.pop(name)  # becomes the most recent role without clients
         if role.primary is not session:
             return False
         role.primary = None
@@ -81,7 +81,7 @@ class Arbitration:
         return True
 
     def check_write(self, role_name: str, election_id: p4r.Uint128 | None) -> None:
-        """RpcError unless that client is the primary of its role."""
+        """Raise RpcError unless the client is the primary of its role."""
         role = self._roles.get(role_name)
         if role is None:
             if role_name:
@@ -91,12 +91,12 @@ class Arbitration:
             raise denied(f"not the primary client of role {role_name!r}" if role_name else "not the primary client")
 
     def knows(self, session: Session) -> bool:
-        """Whether the session takes part."""
+        """Whether the session has taken part in an election."""
         return id(session) in self._role_of
 
     @property
     def sessions(self) -> int:
-        """How many take part, in all roles."""
+        """Number of sessions, in all roles."""
         return len(self._role_of)
 
     def is_primary(self, session: Session) -> bool:
@@ -111,16 +111,16 @@ class Arbitration:
                 yield role.primary
 
     def _make_room(self, name: str) -> None:
-        """For another role: the one that has been without clients longest is forgotten, with its highest id."""
+        """Make room for a new role: forget the one that has been without clients longest, with its highest id."""
         if len(name) > limits.MAX_ROLE_NAME:
-            raise invalid(f"the role's name has {len(name)} characters; the most is {limits.MAX_ROLE_NAME}")
+            raise invalid(f"the role's name has {len(name)} characters; the maximum is {limits.MAX_ROLE_NAME}")
         if len(self._roles) < limits.MAX_ROLES:
             return
         for other, role in self._roles.items():
             if other and not role.sessions:
                 del self._roles[other]
                 return
-        raise exhausted(f"device {self._device_id} has {limits.MAX_ROLES} roles with clients already")
+        raise exhausted(f"device {self._device_id} already has {limits.MAX_ROLES} roles with clients")
 
     def _join(self, session: Session, message: p4r.MasterArbitrationUpdate) -> _Role:
         name = message.role.name
@@ -134,7 +134,7 @@ class Arbitration:
             self._make_room(name)
         role = self._roles.setdefault(name, _Role(message.role if message.HasField("role") else None))
         if current is None and len(role.sessions) >= MAX_SESSIONS_PER_ROLE:
-            raise exhausted(f"role {name!r} has {MAX_SESSIONS_PER_ROLE} clients already")
+            raise exhausted(f"role {name!r} already has {MAX_SESSIONS_PER_ROLE} clients")
         return role
 
     def _elect(self, role: _Role, session: Session, election: ElectionId | None) -> bool:
@@ -144,7 +144,7 @@ class Arbitration:
             for other, _ in role.sessions.values():
                 if other is not session:
                     self._notify(role, other)
-            self._notify(role, session)  # last, when it may write
+            self._notify(role, session)  # last, once it may write
         elif before is session:
             role.primary = None
             self._notify_all(role)

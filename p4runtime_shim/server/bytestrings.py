@@ -1,11 +1,11 @@
 """Integers as big-endian byte strings of the shortest length (P4Runtime spec, "Bytestrings").
 
-Received strings may be longer than needed, as long as the value fits the width; what does not fit is OUT_OF_RANGE.
+Received strings may be longer than necessary if the value fits the width; otherwise the error is OUT_OF_RANGE.
 """
 
 from __future__ import annotations
 
-from p4runtime_shim.server.errors import out_of_range
+from p4runtime_shim.server.rpc_errors import out_of_range
 
 
 def encode(value: int) -> bytes:
@@ -45,5 +45,5 @@ def decode_signed(data: bytes, width: int, what: str) -> int:
 
 
 def shorten(value: int) -> str:
-    """The value in hex for an error message, cut when it is absurdly long (a client chooses its length)."""
+    """The value in hex for an error message, shortened if it is absurdly long (a client chooses its length)."""
     return hex(value) if value.bit_length() <= 512 else f"a number of {value.bit_length()} bits"

@@ -1,9 +1,9 @@
 """One device: its switch, its clients, its pipeline configuration, its packets and digests.
 
-Requests are serialized as the specification asks ("Batching and Ordering of Updates"): reads, writes and arbitration
-run in the event loop's thread without yielding. A pipeline config takes longer. Its program is compiled, and a switch
-with it and all that will be in it is made beside the one that forwards (`Target.stage`), in other threads; writes wait
-for the latter, reads and packets do not. The last step, which puts the new in the place of the old, cannot fail.
+Requests are serialized as the specification requires ("Batching and Ordering of Updates"): reads, writes and
+arbitration run in the event loop's thread without yielding. A pipeline config takes longer: in other threads, its
+program is compiled, and a second switch with its state is prepared (`SwitchInterface.stage`). Writes wait for the
+latter; reads and packets do not. The last step, which swaps the two switches, cannot fail.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from finsy.proto import p4r
 
 from p4runtime_shim import limits
 from p4runtime_shim.errors import SwitchError
-from p4runtime_shim.server import packets
-from p4runtime_shim.server.allowance import Allowance
+from p4runtime_shim.server import packet_io
 from p4runtime_shim.server.arbitration import Arbitration, Session
 from p4runtime_shim.server.budget import ReadBudget
-from p4runtime_shim.server.errors import BatchError, RpcError, exhausted, invalid, not_found, precondition
-from p4runtime_shim.server.errors import denied as permission_denied
-from p4runtime_shim.server.forwarding import Forwarding
-from p4runtime_shim.server.pipeline import Config, Programs
-from p4runtime_shim.server.target import Target
+from p4runtime_shim.server.forwarding_state import ForwardingState
+from p4runtime_shim.server.packet_io import TokenBucket
+from p4runtime_shim.server.pipeline_config import PipelineConfig, PipelineConfigLoader
+from p4runtime_shim.server.rpc_errors import BatchError, exhausted, invalid, not_found, precondition
+from p4runtime_shim.server.rpc_errors import denied as permission_denied
+from p4runtime_shim.server.switch_interface import SwitchInterface
 
 NO_PIPELINE = "No forwarding pipeline config set for this device"  # BMv2's words; finsy knows them
-DEFAULT_PACKET_RATE = 5000  # packets a second; one costs the server some 30 microseconds
-_PACKET_BURST = 500  # of these, at once
-_PACKET_BATCH = 64  # packets to the controller before other events have their turn
+DEFAULT_PACKET_RATE = 5000  # packets per second; each costs the server some 30 microseconds
+_PACKET_BURST = 500  # packets
+_PACKET_BATCH = 64  # packets to the controller before other events are handled
 
 Request = p4r.SetForwardingPipelineConfigRequest
 
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A switch beside the one that forwards, and what it has."""
+    """A switch prepared beside the active one, with its config and state."""
 
-    config: Config
-    forwarding: Forwarding
-    target: Target
+    config: PipelineConfig
+    forwarding: ForwardingState
+    switch: SwitchInterface
 
 
 class Device:
-    """A switch as P4Runtime shows it.
+    """A switch as a P4Runtime device.
 
-    `cpu_port` turns packet-in and packet-out on; `packet_rate` is how many packets a second go to clients (0 = no
-    limit), so that a flood starves no request: the others wait in the queues of the CPU port, and are dropped and
-    counted there.
+    `cpu_port` enables packet-in and packet-out. `packet_rate` limits the packets per second to clients (0 = no limit),
+    so that a flood does not starve requests: the others wait in the queues of the CPU port, where they are dropped and
+    counted.
     """
 
     def __init__(
         self,
         device_id: int,
-        target: Target,
-        programs: Programs,
+        switch: SwitchInterface,
+        programs: PipelineConfigLoader,
         *,
         cpu_port: int | None = None,
         packet_rate: int = DEFAULT_PACKET_RATE,
@@ -68,13 +68,13 @@ class Device:
         self.packets_delivered = 0
         self.packets_undeliverable = 0
         self.limit_packets(packet_rate)
-        self._target = target
+        self._switch = switch
         self._programs = programs
         self._configuring = asyncio.Lock()  # one pipeline config at a time
-        self._writing = asyncio.Lock()  # no write while one is staged and takes its place
+        self._writing = asyncio.Lock()  # no write while one is staged and adopted
         self._waiting_configs = 0
-        self._committed: Config | None = None
-        self._forwarding: Forwarding | None = None
+        self._committed: PipelineConfig | None = None
+        self._forwarding: ForwardingState | None = None
         self._saved: _Staged | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._packet_event = -1
@@ -87,22 +87,22 @@ class Device:
     async def write(self, request: p4r.WriteRequest) -> None:
         """Write RPC."""
         if len(request.updates) > limits.MAX_UPDATES:
-            raise exhausted(f"the write has {len(request.updates)} updates; the most is {limits.MAX_UPDATES}")
+            raise exhausted(f"the write has {len(request.updates)} updates; the maximum is {limits.MAX_UPDATES}")
         async with self._writing:
             self._check_primary(request)
             self._state().write(request.updates, request.atomicity)
 
     def read(self, request: p4r.ReadRequest, budget: ReadBudget | None = None) -> Iterator[p4r.Entity]:
-        """Read RPC; every client may read, in any role. What is found is copied now, and made when it is taken."""
+        """Read RPC, for any client in any role. Entities are copied now, and converted to messages when sent."""
         if len(request.entities) > limits.MAX_READS:
-            raise exhausted(f"the read asks for {len(request.entities)} entities; the most is {limits.MAX_READS}")
+            raise exhausted(f"the read requests {len(request.entities)} entities; the maximum is {limits.MAX_READS}")
         return self._state().read(request.entities, budget)
 
     async def set_config(self, request: Request) -> None:
         """SetForwardingPipelineConfig RPC."""
         self._check_primary(request)
         if self._waiting_configs >= limits.MAX_CONFIGS:
-            raise exhausted(f"{limits.MAX_CONFIGS} pipeline configs are waiting for one another; try again later")
+            raise exhausted(f"{limits.MAX_CONFIGS} pipeline configs are queued already; try again later")
         self._waiting_configs += 1
         try:
             await self._set_config(request)
@@ -129,28 +129,28 @@ class Device:
             config = await self._programs.realize(request.config)
             async with self._writing:
                 self._check_primary(request)  # it may have changed during compilation
-                staged = await self._stage_apart(config, request.action == Request.RECONCILE_AND_COMMIT)
+                staged = await self._stage_in_thread(config, request.action == Request.RECONCILE_AND_COMMIT)
                 try:
                     self._check_primary(request)
                     self._conclude(request.action, staged)
                 finally:
                     if staged is not self._saved:
-                        staged.target.close()
+                        staged.switch.close()
 
     def get_config(self, response_type: int) -> p4r.ForwardingPipelineConfig | None:
-        """GetForwardingPipelineConfig RPC; None when there is no config."""
+        """GetForwardingPipelineConfig RPC; None if there is no config."""
         if self._committed is None:
             return None
         message = self._committed.message
-        shown = p4r.ForwardingPipelineConfig()
+        response = p4r.ForwardingPipelineConfig()
         if message.HasField("cookie"):
-            shown.cookie.CopyFrom(message.cookie)
+            response.cookie.CopyFrom(message.cookie)
         kinds = p4r.GetForwardingPipelineConfigRequest
         if response_type in (kinds.ALL, kinds.P4INFO_AND_COOKIE):
-            shown.p4info.CopyFrom(message.p4info)
+            response.p4info.CopyFrom(message.p4info)
         if response_type in (kinds.ALL, kinds.DEVICE_CONFIG_AND_COOKIE):
-            shown.p4_device_config = message.p4_device_config
-        return shown
+            response.p4_device_config = message.p4_device_config
+        return response
 
     def _check_primary(self, request: p4r.WriteRequest | Request) -> None:
         if request.role_id:
@@ -158,8 +158,8 @@ class Device:
         election_id = request.election_id if request.HasField("election_id") else None
         self.arbitration.check_write(request.role, election_id)
 
-    def _state(self) -> Forwarding:
-        """What reads and writes refer to: the saved configuration while there is one."""
+    def _state(self) -> ForwardingState:
+        """The state that reads and writes refer to: that of the saved config, if there is one."""
         if self._saved is not None:
             return self._saved.forwarding
         if self._forwarding is None:
@@ -168,30 +168,30 @@ class Device:
 
     # --- pipeline configuration
 
-    async def _stage_apart(self, config: Config, reconcile: bool) -> _Staged:
-        """`_stage` in another thread; waits for its end even if the client goes away meanwhile."""
+    async def _stage_in_thread(self, config: PipelineConfig, reconcile: bool) -> _Staged:
+        """`_stage` in another thread; waits for it to finish even if the client disconnects."""
         work = asyncio.ensure_future(asyncio.to_thread(self._stage, config, reconcile))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            (await work).target.close()
+            (await work).switch.close()
             raise
 
-    def _stage(self, config: Config, reconcile: bool) -> _Staged:
-        """A switch with the config beside the one that forwards, with its state too if asked for."""
+    def _stage(self, config: PipelineConfig, reconcile: bool) -> _Staged:
+        """Prepare a second switch with the config, and with the current state if requested."""
         before, state = self._committed, self._forwarding
-        target = self._target.stage(config.pipeline)
+        switch = self._switch.stage(config.pipeline)
         try:
-            staged = _Staged(config, Forwarding(config.schema, target), target)
+            staged = _Staged(config, ForwardingState(config.schema, switch), switch)
             if reconcile and before is not None and state is not None and not _same_program(before, config):
                 _carry_over(state, staged.forwarding)
         except BaseException:
-            target.close()
+            switch.close()
             raise
         return staged
 
     def _conclude(self, action: int, staged: _Staged) -> None:
-        """What a request asks for once nothing can fail any more."""
+        """Carry out the request's action; nothing can fail any more."""
         if action == Request.VERIFY_AND_SAVE:
             self._drop_saved()
             self._saved = staged
@@ -205,9 +205,9 @@ class Device:
                 self._adopt(staged)
 
     def _adopt(self, staged: _Staged) -> None:
-        """The staged switch takes the place of what forwards; its `target` has the old afterwards."""
-        self._target.adopt(staged.target)
-        staged.forwarding.attach(self._target)
+        """Swap the staged switch with the active one; `staged.switch` has the old program afterwards."""
+        self._switch.adopt(staged.switch)
+        staged.forwarding.attach(self._switch)
         self._committed = staged.config
         self._forwarding = staged.forwarding
         if self._saved is not staged:
@@ -215,7 +215,7 @@ class Device:
 
     def _drop_saved(self) -> None:
         if self._saved is not None:
-            self._saved.target.close()
+            self._saved.switch.close()
             self._saved = None
 
     def _commit_saved(self) -> None:
@@ -230,7 +230,7 @@ class Device:
         """A MasterArbitrationUpdate from a client of this device."""
         new = not self.arbitration.knows(session)
         if new and self.arbitration.sessions >= limits.MAX_STREAMS:
-            raise exhausted(f"device {self.device_id} has {limits.MAX_STREAMS} clients already")
+            raise exhausted(f"device {self.device_id} already has {limits.MAX_STREAMS} clients")
         if self.arbitration.update(session, message) and self._forwarding is not None:
             self._forwarding.digests.forget()
 
@@ -239,7 +239,7 @@ class Device:
         self.arbitration.leave(session)
 
     def packet_out(self, session: Session, message: p4r.PacketOut) -> None:
-        """A packet from a client; RpcError says why it was dropped."""
+        """A packet from a client; raises RpcError if it is dropped."""
         if not self.arbitration.is_primary(session):
             raise permission_denied("only the primary client may send packets")
         if self.cpu_port is None:
@@ -247,14 +247,16 @@ class Device:
         if self._forwarding is None:
             raise precondition(NO_PIPELINE)
         if len(message.payload) > limits.MAX_PACKET_OUT_BYTES:
-            raise exhausted(f"the packet has {len(message.payload)} bytes; the most is {limits.MAX_PACKET_OUT_BYTES}")
-        frame = packets.to_frame(self._forwarding.schema.packet_out, message)
-        self._target.receive(self.cpu_port, frame, time.monotonic_ns())
+            raise exhausted(
+                f"the packet has {len(message.payload)} bytes; the maximum is {limits.MAX_PACKET_OUT_BYTES}"
+            )
+        frame = packet_io.to_frame(self._forwarding.schema.packet_out, message)
+        self._switch.receive(self.cpu_port, frame, time.monotonic_ns())
 
     def digest_ack(self, session: Session, message: p4r.DigestListAck) -> None:
-        """An acknowledgement from a client; RpcError when it makes no sense."""
+        """An acknowledgement from a client; raises RpcError if it is invalid."""
         if not self.arbitration.is_primary(session):
-            raise permission_denied("only the primary client acknowledges digests")
+            raise permission_denied("only the primary client may acknowledge digests")
         if self._forwarding is None:
             raise precondition(NO_PIPELINE)
         self._forwarding.digests.acknowledge(message)
@@ -262,27 +264,27 @@ class Device:
     # --- packets and digests from the data plane
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Listen to the switch; until `stop`."""
+        """Watch the switch for packets and digests, until `stop`."""
         self._loop = loop
         if self.cpu_port is not None:
             self._packet_event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             loop.add_reader(self._packet_event, self._packets_ready)
-            self._target.set_port_event(self.cpu_port, self._packet_event)
+            self._switch.set_port_event(self.cpu_port, self._packet_event)
         self._digest_event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         loop.add_reader(self._digest_event, self._digests_ready)
-        self._target.set_digest_event(self._digest_event)
+        self._switch.set_digest_event(self._digest_event)
 
     def stop(self) -> None:
-        """Stop listening; the switch is not closed."""
+        """Stop watching; the switch is not closed."""
         assert self._loop is not None
         self._drop_saved()
         if self._digest_timer is not None:
             self._digest_timer.cancel()
         if self._packet_timer is not None:
             self._packet_timer.cancel()
-        self._target.set_digest_event(-1)
+        self._switch.set_digest_event(-1)
         if self.cpu_port is not None:
-            self._target.set_port_event(self.cpu_port, -1)
+            self._switch.set_port_event(self.cpu_port, -1)
         for event in (self._packet_event, self._digest_event):
             if event >= 0:
                 self._loop.remove_reader(event)
@@ -290,12 +292,12 @@ class Device:
 
     @property
     def packet_rate(self) -> int:
-        """Packets a second that go to clients, 0 = no limit."""
-        return self._allowance.rate
+        """Packets per second to clients, 0 = no limit."""
+        return self._token_bucket.rate
 
     def limit_packets(self, rate: int) -> None:
-        """Change it."""
-        self._allowance = Allowance(rate, _PACKET_BURST)
+        """Set the packet rate."""
+        self._token_bucket = TokenBucket(rate, _PACKET_BURST)
 
     def _packets_ready(self) -> None:
         _clear(self._packet_event)
@@ -309,30 +311,30 @@ class Device:
         header = self._forwarding.schema.packet_in if self._forwarding else None
         for _ in range(_PACKET_BATCH):
             now = time.monotonic_ns()
-            if wait := self._allowance.wait(now):
+            if wait := self._token_bucket.wait(now):
                 self._packet_timer = self._loop.call_later(wait / 1e9, self._take_packets)
                 return
-            frame = self._target.transmit(self.cpu_port, now)
+            frame = self._switch.transmit(self.cpu_port, now)
             if frame is None:
                 return
-            self._allowance.take(now)
-            message = packets.from_frame(header, frame)
-            if message is None or not self._tell_primaries(p4r.StreamMessageResponse(packet=message)):
+            self._token_bucket.take(now)
+            message = packet_io.from_frame(header, frame)
+            if message is None or not self._send_to_primaries(p4r.StreamMessageResponse(packet=message)):
                 self.packets_undeliverable += 1
             else:
                 self.packets_delivered += 1
         self._packet_timer = self._loop.call_later(0, self._take_packets)
 
-    def _tell_primaries(self, message: p4r.StreamMessageResponse) -> bool:
-        told = False
+    def _send_to_primaries(self, message: p4r.StreamMessageResponse) -> bool:
+        sent = False
         for session in self.arbitration.primaries():
             session.send(message)
-            told = True
-        return told
+            sent = True
+        return sent
 
     def _digests_ready(self) -> None:
         _clear(self._digest_event)
-        digests = self._target.take_digests()
+        digests = self._switch.take_digests()
         if self._forwarding is not None:
             self._send_digests(self._forwarding.digests.offer(digests, time.monotonic_ns()))
 
@@ -345,19 +347,19 @@ class Device:
         assert self._loop is not None
         assert self._forwarding is not None
         for message in lists:
-            self._tell_primaries(p4r.StreamMessageResponse(digest=message))
+            self._send_to_primaries(p4r.StreamMessageResponse(digest=message))
         due = self._forwarding.digests.due()
         if self._digest_timer is None and due is not None:
             delay = max(due - time.monotonic_ns(), 0) / 1e9
             self._digest_timer = self._loop.call_later(delay, self._digests_due)
 
 
-def _same_program(before: Config, after: Config) -> bool:
+def _same_program(before: PipelineConfig, after: PipelineConfig) -> bool:
     return before.pipeline is after.pipeline and before.message.p4info == after.message.p4info
 
 
-def _carry_over(state: Forwarding, new: Forwarding) -> None:
-    """Write all of a forwarding state into a new one; INVALID_ARGUMENT if not all of it fits."""
+def _carry_over(state: ForwardingState, new: ForwardingState) -> None:
+    """Copy a forwarding state into a new one; raises INVALID_ARGUMENT if it does not fit entirely."""
     try:
         updates = state.entities(counts=True)
         new.clear_initial_entries()
@@ -372,6 +374,3 @@ def _clear(event: int) -> None:
         os.eventfd_read(event)
     except BlockingIOError:
         return
-
-
-__all__ = ["NO_PIPELINE", "Device", "RpcError"]

@@ -1,8 +1,8 @@
-"""Digests: what the data plane reports, in lists, without repeating itself (P4Runtime spec, "DigestEntry").
+"""Digests: messages of the data plane, collected in lists without duplicates (P4Runtime spec, "DigestEntry").
 
-Messages are buffered until `max_list_size` distinct ones have come or the first has waited `max_timeout_ns`; what was
-sent is not sent again until it is acknowledged or `ack_timeout_ns` old. Time is an argument (ns, monotonic): whoever
-owns the collector calls `flush` when `due` says so.
+Messages are buffered until there are `max_list_size` distinct ones or the first is `max_timeout_ns` old. A message is
+not sent again until it is acknowledged or `ack_timeout_ns` old. Time is an argument (ns, monotonic): the owner calls
+`flush` at the time given by `due`.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from dataclasses import dataclass, field
 from finsy.proto import p4r
 
 from p4runtime_shim import limits
+from p4runtime_shim.entities import Digest
 from p4runtime_shim.server import p4data
 from p4runtime_shim.server.budget import ReadBudget
-from p4runtime_shim.server.errors import exists, invalid, not_found
-from p4runtime_shim.server.journal import Journal
 from p4runtime_shim.server.p4info import DigestInfo, Schema, find
-from p4runtime_shim.values import Digest
+from p4runtime_shim.server.rpc_errors import exists, invalid, not_found
+from p4runtime_shim.server.undo_log import UndoLog
 
 
 @dataclass(slots=True)
 class _Stream:
-    """One enabled digest: its buffer, and what was sent but not acknowledged, by list id."""
+    """One enabled digest: its buffer, and the unacknowledged messages by list id."""
 
     info: DigestInfo
     config: p4r.DigestEntry.Config
     buffer: dict[tuple[int, ...], int] = field(default_factory=dict)
     unacknowledged: dict[int, tuple[int, frozenset[tuple[int, ...]]]] = field(default_factory=dict)
-    sent: set[tuple[int, ...]] = field(default_factory=set)  # all messages of those lists, each of which is in one
+    sent: set[tuple[int, ...]] = field(default_factory=set)  # all messages of those lists
     next_list: int = 1
 
     def knows(self, values: tuple[int, ...]) -> bool:
         return values in self.buffer or values in self.sent
 
     def forget(self, list_id: int) -> None:
-        """The list was acknowledged, or is too old."""
+        """The list was acknowledged, or has timed out."""
         _, values = self.unacknowledged.pop(list_id, (0, frozenset()))
         self.sent -= values
 
@@ -58,12 +58,12 @@ class Digests:
 
     # --- configuration
 
-    def write(self, update: int, message: p4r.DigestEntry, journal: Journal | None) -> None:
+    def write(self, update: int, message: p4r.DigestEntry, journal: UndoLog | None) -> None:
         """INSERT enables a digest, MODIFY changes its configuration, DELETE disables it."""
         info = find(self._schema.digests, message.digest_id, "digest")
         old = self._streams.get(info.id)
         if update == p4r.Update.INSERT and old is not None:
-            raise exists(f"digest {info.name} is enabled already")
+            raise exists(f"digest {info.name} is already enabled")
         if update != p4r.Update.INSERT and old is None:
             raise not_found(f"digest {info.name} is not enabled")
         if update == p4r.Update.DELETE:
@@ -106,7 +106,7 @@ class Digests:
     # --- messages
 
     def offer(self, digests: Iterable[Digest], now: int) -> list[p4r.DigestList]:
-        """Takes messages from the data plane; the lists that are full by now."""
+        """Add messages of the data plane; returns the lists that are complete."""
         lists = []
         for digest in digests:
             stream = self._streams.get(self._by_name.get(digest.name, 0))
@@ -127,7 +127,7 @@ class Digests:
         return min(times, default=None)
 
     def flush(self, now: int) -> list[p4r.DigestList]:
-        """The lists whose first message has waited long enough."""
+        """The lists whose first message has timed out."""
         return [
             self._list(stream, now)
             for stream in self._buffered()
@@ -135,7 +135,7 @@ class Digests:
         ]
 
     def acknowledge(self, message: p4r.DigestListAck) -> None:
-        """The client has handled a list; INVALID_ARGUMENT when the digest is unknown (an unknown list is old news)."""
+        """A client acknowledged a list; INVALID_ARGUMENT if the digest is unknown (an unknown list is outdated)."""
         if message.digest_id not in self._schema.digests:
             raise invalid(f"no digest has id {message.digest_id} in the P4Info")
         stream = self._streams.get(message.digest_id)
@@ -143,7 +143,7 @@ class Digests:
             stream.forget(message.list_id)
 
     def forget(self) -> None:
-        """The client has changed: the new one gets what is learned again."""
+        """The client has changed: send everything again to the new one."""
         for stream in self._streams.values():
             stream.unacknowledged.clear()
             stream.sent.clear()

@@ -1,6 +1,6 @@
 """P4Data: values of P4 types, for registers and digests (P4Runtime spec, "Representation of Arbitrary P4 Types").
 
-The switch knows a structured value as the unsigned ints of its leaves in order; the type specification of P4Info gives
+The switch represents a structured value by the unsigned ints of its leaves in order; the P4Info's type gives
 them their shape.
 """
 
@@ -13,20 +13,20 @@ from finsy.proto import p4d, p4t
 
 from p4runtime_shim import limits
 from p4runtime_shim.server import bytestrings
-from p4runtime_shim.server.errors import RpcError, invalid, unimplemented
+from p4runtime_shim.server.rpc_errors import invalid, unimplemented
 
-_MAX_DEPTH = 16  # of types within types
+_MAX_DEPTH = 16  # of nested types
 
 
 def count_leaves(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, what: str) -> int:
-    """How many ints a value has; an error when its type is not supported, not defined, too large, or within itself."""
+    """Number of ints in a value; an error if its type is unsupported, undefined, too large, or recursive."""
     return sum(_leaves(spec, types, what, 0, Counter()))
 
 
 def _leaves(
     spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, what: str, depth: int, seen: Counter[str]
 ) -> Iterator[int]:
-    """1 for each leaf. Types within types may have more members than can be counted: `seen` counts how far we are."""
+    """1 for each leaf. `seen` limits the count, since nested types may have exponentially many members."""
     seen["members"] += 1
     if seen["members"] > limits.MAX_LEAVES:
         raise invalid(f"{what}: a value of its type has more than {limits.MAX_LEAVES} members")
@@ -60,7 +60,7 @@ def _members(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, what: str) -> Iter
 
 
 def width_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo) -> int:
-    """Bits of a simple value; 1 for what has no width of its own."""
+    """Bits of a simple value; 1 for types without a width."""
     spec = resolve(spec, types)
     if spec.WhichOneof("type_spec") != "bitstring":
         return 1
@@ -80,7 +80,7 @@ def resolve(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo) -> p4t.P4DataTypeSp
         if new_type.WhichOneof("representation") != "original_type":
             raise unimplemented(f"type {name}: translated types are not supported in data")
         spec = new_type.original_type
-    raise invalid("a type of the P4Info is defined by itself")
+    raise invalid("a type of the P4Info is recursive")
 
 
 def encode(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, leaves: Iterator[int]) -> p4d.P4Data:
@@ -106,7 +106,7 @@ def encode(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, leaves: Iterator[int
 
 
 def decode_leaf(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, data: p4d.P4Data, what: str) -> int:
-    """The unsigned int of a value of a simple type; INVALID_ARGUMENT when `data` is of another type."""
+    """The unsigned int of a simple value; INVALID_ARGUMENT if `data` has another type."""
     spec = resolve(spec, types)
     kind = spec.WhichOneof("type_spec")
     given = data.WhichOneof("data")
@@ -134,6 +134,3 @@ def _decode_bits(spec: p4t.P4BitstringLikeTypeSpec, data: bytes, what: str) -> i
     if kind == "int":
         return bytestrings.decode_signed(data, spec.int.bitwidth, what) & ((1 << spec.int.bitwidth) - 1)
     raise unimplemented(f"{what}: values of type varbit are not supported")
-
-
-__all__ = ["RpcError", "decode_leaf", "encode", "resolve"]

@@ -1,12 +1,11 @@
-"""P4Info, indexed: what each id is, and the shape of its values.
+"""An index of the P4Info: the object with each id, and the shape of its values.
 
-Built once per P4Info and shared by the devices that run it. Names are the preamble's full names, which the BMv2 JSON
-uses too. The order of match fields and of action parameters in P4Info is that of the P4 source, as in the JSON, so a
-position in `Table.fields` or `Action.params` is a position in the switch's tuples whatever ids the program gave them.
+It is built once per P4Info and shared by the devices that use it. Names are the preamble's full names, as in the BMv2
+JSON. Match fields and action parameters are in the order of the P4 source, as in the JSON, so a position in
+`TableInfo.fields` or `ActionInfo.params` is a position in the switch's tuples, whatever ids the program assigns.
 
-p4c writes the P4Info before it is done with optimising. A table that no packet can reach is then in the P4Info and not
-in the JSON, and so is a selector that only such tables used: `Schema.without` sets them aside, and what a client
-writes to them is refused.
+p4c writes the P4Info before it has finished optimising. Unreachable tables, and selectors used only by them, are then
+in the P4Info but not in the JSON. `Schema.without` removes them, and writes to them are rejected.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from finsy.proto import p4i, p4t
 
 from p4runtime_shim import limits
 from p4runtime_shim.server import p4data
-from p4runtime_shim.server.errors import RpcError, invalid, not_found, precondition, unimplemented
+from p4runtime_shim.server.rpc_errors import invalid, not_found, precondition, unimplemented
 
 _KINDS = {
     p4i.MatchField.EXACT: "exact",
@@ -29,13 +28,13 @@ _KINDS = {
     p4i.MatchField.OPTIONAL: "optional",
 }
 _NEED_PRIORITY = {"ternary", "range", "optional"}
-_ERROR_BITS = 32  # of P4's type error in BMv2 JSON; numbers are places in the P4Info's type_info.error
+_ERROR_BITS = 32  # of P4's type error in BMv2 JSON; its values are indexes into the P4Info's type_info.error
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldInfo:
     """A named value of a bit width: match field, action parameter, packet metadata. `kind` is for match fields."""
 
     id: int
@@ -46,17 +45,17 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ActionInfo:
     """An action and its parameters in order."""
 
     id: int
     name: str
-    params: tuple[Field, ...]
-    params_by_id: Mapping[int, Field]
+    params: tuple[FieldInfo, ...]
+    params_by_id: Mapping[int, FieldInfo]
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ActionProfileInfo:
     """An action profile, or selector."""
 
     id: int
@@ -71,20 +70,20 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableInfo:
     """A table: key, actions with their scopes, resources."""
 
     id: int
     name: str
-    fields: tuple[Field, ...]
-    fields_by_id: Mapping[int, Field]
+    fields: tuple[FieldInfo, ...]
+    fields_by_id: Mapping[int, FieldInfo]
     scopes: Mapping[int, int]
     const_default: bool
-    profile: Profile | None
+    profile: ActionProfileInfo | None
     is_const: bool
     has_initial_entries: bool
     has_counter: bool
-    meter: DirectMeter | None
+    meter: DirectMeterInfo | None
 
     @property
     def needs_priority(self) -> bool:
@@ -93,7 +92,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayInfo:
     """An indexed extern: counter, meter, register. `type_spec` is the meter type, or the element type of a register."""
 
     id: int
@@ -104,7 +103,7 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectMeter:
+class DirectMeterInfo:
     """The meter of a table; `type` as in p4.config.v1.MeterSpec.Type."""
 
     id: int
@@ -122,50 +121,50 @@ class DigestInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class PacketHeader:
-    """The header before packet-in or packet-out packets: its fields from the first bit on, whole bytes together."""
+class PacketHeaderInfo:
+    """The header of packet-in or packet-out: its fields from the first bit on, a whole number of bytes in total."""
 
     name: str
-    fields: tuple[Field, ...]
-    fields_by_id: Mapping[int, Field]
+    fields: tuple[FieldInfo, ...]
+    fields_by_id: Mapping[int, FieldInfo]
     size: int
 
 
 @dataclass(slots=True)
 class Schema:
-    """All of it, by id; `actions_by_name` for reading back."""
+    """All objects by id; `actions_by_name` is for reads."""
 
     p4info: p4i.P4Info
-    tables: dict[int, Table] = field(default_factory=dict)
-    actions: dict[int, Action] = field(default_factory=dict)
-    actions_by_name: dict[str, Action] = field(default_factory=dict)
-    profiles: dict[int, Profile] = field(default_factory=dict)
-    counters: dict[int, Array] = field(default_factory=dict)
-    meters: dict[int, Array] = field(default_factory=dict)
-    registers: dict[int, Array] = field(default_factory=dict)
+    tables: dict[int, TableInfo] = field(default_factory=dict)
+    actions: dict[int, ActionInfo] = field(default_factory=dict)
+    actions_by_name: dict[str, ActionInfo] = field(default_factory=dict)
+    profiles: dict[int, ActionProfileInfo] = field(default_factory=dict)
+    counters: dict[int, ArrayInfo] = field(default_factory=dict)
+    meters: dict[int, ArrayInfo] = field(default_factory=dict)
+    registers: dict[int, ArrayInfo] = field(default_factory=dict)
     digests: dict[int, DigestInfo] = field(default_factory=dict)
-    packet_in: PacketHeader | None = None
-    packet_out: PacketHeader | None = None
-    removed: dict[int, str] = field(default_factory=dict)  # tables and selectors that the program does not have
+    packet_in: PacketHeaderInfo | None = None
+    packet_out: PacketHeaderInfo | None = None
+    removed: dict[int, str] = field(default_factory=dict)  # tables and selectors that are not in the program
 
-    def table(self, id_: int) -> Table:
-        """The table to write to; NOT_FOUND, FAILED_PRECONDITION when the compiler removed it."""
+    def table(self, id_: int) -> TableInfo:
+        """The table to write to; NOT_FOUND, or FAILED_PRECONDITION if the compiler removed it."""
         return self._writable(self.tables, id_, "table")
 
-    def profile(self, id_: int) -> Profile:
-        """The action profile to write to, likewise."""
+    def profile(self, id_: int) -> ActionProfileInfo:
+        """The action profile to write to; errors as for `table`."""
         return self._writable(self.profiles, id_, "action profile")
 
-    def tables_to_read(self, id_: int) -> list[Table]:
-        """The table, none when the compiler removed it, for 0 all; NOT_FOUND."""
+    def tables_to_read(self, id_: int) -> list[TableInfo]:
+        """The table, nothing if the compiler removed it, all tables for id 0; NOT_FOUND."""
         return self._readable(self.tables, id_, "table")
 
-    def profiles_to_read(self, id_: int) -> list[Profile]:
-        """Action profiles, likewise."""
+    def profiles_to_read(self, id_: int) -> list[ActionProfileInfo]:
+        """Action profiles, in the same way."""
         return self._readable(self.profiles, id_, "action profile")
 
     def without(self, removed: dict[int, str]) -> Schema:
-        """The same without some tables and selectors, by id with their names."""
+        """A copy without some tables and selectors, given by id and name."""
         tables = {id_: item for id_, item in self.tables.items() if id_ not in removed}
         profiles = {id_: item for id_, item in self.profiles.items() if id_ not in removed}
         return replace(self, tables=tables, profiles=profiles, removed=removed)
@@ -173,7 +172,7 @@ class Schema:
     def _writable(self, items: Mapping[int, _T], id_: int, what: str) -> _T:
         if id_ in self.removed:
             raise precondition(
-                f"{what} {self.removed[id_]} is in the P4Info and not in the JSON: p4c removes what no packet can reach"
+                f"{what} {self.removed[id_]} is in the P4Info but not in the JSON: p4c removes unreachable tables"
             )
         return find(items, id_, what)
 
@@ -184,12 +183,12 @@ class Schema:
 
     @property
     def type_info(self) -> p4t.P4TypeInfo:
-        """Named types that type specifications refer to."""
+        """The named types that type specifications refer to."""
         return self.p4info.type_info
 
 
 def find(items: Mapping[int, _T], id_: int, what: str) -> _T:
-    """The object with that id; NOT_FOUND (or INVALID_ARGUMENT for 0) when P4Info has none."""
+    """The object with an id; NOT_FOUND (INVALID_ARGUMENT for 0) if the P4Info has none."""
     if id_ in items:
         return items[id_]
     if id_ == 0:
@@ -198,16 +197,16 @@ def find(items: Mapping[int, _T], id_: int, what: str) -> _T:
 
 
 def build(p4info: p4i.P4Info) -> Schema:
-    """Index a P4Info; INVALID_ARGUMENT or UNIMPLEMENTED when it contradicts itself or is not supported."""
+    """Index a P4Info; INVALID_ARGUMENT or UNIMPLEMENTED if it is inconsistent or unsupported."""
     if p4info.ByteSize() > limits.MAX_P4INFO_BYTES:
-        raise invalid(f"the P4Info has {p4info.ByteSize()} bytes; the most is {limits.MAX_P4INFO_BYTES}")
+        raise invalid(f"the P4Info has {p4info.ByteSize()} bytes; the maximum is {limits.MAX_P4INFO_BYTES}")
     schema = Schema(p4info)
     _refuse(p4info)
     for message in p4info.actions:
         _add(schema.actions, _action(message))
     schema.actions_by_name = {item.name: item for item in schema.actions.values()}
     counted = {item.direct_table_id for item in p4info.direct_counters}
-    metered = {item.direct_table_id: DirectMeter(item.preamble.id, item.spec.type) for item in p4info.direct_meters}
+    metered = {item.direct_table_id: DirectMeterInfo(item.preamble.id, item.spec.type) for item in p4info.direct_meters}
     actions_of_table = {
         item.preamble.id: frozenset(ref.id for ref in item.action_refs if ref.scope != p4i.ActionRef.DEFAULT_ONLY)
         for item in p4info.tables
@@ -243,24 +242,24 @@ def _add(items: dict[int, _T], item: _T) -> None:
 
 def _fields(
     messages: Iterable[Any], owner: str, kind_of: Callable[[Any], str] = lambda _: "", untyped_bits: int = 0
-) -> tuple[Field, ...]:
-    """Fields in order; those without a width and without a named type have `untyped_bits`."""
+) -> tuple[FieldInfo, ...]:
+    """Fields in order; those with neither width nor named type get `untyped_bits`."""
     items = []
     for position, message in enumerate(messages):
         width = message.bitwidth or (0 if message.HasField("type_name") else untyped_bits)
         if width <= 0:
             raise unimplemented(f"{owner}.{message.name}: values without a bit width (sdn_string) are not supported")
         if width > limits.MAX_VALUE_BITS:
-            raise unimplemented(f"{owner}.{message.name}: {width} bits are more than {limits.MAX_VALUE_BITS}")
-        items.append(Field(message.id, message.name, width, position, kind_of(message)))
+            raise unimplemented(f"{owner}.{message.name}: {width} bits; the maximum is {limits.MAX_VALUE_BITS}")
+        items.append(FieldInfo(message.id, message.name, width, position, kind_of(message)))
     if len({item.id for item in items}) != len(items):
         raise invalid(f"P4Info of {owner} gives an id to two fields")
     return tuple(items)
 
 
-def _action(message: p4i.Action) -> Action:
+def _action(message: p4i.Action) -> ActionInfo:
     params = _fields(message.params, message.preamble.name)
-    return Action(message.preamble.id, message.preamble.name, params, {item.id: item for item in params})
+    return ActionInfo(message.preamble.id, message.preamble.name, params, {item.id: item for item in params})
 
 
 def _match_kind(message: p4i.MatchField) -> str:
@@ -270,11 +269,11 @@ def _match_kind(message: p4i.MatchField) -> str:
     return kind
 
 
-def _profile(message: p4i.ActionProfile, actions_of_table: Mapping[int, frozenset[int]]) -> Profile:
+def _profile(message: p4i.ActionProfile, actions_of_table: Mapping[int, frozenset[int]]) -> ActionProfileInfo:
     actions: frozenset[int] = frozenset()
     for table_id in message.table_ids:
         actions |= actions_of_table.get(table_id, frozenset())
-    return Profile(
+    return ActionProfileInfo(
         id=message.preamble.id,
         name=message.preamble.name,
         with_selector=message.with_selector,
@@ -287,7 +286,7 @@ def _profile(message: p4i.ActionProfile, actions_of_table: Mapping[int, frozense
     )
 
 
-def _table(message: p4i.Table, schema: Schema, counted: set[int], metered: Mapping[int, DirectMeter]) -> Table:
+def _table(message: p4i.Table, schema: Schema, counted: set[int], metered: Mapping[int, DirectMeterInfo]) -> TableInfo:
     id_, name = message.preamble.id, message.preamble.name
     if message.idle_timeout_behavior != p4i.Table.NO_TIMEOUT:
         raise unimplemented(f"table {name}: idle timeouts are not supported by the embedded switch")
@@ -300,7 +299,7 @@ def _table(message: p4i.Table, schema: Schema, counted: set[int], metered: Mappi
         if profile is None:
             raise invalid(f"table {name} refers to action profile {message.implementation_id}, which is missing")
     key = _fields(message.match_fields, name, _match_kind, untyped_bits=_ERROR_BITS)
-    return Table(
+    return TableInfo(
         id=id_,
         name=name,
         fields=key,
@@ -317,45 +316,31 @@ def _table(message: p4i.Table, schema: Schema, counted: set[int], metered: Mappi
 
 def _arrays(schema: Schema, p4info: p4i.P4Info) -> None:
     for counter in p4info.counters:
-        _add(schema.counters, Array(counter.preamble.id, counter.preamble.name, counter.size))
+        _add(schema.counters, ArrayInfo(counter.preamble.id, counter.preamble.name, counter.size))
     for meter in p4info.meters:
-        _add(schema.meters, Array(meter.preamble.id, meter.preamble.name, meter.size, meter.spec.type))
+        _add(schema.meters, ArrayInfo(meter.preamble.id, meter.preamble.name, meter.size, meter.spec.type))
     types = p4info.type_info
     for register in p4info.registers:
         p4data.count_leaves(register.type_spec, types, f"register {register.preamble.name}")
         width = p4data.width_of(register.type_spec, types)
         _add(
             schema.registers,
-            Array(register.preamble.id, register.preamble.name, register.size, register.type_spec, 1 + width // 129),
+            ArrayInfo(
+                register.preamble.id, register.preamble.name, register.size, register.type_spec, 1 + width // 129
+            ),
         )
     for digest in p4info.digests:
         leaves = p4data.count_leaves(digest.type_spec, types, f"digest {digest.preamble.name}")
         _add(schema.digests, DigestInfo(digest.preamble.id, digest.preamble.name, digest.type_spec, leaves))
 
 
-def _packet_header(message: p4i.ControllerPacketMetadata) -> PacketHeader:
+def _packet_header(message: p4i.ControllerPacketMetadata) -> PacketHeaderInfo:
     items = _fields(message.metadata, message.preamble.name)
     bits = sum(item.width for item in items)
     if bits > 8 * limits.MAX_PACKET_HEADER_BYTES:
         raise invalid(
-            f"header {message.preamble.name} has {bits} bits; the most is {8 * limits.MAX_PACKET_HEADER_BYTES}"
+            f"header {message.preamble.name} has {bits} bits; the maximum is {8 * limits.MAX_PACKET_HEADER_BYTES}"
         )
     if bits % 8:
         raise invalid(f"header {message.preamble.name} has {bits} bits, not a whole number of bytes")
-    return PacketHeader(message.preamble.name, items, {item.id: item for item in items}, bits // 8)
-
-
-__all__ = [
-    "Action",
-    "Array",
-    "DigestInfo",
-    "DirectMeter",
-    "Field",
-    "PacketHeader",
-    "Profile",
-    "RpcError",
-    "Schema",
-    "Table",
-    "build",
-    "find",
-]
+    return PacketHeaderInfo(message.preamble.name, items, {item.id: item for item in items}, bits // 8)

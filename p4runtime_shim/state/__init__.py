@@ -1,1 +1,1 @@
-"""The control plane of one switch with one program: tables, profiles, cells, replication."""
+"""The state of a switch with one program: tables, action profiles, externs, replication."""

@@ -1,9 +1,9 @@
-"""The control plane of a switch, as calls by name: tables, action profiles, counters, registers, meters, replication.
+"""The control plane of a switch: tables, action profiles, counters, registers, meters and replication, by name.
 
-Each call finds the object in what belongs to the loaded program (`Forwarding`, made anew with every program), which
-checks the values in Python, writes them to the engine and keeps what will be read back. The engine has its own mutex;
-the lock here keeps what is read back in step with it, so calls may come from any thread while packets move. Without a
-program every call is NotFound. Names are those of the BMv2 JSON.
+Each call finds its object in the state of the loaded program (`ProgramState`, new for each program), which checks the
+values in Python, writes them to the engine and keeps a copy for reads. The engine has its own mutex; the lock here
+keeps the copy consistent with it, so calls may come from any thread while packets move. Without a program every call
+raises NotFound. Names are those of the BMv2 JSON.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from p4runtime_shim.errors import InvalidArgument
-from p4runtime_shim.state.forwarding import Forwarding, require
-from p4runtime_shim.values import (
+from p4runtime_shim.entities import (
     ActionCall,
     CloneSession,
     CounterValue,
@@ -23,142 +21,144 @@ from p4runtime_shim.values import (
     MeterConfig,
     Replica,
 )
+from p4runtime_shim.errors import InvalidArgument
+from p4runtime_shim.state.program_state import ProgramState, require
 
 
 class ControlPlane:
-    """What P4Runtime reads and writes of a switch with these ports. Errors are subclasses of SwitchError."""
+    """What P4Runtime reads and writes of a switch. Errors are subclasses of SwitchError."""
 
     def __init__(self, ports: Sequence[int]) -> None:
-        """No program is loaded yet."""
+        """Start without a program."""
         self.ports = tuple(ports)
         self._lock = threading.RLock()
-        self._forwarding: Forwarding | None = None
+        self._program_state: ProgramState | None = None
 
     # --- tables ---
 
     def table_insert(self, table: str, entry: Entry) -> None:
-        """Add an entry; AlreadyExists, ResourceExhausted, InvalidArgument."""
+        """Add an entry; raises AlreadyExists, ResourceExhausted, InvalidArgument."""
         with self._lock:
-            require(self._forwarding).table(table).insert(entry)
+            require(self._program_state).table(table).insert(entry)
 
     def table_modify(self, table: str, entry: Entry) -> None:
-        """Change what an entry does; its counter stays."""
+        """Change the action of an entry; its counter stays."""
         with self._lock:
-            require(self._forwarding).table(table).modify(entry)
+            require(self._program_state).table(table).modify(entry)
 
     def table_delete(self, table: str, match: tuple[Match, ...], priority: int = 0) -> None:
         """Remove an entry."""
         with self._lock:
-            require(self._forwarding).table(table).delete(match, priority)
+            require(self._program_state).table(table).delete(match, priority)
 
     def table_entries(self, table: str) -> list[Entry]:
-        """All entries, in the order in which they were added."""
+        """All entries, in the order of their insertion."""
         with self._lock:
-            return [item.entry for item in require(self._forwarding).table(table).entries.values()]
+            return [item.entry for item in require(self._program_state).table(table).entries.values()]
 
     def table_entry(self, table: str, match: tuple[Match, ...], priority: int = 0) -> Entry:
         """One entry; NotFound."""
         with self._lock:
-            return require(self._forwarding).table(table).find(match, priority).entry
+            return require(self._program_state).table(table).find(match, priority).entry
 
     def table_counters(self, table: str) -> list[CounterValue]:
         """The direct counters of all entries, in the order of `table_entries`."""
         with self._lock:
-            return require(self._forwarding).table(table).counters_read_all()
+            return require(self._program_state).table(table).counters_read_all()
 
     def table_meters(self, table: str) -> list[MeterConfig | None]:
         """The configurations of the direct meters of all entries."""
         with self._lock:
-            return [item.meter for item in require(self._forwarding).table(table).entries.values()]
+            return [item.meter for item in require(self._program_state).table(table).entries.values()]
 
     def table_colors(self, table: str) -> list[MeterColors]:
-        """What the direct meters of all entries have colored."""
+        """Packets and bytes that the direct meters of all entries have colored."""
         with self._lock:
-            return require(self._forwarding).table(table).colors_read_all()
+            return require(self._program_state).table(table).colors_read_all()
 
     def table_set_default(self, table: str, action: ActionCall | None) -> None:
         """Change the default action; None restores the program's."""
         with self._lock:
-            require(self._forwarding).table(table).set_default(action)
+            require(self._program_state).table(table).set_default(action)
 
     def table_default(self, table: str) -> ActionCall | None:
         """The default action."""
         with self._lock:
-            return require(self._forwarding).table(table).default
+            return require(self._program_state).table(table).default
 
     def direct_counter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> CounterValue:
         """The direct counter of an entry."""
         with self._lock:
-            return require(self._forwarding).table(table).counter_read(match, priority)
+            return require(self._program_state).table(table).counter_read(match, priority)
 
     def direct_counter_write(self, table: str, match: tuple[Match, ...], priority: int, value: CounterValue) -> None:
         """Set the direct counter of an entry."""
         with self._lock:
-            require(self._forwarding).table(table).counter_write(match, priority, value)
+            require(self._program_state).table(table).counter_write(match, priority, value)
 
     def direct_meter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterConfig | None:
         """The configuration of an entry's direct meter."""
         with self._lock:
-            return require(self._forwarding).table(table).meter_read(match, priority)
+            return require(self._program_state).table(table).meter_read(match, priority)
 
     def direct_meter_write(
         self, table: str, match: tuple[Match, ...], priority: int, config: MeterConfig | None
     ) -> None:
         """Configure an entry's direct meter."""
         with self._lock:
-            require(self._forwarding).table(table).meter_write(match, priority, config)
+            require(self._program_state).table(table).meter_write(match, priority, config)
 
     def direct_meter_colors(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterColors:
-        """What an entry's direct meter has colored."""
+        """Packets and bytes that an entry's direct meter has colored."""
         with self._lock:
-            return require(self._forwarding).table(table).colors_read(match, priority)
+            return require(self._program_state).table(table).colors_read(match, priority)
 
     def direct_meter_set_colors(self, table: str, match: tuple[Match, ...], priority: int, value: MeterColors) -> None:
-        """Set these counters."""
+        """Set the color counters."""
         with self._lock:
-            require(self._forwarding).table(table).colors_write(match, priority, value)
+            require(self._program_state).table(table).colors_write(match, priority, value)
 
     # --- action profiles ---
 
     def member_add(self, profile: str, member_id: int, action: ActionCall) -> None:
         """Add a member to an action profile or selector."""
         with self._lock:
-            require(self._forwarding).profile(profile).member_add(member_id, action)
+            require(self._program_state).profile(profile).member_add(member_id, action)
 
     def member_modify(self, profile: str, member_id: int, action: ActionCall) -> None:
         """Change a member's action."""
         with self._lock:
-            require(self._forwarding).profile(profile).member_modify(member_id, action)
+            require(self._program_state).profile(profile).member_modify(member_id, action)
 
     def member_delete(self, profile: str, member_id: int) -> None:
-        """Delete a member that nothing refers to."""
+        """Delete an unused member."""
         with self._lock:
-            require(self._forwarding).profile(profile).member_delete(member_id)
+            require(self._program_state).profile(profile).member_delete(member_id)
 
     def members(self, profile: str) -> dict[int, ActionCall]:
         """All members."""
         with self._lock:
-            members = require(self._forwarding).profile(profile).members
+            members = require(self._program_state).profile(profile).members
             return {number: item.action for number, item in members.items()}
 
     def member(self, profile: str, member_id: int) -> ActionCall:
         """One member; NotFound."""
         with self._lock:
-            return require(self._forwarding).profile(profile).member(member_id).action
+            return require(self._program_state).profile(profile).member(member_id).action
 
     def group_add(
         self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
     ) -> None:
-        """Add a group of (member id, weight) to a selector; `watch`: member id -> the port it cannot do without."""
+        """Add a group of (member id, weight) to a selector; `watch`: member id -> the port it needs."""
         with self._lock:
-            require(self._forwarding).profile(profile).group_add(group_id, members, self._watched(watch))
+            require(self._program_state).profile(profile).group_add(group_id, members, self._watched(watch))
 
     def group_modify(
         self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
     ) -> None:
         """Replace the members of a group."""
         with self._lock:
-            require(self._forwarding).profile(profile).group_modify(group_id, members, self._watched(watch))
+            require(self._program_state).profile(profile).group_modify(group_id, members, self._watched(watch))
 
     def _watched(self, watch: Mapping[int, int] | None) -> Mapping[int, int]:
         for port in (watch or {}).values():
@@ -167,14 +167,14 @@ class ControlPlane:
         return watch or {}
 
     def group_delete(self, profile: str, group_id: int) -> None:
-        """Delete a group that no entry refers to."""
+        """Delete an unused group."""
         with self._lock:
-            require(self._forwarding).profile(profile).group_delete(group_id)
+            require(self._program_state).profile(profile).group_delete(group_id)
 
     def groups(self, profile: str) -> dict[int, tuple[tuple[int, int], ...]]:
         """All groups as (member id, weight)."""
         with self._lock:
-            groups = require(self._forwarding).profile(profile).groups
+            groups = require(self._program_state).profile(profile).groups
             return {number: item.members for number, item in groups.items()}
 
     # --- counters, registers, meters ---
@@ -182,111 +182,111 @@ class ControlPlane:
     def counter_read(self, name: str, index: int) -> CounterValue:
         """A cell of an indirect counter."""
         with self._lock:
-            return require(self._forwarding).cells.counter_read(name, index)
+            return require(self._program_state).externs.counter_read(name, index)
 
     def counter_read_all(self, name: str) -> Sequence[CounterValue]:
-        """All cells of an indirect counter, copied now and made when they are looked at, as in all such calls."""
+        """All cells of an indirect counter, copied now and converted when read, as in all such calls."""
         with self._lock:
-            return require(self._forwarding).cells.counter_read_all(name)
+            return require(self._program_state).externs.counter_read_all(name)
 
     def counter_fill(self, name: str, value: CounterValue) -> None:
         """Set all cells of an indirect counter."""
         with self._lock:
-            require(self._forwarding).cells.counter_fill(name, value)
+            require(self._program_state).externs.counter_fill(name, value)
 
     def counter_write(self, name: str, index: int, value: CounterValue) -> None:
         """Set a cell of an indirect counter."""
         with self._lock:
-            require(self._forwarding).cells.counter_write(name, index, value)
+            require(self._program_state).externs.counter_write(name, index, value)
 
     def register_read(self, name: str, index: int) -> int:
         """A cell of a register array."""
         with self._lock:
-            return require(self._forwarding).cells.register_read(name, index)
+            return require(self._program_state).externs.register_read(name, index)
 
     def register_read_all(self, name: str) -> Sequence[int]:
         """All cells of a register array."""
         with self._lock:
-            return require(self._forwarding).cells.register_read_all(name)
+            return require(self._program_state).externs.register_read_all(name)
 
     def register_fill(self, name: str, value: int) -> None:
         """Set all cells of a register array."""
         with self._lock:
-            require(self._forwarding).cells.register_fill(name, value)
+            require(self._program_state).externs.register_fill(name, value)
 
     def register_write(self, name: str, index: int, value: int) -> None:
         """Set a cell of a register array."""
         with self._lock:
-            require(self._forwarding).cells.register_write(name, index, value)
+            require(self._program_state).externs.register_write(name, index, value)
 
     def meter_read(self, name: str, index: int) -> MeterConfig | None:
         """Configuration of an indirect meter's cell."""
         with self._lock:
-            return require(self._forwarding).cells.meter_read(name, index)
+            return require(self._program_state).externs.meter_read(name, index)
 
     def meter_read_all(self, name: str) -> Sequence[MeterConfig | None]:
         """Configurations of all cells of an indirect meter."""
         with self._lock:
-            return require(self._forwarding).cells.meter_read_all(name)
+            return require(self._program_state).externs.meter_read_all(name)
 
     def meter_fill(self, name: str, config: MeterConfig | None) -> None:
         """Configure all cells of an indirect meter."""
         with self._lock:
-            require(self._forwarding).cells.meter_fill(name, config)
+            require(self._program_state).externs.meter_fill(name, config)
 
     def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
-        """Configure an indirect meter's cell; None lets every packet be green."""
+        """Configure an indirect meter's cell; with None, every packet is green."""
         with self._lock:
-            require(self._forwarding).cells.meter_write(name, index, config)
+            require(self._program_state).externs.meter_write(name, index, config)
 
     def meter_colors(self, name: str, index: int) -> MeterColors:
-        """What an indirect meter's cell has colored."""
+        """Packets and bytes that an indirect meter's cell has colored."""
         with self._lock:
-            return require(self._forwarding).cells.colors_read(name, index)
+            return require(self._program_state).externs.colors_read(name, index)
 
     def meter_colors_all(self, name: str) -> Sequence[MeterColors]:
-        """What all cells of an indirect meter have colored."""
+        """Packets and bytes that each cell of an indirect meter has colored."""
         with self._lock:
-            return require(self._forwarding).cells.colors_read_all(name)
+            return require(self._program_state).externs.colors_read_all(name)
 
     def meter_reset_colors(self, name: str) -> None:
-        """Set the counters of colors of all cells of an indirect meter to zero."""
+        """Reset the color counters of all cells of an indirect meter."""
         with self._lock:
-            require(self._forwarding).cells.colors_reset(name)
+            require(self._program_state).externs.colors_reset(name)
 
     def meter_set_colors(self, name: str, index: int, value: MeterColors) -> None:
-        """Set these counters."""
+        """Set the color counters."""
         with self._lock:
-            require(self._forwarding).cells.colors_write(name, index, value)
+            require(self._program_state).externs.colors_write(name, index, value)
 
     # --- replication ---
 
     def multicast_set(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Make or replace a multicast group (1..65535)."""
+        """Create or replace a multicast group (1..65535)."""
         with self._lock:
-            require(self._forwarding).replication.group_set(group, replicas)
+            require(self._program_state).replication.group_set(group, replicas)
 
     def multicast_delete(self, group: int) -> None:
         """Delete a multicast group."""
         with self._lock:
-            require(self._forwarding).replication.group_delete(group)
+            require(self._program_state).replication.group_delete(group)
 
     def multicast_groups(self) -> dict[int, tuple[Replica, ...]]:
         """All multicast groups."""
         with self._lock:
-            return dict(require(self._forwarding).replication.groups)
+            return dict(require(self._program_state).replication.groups)
 
     def clone_session_set(self, session: int, config: CloneSession) -> None:
-        """Make or replace a clone session (0..32767)."""
+        """Create or replace a clone session (0..32767)."""
         with self._lock:
-            require(self._forwarding).replication.session_set(session, config)
+            require(self._program_state).replication.session_set(session, config)
 
     def clone_session_delete(self, session: int) -> None:
         """Delete a clone session."""
         with self._lock:
-            require(self._forwarding).replication.session_delete(session)
+            require(self._program_state).replication.session_delete(session)
 
     def clone_sessions(self) -> dict[int, CloneSession]:
         """All clone sessions."""
         with self._lock:
-            return dict(require(self._forwarding).replication.sessions)
+            return dict(require(self._program_state).replication.sessions)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mrc_host.values import QpAttributes, QpType
-from p4runtime_shim.values import QueueConfig
+from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.timing import Timing
 from topologies.fabric import Fabric
 from topologies.faults import Fault

@@ -89,7 +89,7 @@ ELSEWHERE = {
     "python -m p4runtime_shim --config switches.yaml               # many switches in one process, one address": (
         "tests/integration/test_switch_process.py"
     ),
-    'ln -s "$(which p4runtime_shim)" ~/bin/simple_switch_grpc': "tests/p4runtime_shim/test_listening.py",
+    'ln -s "$(which p4runtime_shim)" ~/bin/simple_switch_grpc': "tests/p4runtime_shim/server/test_endpoint.py",
     "python -m simulation.swarm --seed 17": "tests/simulation/test_docs.py",
     ".venv/bin/python -m simulation.swarm --seed 17": "tests/simulation/test_docs.py",
     "sudo make install": "tests/scripts/test_install.py",

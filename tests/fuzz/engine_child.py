@@ -18,10 +18,11 @@ from collections.abc import Callable
 from typing import Any
 
 from p4runtime_shim.build import BuildOptions
+from p4runtime_shim.entities import ActionCall, CloneSession, Entry, Exact, MeterConfig, Replica
 from p4runtime_shim.errors import BuildError, SwitchError
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import ActionCall, CloneSession, Entry, Exact, MeterConfig, PauseConfig, QueueConfig, Replica
+from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from tests.fuzz.random_program import ACTIONS, PORTS, RandomProgram
 from tests.p4runtime_shim import programs
 

@@ -22,7 +22,8 @@ from p4runtime_shim import build
 build.ENGINE_SOURCES = Path(sys.argv[2])
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import CloneSession, QueueConfig, Replica
+from p4runtime_shim.entities import CloneSession, Replica
+from p4runtime_shim.traffic_manager import QueueConfig
 from tests.fuzz.engine_child import OPTIONS
 from tests.p4runtime_shim.builder import Builder
 from tests.p4runtime_shim.test_limits import grows
@@ -67,7 +68,10 @@ def test_packets_that_grow_are_clean(tmp_path: Path) -> None:
 def test_the_sanitizer_reports_a_copy_that_is_longer_than_its_buffer(tmp_path: Path) -> None:
     sources = tmp_path / "engine"
     shutil.copytree(ENGINE_SOURCES, sources)
-    for file, check in (("pipe.c", "p->len > sw->max_frame"), ("pool.c", "p->len + back > sw->room - sw->headroom")):
+    for file, check in (
+        ("packet_path.c", "p->len > sw->max_frame"),
+        ("packet_pool.c", "p->len + back > sw->room - sw->headroom"),
+    ):
         text = (sources / file).read_text()
         assert text.count(check) == 1
         (sources / file).write_text(text.replace(check, "0"))

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from p4runtime_shim.driver import DriverError, PortDriver
-from p4runtime_shim.native import load_engine
+from p4runtime_shim.ctypes_bindings import load_engine
+from p4runtime_shim.entities import ActionCall, Entry, Exact
+from p4runtime_shim.port_driver import DriverError, PortDriver
 from p4runtime_shim.switch import Pipeline, Switch
-from p4runtime_shim.values import ActionCall, Entry, Exact, QueueConfig
+from p4runtime_shim.traffic_manager import QueueConfig
 from tests.integration.wires import Wire, ip, wires
 from tests.waiting import until
 
@@ -246,7 +247,7 @@ def test_a_rate_is_kept_for_long_and_short_frames(pipeline: Pipeline, cables: li
                 for _ in range(count):
                     assert cables[1].receive() is not None
                 took, exact = time.monotonic() - start, (count - 1) * length * 8 / 10_000_000
-                assert took > 0.95 * exact  # how much longer is the machine's; exact in test_queue.py
+                assert took > 0.95 * exact  # how much longer is the machine's; exact in test_traffic_manager.py
 
 
 @pytest.mark.parametrize("qdisc", [True, False])
@@ -332,7 +333,7 @@ def test_stop_before_run_counts(pipeline: Pipeline, cables: list[Wire]) -> None:
     [
         ({1: "nosuchif"}, "no interface nosuchif"),
         ({1: "an-interface-name-too-long"}, "no interface"),
-        ({600: "lo"}, "no port number"),
+        ({600: "lo"}, "not a port number"),
     ],
 )
 def test_interfaces_that_cannot_be_used(pipeline: Pipeline, ports: dict[int, str], words: str) -> None:

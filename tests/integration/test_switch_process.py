@@ -304,7 +304,9 @@ def test_a_ports_rate_is_kept(cables: list[Wire]) -> None:
             got += 1
         took = time.monotonic() - start
     assert got == count
-    expected = (count - 1) * size * 8 / rate  # how much longer it took is the machine's; exact in test_queue.py
+    expected = (
+        (count - 1) * size * 8 / rate
+    )  # how much longer it took is the machine's; exact in test_traffic_manager.py
     assert took > 0.95 * expected, f"{count} frames took {took} s instead of {expected}"
 
 

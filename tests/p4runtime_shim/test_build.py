@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from p4runtime_shim import build, native
+from p4runtime_shim import build, ctypes_bindings
 from p4runtime_shim.codegen import generate
 from p4runtime_shim.errors import BuildError
 from p4runtime_shim.program import load_program
@@ -104,4 +104,4 @@ def test_the_engine_is_free_of_warnings() -> None:
 
 def test_drop_reasons_are_those_of_the_header() -> None:
     header = (build.ENGINE_SOURCES / "switch.h").read_text()
-    assert tuple(re.findall(r"^    X\((\w+), ", header, re.MULTILINE)) == native.DROP_REASONS
+    assert tuple(re.findall(r"^    X\((\w+), ", header, re.MULTILINE)) == ctypes_bindings.DROP_REASONS

@@ -14,8 +14,8 @@ import pytest
 from scapy.utils import PcapReader
 
 from p4runtime_shim.capture import Capture, CaptureError
+from p4runtime_shim.entities import ActionCall, Entry, Exact
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import ActionCall, Entry, Exact
 from tests.p4runtime_shim import programs
 from tests.waiting import until
 
@@ -143,7 +143,7 @@ def test_only_one_capture_at_a_time_and_only_where_one_may_write(switch: Switch,
     with pytest.raises(CaptureError, match=r"cannot capture to .*: Not a directory"):
         Capture(switch, tmp_path / "file" / "x", {1: "eth1"})
     capture = Capture(switch, tmp_path, {1: "eth1"})
-    with pytest.raises(CaptureError, match="captures already"):
+    with pytest.raises(CaptureError, match="has a capture already"):
         Capture(switch, tmp_path, {1: "eth1"})
     capture.close()
     Capture(switch, tmp_path, {1: "eth1"}).close()

@@ -20,7 +20,7 @@ BMV2 = (
     ("arguments", "words"),
     [
         ([], "give a program"),
-        (["--no-p4", "x.json"], "keep one"),
+        (["--no-p4", "x.json"], "not both"),
         (["--no-p4", "-i", "eth0"], "PORT@INTERFACE"),
         (["--no-p4", "-i", "1@a", "-i", "1@b"], "port 1 is given twice"),
         (["--no-p4", "--rate", "fast"], "bits per second"),
@@ -35,8 +35,8 @@ BMV2 = (
         (["--config", "x.yaml", "--device-id", "1"], "--device-id belongs"),
         (["--config", "x.yaml", "p.json"], "program belongs"),
         (["--no-p4", "--", "--grpc-server-ssl"], "needs --grpc-server-cert"),
-        (["--no-p4", "--restore-state", "x"], "let the controller write it anew"),
-        (["--no-p4", "--drop-port", "3"], "the port that drops is 511"),
+        (["--no-p4", "--restore-state", "x"], "let the controller write it again"),
+        (["--no-p4", "--drop-port", "3"], "drop port is 511"),
         (["--no-p4", "--log-file", "/nonexistent/log"], "cannot write the log"),
     ],
 )

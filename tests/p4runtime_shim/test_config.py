@@ -13,7 +13,7 @@ from p4runtime_shim.config import (
     parse_rate,
     settings_from_options,
 )
-from p4runtime_shim.values import PauseConfig
+from p4runtime_shim.traffic_manager import PauseConfig
 
 
 @pytest.mark.parametrize(

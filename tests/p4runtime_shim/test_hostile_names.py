@@ -20,7 +20,7 @@ from p4runtime_shim.codegen import generate
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import load_program
-from p4runtime_shim.server.pipeline import Programs
+from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
 from p4runtime_shim.switch import Switch
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, call, const, extract, field, header, send_to
@@ -122,7 +122,7 @@ def watched(folder: Path) -> BuildOptions:
 @pytest.mark.parametrize("text", ["**//" + PIECES[0], '"\n#include "/etc/shadow"\n', "\\\n??/\0"])
 def test_a_config_full_of_hostile_names_is_compiled_as_if_they_were_harmless(text: str, tmp_path: Path) -> None:
     options = watched(tmp_path / "compiler")
-    programs_ = Programs(lambda source: Pipeline.load(source, cache=tmp_path / "cache", options=options))
+    programs_ = PipelineConfigLoader(lambda source: Pipeline.load(source, cache=tmp_path / "cache", options=options))
     for name in ("copies", "firewall"):
         pushed = Names(text)
         info = text_format.Parse((programs.FOLDER / f"{name}.p4info.txtpb").read_text(), p4i.P4Info())

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from p4runtime_shim.codegen import generate
+from p4runtime_shim.entities import CloneSession, Replica
 from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import load_program
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import CloneSession, QueueConfig, Replica
+from p4runtime_shim.traffic_manager import QueueConfig
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, call, const, expression, extract, field, header, send_to
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from p4runtime_shim.entities import ActionCall, CloneSession, Entry, Lpm, Replica
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import ActionCall, CloneSession, Entry, Lpm, Replica
 from tests.p4runtime_shim import programs
 
 P = "MyIngress."

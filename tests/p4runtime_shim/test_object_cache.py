@@ -83,7 +83,7 @@ def test_a_folder_that_others_can_write_to_is_refused(mode: int, part: str, tmp_
     if part == "" and mode & 0o1000:  # as /tmp is: others may add files there, not replace ours
         build.build_engine(cache=cache, options=FAST)
         return
-    with pytest.raises(BuildError, match=r"can be changed by everybody.*set XDG_CACHE_HOME"):
+    with pytest.raises(BuildError, match=r"is writable by everybody.*set XDG_CACHE_HOME"):
         build.build_engine(cache=cache, options=FAST)
     assert not list(cache.rglob("*.so"))
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from p4runtime_shim.entities import ActionCall, Entry, Lpm
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import ActionCall, Entry, Lpm
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, call, const, expression, extract, field, send_to, wrapped
 

@@ -12,20 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from p4runtime_shim.entities import ActionCall, CloneSession, CounterValue, Entry, Exact, GroupRef, Lpm, Replica
 from p4runtime_shim.errors import NotFound
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import (
-    ActionCall,
-    CloneSession,
-    CounterValue,
-    Entry,
-    Exact,
-    GroupRef,
-    Lpm,
-    QueueConfig,
-    Replica,
-)
+from p4runtime_shim.traffic_manager import QueueConfig
 from tests.p4runtime_shim import programs
 
 F = "FabricIngress."
@@ -229,7 +220,7 @@ from p4runtime_shim.build import BuildOptions
 from p4runtime_shim.capture import Capture
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
-from tests.p4runtime_shim import programs, test_switch, test_tables
+from tests.p4runtime_shim import programs, test_switch, test_table_state
 flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 options = BuildOptions(flags=flags)
 cache, folder, name = sys.argv[1:]
@@ -240,11 +231,11 @@ if name == "keys":
     for masks in ("upper and lower bits", "random bits"):
         with Switch(pipeline, ports=range(8), seed=0) as switch:
             switch.set_logging(trace=True)
-            test_tables.test_masks_that_suit_no_tree(switch, masks)
+            test_table_state.test_masks_that_suit_no_tree(switch, masks)
     with Switch(pipeline, ports=range(8), seed=0) as switch:
-        test_tables.test_members_whose_port_is_down_are_skipped(switch)
+        test_table_state.test_members_whose_port_is_down_are_skipped(switch)
     with Switch(pipeline, ports=range(8), seed=0) as switch:
-        test_tables.test_packets_use_a_table_while_its_trees_are_built_anew(switch)
+        test_table_state.test_packets_use_a_table_while_its_trees_are_built_anew(switch)
     with Switch(pipeline, ports=range(8), seed=0) as switch:
         names = {port: str(port) for port in range(8)}
         capture = Capture(switch, Path(folder) / "pcap", names, buffer_bytes=9000)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from mrc_host.wire import pause as pause_frame
-from p4runtime_shim.native import load_engine
+from p4runtime_shim.ctypes_bindings import load_engine
+from p4runtime_shim.entities import ActionCall, Entry, Exact
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import ActionCall, Entry, Exact, PauseConfig, QueueConfig
+from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from tests.p4runtime_shim import programs
 
 P = "MyIngress."
@@ -48,7 +49,7 @@ def late(switch: Switch, now: int) -> int | None:
 
 
 def idled(switch: Switch) -> int:
-    found: int = load_engine().library.sw_port_idled(switch.handle, 2)
+    found: int = load_engine().library.sw_port_idle_ns(switch.handle, 2)
     return found
 
 

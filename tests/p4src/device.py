@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry, Exact, GroupRef, Lpm, MemberRef, Ternary
 from p4runtime_shim.switch import Pipeline, Switch
-from p4runtime_shim.values import ActionCall, CounterValue, Entry, Exact, GroupRef, Lpm, MemberRef, QueueConfig, Ternary
+from p4runtime_shim.traffic_manager import QueueConfig
 from topologies import entries as neutral
 
 BUILD = Path(__file__).parents[2] / "p4src" / "build"

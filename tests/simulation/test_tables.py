@@ -1,7 +1,7 @@
 import pytest
 
+from p4runtime_shim.entities import ActionCall, Entry, Exact, Lpm
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import ActionCall, Entry, Exact, Lpm
 from simulation.errors import SimulationError
 from simulation.tables import write_entries
 from simulation.world import load_program

@@ -9,7 +9,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import CompletionStatus, QpType
 from mrc_host.verbs.errors import RefusedError, WaitTimeoutError
 from mrc_lab.workloads.collectives.exchange import LocalMeeting
-from p4runtime_shim.values import QueueConfig
+from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.errors import SimulationError, StalledError
 from simulation.world import SimulatedWorld, switch_drops
 from tests.simulation.worlds import GIGA, US, small_fabric, small_world, transfer

@@ -82,7 +82,7 @@ def _embedded_settings(fabric: Fabric, switch: Switch) -> dict[str, Any]:
 
 
 def _pause(fabric: Fabric, rate_bps: int) -> dict[str, int]:
-    """Flow control of a port (p4runtime_shim.values.PauseConfig)."""
+    """Flow control of a port (p4runtime_shim.traffic_manager.PauseConfig)."""
     profile = fabric.queues
     shares = {"xoff": profile.pfc_xoff, "xon": profile.pfc_xon, "headroom": profile.pfc_headroom}
     sizes = {name: profile.bytes_at(share, rate_bps, fabric.mtu) for name, share in shares.items()}

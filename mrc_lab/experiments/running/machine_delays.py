@@ -1,6 +1,6 @@
 """How long the machine delayed frames at each hop of an emulated fabric: what no line, queue or pause explains.
 
-Embedded switches and NICs measure that themselves while they are told to (p4runtime_shim/engine/driver_delay.c,
+Embedded switches and NICs measure that themselves while they are told to (p4runtime_shim/engine/port_driver_delay.c,
 mrc_host/driver/delays.py), each frame from one socket to the next: at arrival until it is taken, at departure from
 when an ideal line would have begun with it. BMv2 has no such service, so that there only NICs tell. Counts only grow;
 a run's are the difference of two readings. A process that does not answer has none; one that began anew measures

@@ -11,7 +11,7 @@ from controller.inspection import DROP_REASONS, PORT_COUNTERS, port_drop
 from controller.values import Count, PortCounters, SwitchCounters
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.switch import Switch
-from p4runtime_shim.values import PortStats
+from p4runtime_shim.traffic_manager import PortStats
 from simulation.world import SimulatedWorld
 
 

@@ -1,7 +1,7 @@
 """Actions: parameters, and primitives that run in order.
 
-Primitives are BMv2's, by name. Which arguments each takes is checked by program/primitives.py, so an `Arg` here is of
-the class that its primitive wants. Jumps inside an action name positions of primitives.
+Primitives have BMv2's names. Their arguments are checked by program/primitive_reader.py, so an `Arg` here always has
+the class that its primitive expects. Jumps inside an action name positions of primitives.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from p4runtime_shim.program.model.expressions import Expr, HeaderExpr
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where in the P4 source something is; line 0 when the JSON does not tell."""
+    """A location in the P4 source; line 0 if the JSON has none."""
 
     file: str | None = None
     line: int = 0
@@ -22,7 +22,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A primitive call: name and arguments, checked and resolved by program/primitives.py."""
+    """A primitive call: name and arguments, checked and resolved by program/primitive_reader.py."""
 
     op: str
     args: tuple[Arg, ...]
@@ -78,7 +78,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action: parameters and primitives in order (jumps name positions)."""
+    """An action: parameters, and primitives in order (jumps name positions)."""
 
     name: str
     params: tuple[Param, ...]

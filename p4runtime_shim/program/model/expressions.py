@@ -1,8 +1,8 @@
 """Expressions, as trees of small classes.
 
-An expression is of one of three kinds: data (integers of unbounded range, as in BMv2, made finite only where they are
-stored), booleans (what an operator of `BOOLEAN_OPS`, `BoolConst` or `HeaderEqual` gives), and headers (`HeaderExpr`:
-an instance, or a stack element known at run time only). Leaves name what they read by position.
+There are three kinds of expressions: data (unbounded integers, as in BMv2, truncated only when stored), booleans
+(operators in `BOOLEAN_OPS`, `BoolConst` and `HeaderEqual`), and headers (`HeaderExpr`: an instance, or a stack element
+known only at run time). Leaves refer to headers, fields and registers by position.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class HeaderRef:
 
 @dataclass(frozen=True, slots=True)
 class StackItem:
-    """The element of a stack at a run-time index; out of range gives an invalid header that swallows writes."""
+    """The stack element at a run-time index; out of range, an invalid header that ignores writes."""
 
     stack: int
     index: Expr
@@ -81,7 +81,7 @@ class RegisterCell:
 
 @dataclass(frozen=True, slots=True)
 class StackCount:
-    """How many elements of a stack were extracted or pushed (`size_stack`); lastIndex is this minus 1."""
+    """The number of elements extracted into or pushed onto a stack (`size_stack`); lastIndex is this minus 1."""
 
     stack: int
     minus_one: bool
@@ -115,7 +115,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class HeaderEqual:
-    """Both valid, of one type and all fields equal; a boolean."""
+    """Boolean: both headers are valid, of the same type, and equal in all fields."""
 
     left: HeaderExpr
     right: HeaderExpr

@@ -1,7 +1,7 @@
 """Extern objects of v1model: counters, meters, registers, hash and checksum calculations, field lists.
 
-Actions name them by kind and position (`ObjectArg`); what they hold at run time is the switch's (state/). A calculation
-is a function of packet contents, a checksum the rule that a field equals one.
+Actions refer to them by kind and position (`ObjectArg`); their run-time state belongs to the switch (state/). A
+calculation is a function of packet contents; a checksum is a rule that a field equals a calculation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Bits:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What follows the parsed headers, as input of a calculation."""
+    """The bytes after the parsed headers, as input of a calculation."""
 
 
 CalcInput = FieldRef | ValidBit | HeaderRef | Bits | Payload
@@ -78,7 +78,7 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True)
 class FieldList:
-    """Fields that survive clone, resubmit or recirculate; or the values of a digest. `id` as the primitives name it."""
+    """Fields kept by clone, resubmit or recirculate, or the values of a digest. Primitives refer to it by `id`."""
 
     id: int
     name: str

@@ -1,7 +1,7 @@
 """Header types, header instances, metadata instances and stacks of a program.
 
-Everything is named by position: a field is a position in its `HeaderType`, a header a position in `Program.headers`,
-and the elements of a stack are headers like any other. Offsets and widths are in bits.
+References are positions: a field is a position in its `HeaderType`, a header is a position in `Program.headers`, and
+stack elements are ordinary headers. Offsets and widths are in bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class HeaderType:
-    """A header type; `width` is the sum of its fields, a multiple of 8 for what goes on the wire."""
+    """A header type; `width` is the sum of its fields, a multiple of 8 for headers on the wire."""
 
     name: str
     fields: tuple[Field, ...]

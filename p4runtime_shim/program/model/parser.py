@@ -1,7 +1,7 @@
 """The parser: a state machine that extracts headers.
 
-A state runs its operations in order, then compares its key with the cases in order; the first that fits under its mask
-gives the next state. States are named by position; None as next state is accept.
+A state runs its operations in order, then compares its key with the cases in order; the first that matches under its
+mask determines the next state. States are referred to by position; None as next state is accept.
 """
 
 from __future__ import annotations

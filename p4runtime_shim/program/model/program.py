@@ -1,14 +1,11 @@
-"""The whole program.
-
-It holds every part of one kind in a tuple; the position there is the name by which other parts refer to it.
-"""
+"""The whole program: a tuple for each kind of object; other objects refer to it by its position there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from p4runtime_shim.program.model.actions import Action
-from p4runtime_shim.program.model.control import Call, Condition, Pipeline, Profile, Table
+from p4runtime_shim.program.model.control_flow import ActionProfile, Call, Condition, ControlFlow, Table
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef
 from p4runtime_shim.program.model.externs import Calculation, Checksum, Counter, FieldList, Meter, Register
 from p4runtime_shim.program.model.headers import Field, Header, HeaderType, Stack
@@ -17,7 +14,7 @@ from p4runtime_shim.program.model.parser import Parser
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Everything."""
+    """A v1model program."""
 
     name: str
     types: tuple[HeaderType, ...]
@@ -30,9 +27,9 @@ class Program:
     tables: tuple[Table, ...]
     conditions: tuple[Condition, ...]
     calls: tuple[Call, ...]
-    ingress: Pipeline
-    egress: Pipeline
-    profiles: tuple[Profile, ...]
+    ingress: ControlFlow
+    egress: ControlFlow
+    profiles: tuple[ActionProfile, ...]
     counters: tuple[Counter, ...]
     meters: tuple[Meter, ...]
     registers: tuple[Register, ...]

@@ -121,7 +121,7 @@ def test_a_cache_that_others_can_write_to(monkeypatch: pytest.MonkeyPatch, tmp_p
     tmp_path.chmod(0o777)
     finding = findings()["compiled switches"]
     assert not finding.ok
-    assert f"{tmp_path} can be changed by everybody" in finding.detail
+    assert f"{tmp_path} is writable by everybody" in finding.detail
 
 
 def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from finsy.proto import p4r
 
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.server import packets
-from p4runtime_shim.server.forwarding import Forwarding
-from p4runtime_shim.server.p4info import PacketHeader
+from p4runtime_shim.server import packet_io
+from p4runtime_shim.server.forwarding_state import ForwardingState
+from p4runtime_shim.server.p4info import PacketHeaderInfo
 from p4runtime_shim.switch import Switch
 from tests.p4runtime_shim.differential.vectors import (
     CPU_PORT,
@@ -40,9 +40,9 @@ def pipeline(name: str) -> Pipeline:
 
 
 @contextmanager
-def _running(vector: Vector) -> Iterator[tuple[Switch, Forwarding]]:
+def _running(vector: Vector) -> Iterator[tuple[Switch, ForwardingState]]:
     with Switch(pipeline(vector.program), device_id=1, ports=(*PORTS, CPU_PORT), seed=1) as switch:
-        forwarding = Forwarding(schema(vector.program), switch)
+        forwarding = ForwardingState(schema(vector.program), switch)
         for update in vector.updates:
             forwarding.write([p4r.Update.FromString(update)])
         yield switch, forwarding
@@ -64,13 +64,13 @@ def run(vector: Vector) -> tuple[Outcome, int]:
         return outcome, count
 
 
-def _take_frames(program: str, switch: Switch, header: PacketHeader | None, outcome: Outcome, now: int) -> int:
+def _take_frames(program: str, switch: Switch, header: PacketHeaderInfo | None, outcome: Outcome, now: int) -> int:
     count = 0
     while ports := switch.ready():
         for port in ports:
             while (frame := switch.transmit(port, now)) is not None:
                 if port == CPU_PORT:
-                    message = packets.from_frame(header, frame)
+                    message = packet_io.from_frame(header, frame)
                     assert message is not None
                     outcome.packet_ins.append(packet_in(message))
                 elif len(frame) >= SHORTEST:
@@ -86,7 +86,7 @@ def packet_in(message: p4r.PacketIn) -> list[object]:
     return [[number(item.value) for item in message.metadata], message.payload.hex()]
 
 
-def _take_state(vector: Vector, switch: Switch, forwarding: Forwarding, outcome: Outcome) -> None:
+def _take_state(vector: Vector, switch: Switch, forwarding: ForwardingState, outcome: Outcome) -> None:
     collect_counters(forwarding.read(wanted(vector.program)), vector.program, outcome)
     for register in pipeline(vector.program).program.registers:
         if register.width <= WIDEST_REGISTER:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from finsy.proto import p4r
 
-from p4runtime_shim.server import packets
+from p4runtime_shim.server import packet_io
 from tests.integration.wires import Wire, namespace, wires
 from tests.p4runtime_shim.differential.embedded import collect_counters, packet_in, wanted
 from tests.p4runtime_shim.differential.process import Process
@@ -96,7 +96,7 @@ class Bmv2:
             self._wires[port].send(frame)
             process.finish(port, len(frame))
             return
-        message = packets.from_frame(schema(program).packet_out, frame)
+        message = packet_io.from_frame(schema(program).packet_out, frame)
         assert message is not None
         packet = p4r.PacketOut(payload=message.payload)
         for item in message.metadata:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from finsy.proto import p4r
 
+from p4runtime_shim.entities import ActionCall
 from p4runtime_shim.server import p4info
-from p4runtime_shim.server.errors import BatchError
-from p4runtime_shim.server.forwarding import Forwarding
-from p4runtime_shim.server.target import Target
-from p4runtime_shim.values import ActionCall
+from p4runtime_shim.server.forwarding_state import ForwardingState
+from p4runtime_shim.server.rpc_errors import BatchError
+from p4runtime_shim.server.switch_interface import SwitchInterface
 from tests.p4runtime_shim.server import sample
 
 SET = ActionCall("I.set", (3, 0x020000000001))
@@ -22,9 +22,9 @@ ROLLBACK = p4r.WriteRequest.ROLLBACK_ON_ERROR
 class Switch:
     """A forwarding state with shorthand; `under` is the switch under it."""
 
-    def __init__(self, under: Target) -> None:
+    def __init__(self, under: SwitchInterface) -> None:
         self.under = under
-        self.state = Forwarding(SCHEMA, under)
+        self.state = ForwardingState(SCHEMA, under)
 
     def write(self, *updates: p4r.Update, atomicity: int = 0) -> None:
         self.state.write(updates, atomicity)

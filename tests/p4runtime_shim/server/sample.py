@@ -9,9 +9,9 @@ from typing import Any
 from finsy.proto import p4i
 from google.protobuf import text_format
 
-from p4runtime_shim.fake import FakeSwitch
+from p4runtime_shim.entities import ActionCall, Entry, Exact
+from p4runtime_shim.fake_switch import FakeSwitch
 from p4runtime_shim.switch import Pipeline, Switch
-from p4runtime_shim.values import ActionCall, Entry, Exact
 
 PROGRAM = Path(__file__).parent / "programs" / "families.json"
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from finsy.proto import p4i, p4r, rpc_code
 
+from p4runtime_shim.ctypes_bindings import NO_MEMORY, Engine
 from p4runtime_shim.errors import SwitchError
-from p4runtime_shim.native import NO_MEMORY, Native
 from p4runtime_shim.server.arbitration import Session
 from p4runtime_shim.server.device import Device
-from p4runtime_shim.server.errors import RpcError, from_switch
-from p4runtime_shim.server.pipeline import Programs
+from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
+from p4runtime_shim.server.rpc_errors import RpcError, from_switch
 from p4runtime_shim.switch import Pipeline, Switch
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.entities import default, exact, group, indirect, kinds, member, set_action
@@ -57,7 +57,7 @@ STEPS = frozenset({"sw_load", "sw_ctl_default", "sw_ctl_modify", "sw_ctl_group_m
 class Failing:
     """The engine's library, of which one call that may fail does; `calls` counts those that may."""
 
-    def __init__(self, native: Native) -> None:
+    def __init__(self, native: Engine) -> None:
         self._library = native.library
         self.hot = native.hot
         self.library = self
@@ -145,7 +145,7 @@ def run(work: Callable[[World], Awaitable[None]]) -> None:
             return replace(Pipeline.load(text), native=native)
 
         with Switch(None, ports=(1, 2, 3), seed=1, native=native) as switch:
-            device = Device(1, switch, Programs(load))
+            device = Device(1, switch, PipelineConfigLoader(load))
             device.start(asyncio.get_running_loop())
             ears = Ears()
             device.arbitrate(ears, p4r.MasterArbitrationUpdate(device_id=1, election_id=p4r.Uint128(low=1)))

@@ -4,7 +4,7 @@ import pytest
 from finsy.proto import p4r, rpc_code
 
 from p4runtime_shim.server.arbitration import MAX_SESSIONS_PER_ROLE, Arbitration
-from p4runtime_shim.server.errors import RpcError
+from p4runtime_shim.server.rpc_errors import RpcError
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from finsy.proto import p4r, rpc_code
 
-from p4runtime_shim.server.errors import BatchError
+from p4runtime_shim.server.rpc_errors import BatchError
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.entities import (
     ROLLBACK,

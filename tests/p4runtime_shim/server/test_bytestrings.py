@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p4runtime_shim.server import bytestrings
-from p4runtime_shim.server.errors import RpcError
+from p4runtime_shim.server.rpc_errors import RpcError
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 import pytest
 from finsy.proto import p4r, rpc_code
 
+from p4runtime_shim.entities import Digest
 from p4runtime_shim.server import p4info
 from p4runtime_shim.server.digests import Digests
-from p4runtime_shim.server.errors import RpcError
-from p4runtime_shim.values import Digest
+from p4runtime_shim.server.rpc_errors import RpcError
 from tests.p4runtime_shim.server import sample
 
 MS = 1_000_000

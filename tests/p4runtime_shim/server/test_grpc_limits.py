@@ -14,7 +14,7 @@ import pytest
 from finsy.proto import p4r
 
 from p4runtime_shim import limits
-from p4runtime_shim.server.service import P4RuntimeService
+from p4runtime_shim.server.p4runtime_service import P4RuntimeService
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import Client, World, failing, run, with_client
 

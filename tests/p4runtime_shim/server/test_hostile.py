@@ -10,8 +10,8 @@ from finsy.proto import p4i, p4r
 from google.protobuf.message import DecodeError
 
 from p4runtime_shim.server import p4info
-from p4runtime_shim.server.errors import BatchError, RpcError
-from p4runtime_shim.server.forwarding import Forwarding
+from p4runtime_shim.server.forwarding_state import ForwardingState
+from p4runtime_shim.server.rpc_errors import BatchError, RpcError
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.entities import (
     default,
@@ -89,7 +89,7 @@ def test_writes_and_reads_of_mutilated_entities(make, atomicity: int) -> None:  
     print(f"seed {seed}")
     chance = random.Random(seed)
     under = make()
-    state = Forwarding(p4info.build(sample.p4info()), under)
+    state = ForwardingState(p4info.build(sample.p4info()), under)
     done = refused = 0
     for _ in range(ROUNDS):
         try:
@@ -109,7 +109,7 @@ def test_writes_and_reads_of_mutilated_entities(make, atomicity: int) -> None:  
     assert refused
     # What is there can be listed, and written into an empty switch.
     updates = state.entities(counts=True)
-    again = Forwarding(state.schema, make())
+    again = ForwardingState(state.schema, make())
     again.replay(updates)
     assert sorted(map(str, again.entities(counts=True))) == sorted(map(str, updates))
     under.close()
@@ -130,6 +130,6 @@ def test_mutilated_p4infos() -> None:
         except RpcError:
             continue
         under = sample.fake()
-        state = Forwarding(schema, under)
+        state = ForwardingState(schema, under)
         failed = failure(lambda state=state: state.write(VALID))
         assert failed is None or len(failed.results) == len(VALID)

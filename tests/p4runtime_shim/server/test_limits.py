@@ -14,18 +14,18 @@ from finsy.proto import p4i, p4r, p4t, rpc_code
 from google.protobuf import text_format
 
 from p4runtime_shim import limits
+from p4runtime_shim.entities import ActionCall, CounterValue, Digest, Entry, Exact, MeterConfig, Replica
 from p4runtime_shim.errors import InvalidProgram, ResourceExhausted, Unsupported
 from p4runtime_shim.program import load_program
 from p4runtime_shim.server import p4data, p4info
 from p4runtime_shim.server.arbitration import Arbitration
 from p4runtime_shim.server.device import Device
 from p4runtime_shim.server.digests import Digests
-from p4runtime_shim.server.errors import RpcError
-from p4runtime_shim.server.pipeline import Programs
-from p4runtime_shim.server.service import P4RuntimeService, make_server
-from p4runtime_shim.server.stream import ClientStream
+from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_server
+from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
+from p4runtime_shim.server.rpc_errors import RpcError
+from p4runtime_shim.server.stream_channel import ClientStream
 from p4runtime_shim.switch import Pipeline, Switch
-from p4runtime_shim.values import ActionCall, CounterValue, Digest, Entry, Exact, MeterConfig, Replica
 from tests.p4runtime_shim.builder import Builder, call, const, field
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import (
@@ -130,7 +130,7 @@ def parsing(*, parameter: str = "0x1", lookahead: int = 0, shift: int = 1) -> st
         (parsing(lookahead=limits.MAX_LOOKAHEAD_BITS + 1), "lookahead over"),
         (parsing(shift=limits.MAX_LOOKAHEAD_BITS // 8 + 1), "shift of"),
         ("[" * 100_000, "not JSON"),
-        ('{"program": "\\ud800"}', "half of a character"),
+        ('{"program": "\\ud800"}', "lone surrogate"),
     ],
     ids=[
         "loop",
@@ -220,7 +220,7 @@ def test_a_p4info_that_is_too_large() -> None:
     info = sample.p4info()
     for number in range(10):
         info.controller_packet_metadata[0].metadata.add(id=100 + number, name=f"m{number}", bitwidth=2048)
-    with pytest.raises(RpcError, match="bits; the most is 8192"):
+    with pytest.raises(RpcError, match="bits; the maximum is 8192"):
         p4info.build(info)
 
 
@@ -308,7 +308,7 @@ def test_entries_members_groups_and_replicas_are_bounded(monkeypatch: pytest.Mon
         monkeypatch.setattr(limits, "MAX_ENTRIES", 4)  # two are const
         switch.table_insert("I.exact_", Entry((Exact(1),), ActionCall("I.drop")))
         switch.table_insert("I.exact_", Entry((Exact(2),), ActionCall("I.drop")))
-        full("hold 4 entries", lambda: switch.table_insert("I.exact_", Entry((Exact(3),), ActionCall("I.drop"))))
+        full("can have 4 entries", lambda: switch.table_insert("I.exact_", Entry((Exact(3),), ActionCall("I.drop"))))
         switch.table_delete("I.exact_", (Exact(1),))
         switch.table_insert("I.exact_", Entry((Exact(3),), ActionCall("I.drop")))
 
@@ -342,7 +342,7 @@ def serving(switch: Switch, info: p4i.P4Info, text: str, work: Any) -> None:
     """`work(channel, service)` with a server for the switch."""
 
     async def inside() -> None:
-        device = Device(1, switch, Programs(Pipeline.load))
+        device = Device(1, switch, PipelineConfigLoader(Pipeline.load))
         device.start(asyncio.get_running_loop())
         service = P4RuntimeService([device])
         server = make_server(service)

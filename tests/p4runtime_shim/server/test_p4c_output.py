@@ -12,9 +12,9 @@ from finsy.proto import p4i, p4r, rpc_code
 from google.protobuf import text_format
 
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.server.errors import BatchError, RpcError
-from p4runtime_shim.server.forwarding import Forwarding
-from p4runtime_shim.server.pipeline import Config, Programs
+from p4runtime_shim.server.forwarding_state import ForwardingState
+from p4runtime_shim.server.pipeline_config import PipelineConfig, PipelineConfigLoader
+from p4runtime_shim.server.rpc_errors import BatchError, RpcError
 from p4runtime_shim.switch import Switch
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.server.world import delete, insert, modify
@@ -28,11 +28,11 @@ def p4info(name: str) -> p4i.P4Info:
     return text_format.Parse((programs.FOLDER / f"{name}.p4info.txtpb").read_text(), p4i.P4Info())
 
 
-def realize(info: str, program: str) -> Config:
-    async def work() -> Config:
+def realize(info: str, program: str) -> PipelineConfig:
+    async def work() -> PipelineConfig:
         data = programs.text(program).encode()
         message = p4r.ForwardingPipelineConfig(p4info=p4info(info), p4_device_config=data)
-        return await Programs(Pipeline.load).realize(message)
+        return await PipelineConfigLoader(Pipeline.load).realize(message)
 
     return asyncio.run(work())
 
@@ -40,11 +40,11 @@ def realize(info: str, program: str) -> Config:
 class Running:
     """A switch with a program; tables and actions by the names in its control."""
 
-    def __init__(self, name: str, config: Config, switch: Switch) -> None:
+    def __init__(self, name: str, config: PipelineConfig, switch: Switch) -> None:
         info = p4info(name)
         items = (*info.tables, *info.actions, *info.action_profiles)
         self.ids = {item.preamble.name.removeprefix("MyIngress."): item.preamble.id for item in items}
-        self.state = Forwarding(config.schema, switch)
+        self.state = ForwardingState(config.schema, switch)
         self._switch = switch
 
     def entry(self, table: str, *match: dict[str, Any], action: str = "forward", port: int = 2) -> p4r.TableEntry:
@@ -129,7 +129,7 @@ def test_reads_find_nothing_in_what_p4c_removed_and_all_the_rest() -> None:
     [("errors", "unreachable"), ("unreachable", "errors"), ("errors", "forward"), ("state", "keys")],
 )
 def test_the_files_of_two_programs_are_refused(info: str, program: str) -> None:
-    with pytest.raises(RpcError, match="give the two files of one compilation"):
+    with pytest.raises(RpcError, match="use the two files of one compilation"):
         realize(info, program)
 
 

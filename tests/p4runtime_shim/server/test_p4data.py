@@ -3,7 +3,7 @@ from finsy.proto import p4d, p4t, rpc_code
 from google.protobuf import text_format
 
 from p4runtime_shim.server import p4data
-from p4runtime_shim.server.errors import RpcError
+from p4runtime_shim.server.rpc_errors import RpcError
 
 TYPES = text_format.Parse(
     """

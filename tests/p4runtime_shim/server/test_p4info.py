@@ -3,7 +3,7 @@ from finsy.proto import p4i, rpc_code
 from google.protobuf import text_format
 
 from p4runtime_shim.server import p4info
-from p4runtime_shim.server.errors import RpcError
+from p4runtime_shim.server.rpc_errors import RpcError
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import fabric_p4info
 

@@ -10,8 +10,8 @@ import grpc.aio
 import pytest
 from finsy.proto import p4i, p4r
 
-from p4runtime_shim.fake import FakeSwitch
-from p4runtime_shim.values import ActionCall, CounterValue, Entry, Exact
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry, Exact
+from p4runtime_shim.fake_switch import FakeSwitch
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import (
     Client,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from finsy.proto import p4r, rpc_code
 
-from p4runtime_shim.server.errors import BatchError
-from p4runtime_shim.server.forwarding import Forwarding
-from p4runtime_shim.values import ActionCall, Entry, Exact
+from p4runtime_shim.entities import ActionCall, Entry, Exact
+from p4runtime_shim.server.forwarding_state import ForwardingState
+from p4runtime_shim.server.rpc_errors import BatchError
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.entities import (
     SCHEMA,
@@ -152,7 +152,7 @@ def test_wrong_reads_have_their_code_and_the_others_are_answered(switch: Switch)
 
 def test_a_default_entry_is_modified_read_and_reset(switch: Switch) -> None:
     switch.under.table_set_default("I.exact_", ActionCall("I.drop"))
-    switch.state = Forwarding(SCHEMA, switch.under)
+    switch.state = ForwardingState(SCHEMA, switch.under)
     action = {"action": {"action_id": sample.SET_DEFAULT}}
     switch.write(modify(table_entry=default(sample.EXACT, action=action, metadata=b"m")))
     assert switch.under.table_default("I.exact_") == ActionCall("I.set_default")

@@ -16,12 +16,12 @@ import pytest
 from finsy.proto import p4i, p4r, p4r_grpc, rpc_status
 from google.protobuf import text_format
 
+from p4runtime_shim.entities import ActionCall
 from p4runtime_shim.errors import Unsupported
-from p4runtime_shim.fake import FakeSwitch
+from p4runtime_shim.fake_switch import FakeSwitch
 from p4runtime_shim.server.device import Device
-from p4runtime_shim.server.pipeline import Programs
-from p4runtime_shim.server.service import P4RuntimeService, make_server
-from p4runtime_shim.values import ActionCall
+from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_server
+from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
 from tests.p4runtime_shim.server import sample
 
 P4SRC = Path(__file__).parents[3] / "p4src" / "build"
@@ -54,7 +54,7 @@ async def world(device_ids: Iterable[int] = (1,), on_pipeline: Any = None) -> As
     def make() -> FakeSwitch:
         return FakeSwitch(on_pipeline) if on_pipeline else FakeSwitch()
 
-    programs = Programs(load)
+    programs = PipelineConfigLoader(load)
     fakes = {id_: make() for id_ in device_ids}
     devices = {id_: Device(id_, fake, programs, cpu_port=CPU_PORT) for id_, fake in fakes.items()}
     for device in devices.values():

@@ -1,0 +1,134 @@
+/* What the parts of the port driver share: port_driver.c (the loop), port_driver_socket.c (frames), port_driver_link.c (carrier). */
+#ifndef PORT_DRIVER_INTERNAL_H
+#define PORT_DRIVER_INTERNAL_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <net/if.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "port_driver.h"
+
+#define RX_BATCH 64   /* frames taken from one port before the next port has its turn */
+#define TX_BATCH 128  /* frames taken from a switch in one go */
+#define TX_QUOTA 32   /* of these, from one port before the next port has its turn */
+#define RX_HEADROOM 4 /* room before a received frame to put a VLAN tag back */
+
+struct drv_switch;
+
+struct drv_port {
+    struct drv_switch *owner;
+    unsigned number;
+    char name[IFNAMSIZ];
+    int fd;      /* -1 while the interface does not exist */
+    int ifindex; /* 0 likewise */
+    bool carrier;
+    int up;       /* what the switch was told last; -1 = nothing yet */
+    bool active;  /* in owner->active */
+    bool blocked; /* send buffer full: frames wait in `stash` for EPOLLOUT */
+    int held;     /* held down by drv_hold_down(); atomic */
+    uint8_t *stash;
+    uint32_t *stash_lengths;
+    unsigned stash_count, stash_next;
+    size_t stash_offset;
+    int64_t *stash_due;
+    struct drv_port_stats stats;
+    struct drv_delays arrivals, departures;
+};
+
+struct drv_switch {
+    struct sw *sw;
+    int64_t wake;                      /* sw_next_wakeup() as of the last visit */
+    struct drv_port *ports[SW_MAX_PORTS];
+    struct drv_port *active[SW_MAX_PORTS]; /* ports that may have something to send */
+    unsigned active_count;
+    unsigned turn; /* which active port goes first, so that none is always last */
+};
+
+struct tx_slot {
+    struct drv_port *port;
+    uint8_t *data;
+    uint32_t length;
+    int64_t due; /* sw_transmit_due() */
+};
+
+struct drv {
+    struct drv_options options;
+    struct drv_switch **switches;
+    unsigned switch_count;
+    struct drv_port **ports;
+    unsigned port_count;
+
+    int epoll_fd, wake_fd, link_fd;
+    int stop;        /* atomic */
+    int measuring;   /* delays; atomic, changed under fd_lock */
+    int64_t clock_offset, clock_checked; /* CLOCK_REALTIME less CLOCK_MONOTONIC as of then; 0 = never */
+    unsigned closed; /* atomic: ports that drv_destroy() has closed or is closing */
+    pthread_mutex_t fd_lock; /* port->fd against drv_stats() in another thread; frames do not take it */
+    int64_t retry_at; /* next try to open the interfaces that do not exist */
+
+    /* Batches. One of each is enough, since one port is served at a time. */
+    uint8_t *rx_memory;
+    struct mmsghdr rx_messages[RX_BATCH];
+    struct iovec rx_vectors[RX_BATCH];
+    uint8_t *rx_control;
+    uint8_t *tx_memory;
+    size_t tx_size;
+    struct tx_slot tx_slots[TX_BATCH];
+    unsigned tx_count;
+    size_t tx_used;
+};
+
+/* Counters have one writer, the driver's thread, and readers in others. */
+static inline void bump(uint64_t *counter, uint64_t by)
+{
+    __atomic_store_n(counter, *counter + by, __ATOMIC_RELAXED);
+}
+
+int64_t drv_now(void);
+
+/* Looked at between frames: one may keep the switch for some ten milliseconds (SW_MAX_STEPS). */
+static inline bool drv_stopping(const struct drv *drv)
+{
+    return __atomic_load_n(&drv->stop, __ATOMIC_ACQUIRE);
+}
+
+static inline bool drv_measuring(const struct drv *drv)
+{
+    return __atomic_load_n(&drv->measuring, __ATOMIC_RELAXED);
+}
+
+/* port_driver_socket.c */
+int port_open(struct drv *drv, struct drv_port *port);
+void port_close(struct drv *drv, struct drv_port *port);
+int rx_prepare(struct drv *drv);
+/* Receives one batch and hands it to the switch [locked by this function while it does]; leaves the switch locked when it
+ * returns > 0, so that the caller goes on to transmit under the same lock. Sets *now to the time of the batch. */
+int port_receive(struct drv *drv, struct drv_port *port, int64_t *now);
+/* Adds the kernel's count of frames dropped for want of receive buffer; any thread, under drv->fd_lock. */
+void port_count_drops(struct drv_port *port);
+/* Sends the frames in drv->tx_slots and empties it. Not under a lock. */
+void tx_flush(struct drv *drv);
+/* Sends what waited for room in the send buffer; true when nothing waits any more. */
+bool port_unblock(struct drv *drv, struct drv_port *port);
+
+/* port_driver_delay.c */
+/* The batch in drv->rx_messages arrived at the switch at `now`. */
+void delay_arrivals(struct drv *drv, struct drv_port *port, unsigned count, int64_t now);
+/* One call sent these frames. */
+void delay_departures(struct drv_port *port, const struct tx_slot *slots, unsigned count, int64_t began, int64_t ended);
+/* Has the kernel stamp the frames that the port receives, or not. Under drv->fd_lock. */
+void delay_stamps(const struct drv_port *port, int on);
+
+/* port_driver_link.c */
+int link_open(void);
+void link_receive(struct drv *drv, int64_t now);
+/* Looks at the interface itself instead of waiting for news of it; opens it if it came (back). */
+void link_inspect(struct drv *drv, struct drv_port *port, int64_t now);
+/* Tells the switch when the state of the port has changed. */
+void port_refresh(struct drv *drv, struct drv_port *port, int64_t now);
+
+#endif

@@ -1,0 +1,181 @@
+/* Priority flow control (IEEE 802.1Q clause 36, frames of 802.3 annex 31D): a port that takes in more than the switch can
+ * pass on tells its neighbour to stop, a priority at a time, and is told to stop likewise.
+ *
+ * What waits in the switch is counted where it came from: each port counts, for each priority under flow control, the bytes
+ * that arrived there and have not left. Beyond `xoff` the port sends PAUSE, at or below `xon` it takes that back. Between
+ * PAUSE and the neighbour's silence frames go on arriving; `headroom` bytes beyond `xoff` are for them, and what does not
+ * fit there either is dropped. A priority is the queue that the program chose, the same at every port.
+ *
+ * A PAUSE holds for a time. While a port is over, it is said again after half of it; a PAUSE received ends by itself. Frames
+ * of other priorities pass a paused one, frames of the same priority wait behind it whatever neighbour they came from and
+ * whatever port they go to next: head-of-line blocking is part of it. PAUSE frames themselves are never paused, queued or
+ * forwarded. */
+#include <string.h>
+
+#include "core.h"
+
+#define FRAME_BYTES 60 /* without FCS */
+#define QUANTUM_BITS 512
+#define TIMES 18 /* where the eight times begin in a frame; the class enable vector is before them */
+
+static const uint8_t group_address[6] = {0x01, 0x80, 0xc2, 0x00, 0x00, 0x01};
+
+static int64_t quanta_ns(const struct sw_pause *pause, uint32_t quanta) {
+    uint64_t rate = pause->config.rate; /* none when flow control has just been turned off */
+    return rate ? (int64_t)((u128)quanta * QUANTUM_BITS * 1000000000u / rate) : 0;
+}
+
+int sw_set_pause(struct sw *sw, unsigned number, const struct sw_pause_config *config) {
+    struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
+    static const struct sw_pause_config off;
+    if (!port || (config && config->priorities && !config->rate))
+        return -1;
+    struct sw_pause *pause = &port->pause;
+    pause->config = config ? *config : off;
+    memset(pause->paused_until, 0, sizeof pause->paused_until);
+    if (pause->paused)
+        sw_link_resume(port, sw->now);
+    pause->paused = 0;
+    pause->pending = pause->asserted; /* whoever was stopped may go on; or is told again below, with the next frame */
+    pause->asserted = 0;
+    if (pause->pending)
+        sw_mark_ready(sw, port);
+    sw->pausing = 0;
+    for (uint32_t i = 0; i < sw->port_count; i++)
+        sw->pausing |= sw->port_list[i].pause.config.priorities != 0;
+    return 0;
+}
+
+/* --- telling the neighbour --- */
+
+int sw_pause_charge(struct sw *sw, struct sw_packet *p) {
+    struct sw_port *port = sw->port[p->arrival_port];
+    uint32_t bit = 1u << p->queue;
+    if (!port || !(port->pause.config.priorities & bit))
+        return 1;
+    struct sw_pause *pause = &port->pause;
+    uint64_t used = (uint64_t)pause->buffered[p->queue] + p->wire_len;
+    if (used > (uint64_t)pause->config.xoff + pause->config.headroom) {
+        port->stats.headroom_drops++;
+        return 0;
+    }
+    p->charged = 1;
+    pause->buffered[p->queue] = (uint32_t)used;
+    if (used > pause->config.xoff && !(pause->asserted & bit)) {
+        pause->asserted |= bit;
+        pause->pending |= bit;
+        sw_mark_ready(sw, port);
+    }
+    return 1;
+}
+
+void sw_pause_release(struct sw *sw, struct sw_packet *p) {
+    struct sw_port *port = sw->port[p->arrival_port];
+    uint32_t bit = 1u << p->queue;
+    struct sw_pause *pause = &port->pause;
+    p->charged = 0;
+    pause->buffered[p->queue] -= p->wire_len;
+    if (pause->asserted & bit && pause->buffered[p->queue] <= pause->config.xon) {
+        pause->asserted &= ~bit;
+        pause->pending |= bit;
+        sw_mark_ready(sw, port);
+    }
+}
+
+void sw_pause_reset(struct sw *sw) {
+    for (uint32_t i = 0; i < sw->port_count; i++) {
+        struct sw_pause *pause = &sw->port_list[i].pause;
+        memset(pause->buffered, 0, sizeof pause->buffered);
+        pause->pending |= pause->asserted;
+        pause->asserted = 0;
+        if (pause->pending)
+            sw_mark_ready(sw, &sw->port_list[i]);
+    }
+}
+
+static void put16(uint8_t *at, uint32_t value) {
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+
+size_t sw_pause_emit(struct sw *sw, struct sw_port *port, uint8_t *frame, size_t cap) {
+    struct sw_pause *pause = &port->pause;
+    if (cap < FRAME_BYTES)
+        return 0;
+    memset(frame, 0, FRAME_BYTES);
+    memcpy(frame, group_address, 6);
+    frame[6] = 0x02; /* locally administered: the engine knows no addresses, and nobody looks at this one */
+    put16(frame + 8, sw->device_id);
+    put16(frame + 10, port->number);
+    put16(frame + 12, 0x8808);
+    put16(frame + 14, 0x0101);
+    put16(frame + 16, pause->pending);
+    for (unsigned q = 0; q < SW_MAX_QUEUES; q++)
+        if (pause->pending & pause->asserted & 1u << q)
+            put16(frame + TIMES + 2 * q, pause->config.quanta);
+    pause->pending = 0;
+    pause->refresh_at = sw->now + quanta_ns(pause, pause->config.quanta) / 2;
+    port->stats.pauses_sent++;
+    return FRAME_BYTES;
+}
+
+/* --- being told --- */
+
+int sw_pause_receive(struct sw *sw, struct sw_port *port, const uint8_t *frame, size_t len) {
+    struct sw_pause *pause = &port->pause;
+    if (len < TIMES + 2 * SW_MAX_QUEUES || frame[12] != 0x88 || frame[13] != 0x08 || frame[14] != 0x01 ||
+        frame[15] != 0x01 || memcmp(frame, group_address, 6))
+        return 0;
+    port->stats.pauses_received++;
+    uint32_t named = frame[17] & pause->config.priorities;
+    for (unsigned q = 0; q < SW_MAX_QUEUES; q++) {
+        if (!(named & 1u << q))
+            continue;
+        uint32_t quanta = (uint32_t)frame[TIMES + 2 * q] << 8 | frame[TIMES + 2 * q + 1];
+        pause->paused_until[q] = sw->now + quanta_ns(pause, quanta);
+        pause->paused |= 1u << q;
+    }
+    sw_pause_expire(sw, port);
+    return 1;
+}
+
+void sw_pause_expire(struct sw *sw, struct sw_port *port) {
+    struct sw_pause *pause = &port->pause;
+    uint32_t before = pause->paused;
+    for (unsigned q = 0; q < SW_MAX_QUEUES; q++)
+        if (pause->paused & 1u << q && pause->paused_until[q] <= sw->now) {
+            pause->paused &= ~(1u << q);
+            sw_link_resume(port, pause->paused_until[q]);
+        }
+    if (port->waiting & before & ~pause->paused)
+        sw_mark_ready(sw, port);
+}
+
+void sw_pause_port_down(struct sw_port *port) {
+    port->pause.paused = 0;
+    port->pause.pending = port->pause.asserted = 0; /* the neighbour forgets too; the next frame that finds too much says it again */
+}
+
+/* --- time --- */
+
+void sw_pause_tick(struct sw *sw) {
+    for (uint32_t i = 0; i < sw->port_count; i++) {
+        struct sw_port *port = &sw->port_list[i];
+        struct sw_pause *pause = &port->pause;
+        if (pause->paused)
+            sw_pause_expire(sw, port);
+        if (pause->asserted && !pause->pending && pause->refresh_at <= sw->now) {
+            pause->pending = pause->asserted;
+            sw_mark_ready(sw, port);
+        }
+    }
+}
+
+int64_t sw_pause_next_wakeup(const struct sw_port *port) {
+    const struct sw_pause *pause = &port->pause;
+    int64_t best = pause->asserted && !pause->pending ? pause->refresh_at : SW_NEVER;
+    for (unsigned q = 0; q < SW_MAX_QUEUES; q++)
+        if (port->waiting & pause->paused & 1u << q && pause->paused_until[q] < best)
+            best = pause->paused_until[q];
+    return best;
+}

@@ -1,0 +1,228 @@
+"""The real-time port driver: moves packets between switches and interfaces, in C, in one thread, without the GIL.
+
+    driver = PortDriver({switch: {1: "eth0", 2: "eth1"}})
+    thread = threading.Thread(target=driver.run)
+    ...
+    driver.stop()
+    thread.join()
+    driver.close()      # before the switches are closed
+
+When an interface goes down or disappears, its port goes down, until the interface returns; the driver follows carrier
+through rtnetlink and informs the switch. Interfaces are opened raw and promiscuous. Segmentation and checksum offloads
+should be off at both ends of a veth pair (`ethtool -K DEV tx off rx off tso off gso off gro off`): frames that are
+longer than `max_frame`, or lack their checksum, are counted (`rx_too_long`, `rx_no_checksum`). VLAN offload does not
+matter: a tag that the kernel removed from a received frame is put back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+from p4runtime_shim.ctypes_bindings import load_engine
+
+DEFAULT_SOCKET_BUFFER = 4 << 20  # bytes of kernel memory; 4 KB frames take about 9 KB each
+DEFAULT_MAX_FRAME = 9216
+_DELAY_BUCKETS = 40  # DRV_DELAY_BUCKETS
+COALESCE_NS = 50_000  # ports with rates share a wake-up if their links become free this close together
+
+
+class DriverError(Exception):
+    """An interface cannot be used; the message says which and what to do."""
+
+
+class Driven(Protocol):
+    """What the driver needs from a switch."""
+
+    @property
+    def handle(self) -> int:
+        """Address of the C switch."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPortStats:
+    """Counters of one port since the driver was created (explained in engine/port_driver.h)."""
+
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    rx_dropped: int
+    rx_too_long: int
+    rx_no_checksum: int
+    rx_errors: int
+    tx_errors: int
+    tx_too_long: int
+    tx_blocked: int
+    tx_lost: int
+    downs: int
+    reopens: int
+    up: int
+    ifindex: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long the machine delayed frames (see engine/port_driver_delay.c): total in ns, and a histogram.
+
+    `histogram` counts frames delayed by 0 ns, then by 2^(i-1) ns or more but less than 2^i, without trailing zeros.
+    """
+
+    total_ns: int
+    histogram: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PortDelays:
+    """Delays measured at a port. `line_idle_ns`: how long its link was idle although a frame waited.
+
+    Time that the link made up for is not included (`slack` of `Switch.set_port_rate`).
+    """
+
+    arrivals: Delays
+    departures: Delays
+    line_idle_ns: int
+
+
+class _CStats(ctypes.Structure):
+    _fields_ = [(item.name, ctypes.c_uint64) for item in fields(DriverPortStats)]
+
+
+class _CDelays(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_uint64), ("histogram", ctypes.c_uint64 * _DELAY_BUCKETS)]
+
+
+class _COptions(ctypes.Structure):
+    _fields_ = [
+        ("max_frame", ctypes.c_uint32),
+        ("socket_buffer", ctypes.c_uint32),
+        ("bmv2_send_buffer", ctypes.c_int32),
+        ("coalesce", ctypes.c_int64),
+        ("use_qdisc", ctypes.c_int32),
+    ]
+
+
+class PortDriver:
+    """One driver for any number of switches; `ports` names the interface of each port of each switch.
+
+    Frames bypass the interfaces' queueing disciplines, or go through them with `qdisc` (for tc's netem and tbf). Frames
+    held by such a discipline fill the send buffer first, then the queues of the switch; with `bmv2_send_buffer` the
+    buffer is as small as BMv2's (net.core.wmem_default). `cache` is the build cache of the switches, which must use the
+    same engine as the driver.
+    """
+
+    def __init__(
+        self,
+        ports: Mapping[Any, Mapping[int, str]],
+        *,
+        max_frame: int = DEFAULT_MAX_FRAME,
+        socket_buffer: int = DEFAULT_SOCKET_BUFFER,
+        coalesce_ns: int = COALESCE_NS,
+        qdisc: bool = False,
+        bmv2_send_buffer: bool = False,
+        cache: Path | None = None,
+    ) -> None:
+        self._library = _declare(load_engine(cache=cache).library)
+        options = _COptions(max_frame, socket_buffer, bmv2_send_buffer, coalesce_ns, qdisc)
+        self._driver = self._library.drv_create(ctypes.byref(options))
+        if not self._driver:
+            raise DriverError("the port driver cannot start: out of memory or file descriptors (see ulimit -n)")
+        self._indexes: dict[tuple[Any, int], int] = {}
+        try:
+            for switch, interfaces in ports.items():
+                for port, interface in interfaces.items():
+                    self._indexes[switch, port] = self._add(switch, port, interface)
+        except DriverError:
+            self.close()
+            raise
+
+    def _add(self, switch: Driven, port: int, interface: str) -> int:
+        index: int = self._library.drv_add_port(self._driver, switch.handle, port, os.fsencode(interface))
+        if index < 0:
+            raise DriverError(_explain(-index, port, interface))
+        return index
+
+    def run(self) -> None:
+        """Move packets until `stop`; blocks without the GIL. Raises DriverError if it cannot continue."""
+        result = self._library.drv_run(self._driver)
+        if result < 0:
+            raise DriverError(f"the port driver stopped: {os.strerror(-result)}")
+
+    def stop(self) -> None:
+        """Make `run` return. Thread-safe."""
+        self._library.drv_stop(self._driver)
+
+    def close(self) -> None:
+        """Close all sockets. Call it after `run` has returned."""
+        if self._driver:
+            self._library.drv_destroy(self._driver)
+            self._driver = None
+
+    def hold_down(self, switch: Any, port: int, down: bool = True) -> None:
+        """Hold a port down regardless of its carrier, or let it follow its carrier again."""
+        self._library.drv_hold_down(self._driver, self._indexes[switch, port], down)
+
+    def stats(self, switch: Any, port: int) -> DriverPortStats:
+        """Counters of one port. Thread-safe."""
+        raw = _CStats()
+        self._library.drv_stats(self._driver, self._indexes[switch, port], ctypes.byref(raw))
+        return DriverPortStats(**{item.name: getattr(raw, item.name) for item in fields(DriverPortStats)})
+
+    def measure_delays(self, on: bool) -> None:
+        """Start or stop measuring delays in all switches (initially off). It costs time for every frame."""
+        self._library.drv_measure_delays(self._driver, on)
+
+    def delays(self, switch: Any, port: int) -> PortDelays:
+        """Delays measured at one port so far. Thread-safe."""
+        arrivals, departures, idle = _CDelays(), _CDelays(), ctypes.c_uint64()
+        into = map(ctypes.byref, (arrivals, departures, idle))
+        self._library.drv_delays(self._driver, self._indexes[switch, port], *into)
+        return PortDelays(_delays(arrivals), _delays(departures), idle.value)
+
+
+def _delays(raw: _CDelays) -> Delays:
+    histogram = list(raw.histogram)
+    while histogram and not histogram[-1]:
+        histogram.pop()
+    return Delays(raw.total, tuple(histogram))
+
+
+def _explain(code: int, port: int, interface: str) -> str:
+    if code in (errno.ENODEV, errno.ENXIO):
+        return f"port {port}: there is no interface {interface}; create it first (ip link shows those that exist)"
+    if code in (errno.EPERM, errno.EACCES):
+        return f"port {port}: opening interface {interface} needs root (or CAP_NET_RAW and CAP_NET_ADMIN); use sudo"
+    if code == errno.ENOPROTOOPT:
+        return f"port {port}: the kernel lacks PACKET_IGNORE_OUTGOING; Linux 4.20 or newer is needed"
+    if code == errno.EINVAL:
+        return f"port {port} (interface {interface}) is given twice or is not a port number"
+    return f"port {port}: interface {interface} cannot be opened: {os.strerror(code)}"
+
+
+def _declare(library: Any) -> Any:
+    """Declare the types of the driver's functions."""
+    pointer, integer, index = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
+    for name, result, arguments in (
+        ("drv_create", pointer, (pointer,)),
+        ("drv_destroy", None, (pointer,)),
+        ("drv_add_port", integer, (pointer, pointer, index, ctypes.c_char_p)),
+        ("drv_run", integer, (pointer,)),
+        ("drv_stop", None, (pointer,)),
+        ("drv_hold_down", integer, (pointer, index, integer)),
+        ("drv_stats", integer, (pointer, index, pointer)),
+        ("drv_measure_delays", None, (pointer, integer)),
+        ("drv_delays", integer, (pointer, index, pointer, pointer, pointer)),
+    ):
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+__all__ = ["Delays", "Driven", "DriverError", "DriverPortStats", "PortDelays", "PortDriver"]

@@ -1,0 +1,191 @@
+"""Reads JSON expressions into Expr trees and checks their kinds (data, boolean, header)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from p4runtime_shim import limits
+from p4runtime_shim.program.json_node import JsonNode
+from p4runtime_shim.program.model.expressions import (
+    BOOLEAN_OPS,
+    Binary,
+    BoolConst,
+    Choice,
+    Const,
+    Expr,
+    FieldRef,
+    HeaderEqual,
+    HeaderExpr,
+    HeaderRef,
+    Local,
+    RegisterCell,
+    StackCount,
+    StackItem,
+    StackLast,
+    Unary,
+    ValidBit,
+)
+from p4runtime_shim.program.symbol_table import SymbolTable
+
+_DATA_OPS = frozenset({"+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "two_comp_mod", "sat_cast", "usat_cast"})
+_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+
+
+def is_boolean(expr: Expr) -> bool:
+    """True for boolean expressions."""
+    if isinstance(expr, Unary | Binary):
+        return expr.op in BOOLEAN_OPS
+    if isinstance(expr, Choice):
+        return is_boolean(expr.yes)
+    return isinstance(expr, BoolConst | HeaderEqual)
+
+
+class ExpressionReader:
+    """Reads expressions, resolving names with the symbol table."""
+
+    def __init__(self, names: SymbolTable, node: JsonNode) -> None:
+        self.names = names
+        self.node = node
+
+    def data(self, value: Any, depth: int = 0) -> Expr:
+        """An integer expression."""
+        expr = self.any(value, depth)
+        if is_boolean(expr):
+            self.node.fail("a boolean where a number is needed")
+        return expr
+
+    def boolean(self, value: Any, depth: int = 0) -> Expr:
+        """A boolean expression."""
+        expr = self.any(value, depth)
+        if not is_boolean(expr):
+            self.node.fail("a number where a boolean is needed")
+        return expr
+
+    def any(self, value: Any, depth: int = 0) -> Expr:
+        """An expression of either kind."""
+        if depth > limits.MAX_EXPRESSION_DEPTH:
+            self.node.unsupported("expression nested too deeply")
+        item = self.node.child(value)
+        kind, inner = item.text("type"), item.raw("value")
+        if kind == "expression":
+            if isinstance(inner, dict) and "op" in inner:
+                return self._operation(self.node.child(inner), depth)
+            return self.any(inner, depth + 1)
+        if kind == "field":
+            return self._field(inner, depth)
+        if kind == "hexstr":
+            return Const(self.node.hex(inner))
+        if kind == "bool":
+            return BoolConst(bool(inner))
+        if kind in ("local", "runtime_data"):
+            if not isinstance(inner, int):
+                self.node.fail("bad action parameter")
+            return Local(inner)
+        if kind == "stack_field":
+            stack, field = self.node.pair(inner)
+            return self.names.member(StackLast(self.names.stack(stack, self.node)), field, self.node)
+        if kind == "register":
+            if not isinstance(inner, list) or len(inner) != 2:
+                self.node.fail("bad register reference")
+            index = self.data(inner[1], depth + 1)
+            return RegisterCell(self.names.find("register_array", inner[0], self.node), index)
+        return self.node.unsupported(f"expression of type {kind!r}")
+
+    def _field(self, inner: Any, depth: int) -> FieldRef | ValidBit:
+        """["header", "field"], or [{header expression}, "$valid$"]."""
+        if isinstance(inner, list) and len(inner) == 2 and not isinstance(inner[0], str):
+            if isinstance(inner[0], dict) and "op" in inner[0]:
+                header = self.header({"type": "expression", "value": inner[0]}, depth + 1)
+            else:
+                header = self.header(inner[0], depth + 1)
+            return self.names.member(header, str(inner[1]), self.node)
+        return self.names.field(inner, self.node)
+
+    def header(self, value: Any, depth: int = 0) -> HeaderExpr:
+        """A header expression."""
+        item = self.node.child(value)
+        kind, inner = item.text("type"), item.raw("value")
+        if kind == "header":
+            return HeaderRef(self.names.header(inner, self.node))
+        if kind == "stack_field":  # p4c names stack.last as [stack, "last"]
+            return StackLast(self.names.stack(self.node.pair(inner)[0], self.node))
+        if kind == "expression" and isinstance(inner, dict):
+            if "op" not in inner:
+                return self.header(inner, depth + 1)
+            if inner["op"] in ("dereference_header_stack", "dereference_stack"):
+                stack = self._stack(inner.get("left"))
+                return self._item(stack, self.data(inner.get("right"), depth + 1))
+            return self.node.unsupported(f"header expression {inner['op']!r}")
+        return self.node.unsupported(f"header expression of type {kind!r}")
+
+    def _item(self, stack: int, index: Expr) -> HeaderExpr:
+        if isinstance(index, Const) and 0 <= index.value < len(self.names.stacks[stack].headers):
+            return HeaderRef(self.names.stacks[stack].headers[index.value])
+        return StackItem(stack, index)
+
+    def _stack(self, value: Any) -> int:
+        item = self.node.child(value)
+        if item.text("type") != "header_stack":
+            item.unsupported(f"stack of type {item.text('type')!r}")
+        return self.names.stack(item.raw("value"), self.node)
+
+    def _is_header(self, value: Any) -> bool:
+        while isinstance(value, dict) and value.get("type") == "expression":
+            value = value.get("value")
+            if isinstance(value, dict) and "op" in value:
+                return value["op"] in ("dereference_header_stack", "dereference_stack")
+        return isinstance(value, dict) and value.get("type") == "header"
+
+    def _operation(self, node: JsonNode, depth: int) -> Expr:
+        op = node.text("op")
+        left, right = node.data.get("left"), node.data.get("right")
+        deeper = depth + 1
+        if op == "?":
+            return self._choice(node, deeper)
+        if op == "not":
+            return Unary("not", self.boolean(right, deeper))
+        if op == "d2b":
+            return Unary("d2b", self.data(right, deeper))
+        if op == "b2d":
+            return Unary("b2d", self.boolean(right, deeper))
+        if op == "~" or (op == "-" and left is None):
+            return Unary(op, self.data(right, deeper))
+        if op == "+" and left is None:
+            return self.data(right, deeper)
+        if op == "valid":
+            return Unary("d2b", ValidBit(self.header(right, deeper)))
+        if op in ("last_stack_index", "size_stack"):
+            return StackCount(self._stack(right), op == "last_stack_index")
+        if op == "access_field":
+            return self._access(node, left, right, deeper)
+        if op in ("and", "or"):
+            return Binary(op, self.boolean(left, deeper), self.boolean(right, deeper))
+        if op in ("==", "!=") and self._is_header(left):
+            return HeaderEqual(self.header(left, deeper), self.header(right, deeper), op == "!=")
+        if op in ("==", "!="):
+            a, b = self.any(left, deeper), self.any(right, deeper)
+            if is_boolean(a) != is_boolean(b):
+                node.fail("comparison of a number with a boolean")
+            return Binary(op, a, b)
+        if op in _COMPARISONS or op in _DATA_OPS:
+            a, b = self.data(left, deeper), self.data(right, deeper)
+            if op in ("two_comp_mod", "sat_cast", "usat_cast") and (
+                not isinstance(b, Const) or not 1 <= b.value <= 4096
+            ):
+                node.unsupported(f"{op!r} with a width that is not a constant")
+            return Binary(op, a, b)
+        return node.unsupported(f"operation {op!r}")
+
+    def _choice(self, node: JsonNode, depth: int) -> Expr:
+        condition = self.boolean(node.raw("cond"), depth)
+        yes, no = self.any(node.raw("left"), depth), self.any(node.raw("right"), depth)
+        if is_boolean(yes) != is_boolean(no):
+            node.fail("the branches of ? are of different kinds")
+        return Choice(condition, yes, no)
+
+    def _access(self, node: JsonNode, left: Any, right: Any, depth: int) -> Expr:
+        header = self.header(left, depth)
+        fields = self.names.type_of(header).fields
+        if not isinstance(right, int) or not 0 <= right <= len(fields):
+            node.fail("bad field offset")
+        return ValidBit(header) if right == len(fields) else FieldRef(header, right)

@@ -1,0 +1,134 @@
+"""The symbol table of a program being loaded: positions of headers, fields, stacks and objects by name."""
+
+from __future__ import annotations
+
+from p4runtime_shim import limits
+from p4runtime_shim.program.json_node import JsonNode
+from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef, ValidBit
+from p4runtime_shim.program.model.headers import Field, Header, HeaderType, Stack
+
+MAX_FIELD_BITS = limits.MAX_VALUE_BITS
+VALID = "$valid$"
+
+
+class SymbolTable:
+    """All names of a program, and the resolution of references."""
+
+    def __init__(self, root: JsonNode) -> None:
+        self.types: list[HeaderType] = []
+        self.type_index: dict[str, int] = {}
+        self.headers: list[Header] = []
+        self.header_index: dict[str, int] = {}
+        self.stacks: list[Stack] = []
+        self.stack_index: dict[str, int] = {}
+        self.objects: dict[str, dict[str, int]] = {}  # kind -> name -> position
+        self._load_types(root)
+        self._load_headers(root)
+
+    def _load_types(self, root: JsonNode) -> None:
+        for node in root.nodes("header_types", "header type"):
+            fields: list[Field] = []
+            offset = 0
+            for item in node.items("fields"):
+                if not isinstance(item, list) or len(item) < 2 or not isinstance(item[0], str):
+                    node.fail(f"bad field {item!r}")
+                name, width = item[0], item[1]
+                if width == "*":
+                    node.unsupported(f"varbit field {name!r}")
+                if not isinstance(width, int) or width <= 0:
+                    node.fail(f"bad width of field {name!r}")
+                if width > MAX_FIELD_BITS:
+                    node.unsupported(f"field {name!r} of {width} bits (at most {MAX_FIELD_BITS})")
+                if len(item) > 3 and item[3]:
+                    node.unsupported(f"saturating field {name!r}")
+                signed = len(item) > 2 and bool(item[2])
+                if signed and width < 2:
+                    node.fail(f"signed field {name!r} needs at least 2 bits")
+                fields.append(Field(name, width, signed, offset))
+                offset += width
+            self.type_index[node.text("name")] = len(self.types)
+            self.types.append(HeaderType(node.text("name"), tuple(fields), offset))
+        if root.items("header_union_types") and root.items("header_unions"):
+            first = next(root.nodes("header_unions", "header union"))
+            first.unsupported("header union")
+
+    def _load_headers(self, root: JsonNode) -> None:
+        by_id: dict[int, int] = {}
+        for node in root.nodes("headers", "header"):
+            kind = self.type_index.get(node.text("header_type"))
+            if kind is None:
+                node.fail(f"unknown header type {node.text('header_type')!r}")
+            metadata = node.flag("metadata")
+            if not metadata and self.types[kind].width % 8:
+                node.unsupported(f"header of {self.types[kind].width} bits (not whole bytes)")
+            by_id[node.integer("id")] = len(self.headers)
+            self.header_index[node.text("name")] = len(self.headers)
+            self.headers.append(Header(node.text("name"), kind, metadata))
+        bits = sum(self.types[header.type].width for header in self.headers)
+        if bits > 8 * limits.MAX_HEADERS_BYTES:
+            root.unsupported(f"headers and metadata of {bits // 8} bytes (at most {limits.MAX_HEADERS_BYTES})")
+        for node in root.nodes("header_stacks", "header stack"):
+            kind = self.type_index.get(node.text("header_type"))
+            if kind is None:
+                node.fail(f"unknown header type {node.text('header_type')!r}")
+            members = []
+            for index, item in enumerate(node.items("header_ids")):
+                position = node.lookup(by_id, item, "header id")
+                old = self.headers[position]
+                if old.type != kind:
+                    node.fail(f"element {old.name!r} has another type")
+                self.headers[position] = Header(old.name, old.type, old.metadata, len(self.stacks), index)
+                members.append(position)
+            if not members:
+                node.fail("empty stack")
+            self.stack_index[node.text("name")] = len(self.stacks)
+            self.stacks.append(Stack(node.text("name"), kind, tuple(members)))
+
+    def add(self, kind: str, name: str) -> int:
+        """Register the next object of a kind; its position."""
+        table = self.objects.setdefault(kind, {})
+        table[name] = len(table)
+        return table[name]
+
+    def find(self, kind: str, name: object, node: JsonNode) -> int:
+        """Position of a named object."""
+        table = self.objects.get(kind, {})
+        if not isinstance(name, str) or name not in table:
+            node.fail(f"unknown {kind} {name!r}")
+        return table[name]
+
+    def header(self, name: object, node: JsonNode) -> int:
+        """Position of a header."""
+        if not isinstance(name, str) or name not in self.header_index:
+            node.fail(f"unknown header {name!r}")
+        return self.header_index[name]
+
+    def stack(self, name: object, node: JsonNode) -> int:
+        """Position of a header stack."""
+        if not isinstance(name, str) or name not in self.stack_index:
+            node.fail(f"unknown header stack {name!r}")
+        return self.stack_index[name]
+
+    def type_of(self, header: HeaderExpr) -> HeaderType:
+        """Type of a header expression."""
+        if isinstance(header, HeaderRef):
+            return self.types[self.headers[header.header].type]
+        return self.types[self.stacks[header.stack].type]
+
+    def member(self, header: HeaderExpr, field: str, node: JsonNode) -> FieldRef | ValidBit:
+        """A field of a header by name."""
+        if field == VALID:
+            return ValidBit(header)
+        for position, item in enumerate(self.type_of(header).fields):
+            if item.name == field:
+                return FieldRef(header, position)
+        return node.fail(f"unknown field {field!r} of header type {self.type_of(header).name!r}")
+
+    def field(self, value: object, node: JsonNode) -> FieldRef | ValidBit:
+        """A [header, field] pair."""
+        header, field = node.pair(value)
+        return self.member(HeaderRef(self.header(header, node)), field, node)
+
+    def width(self, ref: FieldRef | ValidBit) -> int:
+        """Width of a field in bits."""
+        return 1 if isinstance(ref, ValidBit) else self.type_of(ref.header).fields[ref.field].width

@@ -1,0 +1,226 @@
+"""The forwarding state of one switch with one pipeline config: all P4Runtime entities, behind `write` and `read`.
+
+`entities` lists everything that has been written, in an order in which it can be written again. That is how the state
+moves to another pipeline config (RECONCILE_AND_COMMIT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from finsy.proto import p4r, rpc_code
+
+from p4runtime_shim.errors import PermissionDenied, SwitchError
+from p4runtime_shim.server.action_profile_entries import ActionProfileEntries
+from p4runtime_shim.server.budget import ReadBudget, unlimited
+from p4runtime_shim.server.digests import Digests
+from p4runtime_shim.server.extern_entries import ExternEntries
+from p4runtime_shim.server.p4info import Schema
+from p4runtime_shim.server.replication_entries import ReplicationEntries
+from p4runtime_shim.server.rpc_errors import BatchError, RpcError, from_switch, invalid, unimplemented
+from p4runtime_shim.server.switch_interface import SwitchInterface
+from p4runtime_shim.server.table_entries import TableEntries
+from p4runtime_shim.server.table_entry_reads import TableEntryReads
+from p4runtime_shim.server.undo_log import UndoLog, roll_back
+
+_Writer = Callable[[int, Any, "UndoLog | None"], None]
+_Reader = Callable[[Any, ReadBudget], Iterator[Any]]
+_Attempt = tuple[str, Iterator[Any]] | RpcError
+
+
+class ForwardingState:
+    """The entities of one switch, as described by `schema`."""
+
+    def __init__(self, schema: Schema, switch: SwitchInterface) -> None:
+        self.schema = schema
+        self._switch = switch
+        self.digests = Digests(schema)
+        profiles = ActionProfileEntries(schema, switch)
+        arrays = self._arrays = ExternEntries(schema, switch)
+        replication = ReplicationEntries(switch)
+        self._tables = TableEntries(schema, switch, profiles)
+        reads = TableEntryReads(schema, switch, self._tables)
+        self._parts = (profiles, arrays, replication, self._tables, reads)
+        self._writers: dict[str, _Writer] = {
+            "table_entry": self._tables.write,
+            "direct_counter_entry": self._tables.write_counter,
+            "direct_meter_entry": self._tables.write_meter,
+            "action_profile_member": profiles.write_member,
+            "action_profile_group": profiles.write_group,
+            "counter_entry": arrays.write_counter,
+            "register_entry": arrays.write_register,
+            "meter_entry": arrays.write_meter,
+            "packet_replication_engine_entry": replication.write,
+            "digest_entry": self.digests.write,
+        }
+        self._readers: dict[str, _Reader] = {
+            "table_entry": reads.read,
+            "direct_counter_entry": reads.read_counters,
+            "direct_meter_entry": reads.read_meters,
+            "action_profile_member": profiles.read_members,
+            "action_profile_group": profiles.read_groups,
+            "counter_entry": arrays.read_counters,
+            "register_entry": arrays.read_registers,
+            "meter_entry": arrays.read_meters,
+            "packet_replication_engine_entry": replication.read,
+            "digest_entry": self.digests.read,
+        }
+
+    # --- writing
+
+    def write(self, updates: Iterable[p4r.Update], atomicity: int = p4r.WriteRequest.CONTINUE_ON_ERROR) -> None:
+        """Apply a batch in order; raises BatchError if an update fails."""
+        self._arrays.begin()
+        if atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
+            results = [self._attempt(update, None) for update in updates]
+        elif atomicity == p4r.WriteRequest.ROLLBACK_ON_ERROR:
+            results = self._all_or_none(updates)
+        else:
+            raise unimplemented("a batch cannot be atomic for packets (DATAPLANE_ATOMIC) on the embedded switch")
+        if any(result is not None for result in results):
+            raise BatchError(results, "updates")
+
+    def _all_or_none(self, updates: Iterable[p4r.Update]) -> list[RpcError | None]:
+        journal: UndoLog = []
+        results: list[RpcError | None] = []
+        failed = False
+        for update in updates:
+            result = RpcError(rpc_code.ABORTED, "not attempted: an earlier update failed") if failed else None
+            results.append(result or self._attempt(update, journal))
+            failed = failed or results[-1] is not None
+        if failed:
+            roll_back(journal)
+            results = [result or RpcError(rpc_code.ABORTED, "rolled back: a later update failed") for result in results]
+        return results
+
+    def _attempt(self, update: p4r.Update, journal: UndoLog | None) -> RpcError | None:
+        try:
+            self._write_one(update, journal)
+        except RpcError as error:
+            return error
+        except SwitchError as error:
+            return from_switch(error)
+        return None
+
+    def _write_one(self, update: p4r.Update, journal: UndoLog | None) -> None:
+        if update.type not in (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE):
+            raise invalid("the update has no type; use INSERT, MODIFY or DELETE")
+        kind = update.entity.WhichOneof("entity")
+        if kind is None:
+            raise invalid("the update has no entity")
+        writer = self._writers.get(kind)
+        if writer is None:
+            raise unimplemented(f"{kind} is not supported by the embedded switch")
+        writer(update.type, getattr(update.entity, kind), journal)
+
+    # --- reading
+
+    def read(self, wanted: Iterable[p4r.Entity], budget: ReadBudget | None = None) -> Iterator[p4r.Entity]:
+        """The matching entities as of now; raises BatchError at the end if some filters were invalid.
+
+        They are copied before this returns, and converted to messages when read.
+        """
+        budget = budget or unlimited()
+        attempts = [self._attempt_read(entity, budget) for entity in wanted]
+        return _entities(attempts)
+
+    def _attempt_read(self, entity: p4r.Entity, budget: ReadBudget) -> _Attempt:
+        try:
+            return self._read_one(entity, budget)
+        except RpcError as error:
+            return error
+        except SwitchError as error:
+            return from_switch(error)
+
+    def _read_one(self, entity: p4r.Entity, budget: ReadBudget) -> tuple[str, Iterator[Any]]:
+        kind = entity.WhichOneof("entity")
+        if kind is None:
+            raise invalid("the read has no entity type; request each type separately")
+        if kind in ("extern_entry", "value_set_entry"):
+            return kind, iter(())  # programs that use them are rejected
+        reader = self._readers.get(kind)
+        if reader is None:
+            raise unimplemented(f"{kind} is not supported by the embedded switch")
+        return kind, reader(getattr(entity, kind), budget)
+
+    # --- moving
+
+    def attach(self, switch: SwitchInterface) -> None:
+        """The state now belongs to another switch (`SwitchInterface.adopt`)."""
+        self._switch = switch
+        for part in self._parts:
+            part.attach(switch)
+
+    def entities(self, *, counts: bool) -> list[p4r.Update]:
+        """Updates that write this state to an empty switch; with `counts`, including what packets have changed."""
+        return list(self._inserts(counts)) + list(self._modifies(counts))
+
+    def _inserts(self, counts: bool) -> Iterator[p4r.Update]:
+        entry = p4r.TableEntry(meter_config=p4r.MeterConfig())
+        if counts:
+            entry.counter_data.SetInParent()
+        for wanted in (
+            p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
+            p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
+            p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry()),
+            p4r.Entity(digest_entry=p4r.DigestEntry()),
+            p4r.Entity(table_entry=entry),
+        ):
+            for entity in self.read([wanted]):
+                if not entity.table_entry.is_const:
+                    yield p4r.Update(type=p4r.Update.INSERT, entity=entity)
+
+    def _modifies(self, counts: bool) -> Iterator[p4r.Update]:
+        wanted = [p4r.Entity(meter_entry=p4r.MeterEntry())]
+        if counts:
+            wanted.append(p4r.Entity(counter_entry=p4r.CounterEntry()))
+            wanted.append(p4r.Entity(register_entry=p4r.RegisterEntry()))
+        wanted += [
+            p4r.Entity(table_entry=p4r.TableEntry(table_id=table.id, is_default_action=True))
+            for table in self.schema.tables.values()
+            if not table.const_default and self._tables.default_changed(table)
+        ]
+        for entity in self.read(wanted):
+            yield p4r.Update(type=p4r.Update.MODIFY, entity=entity)
+
+    def clear_initial_entries(self) -> None:
+        """Remove the program's initial entries that are not const, to make room for others."""
+        for table in self.schema.tables.values():
+            if not table.has_initial_entries or table.is_const:
+                continue
+            for entry in self._switch.table_entries(table.name):
+                with suppress(PermissionDenied):  # a const entry
+                    self._switch.table_delete(table.name, entry.match, entry.priority)
+
+    def replay(self, updates: Iterable[p4r.Update]) -> None:
+        """Write the updates of `entities`; existing (const) entries are skipped. Raises BatchError."""
+        self._arrays.begin()
+        results: list[RpcError | None] = []
+        for update in updates:
+            result = self._attempt(update, None)
+            results.append(None if result is not None and result.code == rpc_code.ALREADY_EXISTS else result)
+        if any(result is not None for result in results):
+            raise BatchError(results, "entities")
+
+
+def _entities(attempts: list[_Attempt]) -> Iterator[p4r.Entity]:
+    """The entities found, one by one; then a BatchError if a read failed."""
+    results: list[RpcError | None] = []
+    for attempt in attempts:
+        if isinstance(attempt, RpcError):
+            results.append(attempt)
+            continue
+        kind, messages = attempt
+        result: RpcError | None = None
+        try:
+            for message in messages:
+                yield p4r.Entity(**{kind: message})
+        except RpcError as error:
+            result = error
+        except SwitchError as error:
+            result = from_switch(error)
+        results.append(result)
+    if any(result is not None for result in results):
+        raise BatchError(results, "reads")

@@ -1,0 +1,378 @@
+"""Table entries, default entries, and the counters and meters that belong to them (P4Runtime spec, "TableEntry").
+
+The switch holds the entries. What it cannot store is kept here by key: the client's metadata and, for one-shot entries,
+the action set as written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from finsy.proto import p4i, p4r
+
+from p4runtime_shim import limits
+from p4runtime_shim.entities import (
+    ActionCall,
+    CounterValue,
+    Entry,
+    EntryTarget,
+    GroupRef,
+    Match,
+    MemberRef,
+    MeterColors,
+)
+from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.server import entry_codec
+from p4runtime_shim.server.action_profile_entries import ActionProfileEntries
+from p4runtime_shim.server.extern_entries import counter_value, meter_config, only_modify, resets_colors
+from p4runtime_shim.server.p4info import Schema, TableInfo
+from p4runtime_shim.server.rpc_errors import denied, exhausted, invalid, unimplemented
+from p4runtime_shim.server.switch_interface import SwitchInterface
+from p4runtime_shim.server.undo_log import UndoLog
+
+Key = tuple[int, tuple[Match, ...], int]
+"""Table id, match, priority."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryMetadata:
+    """What the server stores of an entry in addition to the switch."""
+
+    metadata: bytes = b""
+    controller_metadata: int = 0
+    action_set: p4r.ActionProfileActionSet | None = None
+
+
+_NOTHING = EntryMetadata()
+
+
+class TableEntries:
+    """Writes to the tables of one switch."""
+
+    def __init__(self, schema: Schema, switch: SwitchInterface, profiles: ActionProfileEntries) -> None:
+        self._schema = schema
+        self._switch = switch
+        self._profiles = profiles
+        self._extras: dict[Key, EntryMetadata] = {}
+        self._default_extras: dict[int, EntryMetadata] = {}
+        self._initial_defaults = {
+            table.id: switch.table_default(table.name) for table in schema.tables.values() if not table.profile
+        }
+
+    def attach(self, switch: SwitchInterface) -> None:
+        """The state now belongs to another switch (`SwitchInterface.adopt`)."""
+        self._switch = switch
+
+    def extra(self, key: Key) -> EntryMetadata:
+        """The metadata of an entry."""
+        return self._extras.get(key, _NOTHING)
+
+    def default_extra(self, table_id: int) -> EntryMetadata:
+        """The metadata of a default entry."""
+        return self._default_extras.get(table_id, _NOTHING)
+
+    def default_changed(self, table: TableInfo) -> bool:
+        """Whether the default entry differs from the program's."""
+        if table.profile:
+            return False
+        changed = self._switch.table_default(table.name) != self._initial_defaults[table.id]
+        return changed or table.id in self._default_extras
+
+    def key(self, table: TableInfo, message: p4r.TableEntry) -> tuple[tuple[Match, ...], int]:
+        """The checked match and priority of an entry."""
+        match = entry_codec.decode_match(table, message.match)
+        if table.needs_priority and message.priority <= 0:
+            raise invalid(f"table {table.name}: entries need a priority above 0, not {message.priority}")
+        if not table.needs_priority and message.priority != 0:
+            raise invalid(f"table {table.name}: entries have no priority; leave it 0")
+        return match, message.priority
+
+    # --- entries
+
+    def write(self, update: int, message: p4r.TableEntry, journal: UndoLog | None) -> None:
+        """INSERT, MODIFY or DELETE of an entry, MODIFY of a default entry."""
+        table = self._schema.table(message.table_id)
+        if message.is_const:
+            raise invalid(f"table {table.name}: is_const cannot be set by a client")
+        if message.is_default_action:
+            self._write_default(update, table, message, journal)
+            return
+        if not table.fields:
+            raise invalid(f"table {table.name} has no key; only its default entry can be written")
+        if table.is_const and (update != p4r.Update.MODIFY or message.HasField("action")):
+            raise denied(f"table {table.name} is constant; only its direct counters and meters can be written")
+        match, priority = self.key(table, message)
+        if update == p4r.Update.DELETE:
+            self._delete(table, match, priority, journal)
+            return
+        _check_timeout(table, message)
+        if len(message.metadata) > limits.MAX_METADATA_BYTES:
+            raise exhausted(f"table {table.name}: metadata has at most {limits.MAX_METADATA_BYTES} bytes")
+        self._check_direct(table, message)
+        if update == p4r.Update.INSERT:
+            self._insert(table, match, priority, message, journal)
+        else:
+            self._modify(table, match, priority, message, journal)
+
+    def _insert(
+        self,
+        table: TableInfo,
+        match: tuple[Match, ...],
+        priority: int,
+        message: p4r.TableEntry,
+        journal: UndoLog | None,
+    ) -> None:
+        if not message.HasField("action"):
+            raise invalid(f"table {table.name}: the entry has no action")
+        target = self._entry_target(table, message.action)
+        try:
+            self._switch.table_insert(table.name, Entry(match, target, priority))
+        except SwitchError:
+            self._drop_one_shot(table, message.action, target)
+            raise
+        self._hold(table, target)
+        self._remember((table.id, match, priority), message)
+        if message.HasField("counter_data") and message.counter_data != p4r.CounterData():
+            self._switch.direct_counter_write(table.name, match, priority, counter_value(message.counter_data))
+        if message.HasField("meter_config"):
+            self._write_meter_config(table, match, priority, message)
+        if journal is not None:
+            journal.append(lambda: self._delete(table, match, priority, None))
+
+    def _modify(
+        self,
+        table: TableInfo,
+        match: tuple[Match, ...],
+        priority: int,
+        message: p4r.TableEntry,
+        journal: UndoLog | None,
+    ) -> None:
+        old = self._switch.table_entry(table.name, match, priority)
+        key = (table.id, match, priority)
+        old_message = self._restorable(table, old) if journal is not None else None
+        if message.HasField("action"):
+            target = self._entry_target(table, message.action)
+            try:
+                self._switch.table_modify(table.name, replace(old, target=target))
+            except SwitchError:
+                self._drop_one_shot(table, message.action, target)
+                raise
+            self._hold(table, target)
+            self._release(table, old.target, self.extra(key))
+        self._remember(key, message)
+        if message.HasField("counter_data"):
+            self._switch.direct_counter_write(table.name, match, priority, counter_value(message.counter_data))
+        if journal is not None and old_message is not None:
+            journal.append(lambda: self._modify(table, match, priority, old_message, None))
+        if table.meter:
+            self._write_meter_config(table, match, priority, message)
+        if message.HasField("meter_counter_data"):
+            self._reset_colors(table, match, priority, journal)
+
+    def _delete(self, table: TableInfo, match: tuple[Match, ...], priority: int, journal: UndoLog | None) -> None:
+        key = (table.id, match, priority)
+        keep_target = table.profile is not None or journal is not None
+        old = self._switch.table_entry(table.name, match, priority) if keep_target else None
+        old_message = self._restorable(table, old) if journal is not None and old is not None else None
+        colors = (
+            self._switch.direct_meter_colors(table.name, match, priority)
+            if journal is not None and table.meter
+            else None
+        )
+        self._switch.table_delete(table.name, match, priority)
+        extra = self._extras.pop(key, _NOTHING)
+        if old is not None:
+            self._release(table, old.target, extra)
+        if journal is not None and old_message is not None:
+            if colors is not None:
+                journal.append(lambda: self._switch.direct_meter_set_colors(table.name, match, priority, colors))
+            journal.append(lambda: self._insert(table, match, priority, old_message, None))
+
+    def _restorable(self, table: TableInfo, entry: Entry) -> p4r.TableEntry:
+        """A message that would recreate the entry, including direct resources."""
+        extra = self.extra((table.id, entry.match, entry.priority))
+        message = p4r.TableEntry(metadata=extra.metadata, controller_metadata=extra.controller_metadata)
+        message.action.CopyFrom(self.action_message(table, entry.target, extra))
+        if table.has_counter:
+            value = self._switch.direct_counter_read(table.name, entry.match, entry.priority)
+            message.counter_data.CopyFrom(p4r.CounterData(packet_count=value.packets, byte_count=value.bytes))
+        if table.meter:
+            config = self._switch.direct_meter_read(table.name, entry.match, entry.priority)
+            if config is not None:
+                message.meter_config.CopyFrom(
+                    p4r.MeterConfig(cir=config.cir, cburst=config.cburst, pir=config.pir, pburst=config.pburst)
+                )
+        return message
+
+    # --- the action of an entry
+
+    def action_message(self, table: TableInfo, target: EntryTarget, extra: EntryMetadata) -> p4r.TableAction:
+        """The action of an entry as written."""
+        if extra.action_set is not None:
+            return p4r.TableAction(action_profile_action_set=extra.action_set)
+        if isinstance(target, MemberRef):
+            return p4r.TableAction(action_profile_member_id=target.id)
+        if isinstance(target, GroupRef):
+            return p4r.TableAction(action_profile_group_id=target.id)
+        return p4r.TableAction(action=entry_codec.encode_action(self._schema, target))
+
+    def _entry_target(self, table: TableInfo, message: p4r.TableAction) -> EntryTarget:
+        kind = message.WhichOneof("type")
+        if table.profile is None:
+            if kind != "action":
+                raise invalid(
+                    f"table {table.name} is not indirect; its entries need an action, not {kind or 'nothing'}"
+                )
+            return self._action_call(table, message.action, p4i.ActionRef.DEFAULT_ONLY)
+        target: EntryTarget
+        if kind == "action_profile_member_id":
+            target = MemberRef(message.action_profile_member_id)
+        elif kind == "action_profile_group_id":
+            target = GroupRef(message.action_profile_group_id)
+        elif kind == "action_profile_action_set":
+            return self._profiles.create_one_shot(table.profile, table, message.action_profile_action_set)
+        else:
+            raise invalid(f"table {table.name} is indirect; its entries need a member, group or action set")
+        self._profiles.check_reference(table.profile, target)
+        return target
+
+    def _action_call(self, table: TableInfo, message: p4r.Action, forbidden_scope: int) -> ActionCall:
+        call = entry_codec.decode_action(self._schema, message, table.scopes, f"table {table.name}")
+        if table.scopes[message.action_id] == forbidden_scope:
+            where = "as its default" if forbidden_scope == p4i.ActionRef.TABLE_ONLY else "in its entries"
+            raise denied(f"table {table.name} may not use action {call.name} {where}")
+        return call
+
+    def _hold(self, table: TableInfo, target: EntryTarget) -> None:
+        if table.profile:
+            self._profiles.hold(table.profile, target)
+
+    def _release(self, table: TableInfo, target: EntryTarget, extra: EntryMetadata) -> None:
+        if not table.profile:
+            return
+        self._profiles.release(table.profile, target)
+        if extra.action_set is not None and isinstance(target, GroupRef):
+            self._profiles.remove_one_shot(table.profile, target)
+
+    def _drop_one_shot(self, table: TableInfo, message: p4r.TableAction, target: EntryTarget) -> None:
+        one_shot = message.WhichOneof("type") == "action_profile_action_set"
+        if one_shot and table.profile and isinstance(target, GroupRef):
+            self._profiles.remove_one_shot(table.profile, target)
+
+    def _remember(self, key: Key, message: p4r.TableEntry) -> None:
+        action_set = self.extra(key).action_set
+        if message.HasField("action"):
+            action_set = None
+            if message.action.WhichOneof("type") == "action_profile_action_set":
+                action_set = self._profiles.canonical(message.action.action_profile_action_set)
+        extra = EntryMetadata(message.metadata, message.controller_metadata, action_set)
+        if extra == _NOTHING:
+            self._extras.pop(key, None)
+        else:
+            self._extras[key] = extra
+
+    # --- default entries
+
+    def _write_default(self, update: int, table: TableInfo, message: p4r.TableEntry, journal: UndoLog | None) -> None:
+        if update != p4r.Update.MODIFY:
+            raise invalid(f"table {table.name}: the default entry always exists; it can only be modified")
+        if message.match or message.priority:
+            raise invalid(f"table {table.name}: the default entry has no match and no priority")
+        if table.const_default:
+            raise denied(f"table {table.name}: the default action is constant")
+        if table.profile:
+            raise denied(f"table {table.name} is indirect; its default action cannot be changed")
+        _check_timeout(table, message)
+        if message.HasField("counter_data") or message.HasField("meter_config"):
+            raise unimplemented(f"table {table.name}: the default entry has no counter or meter on this target")
+        old, old_extra = self._switch.table_default(table.name), self._default_extras.get(table.id)
+        call = self._initial_defaults[table.id]
+        if message.HasField("action"):
+            if message.action.WhichOneof("type") != "action":
+                raise invalid(f"table {table.name}: the default entry needs an action")
+            call = self._action_call(table, message.action.action, p4i.ActionRef.TABLE_ONLY)
+        extra = EntryMetadata(message.metadata, message.controller_metadata) if message.HasField("action") else _NOTHING
+        self._put_default(table, call, extra)
+        if journal is not None:
+            journal.append(lambda: self._put_default(table, old, old_extra or _NOTHING))
+
+    def _put_default(self, table: TableInfo, call: ActionCall | None, extra: EntryMetadata) -> None:
+        self._switch.table_set_default(table.name, call)
+        if extra == _NOTHING:
+            self._default_extras.pop(table.id, None)
+        else:
+            self._default_extras[table.id] = extra
+
+    # --- direct counters and meters
+
+    def write_counter(self, update: int, message: p4r.DirectCounterEntry, journal: UndoLog | None) -> None:
+        """MODIFY of the counter of an entry."""
+        table = self._schema.table(message.table_entry.table_id)
+        only_modify(update, f"table {table.name}: a direct counter")
+        if not table.has_counter:
+            raise invalid(f"table {table.name} has no direct counter")
+        _refuse_default(table, message.table_entry)
+        match, priority = self.key(table, message.table_entry)
+        old = self._switch.direct_counter_read(table.name, match, priority)
+        if message.HasField("data"):
+            self._put_counter(table, match, priority, counter_value(message.data))
+            if journal is not None:
+                journal.append(lambda: self._put_counter(table, match, priority, old))
+
+    def _put_counter(self, table: TableInfo, match: tuple[Match, ...], priority: int, value: CounterValue) -> None:
+        self._switch.direct_counter_write(table.name, match, priority, value)
+
+    def write_meter(self, update: int, message: p4r.DirectMeterEntry, journal: UndoLog | None) -> None:
+        """MODIFY of the meter of an entry; without a config, every packet is green."""
+        table = self._schema.table(message.table_entry.table_id)
+        only_modify(update, f"table {table.name}: a direct meter")
+        if table.meter is None:
+            raise invalid(f"table {table.name} has no direct meter")
+        resets = resets_colors(message, "counter_data", f"table {table.name}")
+        _refuse_default(table, message.table_entry)
+        match, priority = self.key(table, message.table_entry)
+        config = None
+        if message.HasField("config"):
+            config = meter_config(message.config, table.meter.type, f"table {table.name}")
+        old = self._switch.direct_meter_read(table.name, match, priority)
+        self._switch.direct_meter_write(table.name, match, priority, config)
+        if journal is not None:
+            journal.append(lambda: self._switch.direct_meter_write(table.name, match, priority, old))
+        if resets:
+            self._reset_colors(table, match, priority, journal)
+
+    def _reset_colors(self, table: TableInfo, match: tuple[Match, ...], priority: int, journal: UndoLog | None) -> None:
+        old = self._switch.direct_meter_colors(table.name, match, priority)
+        self._switch.direct_meter_set_colors(table.name, match, priority, MeterColors())
+        if journal is not None:
+            journal.append(lambda: self._switch.direct_meter_set_colors(table.name, match, priority, old))
+
+    def _write_meter_config(
+        self, table: TableInfo, match: tuple[Match, ...], priority: int, message: p4r.TableEntry
+    ) -> None:
+        config = None
+        if table.meter and message.HasField("meter_config"):
+            config = meter_config(message.meter_config, table.meter.type, f"table {table.name}")
+        self._switch.direct_meter_write(table.name, match, priority, config)
+
+    def _check_direct(self, table: TableInfo, message: p4r.TableEntry) -> None:
+        if message.HasField("counter_data"):
+            if not table.has_counter:
+                raise invalid(f"table {table.name} has no direct counter")
+            counter_value(message.counter_data)
+        if message.HasField("meter_config"):
+            if table.meter is None:
+                raise invalid(f"table {table.name} has no direct meter")
+            meter_config(message.meter_config, table.meter.type, f"table {table.name}")
+        if resets_colors(message, "meter_counter_data", f"table {table.name}") and table.meter is None:
+            raise invalid(f"table {table.name} has no direct meter")
+
+
+def _check_timeout(table: TableInfo, message: p4r.TableEntry) -> None:
+    if message.idle_timeout_ns or message.HasField("time_since_last_hit"):
+        raise invalid(f"table {table.name} has no idle timeouts")
+
+
+def _refuse_default(table: TableInfo, message: p4r.TableEntry) -> None:
+    if message.is_default_action:
+        raise unimplemented(f"table {table.name}: the default entry has no counter or meter on this target")

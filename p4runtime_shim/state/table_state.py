@@ -1,0 +1,308 @@
+"""Match tables: entries by their match and priority, default actions, direct counters and meters.
+
+The engine has what packets need; this has what a control plane reads back: the entries as written, in the order of
+their insertion, each with its C object.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from p4runtime_shim import limits
+from p4runtime_shim.codegen.control_flow import TableShape
+from p4runtime_shim.ctypes_bindings import Engine, SwTarget
+from p4runtime_shim.entities import (
+    ActionCall,
+    CounterValue,
+    Entry,
+    EntryTarget,
+    Exact,
+    GroupRef,
+    Lpm,
+    Match,
+    MemberRef,
+    MeterColors,
+    MeterConfig,
+    Optional,
+    Range,
+    Ternary,
+)
+from p4runtime_shim.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    InvalidProgram,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    SwitchError,
+)
+from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.program.model.control_flow import FixedEntry, Key
+from p4runtime_shim.state.action_profile_state import ActionProfileState, Group, Member
+from p4runtime_shim.state.extern_state import colors_read, colors_write, meter_doubles
+from p4runtime_shim.state.key_encoding import EncodedKey, check_match, encode_key, resolve_action
+
+_MAX_PRIORITY = (1 << 31) - 1
+
+
+class StoredEntry:
+    """An entry and its C object."""
+
+    def __init__(self, entry: Entry, pointer: int, used: Member | Group | None) -> None:
+        self.entry = entry
+        self.pointer = pointer
+        self.used = used
+        self.meter: MeterConfig | None = None
+
+
+class EntryCount:
+    """The total number of entries in the tables of a switch."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+
+
+class TableState:
+    """The entries of one table; all tables of a switch share `entry_count`."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        native: Engine,
+        handle: int,
+        position: int,
+        profiles: list[ActionProfileState],
+        entry_count: EntryCount,
+    ) -> None:
+        self.entry_count = entry_count
+        self.info = pipeline.program.tables[position]
+        self.shape = TableShape.of(self.info)
+        self.position = position
+        self.native = native
+        self.handle = handle
+        self.pipeline = pipeline
+        self.profile = profiles[self.info.profile] if self.info.profile is not None else None
+        self.entries: dict[tuple[EncodedKey, int], StoredEntry] = {}
+        self.default: ActionCall | None = None
+        self._load_fixed()
+
+    def _load_fixed(self) -> None:
+        """Default action and const entries of the program."""
+        self._set_default(self._program_default())
+        base = max((entry.priority for entry in self.info.entries), default=0) + 1
+        for number, fixed in enumerate(self.info.entries, 1):
+            action = self.pipeline.program.actions[fixed.call.action].name
+            priority = base - fixed.priority if self.shape.prioritized else 0
+            match = self._fixed_match(fixed)
+            try:
+                self._insert(Entry(match, ActionCall(action, fixed.call.args), priority))
+            except SwitchError as error:
+                kind = ResourceExhausted if isinstance(error, ResourceExhausted) else InvalidProgram
+                where = f"entry {number} of the program's {len(self.info.entries)} const entries of {self.info.name}"
+                raise kind(f"{where} does not fit: {error}") from None
+
+    def _fixed_match(self, fixed: FixedEntry) -> tuple[Match, ...]:
+        return tuple(_match(key, part) for key, part in zip(self.info.keys, fixed.match, strict=True))
+
+    def _program_default(self) -> ActionCall | None:
+        call = self.info.default
+        return ActionCall(self.pipeline.program.actions[call.action].name, call.args) if call else None
+
+    # --- entries ---
+
+    def _key(self, match: Sequence[Match], priority: int) -> tuple[EncodedKey, int]:
+        """The checked key that identifies an entry."""
+        check_match(self.info, match)
+        if self.shape.prioritized:
+            if not 0 < priority <= _MAX_PRIORITY:
+                raise InvalidArgument(f"table {self.info.name} needs a priority above 0, not {priority}")
+        elif priority:
+            raise InvalidArgument(f"table {self.info.name} takes no priority ({priority} given)")
+        return encode_key(self.info, self.shape, match), priority
+
+    def find(self, match: Sequence[Match], priority: int) -> StoredEntry:
+        """An entry; raises NotFound."""
+        stored = self.entries.get(self._key(match, priority))
+        if stored is None:
+            raise NotFound(f"table {self.info.name} has no such entry")
+        return stored
+
+    def _target(self, target: EntryTarget) -> tuple[SwTarget, Member | Group | None]:
+        if isinstance(target, ActionCall):
+            if self.profile is not None:
+                raise InvalidArgument(f"entries of table {self.info.name} name a member or group, not an action")
+            where = f"table {self.info.name}"
+            action, args = resolve_action(self.pipeline, target, self.info.actions, where)
+            return SwTarget(action, len(args) // 8, args, None, None), None
+        if self.profile is None:
+            raise InvalidArgument(f"table {self.info.name} has no action profile")
+        if isinstance(target, MemberRef):
+            member = self.profile.member(target.id)
+            return SwTarget(0, 0, None, member.pointer, None), member
+        assert isinstance(target, GroupRef)
+        group = self.profile.group(target.id)
+        return SwTarget(0, 0, None, None, group.pointer), group
+
+    def _check_writable(self) -> None:
+        if self.info.entries_const:
+            raise PermissionDenied(f"the entries of table {self.info.name} are constant")
+        if not self.info.keys:
+            raise InvalidArgument(f"table {self.info.name} has no key, so no entries")
+
+    def insert(self, entry: Entry) -> None:
+        """Add an entry."""
+        self._check_writable()
+        self._insert(entry)
+
+    def _insert(self, entry: Entry) -> None:
+        key = self._key(entry.match, entry.priority)
+        if key in self.entries:
+            raise AlreadyExists(f"table {self.info.name} already has this entry")
+        if len(self.entries) >= self.info.size:
+            raise ResourceExhausted(f"table {self.info.name} is full ({self.info.size} entries)")
+        if self.entry_count.entries >= limits.MAX_ENTRIES:
+            raise ResourceExhausted(f"the tables of a switch can have {limits.MAX_ENTRIES} entries in total")
+        target, used = self._target(entry.target)
+        words = key[0]
+        pointer = self.native.library.sw_ctl_insert(
+            self.handle,
+            self.position,
+            words.value,
+            words.mask,
+            words.high,
+            entry.priority if self.shape.prioritized else words.prefix,
+            c.byref(target),
+        )
+        if not pointer:
+            raise ResourceExhausted("out of memory")
+        self.entries[key] = StoredEntry(entry, pointer, used)
+        self.entry_count.entries += 1
+        if used:
+            used.references += 1
+
+    def modify(self, entry: Entry) -> None:
+        """Change the action of an entry; its counter stays."""
+        self._check_writable()
+        stored = self.find(entry.match, entry.priority)
+        target, used = self._target(entry.target)
+        if self.native.library.sw_ctl_modify(self.handle, stored.pointer, c.byref(target)):
+            raise ResourceExhausted("out of memory")
+        if used:
+            used.references += 1
+        if stored.used:
+            stored.used.references -= 1
+        stored.used = used
+        stored.entry = entry
+
+    def delete(self, match: Sequence[Match], priority: int) -> None:
+        """Remove an entry."""
+        self._check_writable()
+        key = self._key(match, priority)
+        stored = self.find(match, priority)
+        self.native.library.sw_ctl_delete(self.handle, self.position, stored.pointer)
+        del self.entries[key]
+        self.entry_count.entries -= 1
+        if stored.used:
+            stored.used.references -= 1
+
+    # --- default action ---
+
+    def set_default(self, call: ActionCall | None) -> None:
+        """Change the default action; None restores the program's."""
+        if self.info.default_const:
+            raise PermissionDenied(f"the default action of table {self.info.name} is constant")
+        self._set_default(self._program_default() if call is None else call)
+
+    def _set_default(self, call: ActionCall | None) -> None:
+        if call is None:
+            status = self.native.library.sw_ctl_default(self.handle, self.position, 0, (1 << 32) - 1, None)
+        else:
+            allowed = set(self.info.actions)
+            if self.info.default is not None:
+                allowed.add(self.info.default.action)
+            action, args = resolve_action(self.pipeline, call, allowed, f"table {self.info.name}")
+            status = self.native.library.sw_ctl_default(self.handle, self.position, action, len(args) // 8, args)
+        if status:
+            raise ResourceExhausted("out of memory")
+        self.default = call
+
+    # --- direct counters and meters ---
+
+    def counter_read(self, match: Sequence[Match], priority: int) -> CounterValue:
+        """The direct counter of an entry."""
+        self._check_counters()
+        values = (c.c_uint64 * 2)()
+        self.native.library.sw_ctl_entry_counter(self.handle, self.find(match, priority).pointer, 0, values)
+        return CounterValue(values[0], values[1])
+
+    def counters_read_all(self) -> list[CounterValue]:
+        """The direct counters of all entries."""
+        self._check_counters()
+        values, read = (c.c_uint64 * 2)(), self.native.library.sw_ctl_entry_counter
+        found = []
+        for stored in self.entries.values():
+            read(self.handle, stored.pointer, 0, values)
+            found.append(CounterValue(values[0], values[1]))
+        return found
+
+    def counter_write(self, match: Sequence[Match], priority: int, value: CounterValue) -> None:
+        """Set the direct counter of an entry."""
+        self._check_counters()
+        values = (c.c_uint64 * 2)(value.packets, value.bytes)
+        self.native.library.sw_ctl_entry_counter(self.handle, self.find(match, priority).pointer, 1, values)
+
+    def _check_counters(self) -> None:
+        if not self.info.counters:
+            raise InvalidArgument(f"table {self.info.name} has no direct counter")
+
+    def meter_read(self, match: Sequence[Match], priority: int) -> MeterConfig | None:
+        """The configuration of an entry's direct meter."""
+        self._check_meter()
+        return self.find(match, priority).meter
+
+    def meter_write(self, match: Sequence[Match], priority: int, config: MeterConfig | None) -> None:
+        """Configure an entry's direct meter; with None, every packet is green."""
+        self._check_meter()
+        stored = self.find(match, priority)
+        self.native.library.sw_ctl_entry_meter(self.handle, stored.pointer, meter_doubles(config))
+        stored.meter = config
+
+    def colors_read(self, match: Sequence[Match], priority: int) -> MeterColors:
+        """Packets and bytes that an entry's direct meter has colored."""
+        return colors_read(self._colors(match, priority))
+
+    def colors_read_all(self) -> list[MeterColors]:
+        """Packets and bytes that the direct meters of all entries have colored."""
+        self._check_meter()
+        read = self.native.library.sw_ctl_entry_colors
+        return [colors_read(partial(read, self.handle, stored.pointer)) for stored in self.entries.values()]
+
+    def colors_write(self, match: Sequence[Match], priority: int, value: MeterColors) -> None:
+        """Set the color counters of an entry."""
+        colors_write(self._colors(match, priority), value)
+
+    def _colors(self, match: Sequence[Match], priority: int) -> Callable[[int, Any], None]:
+        self._check_meter()
+        return partial(self.native.library.sw_ctl_entry_colors, self.handle, self.find(match, priority).pointer)
+
+    def _check_meter(self) -> None:
+        if self.info.meter is None:
+            raise InvalidArgument(f"table {self.info.name} has no direct meter")
+
+
+def _match(key: Key, part: tuple[int, int]) -> Match:
+    """A match field of a const entry."""
+    value, second = part
+    full = (1 << key.width) - 1
+    if key.kind in ("exact", "valid"):
+        return Exact(value)
+    if key.kind == "lpm":
+        return Lpm(value & (full ^ (full >> second)), second)
+    if key.kind == "ternary":
+        return Ternary(value & second, second)
+    if key.kind == "optional":
+        return Optional(value if second else None)
+    return Range(value, second)

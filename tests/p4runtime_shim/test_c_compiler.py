@@ -1,0 +1,141 @@
+"""The compiler as a bounded child: what it may take, what it sees, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from p4runtime_shim import build, c_compiler
+from p4runtime_shim.c_compiler import Limits
+from p4runtime_shim.errors import BuildError, ResourceExhausted
+from tests.p4runtime_shim.builder import Builder, send_to
+from tests.waiting import until
+
+FAST = build.BuildOptions(flags=("-O0",))
+
+
+def program() -> str:
+    builder = Builder()
+    builder.run(builder.action("a", [send_to(1)]))
+    return builder.text()
+
+
+def script(folder: Path, text: str) -> str:
+    """A compiler that does something else."""
+    path = folder / "compiler"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def run(folder: Path, text: str, limits: Limits) -> None:
+    c_compiler.run(script(folder, text), [], folder, "x.so", limits)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_compiler_that_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    with pytest.raises(ResourceExhausted, match=r"took longer than 0\.5 s"):
+        run(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/child; sleep 1000", Limits(seconds=0.5))
+    child = int((tmp_path / "child").read_text())
+    until(lambda: not alive(child), "init to collect it")
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [
+        ("while :; do :; done", Limits(cpu_seconds=1)),
+        ("head -c 100000000 /dev/zero > big", Limits(output=1 << 20)),
+        ("yes error: 1>&2", Limits(output=1 << 20)),
+        ("exec tail /dev/zero", Limits(memory=64 << 20)),
+    ],
+    ids=["processor time", "a large file", "many messages", "memory"],
+)
+def test_a_compiler_that_needs_too_much_is_stopped(text: str, limits: Limits, tmp_path: Path) -> None:
+    with pytest.raises(ResourceExhausted, match=r"compiling x\.so exceeds the limits of a compilation"):
+        run(tmp_path, text, limits)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 << 20
+
+
+def test_the_real_compiler_within_too_little_memory(tmp_path: Path) -> None:
+    options = replace(FAST, limits=Limits(memory=24 << 20))
+    with pytest.raises(ResourceExhausted):
+        build.build(program(), cache=tmp_path, options=options)
+    assert not list(tmp_path.rglob("*.so"))
+    assert not list(tmp_path.rglob("build-*"))
+
+
+def test_a_program_that_is_too_large_is_not_compiled(tmp_path: Path) -> None:
+    options = replace(FAST, limits=Limits(source=1000))
+    with pytest.raises(ResourceExhausted, match="MB of C"):
+        build.build(program(), cache=tmp_path, options=options)
+
+
+def test_the_compiler_sees_four_variables_and_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "CPATH",
+        "C_INCLUDE_PATH",
+        "LIBRARY_PATH",
+        "COMPILER_PATH",
+        "GCC_EXEC_PREFIX",
+        "CFLAGS",
+        "TMPDIR",
+        "CC",
+    ):
+        monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.setenv("LANG", "de_DE.UTF-8")
+    run(tmp_path, "env > variables; pwd > place", Limits())
+    variables = dict(line.split("=", 1) for line in (tmp_path / "variables").read_text().splitlines())
+    assert variables.keys() - {"PWD", "OLDPWD", "SHLVL", "_"} <= {"PATH", "HOME", "LC_ALL", "TMPDIR"}
+    assert (variables["LC_ALL"], variables["TMPDIR"]) == ("C", str(tmp_path))
+    assert (tmp_path / "place").read_text().strip() == str(tmp_path)
+
+
+def test_a_refusal_names_the_first_error(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"refused x\.so: y\.c:1: error: no"):
+        run(tmp_path, "echo y.c: warning 1>&2; echo y.c:1: error: no 1>&2; exit 1", Limits())
+
+
+STOPPED = """
+import sys, threading, time
+from pathlib import Path
+from p4runtime_shim import c_compiler
+from p4runtime_shim.errors import SwitchError
+folder = Path(sys.argv[1])
+def work():
+    try:
+        c_compiler.run(sys.argv[2], [], folder, "x.so", c_compiler.Limits())
+    except SwitchError as error:
+        print(type(error).__name__)
+thread = threading.Thread(target=work)
+thread.start()
+while not (folder / "started").exists():
+    time.sleep(0.01)
+c_compiler.stop_compilers()
+thread.join()
+work()
+"""
+
+
+def test_a_process_that_ends_ends_its_compilers(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(tmp_path), script(tmp_path, "touch started; sleep 1000")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(build.__file__).parents[1],
+        timeout=100,
+    )
+    assert done.stdout == "ResourceExhausted\nBuildError\n"
+    assert os.path.exists(tmp_path / "started")

@@ -1,0 +1,237 @@
+"""Priority flow control (engine/priority_flow_control.c): pausing the neighbour, and being paused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from mrc_host.wire import pause as pause_frame
+from p4runtime_shim.entities import ActionCall, Entry, Exact
+from p4runtime_shim.errors import InvalidArgument, NotFound
+from p4runtime_shim.switch import Switch
+from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
+from tests.p4runtime_shim import programs
+
+P = "MyIngress."
+SIZE, RATE = 1000, 8_000_000_000  # a byte a nanosecond
+QUANTUM = 64  # ns: 512 bits at RATE
+CONFIG = PauseConfig(RATE, xoff=4 * SIZE, xon=2 * SIZE, headroom=3 * SIZE, priorities=frozenset((3,)), quanta=1000)
+LASTS = 1000 * QUANTUM
+PEER = bytes(6)
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    """Packets go to port 2 with the priority that their second byte says; port 0 has flow control for priority 3."""
+    with Switch(programs.pipeline("state"), ports=range(4), seed=0, queues=QueueConfig(max_packets=1000)) as made:
+        for priority in range(8):
+            made.table_insert(P + "classes", Entry((Exact(priority),), ActionCall(P + "send", (2, priority))))
+        made.set_pause(0, CONFIG)
+        yield made
+
+
+def put(switch: Switch, count: int = 1, *, port: int = 0, priority: int = 3, now: int = 0) -> None:
+    for _ in range(count):
+        switch.receive(port, bytes([7, priority]).ljust(SIZE, b"\0"), now)
+
+
+def take(switch: Switch, count: int = 1, now: int = 0) -> int:
+    return sum(switch.transmit(2, now) is not None for _ in range(count))
+
+
+def said(switch: Switch, port: int = 0, now: int = 0) -> dict[int, int] | None:
+    """The quanta in the next frame of the port, which must be a PAUSE; None for no frame."""
+    frame = switch.transmit(port, now)
+    if frame is None:
+        return None
+    assert len(frame) == 60
+    return pause_frame.parse(frame)
+
+
+def test_a_port_that_brought_too_much_pauses_its_neighbour_and_lets_it_go_on_later(switch: Switch) -> None:
+    put(switch, 4)
+    assert said(switch) is None
+    switch.ready()
+    put(switch)
+    assert switch.ready() == [0]
+    assert said(switch) == {3: 1000}
+    assert said(switch) is None
+    assert take(switch, 2) == 2
+    assert said(switch) is None  # 3 wait: below xoff, above xon
+    assert take(switch) == 1
+    assert said(switch) == {3: 0}
+    stats = switch.stats().ports[0]
+    assert (stats.pauses_sent, stats.headroom_drops) == (2, 0)
+
+
+def test_other_priorities_and_other_ports_do_not_count(switch: Switch) -> None:
+    put(switch, 20, priority=2)
+    put(switch, 20, port=1)
+    put(switch, 4)
+    assert said(switch) is None
+    assert said(switch, port=1) is None
+
+
+def test_what_does_not_fit_the_headroom_is_dropped_and_counted(switch: Switch) -> None:
+    put(switch, 9)
+    assert switch.stats().ports[0].headroom_drops == 2
+    assert switch.stats().drops["no_headroom"] == 2
+    assert take(switch, 10) == 7
+
+
+def test_a_pause_is_repeated_after_half_its_time_while_it_holds(switch: Switch) -> None:
+    put(switch, 5, now=100)
+    assert said(switch, now=200) == {3: 1000}
+    due = 200 + LASTS // 2
+    assert switch.wakeup() == due
+    switch.tick(due - 1)
+    assert said(switch, now=due - 1) is None
+    switch.tick(due)
+    assert 0 in switch.ready()
+    assert said(switch, now=due) == {3: 1000}
+    assert switch.wakeup() == due + LASTS // 2
+    take(switch, 5, now=due)
+    assert said(switch, now=due) == {3: 0}
+    assert switch.wakeup() is None
+
+
+def test_a_paused_priority_waits_until_its_time_is_over_while_others_pass(switch: Switch) -> None:
+    switch.set_pause(2, CONFIG)
+    put(switch)
+    put(switch, priority=2)
+    switch.receive(2, pause_frame.build(PEER, {3: 10}), 1000)
+    end = 1000 + 10 * QUANTUM
+    assert take(switch, 5, now=1001) == 1
+    assert switch.wakeup() == end
+    assert take(switch, 1, now=end - 1) == 0
+    switch.ready()
+    switch.tick(end)
+    assert switch.ready() == [2]
+    assert take(switch, 1, now=end) == 1
+    assert switch.stats().ports[2].pauses_received == 1
+
+
+def test_a_pause_of_zero_ends_one_at_once(switch: Switch) -> None:
+    switch.set_pause(2, CONFIG)
+    put(switch)
+    switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
+    assert take(switch) == 0
+    switch.ready()
+    switch.receive(2, pause_frame.build(PEER, {3: 0}), 5)
+    assert switch.ready() == [2]
+    assert take(switch, now=5) == 1
+
+
+def test_a_packet_that_may_pass_is_announced_behind_one_that_may_not(switch: Switch) -> None:
+    switch.set_pause(2, CONFIG)
+    switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
+    put(switch)
+    assert switch.ready() == []  # nothing to send
+    put(switch, priority=7)
+    assert switch.ready() == [2]
+
+
+def test_a_paused_port_makes_the_port_that_feeds_it_pause_in_turn(switch: Switch) -> None:
+    switch.set_pause(2, CONFIG)
+    switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
+    put(switch, 5)
+    assert take(switch, 5) == 0
+    assert said(switch) == {3: 1000}
+
+
+def test_without_flow_control_a_pause_is_a_frame_like_any_other(switch: Switch) -> None:
+    switch.receive(1, pause_frame.build(PEER, {3: 65535}), 0)
+    assert switch.transmit(1, 0) is not None  # the program had it, and sent it on
+    put(switch, 20, port=1)
+    assert switch.stats().ports[1].pauses_received == 0
+    assert take(switch, 30) == 20
+
+
+@pytest.mark.parametrize("damage", [(0, 0x02), (13, 0x09), (15, 0x02)])
+def test_frames_that_only_look_like_a_pause_pause_nothing(switch: Switch, damage: tuple[int, int]) -> None:
+    frame = bytearray(pause_frame.build(PEER, {3: 65535}))
+    frame[damage[0]] = damage[1]
+    switch.set_pause(2, CONFIG)
+    put(switch)
+    switch.receive(2, bytes(frame), 0)
+    switch.receive(2, pause_frame.build(PEER, {3: 65535})[:33], 0)
+    assert take(switch) == 1
+
+
+def test_a_link_that_goes_down_forgets_pauses_both_ways(switch: Switch) -> None:
+    switch.set_pause(2, CONFIG)
+    put(switch, 5)
+    switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
+    for port in (0, 2):
+        switch.port_changed(port, False, 0)
+        switch.port_changed(port, True, 0)
+    assert said(switch) is None
+    put(switch)
+    assert take(switch) == 1
+
+
+def test_turned_off_it_lets_the_neighbour_go_on(switch: Switch) -> None:
+    put(switch, 6)
+    assert said(switch) == {3: 1000}
+    switch.set_pause(0, None)
+    assert said(switch) == {3: 0}
+    put(switch, 20)
+    assert said(switch) is None
+    assert take(switch, 30) == 26
+
+
+def test_a_new_program_begins_with_nothing_counted(switch: Switch) -> None:
+    put(switch, 5)
+    switch.set_pipeline(switch.pipeline)
+    assert said(switch) == {3: 0}
+    assert switch.wakeup() is None
+
+
+def test_nothing_is_lost_or_forgotten_in_the_long_run(switch: Switch) -> None:
+    """A neighbour that obeys late but within the headroom: no drop, and in the end nothing counted any more."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    paused, late, sent, got = False, 0, 0, 0
+    for step in range(3000):
+        frame = said(switch, now=step)
+        if frame is not None:
+            paused, late = bool(frame[3]), 2  # with the one that was too much, the headroom of 3
+        if not paused or late > 0:
+            late -= paused
+            put(switch, now=step)
+            sent += 1
+        if rng.random() < 0.7:
+            got += take(switch, now=step)
+    got += take(switch, 100, now=3000)
+    assert sent == got
+    assert switch.stats().ports[0].headroom_drops == 0
+    put(switch, 4, now=3000)
+    said(switch, now=3000)
+    assert said(switch, now=3000) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"xon": 0},
+        {"xon": 5 * SIZE},
+        {"headroom": -1},
+        {"rate_bps": 0},
+        {"quanta": 0},
+        {"quanta": 1 << 16},
+        {"priorities": frozenset()},
+        {"priorities": frozenset((8,))},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(switch: Switch, wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgument):
+        switch.set_pause(0, replace(CONFIG, **wrong))  # type: ignore[arg-type]
+
+
+def test_a_port_that_does_not_exist_is_refused(switch: Switch) -> None:
+    with pytest.raises(NotFound):
+        switch.set_pause(9, CONFIG)

@@ -1,0 +1,245 @@
+"""The traffic manager: strict priority, limits, the line's rate, and the metadata of the queue (state.p4)."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+
+from p4runtime_shim.entities import ActionCall, Entry, Exact
+from p4runtime_shim.errors import InvalidArgument, NotFound
+from p4runtime_shim.switch import Switch
+from p4runtime_shim.traffic_manager import QueueConfig
+from tests.p4runtime_shim import programs
+
+P = "MyIngress."
+CLASSIFY = 7
+
+
+def make(queues: QueueConfig | None = None) -> Switch:
+    """A switch whose packets go to port 2 with the priority that their second byte says."""
+    switch = Switch(programs.pipeline("state"), ports=range(4), seed=0, queues=queues)
+    for priority in range(8):
+        send = ActionCall(P + "send", (2, priority))
+        switch.table_insert(P + "classes", Entry((Exact(priority),), send))
+    return switch
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    with make() as made:
+        yield made
+
+
+def put(switch: Switch, priority: int, number: int, now: int = 0, size: int = 64) -> None:
+    frame = bytes([CLASSIFY, priority]) + bytes(6)
+    switch.receive(0, frame + number.to_bytes(4, "big") + bytes(size - len(frame) - 4), now)
+
+
+HEADER, REPORT_BITS = 8, 48 + 32 + 19 + 19 + 2
+
+
+def split(frame: bytes) -> tuple[int, dict[str, int]]:
+    """(number of the packet, report)."""
+    size = REPORT_BITS // 8
+    bits = int.from_bytes(frame[HEADER : HEADER + size], "big")
+    report: dict[str, int] = {}
+    for name, width in (("padding", 2), ("deq_qdepth", 19), ("enq_qdepth", 19), ("deq_timedelta", 32), ("enq", 48)):
+        report[name] = bits & ((1 << width) - 1)
+        bits >>= width
+    return int.from_bytes(frame[HEADER + size : HEADER + size + 4], "big"), report
+
+
+def take(switch: Switch, now: int) -> tuple[int, dict[str, int]] | None:
+    frame = switch.transmit(2, now)
+    return None if frame is None else split(frame)
+
+
+def test_higher_priorities_first_and_first_in_first_out_within(switch: Switch) -> None:
+    rng = random.Random(1)
+    expected: dict[int, list[int]] = {priority: [] for priority in range(8)}
+    for number in range(200):
+        priority = rng.randrange(8)
+        put(switch, priority, number)
+        expected[priority].append(number)
+    got = []
+    while (item := take(switch, 0)) is not None:
+        got.append(item[0])
+    assert got == [number for priority in range(7, -1, -1) for number in expected[priority]]
+
+
+def test_queue_metadata(switch: Switch) -> None:
+    put(switch, 0, 1, now=1_000_000)
+    put(switch, 0, 2, now=2_500_000)
+    put(switch, 5, 3, now=3_000_999)
+    first, second, third = take(switch, 4_000_000), take(switch, 5_000_000), take(switch, 6_000_000)
+    assert first == (3, {"enq": 3000, "enq_qdepth": 0, "deq_qdepth": 0, "deq_timedelta": 1000, "padding": 0})
+    assert second == (1, {"enq": 1000, "enq_qdepth": 0, "deq_qdepth": 1, "deq_timedelta": 4000, "padding": 0})
+    assert third == (2, {"enq": 2500, "enq_qdepth": 1, "deq_qdepth": 0, "deq_timedelta": 3500, "padding": 0})
+
+
+def test_timestamps_count_from_the_epoch(switch: Switch) -> None:
+    switch.set_epoch(10_000_000_000)
+    put(switch, 0, 1, now=10_000_005_000)
+    item = take(switch, 10_000_009_000)
+    assert item is not None
+    assert (item[1]["enq"], item[1]["deq_timedelta"]) == (5, 4)
+
+
+def test_packet_limit_drops_the_tail(switch: Switch) -> None:
+    switch.set_queue_limits(2, 0, max_packets=3)
+    for number in range(5):
+        put(switch, 0, number)
+    put(switch, 1, 100)
+    stats = switch.stats()
+    assert stats.drops["queue_full"] == 2
+    assert (stats.ports[2].queue_drops, stats.ports[2].queued_packets) == (2, 4)
+    got = []
+    while (item := take(switch, 0)) is not None:
+        got.append(item[0])
+    assert got == [100, 0, 1, 2]
+
+
+def test_byte_limit() -> None:
+    with make(QueueConfig(max_packets=0, max_bytes=200)) as switch:
+        for number in range(4):
+            put(switch, 0, number, size=80)
+        put(switch, 0, 9, size=40)
+        assert switch.stats().ports[2].queued_bytes == 200
+        assert switch.stats().drops["queue_full"] == 2
+        taken = take(switch, 0)
+        assert taken is not None
+        put(switch, 0, 10, size=80)
+        assert switch.stats().drops["queue_full"] == 2
+
+
+@pytest.mark.parametrize("rate", [1_000_000_000, 999_999_937, 100_000_000_000, 3, 7_777])
+def test_the_line_is_busy_exactly_as_long_as_the_bits_take(switch: Switch, rate: int) -> None:
+    """A thousand frames back to back take their bits divided by the rate, rounded once."""
+    rng = random.Random(rate)
+    switch.set_port_rate(2, rate)
+    start = 5_000
+    now, bits = start, 0
+    for number in range(1000):
+        put(switch, 0, number, now=now, size=rng.randint(64, 1500))
+        frame = switch.transmit(2, now)
+        assert frame is not None
+        bits += len(frame) * 8
+        put(switch, 0, number, now=now, size=64)  # a backlog, so that there is a wake-up
+        wake = switch.wakeup()
+        assert wake == start + int(Fraction(bits * 10**9, rate))
+        assert switch.transmit(2, wake - 1) is None or wake == now
+        now = wake
+        frame = switch.transmit(2, now)
+        assert frame is not None
+        bits += len(frame) * 8
+        now = start + int(Fraction(bits * 10**9, rate))
+
+
+def test_a_late_caller_loses_line_time_unless_it_has_slack(switch: Switch) -> None:
+    for turn, slack, expected in ((1, 0, 2_000 + 640), (2, 1_000, 1_280 + 640), (3, 100, 1_900 + 640)):
+        switch.set_port_rate(2, 0)
+        while take(switch, 0):
+            pass
+        switch.set_port_rate(2, 1_000_000_000, slack)
+        size = 80 - REPORT_BITS // 8
+        base = 10**9 * turn
+        for number in range(3):
+            put(switch, 0, number, now=base, size=size)
+        for now in (base, base + 640, base + 2_000):
+            frame = switch.transmit(2, now)
+            assert frame is not None
+            assert len(frame) * 8 == 640
+        put(switch, 0, 9, now=base + 2_000, size=size)
+        wake = switch.wakeup()
+        assert wake is not None
+        assert wake - base == expected
+
+
+def test_wakeup_and_ready(switch: Switch) -> None:
+    assert switch.wakeup() is None
+    assert switch.ready() == []
+    put(switch, 0, 1)
+    put(switch, 0, 2)
+    assert switch.ready() == [2]
+    assert switch.ready() == []
+    assert switch.wakeup() is None  # no rate: the driver's own line paces
+    switch.set_port_rate(2, 8_000)
+    assert switch.wakeup() is not None
+    assert take(switch, 0) is not None
+    wake = switch.wakeup()
+    assert wake is not None
+    assert take(switch, wake - 1) is None
+    assert take(switch, wake) is not None
+    assert switch.wakeup() is None
+
+
+def test_events_tell_a_driver_and_a_packet_in_reader(switch: Switch) -> None:
+    any_port, port_two = os.eventfd(0, os.EFD_NONBLOCK), os.eventfd(0, os.EFD_NONBLOCK)
+    try:
+        switch.set_event(any_port)
+        switch.set_port_event(2, port_two)
+        put(switch, 0, 1)
+        put(switch, 0, 2)
+        assert os.eventfd_read(any_port) == 1
+        assert os.eventfd_read(port_two) == 1
+        switch.set_event(-1)
+        switch.set_port_event(2, -1)
+        while take(switch, 0):
+            pass
+        switch.ready()
+        put(switch, 0, 3)
+        for fd in (any_port, port_two):
+            with pytest.raises(BlockingIOError):
+                os.eventfd_read(fd)
+    finally:
+        os.close(any_port)
+        os.close(port_two)
+
+
+def test_a_priority_without_queue_is_dropped() -> None:
+    with make(QueueConfig(queues=2)) as switch:
+        put(switch, 1, 1)
+        put(switch, 2, 2)
+        assert switch.stats().drops["bad_priority"] == 1
+        assert take(switch, 0) is not None
+        assert take(switch, 0) is None
+
+
+def test_bad_settings() -> None:
+    with pytest.raises(InvalidArgument):
+        Switch(None, ports=[1, 1], seed=0)
+    with pytest.raises(InvalidArgument):
+        Switch(None, ports=[511], seed=0)
+    with pytest.raises(InvalidArgument):
+        Switch(None, ports=[1], seed=0, queues=QueueConfig(queues=9))
+    with Switch(None, ports=[1], seed=0) as switch:
+        with pytest.raises(NotFound):
+            switch.set_port_rate(2, 1)
+        with pytest.raises(InvalidArgument):
+            switch.set_port_rate(1, -1)
+        with pytest.raises(InvalidArgument):
+            switch.set_queue_limits(1, 8, max_packets=1)
+
+
+def test_each_queue_has_its_figures(switch: Switch) -> None:
+    switch.set_queue_limits(2, 3, max_packets=2, max_bytes=1000)
+    for number in range(4):
+        put(switch, 3, number, size=100)
+    put(switch, 0, 9, size=70)
+    while take(switch, 0):
+        pass
+    queue = switch.queue_stats(2)[3]
+    assert (queue.packets, queue.bytes) == (0, 0)
+    assert (queue.peak_packets, queue.peak_bytes, queue.drops) == (2, 200, 2)
+    assert (queue.max_packets, queue.max_bytes) == (2, 1000)
+    put(switch, 3, 5, size=80)
+    assert switch.queue_stats(2, reset_peaks=True)[3].peak_packets == 2
+    queue = switch.queue_stats(2)[3]
+    assert (queue.packets, queue.peak_packets, queue.peak_bytes, queue.drops) == (1, 1, 80, 2)
+    assert [item.peak_bytes for item in switch.queue_stats(2)[:3]] == [0, 0, 0]
+    with pytest.raises(NotFound):
+        switch.queue_stats(9)
