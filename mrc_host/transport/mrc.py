@@ -98,13 +98,13 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             universe=universe,
             oblivious=settings.oblivious,
         )
-        self.requester = Requester(self, peer, paths, first_psn)
+        self.requester = Requester(self, self.connection(), peer, paths, self.sends, first_psn)
         for index in peer.denied:
             paths.deny(index, True, now)
 
     def psns_sent(self) -> int:
         """How many PSNs were sent in this life."""
-        return 0 if self.requester is None else self.requester.psns_used()
+        return 0 if self.requester is None else self.requester.sent.psns_used()
 
     def psns_received(self) -> int:
         """How many PSNs there are up to the newest that was accepted in this life."""
@@ -127,7 +127,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
 
     def _release(self) -> None:
         if self.requester is not None:
-            self.requester.release()
+            self.requester.sent.release()
             self.requester.settle()
 
     def stop(self) -> None:
@@ -205,15 +205,15 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         at = flow.start + BTH_LENGTH
         drop: Drop | None = None
         if opcode == opcodes.SACK:
-            drop = requester.on_sack(control.parse_sack(frame, at), now)
+            drop = requester.acks.on_sack(control.parse_sack(frame, at), now)
         elif opcode == opcodes.NACK:
-            end = requester.on_nack(control.parse_nack(frame, at), now)
+            end = requester.acks.on_nack(control.parse_nack(frame, at), now)
             if end is not None:
                 self.enter_error(*end, now)
         elif opcode == opcodes.TRANSPORT_ACK:
             *_, word, last = headers.aeth.unpack_from(frame, flow.start)
             nak = last >> 24 & 0xE0 == headers.SYNDROME_NAK
-            drop = requester.on_ack(word & MASK, nak, last & 0xFFFFFF, now)
+            drop = requester.acks.on_ack(word & MASK, nak, last & 0xFFFFFF, now)
             if drop is None and nak:
                 known = _NAK_STATUS.get(last >> 24)
                 status, text = known or (CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {last >> 24:#x}.")
@@ -258,7 +258,12 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
     def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
         """The peer has no queue pair `qpn`."""
         requester = self.requester
-        if qpn == self.remote_qpn and self.running and requester is not None and requester.sent_just(number, stamp):
+        if (
+            qpn == self.remote_qpn
+            and self.running
+            and requester is not None
+            and requester.acks.sent_just(number, stamp)
+        ):
             self.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, _GONE, now)
 
     def refuse(self, syndrome: int) -> None:
@@ -301,7 +306,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         peer = self.peer
         if peer is None:
             return
-        mask = self.requester.probe_mask if self.requester is not None else 0
+        mask = self.requester.probes.mask if self.requester is not None else 0
         responder = self.responder
         if self._nak_pending or (responder is not None and responder.acks.pending()):
             if not self._answer_port & peer.answerable:
@@ -355,7 +360,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
                 self._answer_port = 0
                 self.offer_control()
                 return frame
-        if requester is None or not self.running or not requester.probe_mask >> port & 1:
+        if requester is None or not self.running or not requester.probes.mask >> port & 1:
             return None
         return None if self.host.scheduler.holds(self, port) else requester.probe(port, now)
 
@@ -442,7 +447,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
 
     def inflight(self) -> int:
         """Bytes of data on the way, in the measure of the window."""
-        return 0 if self.requester is None else self.requester.flying
+        return 0 if self.requester is None else self.requester.sent.in_flight
 
     def gauges(self) -> dict[str, int]:
         """How window and paths are now."""
@@ -450,8 +455,8 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         requester = self.requester
         if requester is None:
             return gauges
-        cc, limit = requester.cc, requester.allowed.limit
-        gauges["inflight_bytes"] = requester.flying
+        cc, limit = requester.window.cc, requester.window.limit.limit
+        gauges["inflight_bytes"] = requester.sent.in_flight
         gauges["cwnd_bytes"] = cc.cwnd
         gauges["cwnd_used_bytes"] = cc.inflight
         gauges["receiver_limit_bytes"] = 0 if limit == UNLIMITED else limit

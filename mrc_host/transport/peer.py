@@ -27,11 +27,12 @@ from mrc_host.transport.denylist import Denylist
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.host import Host
 from mrc_host.transport.interfaces import AnswerPaths
-from mrc_host.transport.loss import Reordering, RoundTrip
 from mrc_host.transport.pings import MAX_PINGS, Pings
 from mrc_host.transport.port_status import PeerPorts, PortStatus
 from mrc_host.transport.refusals import Refusals
+from mrc_host.transport.reordering import Reordering
 from mrc_host.transport.reverse_paths import ReversePaths
+from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.scheduler import Source
 from mrc_host.transport.window import SharedWindow, WindowUser
 from mrc_host.values import PortEvent, QpAttributes

@@ -26,7 +26,7 @@ import random
 from collections.abc import Container
 from typing import Final
 
-from mrc_host.transport.loss import RoundTrip
+from mrc_host.transport.round_trip import RoundTrip
 
 UNTRIED: Final = 0
 GUESSED: Final = 1

@@ -116,12 +116,12 @@ def nothing_is_kept(end: End) -> None:
     requester, responder = qp.requester, qp.responder
     assert requester is not None
     assert responder is not None
-    assert not requester._lost
-    assert not requester.flying
-    assert not requester.cc.inflight
-    assert all(lane.head() is None for lane in requester.lanes)
-    assert len(requester._repeats) <= 512
-    assert len(requester._probes) <= 32
+    assert not requester.sent.lost()
+    assert not requester.sent.in_flight
+    assert not requester.window.cc.inflight
+    assert all(lane.head() is None for lane in requester.sent.lanes)
+    assert len(requester.spurious.packets) <= 512
+    assert requester.probes.unanswered <= 32
     assert not responder.messages.open
     assert responder.messages.known_starts <= 1
     assert not responder.received.bitmap

@@ -7,8 +7,8 @@ from mrc_host.config import TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
-from mrc_host.transport.loss import OUT
 from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.sent_packets import OUT
 from mrc_host.transport.window import SharedWindow
 from mrc_host.values import CompletionStatus, QpAttributes, QpState
 from tests.mrc_host.wires import MS, US, End, Faults, World, connect, make_config
@@ -31,8 +31,8 @@ def check_shares(world: World) -> None:
                 assert isinstance(user, MrcQueuePair)
                 requester = user.requester
                 assert requester is not None
-                flying = sum(record.weight for record in requester._ring if record.state == OUT)
-                assert requester.flying == flying
+                flying = sum(record.weight for record in requester.sent.ring if record.state == OUT)
+                assert requester.sent.in_flight == flying
                 shares.append(flying)
             assert window.cc.inflight == sum(shares)
             assert window.active == sum(1 for share in shares if share)
@@ -156,10 +156,10 @@ def test_only_those_whose_bytes_fill_the_window_are_hurried() -> None:
     for user in list(window.silent):
         assert isinstance(user, MrcQueuePair)
         assert user.requester is not None
-        user.requester.probe_mask = 0
+        user.requester.probes.mask = 0
         assert user.ask_for_others(0, world.now), "it stays among the silent ones"
-        assert (user.requester.probe_mask != 0) == (user.requester.flying > 0)
-        asked.append(user.requester.flying > 0)
+        assert (user.requester.probes.mask != 0) == (user.requester.sent.in_flight > 0)
+        asked.append(user.requester.sent.in_flight > 0)
     assert 0 < sum(asked) <= window.cc.cwnd // NOMINAL + 1 < len(asked)
 
 
@@ -222,7 +222,7 @@ def test_a_slow_receiver_holds_up_its_own_queue_pair_alone() -> None:
             taken.append(world.now - start)
             world.run(500 * US)
         if slow:
-            limit = a.nic._qps[a.qpn].requester.allowed  # type: ignore[attr-defined]
+            limit = a.nic._qps[a.qpn].requester.window.limit  # type: ignore[attr-defined]
             (window,) = windows(a.nic)
             assert limit.limit < window.cc.cwnd, "the neighbour's SACKs did not end the penalty"
             while not (a.poll() and len(a.done) == 8):

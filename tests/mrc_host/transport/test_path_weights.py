@@ -181,7 +181,7 @@ def test_a_path_that_went_bad_returns_with_its_full_weight() -> None:
 def test_congestion_control_hears_no_mark_that_the_choice_of_paths_answers_but_every_other() -> None:
     end = FarEnd(attributes=WIDE)
     requester: Any = end.nic._qps[end.qpn].requester  # type: ignore[attr-defined]
-    requester.cc = recorder = Recorder()
+    requester.window.cc = recorder = Recorder()
     end.write(32 * 4096)
     ways: dict[int, list[Packet]] = defaultdict(list)  # the packets of each path of plane 0
     for packet in end.data():

@@ -3,12 +3,12 @@
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.transport.loss import RoundTrip
-from mrc_host.transport.silence import Silence
+from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet, flight, warm
-from tests.mrc_host.transport.test_needless import UNITS, spurious
+from tests.mrc_host.transport.test_spurious_retransmissions import UNITS, spurious
 from tests.mrc_host.wires import MS, US, World, address, connect, path_events
 
 TIMEOUT = 1024 << 8  # ns
@@ -107,7 +107,7 @@ def test_an_answer_that_waited_for_the_end_of_an_outage_makes_later_timeouts_no_
 
 def test_who_wakes_while_a_round_trip_is_in_doubt_does_not_sleep_past_its_correction() -> None:
     trip = RoundTrip()
-    quiet = Silence([trip], 8, 10, 1, 2, 500)
+    quiet = RetransmissionTimer([trip], 8, 10, 1, 2, 500)
     trip.sample(4 * TIMEOUT, late=True)
     assert quiet.look_again(quiet.retry_time(), 1) == 1 + TIMEOUT
     assert quiet.look_again(TIMEOUT // 2, 1) == TIMEOUT // 2
@@ -118,7 +118,7 @@ def test_who_wakes_while_a_round_trip_is_in_doubt_does_not_sleep_past_its_correc
 def test_a_round_trip_in_doubt_counts_until_any_plane_has_a_newer_one_that_did_not_wait() -> None:
     """Its own plane may be dead by then."""
     doubted, other, never = RoundTrip(), RoundTrip(), RoundTrip()
-    quiet = Silence([doubted, other, never], 8, 10, 1, 2, 500)
+    quiet = RetransmissionTimer([doubted, other, never], 8, 10, 1, 2, 500)
     other.sample(TIMEOUT // 10, now=1)
     doubted.sample(40 * TIMEOUT, late=True, now=50 * TIMEOUT)
     assert quiet.retry_time() == 3 * 40 * TIMEOUT, "paths may have become so slow"
@@ -131,7 +131,7 @@ def test_a_round_trip_in_doubt_counts_until_any_plane_has_a_newer_one_that_did_n
 
 def test_a_wait_in_doubt_is_looked_at_few_times_however_short_the_ack_timeout() -> None:
     trip = RoundTrip()
-    quiet = Silence([trip], 0, 10, 1, 2, 500)
+    quiet = RetransmissionTimer([trip], 0, 10, 1, 2, 500)
     trip.sample(1000 * MS, late=True)
     now, looks = 1, 0
     due = now + quiet.retry_time()
@@ -191,7 +191,7 @@ def test_a_peer_that_dies_before_the_transport_ack_uses_up_the_budget(short: boo
 
 def test_a_round_trip_that_held_an_outage_is_not_multiplied_beyond_the_longest_ack_timeout() -> None:
     trip = RoundTrip()
-    quiet = Silence([trip], 8, 255, 0, 2, 500)
+    quiet = RetransmissionTimer([trip], 8, 255, 0, 2, 500)
     trip.sample(TIMEOUT)
     times = []
     for _ in range(4):

@@ -289,7 +289,7 @@ def test_a_cc_profile_is_a_congestion_control_with_constants_of_its_own(local: L
     controller.create_cc_profile("narrow", verbs.CcProfile("fixed", window=3 * 4096))
     one = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="narrow"))
     nic.connect_qp(one, QpAddress(address(1), 77, 0), local.world.now)
-    assert nic._qps[one].requester.cc.cwnd == 3 * 4096  # type: ignore[attr-defined]
+    assert nic._qps[one].requester.window.cc.cwnd == 3 * 4096  # type: ignore[attr-defined]
     assert controller.cc_profiles() == {"narrow": verbs.CcProfile("fixed", window=3 * 4096)}
     with pytest.raises(verbs.MrcError, match="still used"):
         controller.destroy_cc_profile("narrow")

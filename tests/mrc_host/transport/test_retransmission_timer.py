@@ -1,12 +1,12 @@
-"""Silence: how long a requester waits before it asks or sends again, and what counts as a retry."""
+"""How long a requester waits before it asks or sends again, and what counts as a retry."""
 
 from itertools import pairwise
 
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.transport.loss import RoundTrip
-from mrc_host.transport.silence import Silence
+from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.values import CompletionStatus, PathReason, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
 from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, FarEnd, bits, counters, warm
@@ -15,8 +15,8 @@ from tests.mrc_host.wires import MS, US, path_events
 TIMEOUT = 1024 << 4
 
 
-def silence(retry_count: int = 3, linear: int = 1, trips: list[RoundTrip] | None = None) -> Silence:
-    return Silence(trips or [RoundTrip()], 4, retry_count, linear, 2, 500)
+def silence(retry_count: int = 3, linear: int = 1, trips: list[RoundTrip] | None = None) -> RetransmissionTimer:
+    return RetransmissionTimer(trips or [RoundTrip()], 4, retry_count, linear, 2, 500)
 
 
 def test_the_retry_time_is_linear_then_doubles_to_a_limit() -> None:
@@ -54,7 +54,7 @@ def test_asking_in_vain_doubles_the_wait_up_to_the_ack_timeout() -> None:
 def test_a_round_trip_that_grows_meanwhile_is_not_multiplied_beyond_what_the_timeouts_come_to() -> None:
     """Who asked, or had others ask, ten times or so at 10 us each is not to wait a thousand times 2 ms now."""
     trip = RoundTrip()
-    quiet = Silence([trip], 8, 10, 1, 6, 500)
+    quiet = RetransmissionTimer([trip], 8, 10, 1, 6, 500)
     trip.sample(10 * US)
     for _ in range(10):
         quiet.ask_less()

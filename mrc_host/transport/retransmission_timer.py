@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.loss import RoundTrip
+from mrc_host.transport.round_trip import RoundTrip
 
 _FOR_EVER: Final = 255  # retry count
 _LOOKS: Final = 16  # parts of a wait in doubt
 
 
-class Silence:
+class RetransmissionTimer:
     """Times of one requester. All are nanoseconds."""
 
     __slots__ = (

@@ -2,15 +2,17 @@
 
 import pytest
 
-from mrc_host.transport.loss import FREE, LOST, OUT, Lane, Reordering, RoundTrip, Sent
+from mrc_host.transport.reordering import Reordering
+from mrc_host.transport.round_trip import RoundTrip
+from mrc_host.transport.sent_packets import FREE, LOST, OUT, Lane, SentPacket
 from mrc_host.values import PathReason, PathState, QpAttributes
 from mrc_host.wire import control
 from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, flight, warm
 from tests.mrc_host.wires import US, path_events
 
 
-def record(serial: int) -> Sent:
-    one = Sent()
+def record(serial: int) -> SentPacket:
+    one = SentPacket()
     one.state = OUT
     one.serial = serial
     return one
@@ -35,26 +37,26 @@ def test_the_head_is_the_oldest_transmission_still_unanswered() -> None:
 def test_round_trip_time_follows_rfc_6298_and_keeps_the_least() -> None:
     trip = RoundTrip()
     trip.sample(800)
-    assert (trip.smoothed, trip.variation, trip.least) == (800, 400, 800)
+    assert (trip.smoothed, trip.variation, trip.min_rtt) == (800, 400, 800)
     trip.sample(1600)
-    assert (trip.smoothed, trip.variation, trip.least) == (900, 500, 800)
+    assert (trip.smoothed, trip.variation, trip.min_rtt) == (900, 500, 800)
     for _ in range(200):
         trip.sample(300)
     assert 295 <= trip.smoothed <= 310
-    assert trip.least == 300
+    assert trip.min_rtt == 300
 
 
 def test_what_may_have_waited_for_the_end_of_an_outage_counts_only_until_something_did_not() -> None:
     trip = RoundTrip()
     for late in (8000, 9600):
         trip.sample(late, late=True)
-    assert (trip.smoothed, trip.least) == (8200, 8000), "all there is to go by where paths are so slow"
+    assert (trip.smoothed, trip.min_rtt) == (8200, 8000), "all there is to go by where paths are so slow"
     trip.sample(800)
-    assert (trip.smoothed, trip.variation, trip.least) == (800, 400, 800)
+    assert (trip.smoothed, trip.variation, trip.min_rtt) == (800, 400, 800)
     trip.sample(8000, late=True)
-    assert (trip.smoothed, trip.variation, trip.least) == (1700, 2100, 800)
+    assert (trip.smoothed, trip.variation, trip.min_rtt) == (1700, 2100, 800)
     trip.sample(1000)
-    assert (trip.smoothed, trip.variation, trip.least) == (1000, 500, 800)
+    assert (trip.smoothed, trip.variation, trip.min_rtt) == (1000, 500, 800)
 
 
 def test_before_a_measurement_nothing_younger_than_the_bound_is_lost() -> None:

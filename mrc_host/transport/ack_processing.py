@@ -1,0 +1,418 @@
+"""What an MRC requester learns from the peer's answers: what arrived, what is lost, which paths work, what is done.
+
+A SACK frees packets, feeds the round-trip time and the congestion controller, and has ``loss_detection`` look at the
+lanes it touched. A NACK marks one packet lost without blame, but when nothing else comes for long it costs retries. A
+transport ACK completes requests. The answer to a reliability probe shows the holes in what was sent before it on its
+plane.
+
+A SACK that was overtaken by a newer one still acknowledges, and tells the congestion controller the round trip and the
+mark of the packet that it answers, but nothing of what is missing, what arrived, or how slow the receiver is.
+
+An acknowledged packet that was sent more than once tells nothing about its lanes, since any of its transmissions may be
+the one that arrived; the SACK that answers the latest one does. PSNs and message numbers are plain growing integers
+here (see ``wire.psn``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.config import ProbeMark
+from mrc_host.transport.interfaces import Connection, RequesterOwner
+from mrc_host.transport.loss_detection import LossDetection
+from mrc_host.transport.paths import PathSet
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.reliability_probes import ReliabilityProbes
+from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.send_window import SendWindow
+from mrc_host.transport.sent_packets import FREE, LOST, NEVER, OUT, SentPacket, SentPackets
+from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
+from mrc_host.transport.timeout_attribution import Suspect, TimeoutAttribution
+from mrc_host.transport.work import SendQueue
+from mrc_host.values import CompletionStatus, PathReason
+from mrc_host.wire import control
+from mrc_host.wire.control import Nack, Sack
+from mrc_host.wire.encap import Drop
+from mrc_host.wire.psn import HALF, MASK, expand
+
+_OTHER_LIFE: Final = (
+    CompletionStatus.REMOTE_OPERATION_ERROR,
+    "The peer's queue pair expects other PSNs: it was reset, or connected to another endpoint than this one. "
+    "Reset both ends and exchange endpoints anew.",
+)
+_UNEXPECTED: Final = (
+    CompletionStatus.REMOTE_OPERATION_ERROR,
+    "The peer met an unexpected event on this queue pair (NACK 0x19).",
+)
+
+
+class AckProcessing:
+    """Carries what the peer says to the other parts of a requester, none of which it owns."""
+
+    __slots__ = (
+        "_attribution",
+        "_loss",
+        "_owner",
+        "_paths",
+        "_peer",
+        "_probe_mark",
+        "_probes",
+        "_rcvd_units",
+        "_round_trips",
+        "_sends",
+        "_sent",
+        "_spurious",
+        "_stamp_wrap",
+        "_stats",
+        "_timer",
+        "_window",
+        "completed_msn",
+        "completed_wimm",
+    )
+
+    def __init__(
+        self,
+        owner: RequesterOwner,
+        connection: Connection,
+        peer: Peer,
+        paths: PathSet,
+        sends: SendQueue,
+        window: SendWindow,
+        sent: SentPackets,
+        loss: LossDetection,
+        spurious: SpuriousRetransmissions,
+        attribution: TimeoutAttribution,
+        probes: ReliabilityProbes,
+        timer: RetransmissionTimer,
+    ) -> None:
+        settings = connection.host.settings
+        self._owner = owner
+        self._stats = connection.stats
+        self._peer = peer
+        self._round_trips = peer.round_trips
+        self._paths = paths
+        self._sends = sends
+        self._window = window
+        self._sent = sent
+        self._loss = loss
+        self._spurious = spurious
+        self._attribution = attribution
+        self._probes = probes
+        self._timer = timer
+        self._probe_mark = settings.probe_mark is ProbeMark.SKIP
+        self._stamp_wrap = settings.timestamp_tick.value << 16  # ns after which a timestamp repeats
+        self._rcvd_units = 0  # by the newest SACK
+        self.completed_msn = 0  # messages
+        self.completed_wimm = 0  # those with immediate data among them
+
+    # ---- SACK ---------------------------------------------------------------------------------------------------
+
+    def on_sack(self, sack: Sack, now: int) -> Drop | None:
+        """Take a SACK, unless it speaks of PSNs that this life never sent."""
+        sent, stats, timer = self._sent, self._stats, self._timer
+        ahead = (sack.cack_psn - sent.una + 1) & MASK
+        cack = sent.una - 1 + (ahead if ahead < HALF else ahead - MASK - 1)
+        if cack >= sent.next_psn:
+            return Drop.MALFORMED
+        if cack < sent.first_psn - 1:
+            return Drop.OTHER_LIFE
+        stats.acks_received += 1
+        stats.sacks_received += 1
+        if sack.mark != control.MARK_NONE:
+            stats.marks_heard += 1
+        timer.broken(now)
+        received = (sack.rcvd_units - self._rcvd_units) & 0xFFFFFF
+        newest = received < HALF  # not overtaken by a newer SACK
+        asked = rtt = 0  # when that was sent which this answers, and how long ago, for congestion control
+        if not sack.probe:
+            asked, rtt = self._packet_answered(sack, cack + sack.ack_offset, newest, now)
+            self._path_reported(sack.entropy, sack.mark, now)
+        elif (probe := self._probes.find(sack.ack_offset & 0xFFFF)) is not None:
+            asked = probe.sent
+            if cack < sent.una - 1 and asked > sent.una_since:
+                self._owner.enter_error(*_OTHER_LIFE, now)
+                return None
+            if not self._round_trips[probe.plane].smoothed:
+                self._measured(probe.plane, asked, now)
+        acked, touched = self._acknowledge(cack, cack + sack.bitmap_offset, sack.bitmap, now)
+        if newest:
+            self._rcvd_units = sack.rcvd_units
+            self._window.offered(sack.mpr)
+            self._count_received(sack, cack, received, now)
+        if self._attribution.waiting() and (bound := timer.patience()):
+            self._blame(self._attribution.shown(cack + 1, cack + sack.bitmap_offset, sack.bitmap, asked - bound), now)
+        if sack.probe:
+            touched |= self._probe_answered(sack.ack_offset & 0xFFFF, sack.mark, now)
+        self._alive(now, acked > 0)
+        if sack.probe and not sent.in_flight and not sent.lost():
+            timer.waits()
+        marked = sack.mark != control.MARK_NONE  # of either kind: congestion control knows no paths
+        if newest:
+            self._loss.detect(touched, cack + 1, cack + sack.bitmap_offset, now)
+            if asked and sent.una < sent.next_psn:
+                self._loss.detect_silent_plane(asked, timer.timeout, now)
+            got = received * control.RCVD_UNIT
+            self._window.limit_by(sack, got, sent.in_flight + acked)
+            self._window.cc.on_ack(acked, got, rtt, marked, now, sack.cwnd_penalty, sack.restore_cwnd)
+        elif rtt:
+            self._window.cc.on_ack(acked, 0, rtt, marked, now)
+        return None
+
+    def _packet_answered(self, sack: Sack, psn: int, newest: bool, now: int) -> tuple[int, int]:
+        """A SACK answers packet `psn`: when that was sent, and its round trip for congestion control; 0 if unknown.
+
+        Congestion control is not told that of a marked packet where the choice of paths answers the mark.
+        """
+        sent = self._sent
+        if self._spurious.packets and psn in self._spurious.packets:
+            self._retransmission_answered(psn, sack.timestamp, newest, now)
+        if psn >= sent.next_psn:
+            return 0, 0
+        # A SACK made with others often answers what the first of them has freed: its record is still there.
+        record = sent.ring[psn & sent.mask]
+        if record.psn != psn or record.stamp != sack.timestamp or not record.attempts or record.timed:
+            return 0, 0
+        record.timed = True
+        asked = record.sent
+        rtt = now - asked
+        paths, timer, trip = self._paths, self._timer, self._round_trips[record.plane]
+        self._stats.round_trip(rtt)
+        paths.round_trip[record.index] = rtt
+        if not trip.smoothed or trip.doubtful:
+            self._owner.arm(now + 2 * rtt + timer.tail_min)
+        trip.sample(rtt, timer.outlasted(asked, now), now)
+        answered = sack.mark == control.MARK_SKIP_ONCE and paths.stands_out(record.index, trip.min_rtt, now)
+        if paths.weights.slow:
+            paths.weights.ease(trip.min_rtt, now)
+        return asked, 0 if answered else rtt
+
+    def _measured(self, plane: int, sent: int, now: int) -> None:
+        """What was sent on `plane` at `sent` is answered: take the round-trip time."""
+        self._round_trips[plane].sample(now - sent, self._timer.outlasted(sent, now), now)
+
+    def _path_reported(self, entropy: int, mark: int, now: int) -> None:
+        """What a SACK says about the path of the packet that caused it."""
+        index = self._peer.index_of.get(entropy, -1)
+        if index < 0:
+            return
+        if mark == control.MARK_NONE:
+            self._peer.works(index, now)
+        elif mark == control.MARK_SKIP_ONCE:
+            self._paths.skip(index)
+        elif mark == control.MARK_ALWAYS_SKIP:
+            self._paths.retire(index, PathReason.PEER_SKIP, None, now, True)
+
+    def _count_received(self, sack: Sack, cack: int, received: int, now: int) -> None:
+        """The newest SACK says how much arrived: where it shows all that is on the way, look for duplicates."""
+        spurious, attribution = self._spurious, self._attribution
+        count = spurious.count
+        count.total += received
+        if (
+            (spurious.packets or not count.calibrated)
+            and sack.bitmap_offset <= 1
+            and self._sent.next_psn - cack <= sack.bitmap_offset + control.SACK_BITS
+        ):
+            believed = spurious.compare()
+            self._blame(attribution.counted(spurious.count.duplicates if believed else NEVER), now)
+
+    def _blame(self, confirmed: list[Suspect], now: int) -> None:
+        """Retire paths to blame for a timeout; what was sent before the peer was first heard tells nothing of them."""
+        for index, sent, _ in confirmed:
+            if sent >= self._sent.first_arrived:
+                self._paths.retire(index, PathReason.TIMEOUT, sent, now, self._loss.carries(index, NEVER))
+
+    def _probe_answered(self, number: int, mark: int, now: int) -> int:
+        """A reliability probe came back: what was sent before it on its plane should have arrived. Lanes to look at."""
+        probe = self._probes.find(number)
+        if probe is None:
+            return 0
+        self._probes.answered(number)
+        self._peer.works(probe.path, now)
+        if mark == control.MARK_SKIP_ONCE and self._probe_mark:
+            self._paths.skip(probe.path)
+        for lane in self._sent.lanes[2 * probe.plane : 2 * probe.plane + 2]:
+            lane.acked = max(lane.acked, probe.sent)
+        return 3 << 2 * probe.plane
+
+    def _alive(self, now: int, progress: bool) -> None:
+        if progress:
+            self._attribution.progress()
+        if self._timer.heard(now, progress):
+            self._owner.arm(now + self._timer.quiet_time())
+
+    # ---- acknowledged packets -----------------------------------------------------------------------------------
+
+    def _acknowledge(self, cack: int, base: int, bitmap: int, now: int) -> tuple[int, int]:
+        """All up to `cack` has arrived, and what `bitmap` shows from `base` on: bytes, and a mask of their lanes."""
+        sent = self._sent
+        ring, mask, una = sent.ring, sent.mask, sent.una
+        acked = touched = 0
+        for psn in range(una, cack + 1):
+            record = ring[psn & mask]
+            if record.state != FREE:
+                if not acked and record.attempts == 1:
+                    self._timer.waited(now - record.sent)
+                acked += record.weight
+                touched |= 1 << record.lane
+                self._free(record, now)
+        if cack >= una:
+            una = cack + 1
+            sent.advance(una, now)
+        new = sent.new_bits(base, bitmap)
+        sent.sacked |= new
+        while new:
+            low = new & -new
+            new ^= low
+            record = ring[(una + low.bit_length() - 1) & mask]
+            if record.state != FREE:
+                if not acked and record.attempts == 1:
+                    self._timer.waited(now - record.sent)
+                acked += record.weight
+                touched |= 1 << record.lane
+                self._free(record, now)
+        return acked, touched
+
+    def _free(self, record: SentPacket, now: int) -> None:
+        """A packet is acknowledged."""
+        sent, state = self._sent, record.state
+        sent.acknowledge(record)
+        self._spurious.count.acked += record.weight >> 8
+        if state == LOST:
+            self._lost_arrived(record, now)
+        elif record.attempts > 1 and not self._latest_arrived(record, now):
+            return
+        if sent.first_arrived == NEVER:
+            sent.first_arrived = record.sent
+        if record.attempts > 1:
+            return  # which transmission arrived, and when, only a SACK of its own tells
+        index, trip = record.index, self._round_trips[record.plane]
+        if self._paths.trial:
+            self._paths.trial.pop(index, None)
+        if not trip.smoothed:
+            trip.limit(now - record.sent)
+        self._loss.arrived(record.lane, record.sent, now)
+        if not record.lane & 1 and record.serial > sent.arrived_serial[index]:
+            sent.arrived_serial[index] = record.serial
+
+    def _retransmission_answered(self, psn: int, stamp: int, newest: bool, now: int) -> None:
+        """A SACK, perhaps the newest, answers a packet that was sent more than once."""
+        known = self._spurious.packets[psn]
+        if stamp == known.latest:
+            self._loss.arrived(known.latest_lane, known.latest_sent, now)
+            self._attribution.answered(psn)
+            record = self._sent.record(psn)
+            if record.psn == psn and record.state == LOST:
+                self._loss.disproved(record.index, record.lane, record.sent, record.by_order, now)
+            return
+        number = known.earlier(stamp, now - self._stamp_wrap)
+        if number >= 0:  # an earlier one: all that came after it were spurious
+            self._attribution.clear(psn)
+            _stamp, sent, index, lane = known.history[number]
+            self._measured(lane >> 1, sent, now)
+            self._spurious.arrived(known, number, newest)
+            if number < known.proved:
+                known.proved = number
+                self._loss.disproved(index, lane, sent, known.by_order and number == 0, now)
+
+    def _latest_arrived(self, record: SentPacket, now: int) -> bool:
+        """A packet sent more than once is acknowledged; False when that is too soon for the latest transmission.
+
+        That clears no path: it is not known which transmission arrived, and few round trips may not tell the least.
+        """
+        least = self._round_trips[record.plane].min_rtt
+        latest = not least or now - record.sent >= least * 3 // 4
+        if latest:
+            self._attribution.acknowledged(record.psn)
+        else:
+            known = self._spurious.packets.get(record.psn)
+            if known is not None:
+                self._spurious.arrived(known, len(known.history) - 1, True)
+            self._attribution.clear(record.psn)
+        return latest
+
+    def _lost_arrived(self, record: SentPacket, now: int) -> None:
+        """Judged lost, but it arrived: the path works after all. After a timeout, the answers were what was lost."""
+        if record.attempts > 1:  # but which transmission arrived?
+            self._attribution.acknowledged(record.psn)
+            return
+        self._attribution.clear(record.psn)
+        self._loss.disproved(record.index, record.lane, record.sent, record.by_order, now)
+
+    # ---- NACK and transport ACK ---------------------------------------------------------------------------------
+
+    def on_nack(self, nack: Nack, now: int) -> tuple[CompletionStatus, str] | None:
+        """Take a NACK. Returns status and reason when that is the end of the queue pair."""
+        sent, timer = self._sent, self._timer
+        if nack.reason == control.NACK_UNEXP_EVENT and self._probes.asked_with(nack.psn, nack.timestamp):
+            return _UNEXPECTED
+        psn = expand(nack.psn, sent.una)
+        if not sent.una <= psn < sent.next_psn:
+            return None
+        stats = self._stats
+        stats.acks_received += 1
+        stats.nack_received(nack.reason)
+        stats.sequence_errors += 1
+        record = sent.record(psn)
+        if record.state != OUT or record.stamp != nack.timestamp:
+            return None
+        if nack.reason == control.NACK_UNEXP_EVENT:
+            return _UNEXPECTED
+        again = record.attempts > 1 and record.sent > sent.una_since
+        if again and psn == sent.una and nack.reason == control.NACK_PSN_OOR_WINDOW:
+            return _OTHER_LIFE  # in this life it is the very one that the peer expects
+        self._alive(now, False)
+        name = control.NACK_NAMES.get(nack.reason, "nack")
+        if not timer.refused(now):
+            retries = timer.retries - 1
+            return (
+                CompletionStatus.RETRY_EXCEEDED,
+                f"Nothing was acknowledged after {retries} retries; the peer refuses packets (NACK {name}).",
+            )
+        self._loss.mark_lost(record, name)
+        if nack.reason == control.NACK_TRIMMED:
+            self._paths.skip(record.index, PathReason.TRIMMED)
+        if nack.reason <= control.NACK_TRIMMED_LASTHOP:
+            self._window.cc.on_trim(record.weight, now, now - record.sent)
+        elif nack.reason != control.NACK_PSN_OOR_WINDOW:
+            self._window.cc.on_loss(record.weight, now)  # the receiver has no room for it
+        return None
+
+    def sent_just(self, number: int, stamp: int) -> bool:
+        """Whether something with this timestamp is on the way: a PSN that ends in `number` (16 bit), or a probe."""
+        sent = self._sent
+        psn = sent.una + ((number - sent.una) & 0xFFFF)
+        record = sent.record(psn)
+        data = psn < sent.next_psn and record.psn == psn and record.state == OUT and record.stamp == stamp
+        return data or self._probes.asked_with(number, stamp)
+
+    def on_ack(self, psn: int, nak: bool, msn: int, now: int) -> Drop | None:
+        """Complete every request up to message count `msn` (24 bit).
+
+        `psn` (24 bit) is the cumulative one, in a NAK the one after it. It is dropped when the peer cannot have
+        completed so many messages of this life with these PSNs.
+        """
+        sent = self._sent
+        behind = expand(psn, sent.una) + (not nak)
+        if behind > sent.next_psn:
+            return Drop.MALFORMED
+        if behind < sent.first_psn:
+            return Drop.OTHER_LIFE
+        count = (msn - self.completed_msn) & MASK
+        outstanding = self._sends.outstanding
+        if count >= HALF or count == 0:
+            return None
+        if count > len(outstanding) or not 0 <= outstanding[count - 1].last_psn < behind:
+            return Drop.MALFORMED
+        self._stats.acks_received += 1
+        last = outstanding[count - 1].last_psn
+        self.completed_wimm += sum(1 for i in range(count) if outstanding[i].with_imm)
+        for psn in range(sent.una, last + 1):
+            record = sent.record(psn)
+            if record.state != FREE:
+                self._free(record, now)
+        if last >= sent.una:
+            sent.advance(last + 1, now)
+        self.completed_msn += count
+        self._sends.complete(count)
+        self._alive(now, True)
+        return None

@@ -1,0 +1,102 @@
+"""The frames of an MRC requester: a path's prefix, then headers and payload of a segment from the BTH to the ICRC."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.checksum import crc32
+from mrc_host.transport.interfaces import Connection
+from mrc_host.transport.peer import NO_TRIM, Peer
+from mrc_host.transport.sent_packets import SentPacket
+from mrc_host.transport.work import Wqe
+from mrc_host.wire import control, headers, icrc, opcodes
+
+_PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
+_MASK_PLAIN: Final = icrc.mask_constant(headers.data_ts.size)
+_MASK_IMM: Final = icrc.mask_constant(headers.data_ts_imm.size)
+_DATA_SIZE: Final = headers.data_ts.size
+_IMM_SIZE: Final = headers.data_ts_imm.size
+_pack: Final = headers.data_ts.pack
+_pack_parts: Final = headers.data_ts_parts.pack
+_pack_imm: Final = headers.data_ts_imm.pack
+_pack_trailer: Final = icrc.pack_trailer
+_crc32: Final = crc32
+
+
+class DataPackets:
+    """Cuts messages into segments and makes frames of them."""
+
+    __slots__ = ("_full_weight", "_middle", "_mtu", "_peer", "_remote_qpn", "_solicited", "_tick_flags", "_trimmable")
+
+    def __init__(self, connection: Connection, peer: Peer) -> None:
+        attributes, settings = connection.attributes, connection.host.settings
+        self._peer = peer
+        self._remote_qpn = connection.remote_qpn
+        self._mtu = attributes.path_mtu
+        self._full_weight = control.nominal_size(_DATA_SIZE + self._mtu)  # of a packet that is not the last
+        # of packets that are neither the first nor the last of a message
+        self._middle = headers.data_start.pack(opcodes.WRITE_MIDDLE, 0, headers.PKEY, self._remote_qpn)
+        self._solicited = headers.solicited_bit(settings.bth_order)
+        self._trimmable = attributes.trim_nack_dest
+        self._tick_flags = headers.tick_flags(settings.timestamp_tick)
+
+    def cut(self, wqe: Wqe, record: SentPacket) -> bool:
+        """The next segment of a message goes into `record`; whether it is the last."""
+        offset = wqe.offset
+        size = wqe.length - offset
+        last = size <= self._mtu
+        if last:
+            record.kind = opcodes.segment_kind(offset == 0, True, wqe.with_imm)
+            record.weight = control.nominal_size((_IMM_SIZE if wqe.with_imm else _DATA_SIZE) + (size + 3 & ~3))
+            wqe.last_psn = record.psn
+        else:
+            size = self._mtu
+            record.kind = opcodes.MIDDLE if offset else 0
+            record.weight = self._full_weight
+        wqe.offset = offset + size
+        record.wqe = wqe
+        record.offset = offset
+        record.size = size
+        return last
+
+    def build(self, record: SentPacket, wqe: Wqe, word: int, role: int) -> bytes:
+        """The frame of a packet that leaves now; `word` is the BTH's control word, `role` its class."""
+        size = record.size
+        pad = -size & 3
+        offset = record.offset
+        segment = record.kind
+        if segment == opcodes.MIDDLE:  # most packets: what is the same in all of them was packed before
+            head = _pack_parts(
+                self._middle, word, wqe.numbers, record.stamp << 16 | self._tick_flags,
+                wqe.address + offset & 0xFFFFFFFFFFFFFFFF, wqe.range,
+            )  # fmt: skip
+            mask = _MASK_PLAIN
+        elif segment == opcodes.LAST_IMM or segment == opcodes.ONLY_IMM:
+            head = self._head_with_imm(record, wqe, word, pad)
+            mask = _MASK_IMM
+        else:
+            head = self._head(record, wqe, word, pad)
+            mask = _MASK_PLAIN
+        view = wqe.view
+        assert view is not None
+        payload = view[offset : offset + size]
+        prefix, seed, _ = self._peer.prefix(record.index, role if self._trimmable else NO_TRIM, len(head) + size + pad)
+        crc = _crc32(payload, _crc32(head, seed) ^ mask)
+        if pad:
+            tail = _PADS[size & 3]
+            return b"".join((prefix, head, payload, tail, _pack_trailer(_crc32(tail, crc))))
+        return b"".join((prefix, head, payload, _pack_trailer(crc)))
+
+    def _head(self, record: SentPacket, wqe: Wqe, word: int, pad: int) -> bytes:
+        return _pack(
+            opcodes.WRITE_FIRST + record.kind, pad << 4, headers.PKEY, self._remote_qpn, word, wqe.rqmsn & 0xFFFF,
+            wqe.msn & 0xFFFF, record.stamp, self._tick_flags, wqe.address + record.offset & 0xFFFFFFFFFFFFFFFF,
+            wqe.rkey, wqe.length,
+        )  # fmt: skip
+
+    def _head_with_imm(self, record: SentPacket, wqe: Wqe, word: int, pad: int) -> bytes:
+        return _pack_imm(
+            opcodes.WRITE_FIRST + record.kind, pad << 4 | (self._solicited if wqe.solicited else 0), headers.PKEY,
+            self._remote_qpn, word, wqe.rqmsn & 0xFFFF, wqe.msn & 0xFFFF, record.stamp, self._tick_flags,
+            wqe.address + record.offset & 0xFFFFFFFFFFFFFFFF, wqe.rkey, wqe.length, wqe.imm,
+        )  # fmt: skip

@@ -1,0 +1,268 @@
+"""When a packet on its way is called lost (docs/protocol.md §2), and what that says of its path.
+
+Order holds only within one path and class: paths of a plane differ in queueing, planes in delay, and retransmissions
+overtake first transmissions in switches. So the oldest packet of a lane, one class on one plane, is lost when
+
+* a first transmission sent later on the same path has arrived; or
+* a packet sent at least the *reorder window* (``reordering``) later in the lane has arrived. A path that carries later
+  packets of its own is given the wider window, because these will tell of a single loss; the window is there for paths
+  that are dead. Slow paths are waited for as long as they took the last time, for up to two round trips of the plane.
+
+What other planes deliver is taken for a sign of loss only where a plane has been silent for two round trips of its own
+and more, and the packet is the oldest of all.
+
+A loss retires the path at once, unless it was sent before the peer was first heard. When the first packet of a path
+found dead is lost, so is what followed it there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.consecutive_losses import ConsecutiveLosses
+from mrc_host.transport.paths import PathSet
+from mrc_host.transport.reordering import Reordering
+from mrc_host.transport.round_trip import RoundTrip
+from mrc_host.transport.sent_packets import NEVER, OUT, Lane, SentPacket, SentPackets
+from mrc_host.transport.stats import QpStats
+from mrc_host.values import PathReason
+from mrc_host.wire.control import SACK_BITS
+
+_DISORDER: Final = 1_000_000_000  # how long order on a path is not believed after it was found wrong
+
+
+class LossDetection:
+    """Judges the packets that one queue pair has on the way."""
+
+    __slots__ = (
+        "_cc",
+        "_consecutive",
+        "_data_lanes",
+        "_dead",
+        "_fraction",
+        "_lost_by_plane",
+        "_ordered_from",
+        "_paths",
+        "_reordering",
+        "_round_trips",
+        "_sent",
+        "_stats",
+        "_unshown",
+    )
+
+    def __init__(
+        self,
+        sent: SentPackets,
+        paths: PathSet,
+        cc: CongestionControl,
+        round_trips: list[RoundTrip],
+        reordering: list[Reordering],
+        stats: QpStats,
+        lost_by_plane: list[int],
+        reorder_fraction: int,
+    ) -> None:
+        """`round_trips` and `lost_by_plane` are of planes, `reordering` is of lanes; the fraction is in percent."""
+        self._sent = sent
+        self._paths = paths
+        self._cc = cc
+        self._round_trips = round_trips
+        self._reordering = reordering
+        self._stats = stats
+        self._lost_by_plane = lost_by_plane
+        self._fraction = reorder_fraction
+        self._data_lanes = sum(1 << 2 * plane for plane in range(len(round_trips)))
+        self._ordered_from = 0  # order on a path is believed from this time on
+        self._unshown = 0  # lanes whose oldest packet was overtaken, but was not shown as missing
+        self._consecutive = ConsecutiveLosses()
+        self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet that told
+
+    # ---- what arrived -------------------------------------------------------------------------------------------
+
+    def arrived(self, number: int, sent: int, now: int) -> None:
+        """What was sent in lane `number` at time `sent` has arrived."""
+        lane = self._sent.lanes[number]
+        if sent >= lane.acked:
+            lane.acked = sent
+        else:
+            self._reordering[number].saw(lane.acked - sent, now)
+
+    def disproved(self, index: int, lane: int, sent: int, by_order: bool, now: int) -> None:
+        """A transmission judged lost was not: learn from it, and clear its path."""
+        late = self._acked(lane) - sent
+        if late > 0:
+            self._reordering[lane].saw(late, now)
+        if by_order:
+            self._ordered_from = now + _DISORDER
+        self._dead.pop(index, None)
+        self._paths.restore(index, PathReason.PROBE, now)
+
+    # ---- what is lost -------------------------------------------------------------------------------------------
+
+    def detect(self, touched: int, hole: int, base: int, now: int) -> None:
+        """Look for losses in the lanes of mask `touched`.
+
+        Only a packet that the newest SACK shows as missing can be lost: the one at `hole`, or one in the bitmap that
+        starts at `base`. About others this SACK says nothing, and an earlier one may still be on its way. Where it does
+        not show the oldest packet of a lane, those that it does show are looked at one by one, and the lane is looked
+        at again with the next SACK, whatever that acknowledges. Nothing need be shown of paths found dead: the bitmaps
+        of new SACKs may have passed what was sent on them.
+        """
+        end = base + SACK_BITS
+        lanes = self._sent.lanes
+        touched |= self._unshown | (touched & self._data_lanes) << 1
+        hidden = 0
+        while touched:
+            low = touched & -touched
+            touched ^= low
+            number = low.bit_length() - 1
+            lane = lanes[number]
+            record = lane.head()
+            if record is None:
+                continue
+            acked, windows = self._acked(number), self._windows(number, now)
+            in_order = not number & 1 and now >= self._ordered_from
+            while record is not None and self._overtaken(record, acked, windows, in_order, now):
+                if not (base <= record.psn < end or record.psn == hole or self._went_dead(record)):
+                    hidden |= low
+                    break
+                if self._lose(record, now) and not record.by_order:
+                    self._dead[record.index] = record.serial
+                    self._lose_followers(record, lane, acked - windows[0], now)
+                record = lane.head()
+        self._unshown = hidden
+        if hidden:
+            self._detect_shown(hidden, base, end, now)
+
+    def _detect_shown(self, lanes: int, base: int, end: int, now: int) -> None:
+        """Look at what a SACK shows as missing from PSN `base` to before `end`, of the lanes in mask `lanes`."""
+        sent = self._sent
+        first, end = max(base, sent.una), min(end, sent.next_psn)
+        missing = (1 << max(end - first, 0)) - 1 & ~(sent.sacked >> first - sent.una)
+        while missing:
+            low = missing & -missing
+            missing ^= low
+            record = sent.record(first + low.bit_length() - 1)
+            number = record.lane
+            if record.state == OUT and lanes >> number & 1:
+                in_order = not number & 1 and now >= self._ordered_from
+                if self._overtaken(record, self._acked(number), self._windows(number, now), in_order, now):
+                    self._lose(record, now)
+
+    def detect_silent_plane(self, asked: int, unknown: int, now: int) -> None:
+        """Lose what a silent plane carries. A SACK answers what was sent at time `asked`, and the oldest is missing.
+
+        Its plane is silent when nothing sent there since has arrived, two of its round trips before what did on another
+        plane; where its round trip was never measured, the time `unknown` before.
+        """
+        oldest = self._sent.record(self._sent.una)
+        before = asked - (self._round_trips[oldest.plane].patience() or unknown)
+        if oldest.state != OUT or oldest.sent > before:
+            return
+        lanes = self._sent.lanes[2 * oldest.plane : 2 * oldest.plane + 2]
+        if max(lane.acked for lane in lanes) >= oldest.sent:
+            return
+        for lane in lanes:
+            record = lane.head()
+            while record is not None and record.sent <= before:
+                record.by_order = False
+                if self._lose(record, now):
+                    self._dead[record.index] = record.serial
+                record = lane.head()
+
+    def mark_lost(self, record: SentPacket, why: str) -> None:
+        """A packet on the way is lost, for whatever reason; nobody is blamed here."""
+        self._paths.trial.pop(record.index, None)
+        self._sent.mark_lost(record)
+        self._paths.count_lost(record.index, record.psn, record.sent, why)
+        self._stats.lost += 1
+        self._lost_by_plane[record.plane] += 1
+
+    def flush_plane(self, plane: int) -> None:
+        """The plane is gone: what is still on the way there is sent again on others, and no path is blamed."""
+        for lane in self._sent.lanes[2 * plane : 2 * plane + 2]:
+            record = lane.head()
+            while record is not None:
+                self.mark_lost(record, "port_down")
+                record = lane.head()
+
+    def carries(self, index: int, serial: int) -> bool:
+        """Whether a path that lost transmission `serial` carries others."""
+        return self._consecutive.carries(index, serial, self._sent.arrived_serial[index], self._sent.serial)
+
+    # ---- overtaken ----------------------------------------------------------------------------------------------
+
+    def _acked(self, number: int) -> int:
+        """Latest sending time of what has arrived and cannot have overtaken a packet of lane `number` in a switch."""
+        lanes = self._sent.lanes
+        acked = lanes[number].acked
+        return max(acked, lanes[number - 1].acked) if number & 1 else acked
+
+    def _windows(self, number: int, now: int) -> tuple[int, int]:
+        """Reorder windows of lane `number`; see `Reordering.windows`."""
+        trip = self._round_trips[number >> 1]
+        windows = self._reordering[number].windows(trip, self._fraction, now)
+        if not number & 1:
+            return windows
+        data = self._reordering[number - 1].windows(trip, self._fraction, now)
+        return max(windows[0], data[0]), max(windows[1], data[1])
+
+    def _overtaken(self, record: SentPacket, acked: int, windows: tuple[int, int], in_order: bool, now: int) -> bool:
+        """Whether something has arrived that was sent so much later than `record`, or later on its path.
+
+        The narrow window does where the path has no later packets, or where the next one is as late and nothing sent
+        since has come through; unless the path may just be slow.
+        """
+        index, serial = record.index, record.serial
+        late = acked - record.sent
+        narrow, wide = windows
+        arrived = self._sent.arrived_serial[index]
+        if late < narrow:
+            record.by_order = True
+        elif record.lane & 1 or self._paths.bad(index):
+            record.by_order = False
+        else:
+            followed, measured = record.followed, self._paths.round_trip[index] > 0
+            record.by_order = self._slow(record, now - record.sent) or (
+                followed > 0 and late < wide and (followed > acked - narrow or arrived > serial or not measured)
+            )
+        return not record.by_order or (in_order and arrived > serial)
+
+    def _slow(self, record: SentPacket, waited: int) -> bool:
+        """Whether the path of `record` may just take as long as this, which is two round trips of its plane at most.
+
+        It may when it did the last time; or when nobody knows and it carries later packets, which will tell.
+        """
+        last = self._paths.round_trip[record.index]
+        usual = waited <= last if last else record.followed > 0
+        return usual and waited <= self._round_trips[record.plane].patience()
+
+    # ---- dead paths ---------------------------------------------------------------------------------------------
+
+    def _lose_followers(self, first: SentPacket, lane: Lane, before: int, now: int) -> None:
+        """The path of `first` is dead: what else was sent on it until `before` is lost too."""
+        for record, serial in list(lane.queue):
+            if record.sent > before:
+                break
+            unanswered = record.state == OUT and record.serial == serial
+            if unanswered and record.index == first.index and self._went_dead(record):
+                record.by_order = False
+                self._lose(record, now)
+
+    def _went_dead(self, record: SentPacket) -> bool:
+        """Whether `record` went on a path found dead before, and nothing sent as late has come through on it."""
+        index, serial = record.index, record.serial
+        dead = self._dead.get(index, NEVER) < serial and not record.lane & 1
+        return dead and self._sent.arrived_serial[index] < serial and self._paths.bad(index)
+
+    def _lose(self, record: SentPacket, now: int) -> bool:
+        """A packet was overtaken: send it again, and blame its path; whether that was not known as bad."""
+        by_order = record.by_order
+        self.mark_lost(record, "sack")
+        record.by_order = by_order
+        if not self._went_dead(record):  # a dead path tells nothing of congestion, beyond its first packet
+            self._cc.on_loss(record.weight, now)
+        if record.sent < self._sent.first_arrived:
+            return False
+        alive = self.carries(record.index, record.serial)
+        return self._paths.retire(record.index, PathReason.LOSS, record.sent, now, alive)

@@ -1,0 +1,83 @@
+"""The reliability probes of one queue pair: on which planes one is due, on which path, and which are on the way.
+
+A probe asks the peer to say what has arrived. Its answer, a SACK, carries the probe's number, so that it is known when
+and where the question was asked (docs/protocol.md §2).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from mrc_host.transport.rotation import next_plane
+from mrc_host.wire import headers
+
+_MAX_UNANSWERED: Final = 32
+
+
+class SentProbe(NamedTuple):
+    """Plane, path and sending time (ns) of a probe."""
+
+    plane: int
+    path: int
+    sent: int
+
+
+class ReliabilityProbes:
+    """Probes that are due (`mask`, of planes) or on the way."""
+
+    __slots__ = ("_last_id", "_last_plane", "_paths", "_unanswered", "mask")
+
+    def __init__(self) -> None:
+        self.mask = 0
+        self._last_id = 0
+        self._paths: dict[int, int] = {}  # by plane: on which path the next probe goes, where that matters
+        self._last_plane = 0  # the last one asked on while nothing was on the way, as a mask
+        self._unanswered: dict[int, SentProbe] = {}
+
+    @property
+    def unanswered(self) -> int:
+        """How many are on the way, as far as that is remembered."""
+        return len(self._unanswered)
+
+    def ask(self, planes: int, usable: int, again: bool) -> None:
+        """Have one sent on each of `planes`; where none of these is usable, on one usable plane after the other.
+
+        Then a question that was not answered is repeated (`again`) on two: each may meet a dead path, there or back.
+        """
+        planes &= usable
+        if not planes:
+            planes = self._last_plane = next_plane(usable, self._last_plane)
+            if again:
+                self._last_plane = next_plane(usable, planes)
+                planes |= self._last_plane
+        self.mask |= planes
+
+    def prefer(self, plane: int, path: int) -> None:
+        """The next probe of `plane` is to go on `path`."""
+        self._paths[plane] = path
+
+    def take(self, plane: int) -> int:
+        """The probe due on `plane` is about to be sent: the path it is to go on, -1 for any."""
+        self.mask &= ~(1 << plane)
+        return self._paths.pop(plane, -1)
+
+    def sent(self, plane: int, path: int, now: int) -> int:
+        """A probe leaves; its number."""
+        self._last_id = number = (self._last_id + 1) & 0xFFFF
+        if len(self._unanswered) >= _MAX_UNANSWERED:
+            del self._unanswered[next(iter(self._unanswered))]
+        self._unanswered[number] = SentProbe(plane, path, now)
+        return number
+
+    def find(self, number: int) -> SentProbe | None:
+        """The probe with this number, while it is on the way."""
+        return self._unanswered.get(number)
+
+    def answered(self, number: int) -> None:
+        """It is on the way no more."""
+        self._unanswered.pop(number, None)
+
+    def asked_with(self, number: int, stamp: int) -> bool:
+        """Whether a probe with this number and timestamp is on the way."""
+        probe = self._unanswered.get(number)
+        return probe is not None and headers.timestamp(probe.sent) == stamp

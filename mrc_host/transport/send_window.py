@@ -1,0 +1,111 @@
+"""What bounds the data of one queue pair on the way: congestion window, receiver's limit, and the range of PSNs.
+
+The congestion window may be shared with other queue pairs (``window``), each of which then asks for an acknowledgement
+of its share of it: others may shut it without asking for ours.
+"""
+
+from __future__ import annotations
+
+from mrc_host.transport import algorithms
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.interfaces import Connection
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.receiver_limit import UNLIMITED, ReceiverLimit
+from mrc_host.transport.sent_packets import SentPackets
+from mrc_host.transport.window import SharedWindow, WindowUser
+from mrc_host.wire.control import Sack
+
+
+class SendWindow:
+    """The bounds of one queue pair."""
+
+    __slots__ = (
+        "_active",
+        "_max_range",
+        "_mtu",
+        "_obedient",
+        "_unasked",
+        "_user",
+        "cc",
+        "limit",
+        "psn_range",
+        "shared",
+    )
+
+    def __init__(self, user: WindowUser, connection: Connection, peer: Peer) -> None:
+        attributes, host = connection.attributes, connection.host
+        self._user = user
+        self._mtu = attributes.path_mtu
+        self.psn_range = attributes.mpr_dest * 128 - 1  # PSNs ahead of the cumulative one that the peer accepts
+        self._max_range = attributes.dynamic_mpr  # units of 128 PSNs; 0 when the peer may not change the range
+        self.limit = ReceiverLimit(attributes.path_mtu)
+        self._active = False  # counted among those that have bytes on the way
+        self._unasked = 0  # bytes sent since an acknowledgement was last asked for
+        name = algorithms.choose(attributes, host.transport, True)
+        algorithm = algorithms.find(host.algorithms, name, True)
+        self._obedient = algorithm.receiver_limit  # the congestion control lets a slow receiver ask for less
+        line = peer.line(attributes)
+        self.shared: SharedWindow | None = None
+        if algorithm.shared:
+            self.shared = peer.window(user, name, algorithm, line)
+            self.cc: CongestionControl = self.shared.cc
+        else:
+            self.cc = algorithm.make(line)
+
+    def used(self, weight: int) -> bool:
+        """A packet of `weight` bytes leaves; whether so many did that it should ask for an acknowledgement."""
+        shared = self.shared
+        if shared is None:
+            return False
+        if not self._active:
+            self._active = True
+            shared.active += 1
+        self._unasked += weight
+        if 4 * self._unasked * shared.active < self.cc.cwnd:
+            return False
+        self._unasked = 0
+        return True
+
+    def asked(self) -> None:
+        """A packet that leaves asks for an acknowledgement."""
+        self._unasked = 0
+
+    def unasked(self) -> bool:
+        """Whether nobody asked for an acknowledgement of our latest packets."""
+        return self._unasked > 0
+
+    def closing(self, sent: SentPackets) -> bool:
+        """Whether there is no room for a packet after the one that leaves."""
+        cc, mtu = self.cc, self._mtu
+        return (
+            cc.inflight + mtu > cc.cwnd
+            or sent.in_flight + mtu > self.limit.limit
+            or sent.next_psn - sent.una >= self.psn_range
+        )
+
+    def waiting(self) -> bool:
+        """Whether this queue pair waits for others to open the window."""
+        return self.shared is not None and self._user in self.shared.waiting
+
+    def settle(self, in_flight: int) -> None:
+        """Bytes were given back or the window moved: let others use what there is room for."""
+        shared = self.shared
+        if shared is None:
+            return
+        if self._active and not in_flight:
+            self._active = False
+            self._unasked = 0
+            shared.active -= 1
+        if shared.waiting:
+            shared.open(self._mtu)
+
+    def offered(self, mpr: int) -> None:
+        """The newest SACK offers a range of `mpr` units of 128 PSNs; 0 for none."""
+        if mpr and self._max_range:
+            self.psn_range = min(mpr, self._max_range) * 128 - 1
+
+    def limit_by(self, sack: Sack, received: int, in_flight: int) -> None:
+        """The newest SACK may ask for less; `received` bytes arrived, `in_flight` were on the way before it."""
+        limit = self.limit
+        if self._obedient and (sack.cwnd_penalty or limit.limit != UNLIMITED):
+            limit.on_sack(sack.cwnd_penalty, sack.restore_cwnd, received, in_flight, self.cc.cwnd)

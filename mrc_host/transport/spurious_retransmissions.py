@@ -1,0 +1,112 @@
+"""Packets that were sent more than once, and how many of those transmissions were spurious.
+
+**Spurious retransmissions** are found by three signs: a SACK answers an earlier transmission of a packet that was sent
+again (its timestamp tells which); a packet is acknowledged sooner than its latest transmission could have been; and,
+whenever a SACK shows everything that is on the way, the peer's count of received bytes exceeds what was to be received,
+which counts duplicates, those that were proved one by one before among them (docs/protocol.md §10). Only the first
+tells which transmission arrived, and so how far packets overtake each other, and which path was blamed wrongly.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.transport.received_count import ReceivedCount
+from mrc_host.transport.sent_packets import SentPacket
+from mrc_host.transport.stats import QpStats
+
+_MAX_REMEMBERED: Final = 512  # packets sent more than once
+_MAX_TRANSMISSIONS: Final = 8  # of one packet that are remembered
+
+
+class Retransmission:
+    """Transmissions of one packet before its latest one, the last few: timestamp, time, path and lane of each."""
+
+    __slots__ = ("by_order", "counted", "history", "latest", "latest_lane", "latest_sent", "proved")
+
+    def __init__(self, by_order: bool) -> None:
+        self.history: list[tuple[int, int, int, int]] = []
+        self.latest = -1  # timestamp, time and lane of the latest one
+        self.latest_sent = 0
+        self.latest_lane = 0
+        self.by_order = by_order
+        self.counted = 0  # how many are known to have been spurious
+        self.proved = _MAX_TRANSMISSIONS  # the earliest that a SACK of its own has shown to have arrived
+
+    def add(self, stamp: int, sent: int, index: int, lane: int) -> None:
+        """It is about to be sent once more; this is how it was sent before."""
+        self.history.append((stamp, sent, index, lane))
+        if len(self.history) > _MAX_TRANSMISSIONS:
+            del self.history[0]
+            self.by_order = False
+
+    def again(self, record: SentPacket) -> None:
+        """It was sent once more, as `record` says."""
+        self.latest, self.latest_sent, self.latest_lane = record.stamp, record.sent, record.lane
+
+    def earlier(self, stamp: int, since: int) -> int:
+        """Which of them, sent after time `since`, has this timestamp; -1 for none."""
+        for number in range(len(self.history) - 1, -1, -1):
+            if self.history[number][0] == stamp and self.history[number][1] > since:
+                return number
+        return -1
+
+
+class SpuriousRetransmissions:
+    """Retransmissions of one queue pair; what it finds is in the counter ``spurious_retransmitted``."""
+
+    __slots__ = ("_estimated", "_proved", "_since_count", "_stats", "count", "excess", "packets")
+
+    def __init__(self, stats: QpStats) -> None:
+        self._stats = stats
+        self.packets: dict[int, Retransmission] = {}  # by PSN
+        self.count = ReceivedCount()
+        self.excess = 0  # units known to be duplicates
+        self._proved = 0  # retransmissions proved spurious one by one
+        self._estimated = 0  # the same, by the peer's count
+        self._since_count = 0  # proved one by one since that count
+
+    def remember(self, record: SentPacket) -> Retransmission:
+        """`record` is about to be sent again: remember the transmission before."""
+        known = self.packets.get(record.psn)
+        if known is None:
+            if len(self.packets) >= _MAX_REMEMBERED:
+                del self.packets[next(iter(self.packets))]
+            known = self.packets[record.psn] = Retransmission(record.by_order)
+        known.add(record.stamp, record.sent, record.index, record.lane)
+        self.count.repeat(record.weight >> 8)
+        return known
+
+    def arrived(self, known: Retransmission, number: int, newest: bool) -> None:
+        """Transmission `number` of a packet, or one before it, has arrived, so those after it were spurious.
+
+        What an overtaken SACK proves (not `newest`), the peer's count in a newer one may have included already.
+        """
+        spurious = len(known.history) - number
+        if spurious <= known.counted:
+            return
+        self._proved += spurious - known.counted
+        if newest:
+            self._since_count += spurious - known.counted
+        known.counted = spurious
+        self._update()
+
+    def compare(self) -> bool:
+        """A SACK shows all that is on the way: what the peer received beyond that were duplicates.
+
+        False when the peer's count is not believed.
+        """
+        believed = self.count.compare()
+        excess = self.count.duplicates
+        if excess > self.excess:
+            self.excess = excess
+            # In packets, when those that were sent again are of one size, or by their mean.
+            self._since_count = 0
+            self._estimated = -(-excess * self._stats.retransmitted // max(self.count.repeated, 1))
+            self._update()
+        return believed
+
+    def _update(self) -> None:
+        stats = self._stats
+        found = min(max(self._proved, self._estimated + self._since_count), stats.retransmitted)
+        stats.spurious_retransmitted = max(found, stats.spurious_retransmitted)

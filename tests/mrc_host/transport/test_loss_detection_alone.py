@@ -1,0 +1,156 @@
+"""Loss detection by itself: what it calls lost of what it is told to have been sent and to have arrived."""
+
+import random
+
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.loss_detection import LossDetection
+from mrc_host.transport.paths import PathListener, PathSet
+from mrc_host.transport.reordering import Reordering
+from mrc_host.transport.round_trip import RoundTrip
+from mrc_host.transport.sent_packets import LOST, OUT, SentPacket, SentPackets
+from mrc_host.transport.stats import QpStats
+from mrc_host.values import PathReason
+
+FIRST = 1000
+RTT = 10_000
+PLANES, PATHS = 2, 8  # paths of each plane
+
+
+class Listener(PathListener):
+    def __init__(self) -> None:
+        self.retired: list[tuple[int, PathReason]] = []
+
+    def path_changed(
+        self, index: int, old: int, new: int, reason: PathReason, first_loss: int | None, now: int
+    ) -> None:
+        self.retired.append((index, reason))
+
+
+class Sender:
+    """Sent packets and their judge; packets are weightless to it but for their count."""
+
+    def __init__(self) -> None:
+        self.listener = Listener()
+        self.cc = CongestionControl(1 << 20)
+        self.stats = QpStats()
+        self.lost_by_plane = [0] * PLANES
+        self.sent = SentPackets(self.cc, FIRST, PLANES, PLANES * PATHS)
+        paths = PathSet(
+            bytes(plane for plane in range(PLANES) for _ in range(PATHS)),
+            active_paths=None,
+            backup_share=4,
+            ev_min_active=1,
+            rng=random.Random(1),
+            listener=self.listener,
+        )
+        trips = [RoundTrip() for _ in range(PLANES)]
+        for trip in trips:
+            trip.sample(RTT)
+        reordering = [Reordering() for _ in range(2 * PLANES)]
+        self.loss = LossDetection(
+            self.sent, paths, self.cc, trips, reordering, self.stats, self.lost_by_plane, reorder_fraction=25
+        )
+
+    def send(self, path: int, now: int) -> SentPacket:
+        record = self.sent.new_record()
+        record.weight = 1
+        self.sent.transmitted(record, path // PATHS, 0, path, now >> 7, now)
+        return record
+
+    def arrive(self, record: SentPacket, now: int) -> None:
+        """Selectively acknowledged, as ack processing does it."""
+        self.sent.acknowledge(record)
+        self.sent.sacked |= 1 << record.psn - self.sent.una
+        self.sent.first_arrived = min(self.sent.first_arrived, record.sent)
+        self.sent.arrived_serial[record.index] = max(self.sent.arrived_serial[record.index], record.serial)
+        self.loss.arrived(record.lane, record.sent, now)
+
+    def detect(self, now: int, lanes: int = 1) -> None:
+        self.loss.detect(lanes, self.sent.una, self.sent.una + 1, now)
+
+
+def test_a_later_packet_of_the_same_path_that_arrives_shows_a_loss() -> None:
+    end = Sender()
+    end.arrive(end.send(1, 50), 1000)
+    end.sent.advance(FIRST + 1, 1000)
+    one, two = end.send(3, 100), end.send(3, 200)
+    end.arrive(two, RTT)
+    end.detect(RTT)
+    assert one.state == LOST
+    assert (end.stats.lost, end.lost_by_plane) == (1, [1, 0])
+    assert end.listener.retired == [(3, PathReason.LOSS)]
+
+
+def test_another_path_must_be_a_reorder_window_ahead() -> None:
+    end = Sender()
+    end.arrive(end.send(1, 50), 1000)
+    end.sent.advance(FIRST + 1, 1000)
+    one = end.send(3, 100)
+    near = end.send(4, 200)
+    end.arrive(near, RTT)
+    end.detect(RTT)
+    assert one.state == OUT
+    far = end.send(5, 100 + 3 * RTT)
+    end.arrive(far, 4 * RTT)
+    end.detect(4 * RTT)
+    assert one.state == LOST
+    assert end.listener.retired == [(3, PathReason.LOSS)]
+
+
+def test_the_other_plane_is_no_measure() -> None:
+    end = Sender()
+    one = end.send(3, 100)
+    for number in range(1, 4):
+        end.arrive(end.send(PATHS + number, 100 + number * RTT), 100 + (number + 1) * RTT)
+    end.detect(5 * RTT, 0b100)
+    assert one.state == OUT
+
+
+def test_a_plane_that_is_silent_for_two_round_trips_has_lost_what_it_carries() -> None:
+    end = Sender()
+    end.arrive(end.send(PATHS, 50), 90)
+    end.sent.advance(FIRST + 1, 90)
+    one, two = end.send(3, 100), end.send(4, 200)
+    end.loss.detect_silent_plane(100 + RTT, RTT, 2 * RTT)
+    assert one.state == OUT
+    end.loss.detect_silent_plane(200 + 4 * RTT, RTT, 5 * RTT)
+    assert (one.state, two.state) == (LOST, LOST)
+    assert sorted(end.listener.retired) == [(3, PathReason.LOSS), (4, PathReason.LOSS)]
+
+
+def test_only_what_the_sack_shows_as_missing_is_lost() -> None:
+    end = Sender()
+    one = end.send(3, 100)
+    later = end.send(4, 100 + 3 * RTT)
+    end.arrive(later, 5 * RTT)
+    end.loss.detect(1, FIRST + 50, FIRST + 51, 5 * RTT)
+    assert one.state == OUT, "the SACK says nothing of it"
+    end.detect(5 * RTT, lanes=0)
+    assert one.state == LOST, "its lane is looked at again with the next one"
+
+
+def test_a_plane_that_is_gone_blames_no_path() -> None:
+    end = Sender()
+    mine, other = end.send(3, 100), end.send(PATHS, 100)
+    end.loss.flush_plane(0)
+    assert (mine.state, other.state) == (LOST, OUT)
+    assert not end.listener.retired
+    assert end.sent.next_lost() is mine
+
+
+def test_what_was_wrongly_called_lost_clears_its_path_and_widens_the_window() -> None:
+    end = Sender()
+    end.arrive(end.send(1, 50), 1000)
+    end.sent.advance(FIRST + 1, 1000)
+    one = end.send(3, 100)
+    end.arrive(end.send(5, 100 + 3 * RTT), 4 * RTT)
+    end.detect(4 * RTT)
+    assert one.state == LOST
+    end.loss.disproved(3, one.lane, one.sent, False, 5 * RTT)
+    assert end.listener.retired[-1] == (3, PathReason.PROBE)
+    end.sent.take_lost()
+    end.sent.advance(end.sent.next_psn, 5 * RTT)
+    again = end.send(3, 10 * RTT)
+    end.arrive(end.send(5, 13 * RTT), 14 * RTT)
+    end.detect(14 * RTT)
+    assert again.state == OUT

@@ -1,0 +1,32 @@
+"""No plane runs ahead of another by more than a burst."""
+
+from mrc_host.transport.plane_balance import PlaneBalance
+
+
+def test_a_plane_waits_when_its_burst_is_used_up_until_all_are_refilled() -> None:
+    balance = PlaneBalance(2, 4096, 2, 0b11)
+    balance.spend(0)
+    assert balance.mask == 0b11
+    balance.spend(0)
+    assert balance.mask == 0b10
+    balance.refill(0b11)
+    assert balance.mask == 0b11
+    balance.spend(1)
+    balance.spend(1)
+    assert balance.mask == 0b01
+
+
+def test_smaller_packets_make_longer_bursts() -> None:
+    balance = PlaneBalance(2, 1024, 1, 1)
+    for _ in range(7):
+        balance.spend(0)
+        assert balance.mask
+    balance.spend(0)
+    assert not balance.mask
+
+
+def test_planes_that_are_not_in_use_get_no_turn() -> None:
+    balance = PlaneBalance(2, 4096, 3, 0b101)
+    assert balance.mask == 0b101
+    balance.refill(0b001)
+    assert balance.mask == 0b001
