@@ -53,7 +53,7 @@ def test_the_same_file_runs_in_emulation(tmp_path, capsys):
     assert 0.1 < figures["processors_used"] <= 1
     assert figures["traffic_s"] == pytest.approx(case["end_ns"] / 1e9, rel=0.2)  # and not of what was before and after
     assert case["fidelity"]["notes"] == []
-    assert [fault["label"] for fault in case["faults"]] == ["link down h1@p0", "loss t0-0:t1-0@p1 probability 20 %"]
+    assert [fault["label"] for fault in case["faults"]] == ["link down h1@p0", "loss t0-0:t1-0@p1 20 %"]
     events = (tmp_path / "trial" / "latest" / "only" / "events.csv").read_text()
     assert "h1,,,,0,up,down" in events
     with (tmp_path / "trial" / "latest" / "only" / "links.csv").open() as table:

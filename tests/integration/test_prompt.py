@@ -187,7 +187,9 @@ def _wait_for_data(terminal: Terminal) -> None:
 
 
 def test_a_second_fabric_of_the_name_is_refused(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["shell", "--name", NAME, *SIZES, "-c", "nodes"]) == 3
+    assert run(["shell", "--name", NAME, *SIZES, "-c", "nodes"]) == 2
+    assert "is of no use with a fabric that is up: leave it out, or the name" in capsys.readouterr().err
+    assert run(["up", "--name", NAME, *SIZES]) == 3
     assert f"Fabric {NAME} is up already (process {terminal.process.pid})" in capsys.readouterr().err
     assert "42" in terminal.run("py 6 * 7")
 
