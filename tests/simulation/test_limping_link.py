@@ -86,22 +86,24 @@ def test_a_limping_link_costs_no_more_than_a_dead_one(share: float, towards: str
         assert all(qp.counters().timeouts == 0 for qp in flows.near)
 
 
-@pytest.mark.parametrize("seed", [2, 3, 4])
-def test_a_recovered_link_is_used_as_before_within_a_millisecond(seed: int) -> None:
-    """As long as it is avoided 0.81 of the full rate is left. Thirty round trips vary by 2 %, so this takes 120."""
-    with make(seed=seed) as world:
-        flows = Flows(world)
-        trip = world.timing.round_trip
-        flows.run(WARM * trip)
-        fault = world.faults.rate(LINK, RATE // 4)
-        flows.run(SETTLE * trip)
-        before = flows.sent()
-        flows.run(MEASURE * trip)
-        limping, *others = (now - then for now, then in zip(flows.sent(), before, strict=True))
-        assert limping < 0.5 * min(others)
-        world.faults.clear(fault)
-        flows.run(MILLISECOND)
-        before = flows.sent()
-        assert flows.run(4 * MEASURE * trip) >= 0.95 * FULL
-        recovered, *others = (now - then for now, then in zip(flows.sent(), before, strict=True))
-        assert recovered >= 0.9 * min(others)
+def test_a_recovered_link_is_used_as_before_within_a_millisecond() -> None:
+    """As long as it is avoided 0.81 of the full rate is left. One world in thirty round trips varies by 2 %."""
+    rates = []
+    for seed in (2, 3, 4):
+        with make(seed=seed) as world:
+            flows = Flows(world)
+            trip = world.timing.round_trip
+            flows.run(WARM * trip)
+            fault = world.faults.rate(LINK, RATE // 4)
+            flows.run(SETTLE * trip)
+            before = flows.sent()
+            flows.run(MEASURE * trip)
+            limping, *others = (now - then for now, then in zip(flows.sent(), before, strict=True))
+            assert limping < 0.5 * min(others)
+            world.faults.clear(fault)
+            flows.run(MILLISECOND)
+            before = flows.sent()
+            rates.append(flows.run(4 * MEASURE * trip))
+            recovered, *others = (now - then for now, then in zip(flows.sent(), before, strict=True))
+            assert recovered >= 0.95 * min(others)
+    assert sum(rates) / len(rates) >= 0.97 * FULL, rates
