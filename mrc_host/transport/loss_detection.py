@@ -152,15 +152,16 @@ class LossDetection:
     def detect_silent_plane(self, asked: int, unknown: int, now: int) -> None:
         """Lose what a silent plane carries. A SACK answers what was sent at time `asked`, and the oldest is missing.
 
-        Its plane is silent when nothing sent there since has arrived, two of its round trips before what did on another
-        plane; where its round trip was never measured, the time `unknown` before.
+        Its plane is silent when nothing has arrived of what was sent there in two of its round trips before `asked`;
+        where its round trip was never measured, in the time `unknown`. What arrived of a burst that ended before that
+        does not show what is missing of it as lost: nothing was sent a reorder window later.
         """
         oldest = self._sent.record(self._sent.una)
         before = asked - (self._round_trips[oldest.plane].patience() or unknown)
         if oldest.state != OUT or oldest.sent > before:
             return
         lanes = self._sent.lanes[2 * oldest.plane : 2 * oldest.plane + 2]
-        if max(lane.acked for lane in lanes) >= oldest.sent:
+        if max(lane.acked for lane in lanes) > before:
             return
         for lane in lanes:
             record = lane.head()

@@ -118,6 +118,28 @@ def test_a_plane_that_is_silent_for_two_round_trips_has_lost_what_it_carries() -
     assert sorted(end.listener.retired) == [(3, PathReason.LOSS), (4, PathReason.LOSS)]
 
 
+def test_the_first_of_a_burst_is_lost_when_its_plane_is_silent_afterwards() -> None:
+    end = Sender()
+    end.arrive(end.send(PATHS, 50), 90)
+    end.sent.advance(FIRST + 1, 90)
+    one, near = end.send(3, 100), end.send(4, 200)
+    end.arrive(near, RTT)
+    end.loss.detect_silent_plane(100 + RTT, RTT, 2 * RTT)
+    assert one.state == OUT
+    end.loss.detect_silent_plane(200 + 4 * RTT, RTT, 5 * RTT)
+    assert one.state == LOST
+    assert end.listener.retired == [(3, PathReason.LOSS)]
+
+
+def test_a_plane_that_delivers_is_not_silent() -> None:
+    end = Sender()
+    one = end.send(3, 100)
+    late = end.send(4, 200 + 3 * RTT)
+    end.arrive(late, 200 + 4 * RTT)
+    end.loss.detect_silent_plane(200 + 4 * RTT, RTT, 5 * RTT)
+    assert one.state == OUT, "its own order tells"
+
+
 def test_only_what_the_sack_shows_as_missing_is_lost() -> None:
     end = Sender()
     one = end.send(3, 100)
