@@ -4,7 +4,7 @@
 each, every byte verified at the end), with acknowledgements and completions included: the best of many short rounds,
 since only other work on the machine makes a round slower. MRC runs under NSCC, ``mrc_fixed`` with a fixed window.
 ``host_transport_recovery`` is the time from sending a packet on a path that has just died to its retransmission, the
-longest of all such packets, in round trips, on the hand-driven clock of the tests.
+longest of all such packets, in round trips, in the simulated world.
 
 Figures are those of the compiled transport (``mrc_host.compiled``), and ``host_transport_plain_*`` those of the same
 sources in plain Python; each comes from a process of its own. ``python -m benchmarks host`` prints them.
@@ -15,7 +15,9 @@ from __future__ import annotations
 import sys
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from benchmarks.report import Figure, report
 from benchmarks.transports import COMPILED, measure_each
@@ -24,8 +26,10 @@ from mrc_host import compiled
 if __name__ == "__main__" and sys.argv[1] == COMPILED:
     compiled.use()  # before anything imports the transport
 
+from benchmarks.sim_fabric import write_messages
+from mrc_host.back_to_back import nic_config
 from mrc_host.checksum import crc32
-from mrc_host.config import Destination, NicConfig, PortConfig, ProtocolSettings, TransportSettings, UsidTemplate
+from mrc_host.config import ProtocolSettings, TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.values import (
     Access,
@@ -37,9 +41,11 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
-from tests.mrc_host.wires import World, connect
+from simulation.world import SimulatedWorld
+from topologies.addressing import entropy_value
+from topologies.clos import multi_plane_clos
+from topologies.faults.path_loss import PathLoss
 
-BLOCK = 0xFC000000
 REGION = 1 << 20
 MOST = 1 << 27  # bytes posted at once, by all queue pairs together
 PAYLOAD = 4096
@@ -53,29 +59,20 @@ CASES = (
     ("mrc_fixed_64qp", 64, QpType.MRC, "fixed"),
     ("rc_1qp", 1, QpType.RC, "nscc"),
 )
+RECOVERY_AT = 50_000  # ns: two of eight messages have arrived
 BATCH = 8  # frames a port sends before the next is asked
 
 
 def build_nic(number: int, planes: int, evs: int, seed: int, congestion: str = "nscc") -> Nic:
-    """One of two NICs on direct wires: the uSID list holds the far NIC only."""
-    other = 1 - number
-    usid = [0x6000 | p << 10 | number for p in range(planes)]
-    template = UsidTemplate(BLOCK << 96 | (0x6000 | other) << 80, plane_shifts=(90,), uplink_shift=None)
-    paths = tuple(p << 10 | u for p in range(planes) for u in range(evs // planes))
-    ports = tuple(
-        PortConfig(p, bytes((2, 0, 0, 0, number, p)), bytes((2, 0, 0, 0, other, p)), usid[p], 0, "")
-        for p in range(planes)
-    )
-    destination = Destination("far", bytes(15) + bytes([other + 1]), template, paths)
+    """One of two NICs back to back."""
     transport = TransportSettings(
         congestion=congestion,
         base_rtt=BASE_RTT,
         assumed_rate=10_000_000_000,
         nscc=NsccProfile(base_rtt_floor=BASE_RTT),  # as emulated fabrics have it
     )
-    settings = ProtocolSettings(transport=transport)
-    address = bytes(15) + bytes([number + 1])
-    return Nic(NicConfig(f"n{number}", address, BLOCK, ports, (destination,), settings=settings), seed=seed)
+    config = nic_config(number, planes=planes, uplinks=evs // planes)
+    return Nic(replace(config, settings=ProtocolSettings(transport=transport)), seed=seed)
 
 
 class Pair:
@@ -161,11 +158,12 @@ def _idle_memory(qps: int = 64) -> float:
     """KiB per connected idle queue pair with 256 EVs."""
     pair = Pair(0, QpType.MRC)
     cq = pair.a.create_cq(16)
+    far = pair.a.config.destinations[0].address
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     for number in range(qps):
         qpn = pair.a.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
-        pair.a.connect_qp(qpn, QpAddress(bytes(15) + b"\2", number + 16, 0), pair.now)
+        pair.a.connect_qp(qpn, QpAddress(far, number + 16, 0), pair.now)
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     return (after - before) / qps / 1024
@@ -188,27 +186,26 @@ def _figures(prefix: str) -> Iterator[Figure]:
 
 
 def _recovery() -> float:
-    """Round trips from a packet's loss on a dead path, one of 256, to its retransmission: the longest of all.
+    """Round trips from a packet's loss on a path that stops working, one of 256, to its retransmission: the longest.
 
-    RuntimeError if a timeout was needed.
+    RuntimeError if no packet was lost, or a timeout was needed.
     """
-    world = World(planes=4, uplinks=64)
-    a, b = connect(world, size=1 << 20)
-    a.write(b, 1 << 20)
-    world.run(until=lambda: bool(a.poll()))
-    world.record = True
-    world.faults.dead_paths.add((1, 17))
-    a.write(b, 1 << 20)
-    world.run(until=lambda: bool(a.poll()))
-    sent: dict[bytes, list[int]] = {}  # by PSN
-    for when, number, _port, frame in world.sent:
-        if number == 0 and len(frame) > 1000:
-            sent.setdefault(frame[111:114], []).append(when)
-    counters = a.nic.qp_counters(a.qpn)
+    events: list[Mapping[str, Any]] = []
+    fabric = multi_plane_clos(planes=4, t0=2, t1=64, hosts=2)
+    with SimulatedWorld(fabric, seed=1, rate=100_000_000_000) as world:
+        world.faults.add(PathLoss(ev=entropy_value(1, 17), source="h1", destination="h2"), at=RECOVERY_AT)
+        world.nic("h1").set_trace(events.append)
+        world.run(write_messages(world, "h1", "h2", 8))
+        round_trip = world.timing.round_trip
+    sent: dict[int, list[int]] = {}  # by PSN
+    for event in events:
+        if event["event"] == "send" and event["op"] == "write":
+            sent.setdefault(event["psn"], []).append(event["t"])
+    lost = [event["why"] for event in events if event["event"] == "lost"]
     repeated = [times[1] - times[0] for times in sent.values() if len(times) > 1]
-    if counters.timeouts or not repeated:
-        raise RuntimeError(f"the dead path was not found by the packets behind it: {counters}")
-    return max(repeated) / (2 * (world.delay + 2 * world.frame_time))
+    if "timeout" in lost or not repeated:
+        raise RuntimeError(f"the dead path was not found by the packets behind it, but: {lost}")
+    return max(repeated) / round_trip
 
 
 def _copy_and_check() -> float:

@@ -25,8 +25,8 @@ from pathlib import Path
 from benchmarks.report import Figure
 from mrc_common import children
 from mrc_host import verbs
+from mrc_host.back_to_back import Agent, BackToBack
 from mrc_host.values import QpAttributes
-from tests.integration.back_to_back import Agent, BackToBack
 
 ROUNDS = 5
 SECONDS = 1.0  # of writes, and of the bare loop, in each round

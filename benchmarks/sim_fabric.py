@@ -35,7 +35,7 @@ PACKETS = MESSAGE // 4096
 TARGET = 15_000  # packets per second
 
 
-async def _writer(world: SimulatedWorld, source: str, target: str, messages: int) -> None:
+async def write_messages(world: SimulatedWorld, source: str, target: str, messages: int) -> None:
     """Write `messages` of 1 MiB, four at a time, and compare the bytes."""
     with world.open(source) as near, world.open(target) as far:
         pd, far_pd = near.alloc_pd(), far.alloc_pd()
@@ -65,7 +65,7 @@ def _pair(
     with SimulatedWorld(multi_plane_clos(planes=8, t0=2, t1=4, hosts=4), seed=1, rate=100 * GIGA) as world:
         prepare(world)
         start = clock()
-        world.run(_writer(world, "h1", "h3", messages))
+        world.run(write_messages(world, "h1", "h3", messages))
         return clock() - start
 
 
@@ -127,7 +127,9 @@ def _large(messages: int) -> tuple[float, float, float]:
         built = time.process_time() - start
 
         def all_to_next() -> None:
-            tasks = [world.spawn(_writer(world, f"h{i + 1}", f"h{(i + 8) % 64 + 1}", messages)) for i in range(64)]
+            tasks = [
+                world.spawn(write_messages(world, f"h{i + 1}", f"h{(i + 8) % 64 + 1}", messages)) for i in range(64)
+            ]
             for task in tasks:
                 world.run(task)
 
@@ -141,10 +143,10 @@ def _large(messages: int) -> tuple[float, float, float]:
 def _growth(messages: int) -> float:
     """MiB by which the process has grown after ten times as many messages, as seen by the kernel's high-water mark."""
     with SimulatedWorld(multi_plane_clos(planes=2, t0=2, t1=4, hosts=4), seed=1, rate=100 * GIGA) as world:
-        world.run(_writer(world, "h1", "h3", messages))
+        world.run(write_messages(world, "h1", "h3", messages))
         before = _resident()
         for _ in range(10):
-            world.run(_writer(world, "h1", "h3", messages))
+            world.run(write_messages(world, "h1", "h3", messages))
         return _resident() - before
 
 

@@ -7,9 +7,9 @@
 
 All parts run one after the other, whatever becomes of those before. The *swarm* runs random fabrics, workloads and
 faults in the simulated world; options that are not listed here are its own (``python -m simulation.swarm --help``). The
-*fuzzers* (``tests/fuzz``) attack the switch's engine under sanitizers, its P4Runtime server, the NIC, its agent, the
-dissector in tshark and the loader of experiment files. The *property tests* of ``tests/mrc_host`` run with 20,000
-examples each (hypothesis profile ``soak`` in its conftest), chosen anew each time; they end by saying which seed
+*fuzzers* (``tests/fuzz/fuzz_*.py``) attack the switch's engine under sanitizers, its P4Runtime server, the NIC, its
+agent, the dissector in tshark and the loader of experiment files. The *property tests* of ``tests/mrc_host`` run with
+20,000 examples each (hypothesis profile ``soak`` in its conftest), chosen anew each time; they end by saying which seed
 chooses the same. A summary ends the output: what passed, and of each fuzzer cases, crashes and the longest case. The
 status is 0 when all is well, 1 when a part failed, 2 when the command line makes no sense, 130 after an interrupt.
 """
@@ -26,9 +26,9 @@ from pathlib import Path
 import click
 
 from mrc_common import children
-from tests.fuzz.__main__ import FUZZERS
 
 ROOT = Path(__file__).resolve().parent.parent
+FUZZERS = sorted(file.stem.removeprefix("fuzz_") for file in (ROOT / "tests/fuzz").glob("fuzz_*.py"))
 PARTS = ("swarm", *FUZZERS, "properties")
 FUZZ = "fuzz"  # all fuzzers
 USAGE_ERROR = 2
@@ -121,7 +121,7 @@ def main(only: str | None, seconds: float, jobs: int, seed: int | None, options:
     commands = {"swarm": swarm(("--seconds", f"{seconds:g}", *options), jobs)}
     commands |= {name: fuzzer(name, seconds) for name in FUZZERS}
     commands["properties"] = properties(jobs)
-    chosen = {None: commands.keys(), FUZZ: FUZZERS.keys()}.get(only, {only})
+    chosen = {None: commands.keys(), FUZZ: FUZZERS}.get(only, {only})
     sys.exit(soak({name: command for name, command in commands.items() if name in chosen}))
 
 

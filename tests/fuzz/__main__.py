@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 import sys
 
@@ -10,18 +9,9 @@ import click
 
 from tests.fuzz import harness
 
-FUZZERS = {
-    "engine": ("tests.fuzz.engine", "EngineFuzzer"),
-    "nic": ("tests.fuzz.nic", "NicFuzzer"),
-    "agent": ("tests.fuzz.agent", "AgentFuzzer"),
-    "p4runtime": ("tests.fuzz.p4runtime", "P4RuntimeFuzzer"),
-    "dissector": ("tests.fuzz.dissector", "DissectorFuzzer"),
-    "yaml": ("tests.fuzz.yaml_files", "YamlFuzzer"),
-}
-
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("name", type=click.Choice(sorted(FUZZERS)))
+@click.argument("name", type=click.Choice(harness.NAMES))
 @click.option("--seconds", type=click.FloatRange(0), default=60.0, show_default=True, help="How long to try.")
 @click.option("--seed", type=int, help="Chooses the cases; random unless given.")
 @click.option("--case", "only", type=click.IntRange(0), help="Try this case of the seed alone.")
@@ -29,8 +19,7 @@ def main(name: str, seconds: float, seed: int | None, only: int | None) -> None:
     """Attack NAME with random input."""
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     print(f"{name}: seed {seed}", flush=True)
-    module, kind = FUZZERS[name]
-    make = getattr(importlib.import_module(module), kind)
+    make = harness.load(name)
     if only is None:
         result = harness.run(name, make, seed, seconds=seconds)
     else:

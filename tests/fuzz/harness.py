@@ -1,13 +1,15 @@
 """The loop that every fuzzer shares: cases until the time is up, each from a random generator of its own.
 
-A fuzzer is a class with two methods. ``case(chance)`` tries one input, chosen with the generator it is given, and
-raises when what it attacks misbehaves; ``close()`` gives everything back. Case number n of a seed always gets the same
-generator, so that ``--seed S --case N`` repeats one case on a fresh fuzzer; a defect that needs the cases before it
-shows with ``--seed S`` alone. After a crash a new fuzzer takes over; after MAX_CRASHES of them the run ends.
+A fuzzer is the class ``Fuzzer`` of a file ``fuzz_NAME.py``, with two methods. ``case(chance)`` tries one input, chosen
+with the generator it is given, and raises when what it attacks misbehaves; ``close()`` gives everything back. Case
+number n of a seed always gets the same generator, so that ``--seed S --case N`` repeats one case on a fresh fuzzer; a
+defect that needs the cases before it shows with ``--seed S`` alone. After a crash a new fuzzer takes over; after
+MAX_CRASHES of them the run ends.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import random
@@ -16,9 +18,12 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Protocol
 
 MAX_CRASHES = 5
+_PREFIX = "fuzz_"
+NAMES = sorted(file.stem.removeprefix(_PREFIX) for file in Path(__file__).parent.glob(f"{_PREFIX}*.py"))
 
 
 class Fuzzer(Protocol):
@@ -44,6 +49,12 @@ class Result:
     def json(self) -> str:
         """One line for programs."""
         return json.dumps(asdict(self))
+
+
+def load(name: str) -> type[Fuzzer]:
+    """The fuzzer of this name."""
+    kind: type[Fuzzer] = importlib.import_module(f"{__package__}.{_PREFIX}{name}").Fuzzer
+    return kind
 
 
 def run(

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from p4runtime_shim.build import ENGINE_SOURCES
-from tests.fuzz import engine, harness
+from tests.fuzz import fuzz_engine, harness
 
-pytestmark = pytest.mark.skipif(engine.runtime("libasan.so") is None, reason="the compiler has no address sanitizer")
+ASAN = fuzz_engine.runtime("libasan.so")
+pytestmark = pytest.mark.skipif(ASAN is None, reason="the compiler has no address sanitizer")
 
 GROWS = """
 import sys
@@ -44,20 +45,19 @@ print("clean")
 
 
 def run(folder: Path, sources: Path) -> subprocess.CompletedProcess[str]:
-    asan = engine.runtime("libasan.so")
-    assert asan
+    assert ASAN
     return subprocess.run(
         [sys.executable, "-c", GROWS, str(folder / "cache"), str(sources)],
         capture_output=True,
         text=True,
         check=False,
-        cwd=engine.ROOT,
-        env=os.environ | {"LD_PRELOAD": asan, "ASAN_OPTIONS": "detect_leaks=0"},
+        cwd=fuzz_engine.ROOT,
+        env=os.environ | {"LD_PRELOAD": ASAN, "ASAN_OPTIONS": "detect_leaks=0"},
     )
 
 
 def test_some_cases_of_the_fuzzer_are_clean() -> None:
-    assert harness.run("engine", engine.EngineFuzzer, 11, most=12).crashes == 0
+    assert harness.run("engine", fuzz_engine.Fuzzer, 11, most=12).crashes == 0
 
 
 def test_packets_that_grow_are_clean(tmp_path: Path) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 
 import pytest
 
 from tests.fuzz import harness
-from tests.fuzz.__main__ import FUZZERS
 from tests.mrc_host.captures import tshark
 
 
@@ -62,12 +60,11 @@ def test_no_time_is_no_case() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(FUZZERS))
+@pytest.mark.parametrize("name", harness.NAMES)
 def test_every_fuzzer_runs(name: str) -> None:
     if name == "dissector" and tshark.TSHARK is None:
         pytest.skip("tshark is not installed")
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
-    module, kind = FUZZERS[name]
-    result = harness.run(name, getattr(importlib.import_module(module), kind), seed, most=3)
+    result = harness.run(name, harness.load(name), seed, most=3)
     assert (result.cases, result.crashes) == (3, 0)

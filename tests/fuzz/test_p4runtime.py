@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from tests.fuzz import p4runtime
-from tests.fuzz.p4runtime import P4RuntimeFuzzer
+from tests.fuzz import fuzz_p4runtime
+from tests.fuzz.fuzz_p4runtime import Fuzzer
 
 
 class Answer(grpc.RpcError):
@@ -34,7 +34,7 @@ class Answer(grpc.RpcError):
 )
 def test_which_answers_are_a_servers_fault(code: str, details: str, fault: bool) -> None:
     def answer() -> None:
-        with p4runtime._answering():
+        with fuzz_p4runtime._answering():
             raise Answer(grpc.StatusCode[code], details)
 
     if fault:
@@ -45,13 +45,13 @@ def test_which_answers_are_a_servers_fault(code: str, details: str, fault: bool)
 
 
 @pytest.fixture
-def fuzzer() -> Iterator[P4RuntimeFuzzer]:
-    made = P4RuntimeFuzzer()
+def fuzzer() -> Iterator[Fuzzer]:
+    made = Fuzzer()
     yield made
     made.close()
 
 
-def test_every_attack_leaves_the_server_in_service(fuzzer: P4RuntimeFuzzer) -> None:
+def test_every_attack_leaves_the_server_in_service(fuzzer: Fuzzer) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -61,7 +61,7 @@ def test_every_attack_leaves_the_server_in_service(fuzzer: P4RuntimeFuzzer) -> N
             fuzzer._check_health()
 
 
-def test_a_server_that_has_ended_is_a_crash(fuzzer: P4RuntimeFuzzer) -> None:
+def test_a_server_that_has_ended_is_a_crash(fuzzer: Fuzzer) -> None:
     fuzzer._process.terminate()
     fuzzer._process.wait(10)
     with pytest.raises((AssertionError, grpc.RpcError)):

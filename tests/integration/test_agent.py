@@ -21,6 +21,7 @@ import pytest
 
 from mrc_host import verbs
 from mrc_host.agent.connection import AgentConnection
+from mrc_host.back_to_back import BackToBack, run
 from mrc_host.values import (
     CompletionStatus,
     PortEvent,
@@ -30,7 +31,6 @@ from mrc_host.values import (
     QpType,
 )
 from mrc_host.verbs import AgentLostError, WaitTimeoutError
-from tests.integration.back_to_back import BackToBack, run
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]

@@ -16,9 +16,9 @@ import pytest
 from pyroute2 import netns
 
 from mrc_common.link_monitor import LinkMonitor, LinkState
+from mrc_host.back_to_back import run
 from mrc_host.driver.packet import DriverError, PacketPort, is_lost_frame
 from mrc_host.wire import pause
-from tests.integration.back_to_back import run
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 

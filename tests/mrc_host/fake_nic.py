@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mrc_host.config import Destination, NicConfig, PortConfig, TransportSettings, UsidTemplate
+from mrc_host.config import NicConfig, TransportSettings
 from mrc_host.errors import NotFoundError, ResourceExhaustedError, StateError, UnknownDestinationError
 from mrc_host.notify import Notification
 from mrc_host.probing import ProbePlan, ProbeReport
@@ -45,40 +45,6 @@ from mrc_host.values import (
 )
 
 PAGE = 4096
-
-
-def fake_config(number: int, *, nics: int = 2, ports: int = 2, prefix: str = "fake") -> NicConfig:
-    """Configuration of NIC `number` out of `nics`, wired back to back: a path's address is just the peer's uSID."""
-    block = 0xFC000000
-
-    def address(i: int) -> bytes:
-        return bytes.fromhex("fd00006d7263000000000000000000") + bytes([i + 1])
-
-    def mac(i: int, port: int) -> bytes:
-        return bytes([2, 0, 0, 0, i, port])
-
-    def usid(i: int, plane: int) -> int:
-        return 0x6000 | plane << 10 | i
-
-    peer = (number + 1) % nics
-    return NicConfig(
-        name=f"h{number + 1}",
-        address=address(number),
-        block=block,
-        ports=tuple(
-            PortConfig(p, mac(number, p), mac(peer, p), usid(number, p), 0, f"{prefix}-eth{p}") for p in range(ports)
-        ),
-        destinations=tuple(
-            Destination(
-                name=f"h{i + 1}",
-                address=address(i),
-                template=UsidTemplate(base=block << 96 | usid(i, 0) << 80, plane_shifts=(90,), uplink_shift=None),
-                evs=tuple(plane << 10 | u for u in range(4) for plane in range(ports)),
-            )
-            for i in range(nics)
-            if i != number
-        ),
-    )
 
 
 @dataclass

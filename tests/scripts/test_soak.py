@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scripts import soak
-from tests.fuzz.__main__ import FUZZERS
+from tests.fuzz import harness
 
 GOOD, BAD = [sys.executable, "-c", "pass"], [sys.executable, "-c", "raise SystemExit(3)"]
 
@@ -50,13 +50,13 @@ def test_options_go_to_the_swarm_and_jobs_to_both(monkeypatch: pytest.MonkeyPatc
     assert ran["engine"][3:] == ["tests.fuzz", "engine", "--seconds", "3600"]
     assert ran["properties"][-2:] == ["--numprocesses", "2"]
     _, ran = invoke(monkeypatch)
-    assert list(ran) == ["swarm", *FUZZERS, "properties"]
+    assert list(ran) == ["swarm", *harness.NAMES, "properties"]
     assert "--numprocesses" not in ran["properties"]
 
 
 def test_one_part_or_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(invoke(monkeypatch, "--only", "properties")[1]) == ["properties"]
-    assert list(invoke(monkeypatch, "--only", "fuzz")[1]) == list(FUZZERS)
+    assert list(invoke(monkeypatch, "--only", "fuzz")[1]) == harness.NAMES
     assert list(invoke(monkeypatch, "--only", "nic")[1]) == ["nic"]
     _, ran = invoke(monkeypatch, "--seed", "17", "--faults", "1")
     assert list(ran) == ["swarm"]

@@ -17,9 +17,10 @@ from controller.path_map.mapper import PathMap
 from controller.path_map.to_deny import paths_to_deny
 from controller.path_map.values import Direction, MapState, Part, Verdict
 from mrc_host.agent.server import AgentServer
+from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
 from mrc_host.probing import ProbeReport
-from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
+from tests.mrc_host.fake_nic import FakeNic, Wire
 from tests.waiting import until_async
 from topologies import addressing
 from topologies.clos import multi_plane_clos
@@ -38,7 +39,7 @@ class Hosts:
         self.loop = Loop()
         self.call = self.loop.call
         wire = Wire()
-        self.nics = {name: FakeNic(fake_config(number), wire) for number, name in enumerate(FABRIC.nic_names)}
+        self.nics = {name: FakeNic(nic_config(number), wire) for number, name in enumerate(FABRIC.nic_names)}
         self.servers: dict[str, AgentServer] = {}
         for name in self.nics:
             self._serve(name)

@@ -10,8 +10,9 @@ import pytest
 
 from mrc_host.agent.connection import control_socket
 from mrc_host.agent.server import AgentServer
+from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
-from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
+from tests.mrc_host.fake_nic import FakeNic, Wire
 
 
 class Agents:
@@ -24,7 +25,7 @@ class Agents:
         self.loop = Loop()
         self.call = self.loop.call
         self.wire = Wire()
-        self.nics = [FakeNic(fake_config(i), self.wire) for i in range(2)]
+        self.nics = [FakeNic(nic_config(i), self.wire) for i in range(2)]
         self.paths = [folder / f"{nic.config.name}.sock" for nic in self.nics]
         self.servers = [
             AgentServer(nic, self.loop, path, control=control_socket(path) if split else None, group=group)

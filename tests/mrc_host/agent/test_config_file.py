@@ -11,24 +11,24 @@ import pytest
 
 from mrc_host.agent.codec import CodecError
 from mrc_host.agent.config_file import dump_config, load_config, parse_config
+from mrc_host.back_to_back import nic_config
 from mrc_host.config import PausePriorities
-from tests.mrc_host.fake_nic import fake_config
 
 
 def test_a_configuration_comes_back_equal(tmp_path: Path) -> None:
-    config = fake_config(1, nics=4, ports=3)
+    config = nic_config(1, nics=4, planes=3)
     path = tmp_path / "nic.json"
     path.write_text(dump_config(config))
     assert load_config(path) == config
 
 
 def test_flow_control_is_part_of_it() -> None:
-    config = replace(fake_config(1), pause=PausePriorities(data=(0,), control=(6, 7)))
+    config = replace(nic_config(1), pause=PausePriorities(data=(0,), control=(6, 7)))
     assert parse_config(dump_config(config)) == config
 
 
 def test_it_is_written_as_people_write_it() -> None:
-    data = json.loads(dump_config(fake_config(0)))
+    data = json.loads(dump_config(nic_config(0)))
     assert data["block"] == "fc00::/32"
     assert data["address"] == "fd00:6d:7263::1"
     assert data["ports"][1]["mac"] == "02:00:00:00:00:01"
@@ -36,7 +36,7 @@ def test_it_is_written_as_people_write_it() -> None:
 
 
 def _change(path: str, value: Any) -> str:
-    data = json.loads(dump_config(fake_config(0)))
+    data = json.loads(dump_config(nic_config(0)))
     where: Any = data
     *way, last = [int(part) if part.isdigit() else part for part in path.split("/")]
     for part in way:
@@ -90,7 +90,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
 
 
 def test_two_destinations_with_one_address_are_refused() -> None:
-    data = json.loads(dump_config(fake_config(0)))
+    data = json.loads(dump_config(nic_config(0)))
     data["destinations"] *= 2
     with pytest.raises(CodecError, match="two have the same address"):
         parse_config(json.dumps(data))

@@ -7,8 +7,8 @@ import pytest
 
 from mrc_host.agent.config_file import dump_config
 from mrc_host.agent.main import _configured, _parser, main
+from mrc_host.back_to_back import nic_config
 from mrc_host.config import NicConfig, ProtocolSettings, TransportSettings
-from tests.mrc_host.fake_nic import fake_config
 
 
 def configured(config: NicConfig, options: str = "") -> TransportSettings:
@@ -17,13 +17,13 @@ def configured(config: NicConfig, options: str = "") -> TransportSettings:
 
 def test_without_options_the_configuration_holds() -> None:
     transport = TransportSettings(congestion="none", rc_congestion="dcqcn", base_rtt=7, oblivious=True, plane_burst=3)
-    assert configured(replace(fake_config(0), settings=ProtocolSettings(transport=transport))) == transport
+    assert configured(replace(nic_config(0), settings=ProtocolSettings(transport=transport))) == transport
 
 
 def test_options_replace_single_settings() -> None:
-    given = configured(fake_config(0), "--congestion nscc --rc-congestion dcqcn --base-rtt-us 50 --spraying oblivious")
+    given = configured(nic_config(0), "--congestion nscc --rc-congestion dcqcn --base-rtt-us 50 --spraying oblivious")
     assert given == TransportSettings(congestion="nscc", rc_congestion="dcqcn", base_rtt=50_000, oblivious=True)
-    assert not configured(fake_config(0), "--spraying reactive").oblivious
+    assert not configured(nic_config(0), "--spraying reactive").oblivious
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,6 @@ def test_what_cannot_be_is_said_in_one_sentence(
     arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "nic.json"
-    path.write_text(dump_config(fake_config(0)))
+    path.write_text(dump_config(nic_config(0)))
     assert main(["--config", str(path), "--socket", str(tmp_path / "nic.sock"), *arguments]) == 1
     assert sentence in capsys.readouterr().err

@@ -14,12 +14,13 @@ from mrc_host import verbs
 from mrc_host.agent.connection import AgentConnection, control_socket
 from mrc_host.agent.operations import CONTROL, OPERATIONS
 from mrc_host.agent.server import AgentServer, SocketError
+from mrc_host.back_to_back import nic_config
 from mrc_host.errors import MrcError
 from mrc_host.verbs import AgentLostError
 from mrc_host.verbs.errors import RefusedError
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
-from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
+from tests.mrc_host.fake_nic import FakeNic, Wire
 
 PEER = "fd00:6d:7263::2"
 
@@ -141,7 +142,7 @@ def test_one_socket_serves_the_controller_only_if_it_is_the_owners_alone(tmp_pat
 def test_a_start_that_fails_leaves_neither_socket(split: Agents, tmp_path: Path) -> None:
     blocked = tmp_path / "other.control.sock"
     blocked.write_text("precious")
-    server = AgentServer(FakeNic(fake_config(0), Wire()), split.loop, tmp_path / "other.sock", control=blocked)
+    server = AgentServer(FakeNic(nic_config(0), Wire()), split.loop, tmp_path / "other.sock", control=blocked)
     with pytest.raises(SocketError, match="is not a socket"):
         split.call(server.start)
     assert blocked.read_text() == "precious"

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mrc_host import verbs
+from mrc_host.back_to_back import nic_config
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.values import (
     Access,
@@ -30,7 +31,7 @@ from mrc_host.verbs import (
     RemoteMemory,
     WaitTimeoutError,
 )
-from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
+from tests.mrc_host.fake_nic import FakeNic, Wire
 
 
 class World:
@@ -40,7 +41,7 @@ class World:
         self.time = 0
         self.pokes = 0
         self.wire = Wire(auto=auto)
-        self.nics = [FakeNic(fake_config(i), self.wire) for i in range(2)]
+        self.nics = [FakeNic(nic_config(i), self.wire) for i in range(2)]
         self.providers = [
             LocalProvider(nic, lambda: self.time, poke=self.poke, advance=self.advance) for nic in self.nics
         ]

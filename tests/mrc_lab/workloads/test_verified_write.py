@@ -1,11 +1,12 @@
 import pytest
 
+from mrc_host.back_to_back import nic_config
 from mrc_host.errors import MrcError
 from mrc_host.verbs import Context, LocalProvider
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads import verified_write as module
 from mrc_lab.workloads.verified_write import Transfer, planes_text
-from tests.mrc_host.fake_nic import FakeNic, Wire, fake_config
+from tests.mrc_host.fake_nic import FakeNic, Wire
 
 
 class Pairing:
@@ -15,7 +16,7 @@ class Pairing:
         self.wire = Wire(auto=False)
         self.now = 0
         self.spoil = False  # change a byte at the destination once something was carried
-        self.nics = [FakeNic(fake_config(n), self.wire) for n in range(2)]
+        self.nics = [FakeNic(nic_config(n), self.wire) for n in range(2)]
         self.providers = [LocalProvider(nic, lambda: self.now, advance=self.advance) for nic in self.nics]
         self.contexts = [Context(provider) for provider in self.providers]
 

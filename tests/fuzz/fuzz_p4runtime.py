@@ -36,7 +36,7 @@ METHODS = ("Write", "Read", "SetForwardingPipelineConfig", "GetForwardingPipelin
 ACTIONS = p4r.SetForwardingPipelineConfigRequest.Action.values()
 
 
-class P4RuntimeFuzzer:
+class Fuzzer:
     """One switch with a CPU port and no interfaces, its good client, and its bad ones."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import mrc_lab.paper
 from mrc_lab.experiments.files import FileError, load_text
 
-MAX_SECONDS = 5.0  # for one file, on a busy machine
+MAX_SECONDS = 5.0  # of processor time, for one file
 WORDS = (
     "null", "true", "-1", "0", "1e400", "99999999999999999999", "nan", ".inf", "''", "'\\0'", "[]", "{}", "[[[[", "}}",
     "&a", "*a", "<<: *a", "!!python/object/apply:os.system [id]", "!!binary aGk=", "1s", "1h", "999999G", "h1>h1",
@@ -21,7 +21,7 @@ WORDS = (
 )  # fmt: skip
 
 
-class YamlFuzzer:
+class Fuzzer:
     """Begins from the files of the published experiments."""
 
     def __init__(self) -> None:
@@ -29,15 +29,15 @@ class YamlFuzzer:
 
     def case(self, chance: random.Random) -> None:
         text = self._text(chance)
-        start = time.monotonic()
+        start = time.process_time()
         message = "accepted"
         try:
             load_text(text, source="fuzz")
         except FileError as error:
             message = str(error).strip()
         assert 0 < len(message) < 2000, "no message, or one that nobody reads"
-        took = time.monotonic() - start
-        assert took < MAX_SECONDS, f"loading took {took:.1f} s"
+        took = time.process_time() - start
+        assert took < MAX_SECONDS, f"loading took {took:.1f} s of processor time"
 
     def close(self) -> None:
         pass

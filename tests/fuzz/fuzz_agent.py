@@ -36,7 +36,7 @@ PLAUSIBLE = (  # what random requests change a part of
 )
 
 
-class AgentFuzzer:
+class Fuzzer:
     """Two agents on fake NICs in this process."""
 
     def __init__(self) -> None:

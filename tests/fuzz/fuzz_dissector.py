@@ -21,7 +21,7 @@ FRAMES_PER_CASE = 1500
 SOUND = 50
 
 
-class DissectorFuzzer:
+class Fuzzer:
     """Needs tshark."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ MAX_ANSWERS = 64  # frames that a NIC may send for one received, retransmissions
 BTH = 102  # where the transport begins in an SRv6 frame
 
 
-class NicFuzzer:
+class Fuzzer:
     """One world a case, so that a case repeats by its number."""
 
     def case(self, chance: random.Random) -> None:

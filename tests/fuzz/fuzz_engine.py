@@ -27,7 +27,7 @@ def runtime(name: str) -> str | None:
     return found if os.path.isabs(found) and os.path.exists(found) else None
 
 
-class EngineFuzzer:
+class Fuzzer:
     """A process that runs cases; made anew after each crash."""
 
     def __init__(self) -> None:

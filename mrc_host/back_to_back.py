@@ -1,7 +1,8 @@
-"""Two hosts in network namespaces of their own, joined by one veth pair a plane, without a switch.
+"""Two hosts joined back to back, one cable a plane and no switch: to measure a NIC or to try an agent by itself.
 
-A path's outer address is just block and the peer's uSID, which is what a packet looks like after the last switch. The
-agents are real processes; applications run in the test's process, because UNIX sockets do not care for namespaces.
+A path's outer address is just block and the peer's uSID, which is what a packet looks like after the last switch.
+``nic_config`` is the configuration of such a NIC. ``BackToBack`` (which needs root) makes two network namespaces joined
+by veth pairs and runs agents in them; applications run anywhere, because UNIX sockets do not care for namespaces.
 """
 
 from __future__ import annotations
@@ -9,20 +10,52 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+from mrc_common import children
 from mrc_host.agent.config_file import dump_config
-from mrc_host.config import NicConfig
-from tests.mrc_host.fake_nic import fake_config
+from mrc_host.config import Destination, NicConfig, PortConfig, UsidTemplate
 
+BLOCK = 0xFC000000
 READY_S = 20
+
+
+def nic_config(number: int, *, nics: int = 2, planes: int = 2, uplinks: int = 4) -> NicConfig:
+    """Configuration of NIC `number` out of `nics`; `uplinks` entropy values a plane lead to each other.
+
+    The cable of each port leads to the next NIC; the interfaces of the first are h1-eth0 and so on.
+    """
+    name = f"h{number + 1}"
+    peer = (number + 1) % nics
+    ports = tuple(
+        PortConfig(plane, _mac(number, plane), _mac(peer, plane), _usid(number, plane), 0, f"{name}-eth{plane}")
+        for plane in range(planes)
+    )
+    evs = tuple(plane << 10 | uplink for uplink in range(uplinks) for plane in range(planes))
+    others = tuple(
+        Destination(f"h{i + 1}", _address(i), UsidTemplate(BLOCK << 96 | _usid(i, 0) << 80, (90,), None), evs)
+        for i in range(nics)
+        if i != number
+    )
+    return NicConfig(name, _address(number), BLOCK, ports, others)
+
+
+def _address(number: int) -> bytes:
+    return bytes.fromhex("fd00006d7263000000000000000000") + bytes([number + 1])
+
+
+def _mac(number: int, plane: int) -> bytes:
+    return bytes((2, 0, 0, 0, number, plane))
+
+
+def _usid(number: int, plane: int) -> int:
+    return 0x6000 | plane << 10 | number
 
 
 def run(*command: str) -> None:
     """Run a command; its output is in the exception if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = children.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
 
@@ -35,11 +68,9 @@ class Agent:
         self.log = folder / f"{config.name}.log"
         path = folder / f"{config.name}.json"
         path.write_text(dump_config(config))
-        module = (sys.executable, "-m", "mrc_host.agent")
         arguments = ("--config", str(path), "--socket", str(self.socket), "--log", str(self.log), *options)
-        self.process = subprocess.Popen(
-            ("ip", "netns", "exec", namespace, *module, *arguments), stdout=subprocess.PIPE, text=True
-        )
+        command = ("ip", "netns", "exec", namespace, *children.python("mrc_host.agent", *arguments))
+        self.process: subprocess.Popen[str] = children.popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if line != f"ready {config.name} {self.socket}\n":
@@ -52,7 +83,7 @@ class Agent:
         return self.process.wait(10)
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill -9."""
         self.process.kill()
         self.process.wait(10)
 
@@ -77,7 +108,7 @@ class BackToBack:
 
     @staticmethod
     def _config(number: int, planes: int, rate_bps: int, mtu: int) -> NicConfig:
-        config = fake_config(number, ports=planes, prefix=f"h{number + 1}")
+        config = nic_config(number, planes=planes)
         ports = tuple(replace(port, rate_bps=rate_bps) for port in config.ports)
         return replace(config, ports=ports, mtu=mtu)
 
