@@ -91,15 +91,24 @@ def _streams(
     return answer
 
 
-def _check_texts(message: Any) -> None:
-    """FabricError if a text is too long or cannot be shown, in the message or in one that it holds."""
+def _check_texts(message: Any, name: str = "") -> None:
+    """FabricError if a text is too long or cannot be shown, in the message (called `name`) or in one that it holds."""
     for field, value in message.ListFields():
-        if isinstance(value, str) and len(value) > LONGEST_TEXT:
-            raise FabricError(f"{field.name} has {len(value)} characters: {LONGEST_TEXT} are the most")
-        if isinstance(value, str) and not value.isprintable():
-            raise FabricError(f"{field.name} has characters that cannot be shown")
-        if hasattr(value, "ListFields"):
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            for key, held in value.items():
+                _check_text(f"a name in {field.name}", key)
+                _check_texts(held, key)
+        elif field.message_type is not None:
             _check_texts(value)
+        else:
+            _check_text(name or field.name, value)
+
+
+def _check_text(name: str, value: object) -> None:
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise FabricError(f"{name} has {len(value)} characters: {LONGEST_TEXT} are the most")
+    if isinstance(value, str) and not value.isprintable():
+        raise FabricError(f"{name} has characters that cannot be shown")
 
 
 class ControllerService(pb_grpc.ControllerServicer):

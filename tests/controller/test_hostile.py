@@ -241,6 +241,34 @@ def test_a_path_map_of_an_impossible_rate_is_refused(channel: grpc.Channel, rate
 # ---- too much of something
 
 
+@pytest.mark.parametrize(
+    ("kind", "parameters", "sentence"),
+    [
+        ("loss", {"link": "x" * 1_000_000}, "link has 1000000 characters: 256 are the most"),
+        ("loss", {"link": "*", "towards": "*a" * 400_000}, "towards has 800000 characters: 256 are the most"),
+        ("loss", {"x" * 1_000_000: "h1@p0"}, "a name in parameters has 1000000 characters: 256 are the most"),
+        ("port_down", {"node": "h1\x1b[2J"}, "node has characters that cannot be shown"),
+    ],
+)
+def test_texts_of_a_fault_have_a_limit(
+    client: ControllerClient, channel: grpc.Channel, kind: str, parameters: dict[str, str], sentence: str
+) -> None:
+    fault = pb.FaultKind(kind=kind, parameters={k: pb.FaultParameter(text=v) for k, v in parameters.items()})
+    request = pb.InjectFaultRequest(fault=fault).SerializeToString()
+    assert raw(channel, "InjectFault", request) == (Code.INVALID_ARGUMENT, sentence)
+
+
+def test_an_end_to_flapping_is_kept_by_many_who_ask_at_once() -> None:
+    async def scenario() -> None:
+        service, injector, _ = make_service()
+        request = flap("h1@p0", down=10 * MS, up=10 * MS)
+        asked = await asyncio.gather(*(ask(service.InjectFault, request) for _ in range(100)))
+        assert [context.code for context in asked].count(Code.OK) == MOST_CHANGES_PER_S // 100
+        await injector.close(keep=False)
+
+    asyncio.run(scenario())
+
+
 def flap(link: str, **more: Any) -> Any:
     return pb.InjectFaultRequest(fault=messages.pack_kind(Flap(link, **more)))
 
