@@ -38,10 +38,13 @@ DataPlaneFault = LinkFault | Blackhole | PathLoss
 
 
 def ppb(probability: float) -> int:
-    """A probability from 0 to 1 as parts per billion; FabricError if it is not one."""
+    """A probability from 0 to 1 as parts per billion; FabricError if it is not one, or too small to be told from 0."""
     if not 0 <= probability <= 1:
         raise FabricError(f"a probability is between 0 and 1, not {probability}")
-    return round(probability * ALWAYS)
+    found = round(probability * ALWAYS)
+    if probability and not found:
+        raise FabricError(f"a switch knows no probability below one in a billion, and {probability:g} is less")
+    return found
 
 
 def lines_of(fabric: Fabric, fault: LinkFault) -> tuple[tuple[Link, Endpoint], ...]:
@@ -54,62 +57,105 @@ def fault_entries(fabric: Fabric, faults: Iterable[DataPlaneFault]) -> Mapping[s
 
     Raises :class:`FabricError` with one sentence if a fault names what the fabric does not have.
     """
-    plan = _Plan(fabric)
-    for fault in faults:
-        plan.add(fault)
-    entries: dict[str, list[TableEntry]] = {}
-    for switch, entry in plan.entries():
-        entries.setdefault(switch, []).append(entry)
-    return {switch: tuple(found) for switch, found in entries.items()}
+    return FaultTables(fabric).entries(faults)
+
+
+class FaultTables:
+    """:func:`fault_entries` of one fabric, again and again, as faults come and go.
+
+    Where a fault is, is looked up once while it is there, and one that comes is added to what there is: a thousand that
+    are everywhere would else be a thousand times as much work at each change.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._places: dict[DataPlaneFault, _Places] = {}
+        self._planned: tuple[DataPlaneFault, ...] = ()
+        self._plan = _Plan()
+
+    def entries(self, faults: Iterable[DataPlaneFault]) -> Mapping[str, tuple[TableEntry, ...]]:
+        """The entries that make all of `faults` together, as of :func:`fault_entries`."""
+        wanted = tuple(faults)
+        self._places = {
+            fault: self._places[fault] if fault in self._places else _places(self._fabric, fault)
+            for fault in dict.fromkeys(wanted)
+        }
+        if wanted[: len(self._planned)] != self._planned:
+            self._planned, self._plan = (), _Plan()
+        for fault in wanted[len(self._planned) :]:
+            self._plan.add(self._places[fault])
+        self._planned = wanted
+        entries: dict[str, list[TableEntry]] = {}
+        for switch, entry in self._plan.entries():
+            entries.setdefault(switch, []).append(entry)
+        return {switch: tuple(found) for switch, found in entries.items()}
+
+
+_Path = tuple[str, int, int | None]  # T0, outer destination, and the sender if it is one alone
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where one fault is, and its chances (loss, corruption) there in ppb."""
+
+    arrivals: tuple[Endpoint, ...] = ()
+    departures: tuple[Endpoint, ...] = ()
+    paths: tuple[_Path, ...] = ()
+    blackholes: tuple[str, ...] = ()
+    loss: int = 0
+    corruption: int = 0
+
+
+def _places(fabric: Fabric, fault: DataPlaneFault) -> _Places:
+    if isinstance(fault, Blackhole):
+        return _Places(blackholes=tuple(switch.name for switch in fabric.find_switches(fault.switch)))
+    if isinstance(fault, PathLoss):
+        return _Places(paths=_lossy_paths(fabric, fault), loss=ppb(fault.probability))
+    arrivals, departures = [], []
+    nics = frozenset(fabric.nic_names)
+    for link, end in lines_of(fabric, fault):
+        if end.node in nics:
+            departures.append(link.upper)
+        else:
+            arrivals.append(end)
+    return _Places(tuple(arrivals), tuple(departures), loss=fault.loss, corruption=fault.corruption)
+
+
+def _lossy_paths(fabric: Fabric, fault: PathLoss) -> tuple[_Path, ...]:
+    """Losses at the first T0 of the path, where the whole list of uSIDs still stands in the address."""
+    found: set[_Path] = set()
+    for nic in _nics(fabric, fault.source):
+        for peer in _nics(fabric, fault.destination):
+            if peer == nic:
+                continue
+            route = paths.destination(fabric, nic, peer)
+            if fault.ev in route.evs:
+                t0 = f"t0-{nic.t0}@p{route.template.plane(fault.ev)}"
+                address = int.from_bytes(route.template.address(fault.ev), "big")
+                sender = None if fault.source == "*" else int(addressing.nic_address(fabric, nic))
+                found.add((t0, address, sender))
+    if not found:
+        raise FabricError(f"no path from {fault.source!r} to {fault.destination!r} has the entropy value {fault.ev:#x}")
+    return tuple(sorted(found, key=str))
 
 
 class _Plan:
     """Probabilities by what they apply to, collected fault by fault."""
 
-    def __init__(self, fabric: Fabric) -> None:
-        self._fabric = fabric
+    def __init__(self) -> None:
         self._arrivals: dict[Endpoint, tuple[int, int]] = {}
         self._departures: dict[Endpoint, tuple[int, int]] = {}
-        self._paths: dict[tuple[str, int, int | None], int] = {}
+        self._paths: dict[_Path, int] = {}
         self._blackholes: dict[str, None] = {}
 
-    def add(self, fault: DataPlaneFault) -> None:
-        if isinstance(fault, LinkFault):
-            self._add_link(fault)
-        elif isinstance(fault, Blackhole):
-            self._blackholes.update(dict.fromkeys(switch.name for switch in self._fabric.find_switches(fault.switch)))
-        else:
-            self._add_path(fault)
-
-    def _add_link(self, fault: LinkFault) -> None:
-        for _, end in lines_of(self._fabric, fault):
-            where, ports = end, self._arrivals
-            if end.node in self._fabric.nic_names:
-                sender = self._fabric.peer(end)
-                assert sender is not None, "a fabric has a link on every NIC port"
-                where, ports = sender, self._departures
-            loss, corruption = ports.get(where, (0, 0))
-            ports[where] = _either(loss, fault.loss), _either(corruption, fault.corruption)
-
-    def _add_path(self, fault: PathLoss) -> None:
-        """Losses at the first T0 of the path, where the whole list of uSIDs still stands in the address."""
-        found = set()
-        for nic in _nics(self._fabric, fault.source):
-            for peer in _nics(self._fabric, fault.destination):
-                if peer == nic:
-                    continue
-                route = paths.destination(self._fabric, nic, peer)
-                if fault.ev in route.evs:
-                    t0 = f"t0-{nic.t0}@p{route.template.plane(fault.ev)}"
-                    address = int.from_bytes(route.template.address(fault.ev), "big")
-                    sender = None if fault.source == "*" else int(addressing.nic_address(self._fabric, nic))
-                    found.add((t0, address, sender))
-        if not found:
-            raise FabricError(
-                f"no path from {fault.source!r} to {fault.destination!r} has the entropy value {fault.ev:#x}"
-            )
-        for key in sorted(found, key=str):
-            self._paths[key] = _either(self._paths.get(key, 0), ppb(fault.probability))
+    def add(self, places: _Places) -> None:
+        self._blackholes.update(dict.fromkeys(places.blackholes))
+        for ends, chances in ((places.arrivals, self._arrivals), (places.departures, self._departures)):
+            for end in ends:
+                loss, corruption = chances.get(end, (0, 0))
+                chances[end] = _either(loss, places.loss), _either(corruption, places.corruption)
+        for path in places.paths:
+            self._paths[path] = _either(self._paths.get(path, 0), places.loss)
 
     def entries(self) -> Iterator[tuple[str, TableEntry]]:
         for switch in self._blackholes:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from topologies import addressing, paths
+from topologies import addressing, fault_places, paths
+from topologies import fault_entries as fault_entries_module
 from topologies.clos import multi_plane_clos
 from topologies.entries import Action, Exact, TableEntry, Ternary
 from topologies.errors import FabricError
-from topologies.fault_entries import ALWAYS, Blackhole, LinkFault, PathLoss, fault_entries, ppb
+from topologies.fault_entries import ALWAYS, Blackhole, FaultTables, LinkFault, PathLoss, fault_entries, ppb
 
 FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
 PORT, WHOLE = 0x1FF, (1 << 128) - 1
@@ -106,3 +109,41 @@ def test_probabilities_are_parts_per_billion() -> None:
     assert [ppb(0), ppb(1), ppb(1e-9), ppb(0.001)] == [0, ALWAYS, 1, 1_000_000]
     with pytest.raises(FabricError, match=r"between 0 and 1, not -0\.1"):
         ppb(-0.1)
+
+
+def test_tables_that_faults_come_to_and_go_from_are_those_of_the_faults_there_are() -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance, tables = random.Random(seed), FaultTables(FABRIC)
+    kinds = [
+        LinkFault("*", loss=7), LinkFault("h*@p0", corruption=ALWAYS // 3), LinkFault("t0-*:t1-0@p1", loss=ALWAYS // 2),
+        LinkFault("h1@p0", loss=ALWAYS, towards="h1"), Blackhole("t1-*@p0"), PathLoss(0x1), PathLoss(0x1, 0.5, "h1"),
+    ]  # fmt: skip
+    there: list[LinkFault | Blackhole | PathLoss] = []
+    for _ in range(200):
+        if chance.random() < 0.02:
+            with pytest.raises(FabricError):
+                tables.entries([*there, LinkFault("h99@p0", loss=1)])
+        elif there and chance.random() < 0.45:
+            there.pop(chance.randrange(len(there)))
+        else:
+            there.append(chance.choice(kinds))
+        assert tables.entries(there) == fault_entries(FABRIC, there)
+
+
+def test_where_faults_are_is_not_looked_up_again_at_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr(fault_entries_module, "lines", lambda *a: looked.append(a) or fault_places.lines(*a))
+    tables = FaultTables(FABRIC)
+    there = [LinkFault("*", loss=number) for number in range(1, 51)]
+    for count in range(1, 51):
+        tables.entries(there[:count])
+    tables.entries(there[1:])
+    assert len(looked) == 50
+
+
+def test_a_probability_that_no_switch_can_tell_from_none_is_refused() -> None:
+    assert ppb(1e-9) == 1
+    assert ppb(0) == 0
+    with pytest.raises(FabricError, match="no probability below one in a billion, and 1e-10 is less"):
+        ppb(1e-10)
