@@ -12,7 +12,7 @@ from functools import singledispatch
 
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link
-from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, lines_of, ppb
+from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, fault_entries, lines_of, ppb
 from topologies.fault_places import lines, link_of_port, links_of_switches
 from topologies.faults import Fault
 from topologies.faults.blackhole import Blackhole
@@ -103,6 +103,7 @@ def _(fault: Corruption, fabric: Fabric) -> Effect:
 
 @_effect.register
 def _(fault: PathLoss, fabric: Fabric) -> Effect:
+    fault_entries(fabric, (fault,))  # that there are such paths
     return Effect(entries=(fault,))
 
 

@@ -26,13 +26,14 @@ from controller.values import Cleared, EventKind, FaultRecord
 from topologies.entries import TableEntry
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link
-from topologies.fault_entries import fault_entries
+from topologies.fault_entries import FaultTables, fault_entries
 from topologies.faults import Fault, FaultState
 from topologies.faults.flap import Flap
 
 T = TypeVar("T")
 MOST_CHANGES_PER_S = 1000  # of links that flap, all together: a change takes about a millisecond
 MOST_SWINGS = 2000  # links, or groups of them, that flap each in its own time
+_UNKNOWN = Shape(-1, -1)  # of a port: equal to none that is wanted
 
 
 class Switches(Protocol):
@@ -48,8 +49,8 @@ class Switches(Protocol):
 class Cables(Protocol):
     """Who changes links (:class:`controller.links.FabricLinks`)."""
 
-    async def set_up(self, links: Iterable[Link], *, up: bool) -> None:
-        """Take links down or up."""
+    async def set_up(self, links: Iterable[Link], *, up: bool, absent_ok: bool = False) -> None:
+        """Take links down or up; ControllerError if one is not there any more, unless that is all the same."""
 
     async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
         """Shape what leaves ports; None: as it was made."""
@@ -77,6 +78,7 @@ class FaultInjector:
         self._changed = changed
         self._lock = asyncio.Lock()
         self._applied = Wanted()
+        self._tables = FaultTables(fabric)
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._away: dict[str, tuple[str, ...]] = {}  # switches that have yet to make a fault that has just begun
 
@@ -103,8 +105,7 @@ class FaultInjector:
             starts_at_ns=start,
             ends_at_ns=start + duration_ns if duration_ns else None,
         )
-        self._check_flaps(record)
-        return await _to_its_end(self.enter(record, done))
+        return await _to_its_end(self._enter(record, done))
 
     def _check_flaps(self, record: FaultRecord) -> None:
         """BusyError if links would flap more often, or more of them, than can be kept up."""
@@ -116,14 +117,18 @@ class FaultInjector:
         if sum(len(_groups(one)) for one in all_of_them) > MOST_SWINGS:
             raise BusyError(f"More links would flap at random than {MOST_SWINGS}, all together: clear some first.")
 
-    async def enter(self, record: FaultRecord, done: Effect) -> FaultRecord:
-        """Put a record in the book and begin it if it is time."""
+    async def _enter(self, record: FaultRecord, done: Effect) -> FaultRecord:
+        """Put a record in the book and begin it if it is time.
+
+        The book is told first: if this controller is killed in between, the next one knows what may be half made.
+        """
+        self._check_flaps(record)
         self.book.add(record, done)
+        self._changed()
         self._publish(EventKind.FAULT_ADDED, record)
         if record.starts_at_ns <= self._clock():
             record = await self._begin(record.id)
         self._begin_life(record)
-        self._changed()
         return record
 
     def _begin_life(self, record: FaultRecord) -> None:
@@ -168,7 +173,10 @@ class FaultInjector:
             await self._apply(Wanted())
 
     async def clear(self, records: Iterable[FaultRecord]) -> Cleared:
-        """Take faults back. ControllerError if that is not possible: then they stay."""
+        """Take faults back. ControllerError if that is not possible: then they stay.
+
+        At switches that cannot be reached they end when that changes.
+        """
         return await _to_its_end(self._clear(tuple(records)))
 
     async def repair(self, links: Iterable[str]) -> Cleared:
@@ -191,7 +199,7 @@ class FaultInjector:
             }
             began = self._clock()
             before = self._applied.down
-            await self._apply(self.book.wanted(without=records, parts=parts), repaired)
+            await self._apply(self.book.wanted(without=records, parts=parts), repaired, later=True)
             for record in records:
                 life = self._lives.pop(record.id, None)
                 if life is not None and life is not asyncio.current_task():
@@ -328,22 +336,25 @@ class FaultInjector:
         """
         before = self._applied
         away: tuple[str, ...] = ()
-        down, up = wanted.down - before.down, (before.down - wanted.down) | (forced_up - wanted.down)
-        if down:
+        if down := wanted.down - before.down:
             self._applied = Wanted(before.down | down, before.entries, before.shapes)
             await self._cables.set_up(self._ordered(down), up=False)
         if wanted.entries != before.entries:
             # Unknown until done: if some switch refuses, others may have them.
             self._applied = Wanted(self._applied.down, None, before.shapes)
-            entries = fault_entries(self._fabric, wanted.entries or ())
+            entries = self._tables.entries(wanted.entries or ())
             away = await self._switches.set_faults(entries, later=later)
         if wanted.shapes != before.shapes:
             ends = dict.fromkeys((*before.shapes, *wanted.shapes))
             changes = {end: wanted.shapes.get(end) for end in ends if before.shapes.get(end) != wanted.shapes.get(end)}
-            self._applied = Wanted(self._applied.down, wanted.entries, {**before.shapes, **wanted.shapes})
+            self._applied = Wanted(
+                self._applied.down, wanted.entries, {**before.shapes, **dict.fromkeys(changes, _UNKNOWN)}
+            )
             await self._cables.shape(changes)
-        if up:
-            await self._cables.set_up(self._ordered(up), up=True)
+        if forced := forced_up - wanted.down:
+            await self._cables.set_up(self._ordered(forced), up=True)
+        if back := before.down - wanted.down - forced_up:
+            await self._cables.set_up(self._ordered(back), up=True, absent_ok=True)
         self._applied = wanted
         return away
 

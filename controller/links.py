@@ -45,11 +45,14 @@ class FabricLinks:
         wanted = list(links)
         return await self._call(lambda netlink: self._read(netlink, wanted))
 
-    async def set_up(self, links: Iterable[Link], *, up: bool) -> None:
-        """Take links down or up, one after the other; ControllerError names one that this machine does not have."""
+    async def set_up(self, links: Iterable[Link], *, up: bool, absent_ok: bool = False) -> None:
+        """Take links down or up, one after the other.
+
+        ControllerError names one that this machine does not have; with `absent_ok` it is passed over.
+        """
         ends = [end for link in links for end in (_switch_ends(link) if up else (link.t0_end,))]
         names = [addressing.interface_name(self._fabric, end) for end in ends]
-        await self._call(lambda netlink: _set_up(netlink, names, up))
+        await self._call(lambda netlink: _set_up(netlink, names, up, absent_ok))
 
     async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
         """Shape what leaves ports, None: as it was made; ControllerError where the kernel or machine cannot."""
@@ -67,7 +70,10 @@ class FabricLinks:
         def work() -> T:
             if self._netlink is None:
                 self._netlink = IPRoute()
-            return function(self._netlink)
+            try:
+                return function(self._netlink)
+            except (NetlinkError, OSError) as error:  # what is looked at may go away at any time
+                raise ControllerError(f"Links cannot be read or changed on this machine: {error.args[-1]}.") from None
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
@@ -105,14 +111,15 @@ def _switch_ends(link: Link) -> tuple[Endpoint, ...]:
     return (link.upper,) if link.kind is LinkKind.NIC_T0 else (link.lower, link.upper)
 
 
-def _set_up(netlink: IPRoute, names: list[str], up: bool) -> None:
-    indexes = []
+def _set_up(netlink: IPRoute, names: list[str], up: bool, absent_ok: bool) -> None:
+    indexes = {}
     for name in names:
         found = netlink.link_lookup(ifname=name)
-        if not found:
+        if found:
+            indexes[name] = found[0]
+        elif not absent_ok:
             raise ControllerError(f"Interface {name} does not exist on this machine: is the fabric still up?")
-        indexes.append(found[0])
-    for name, index in zip(names, indexes, strict=True):
+    for name, index in indexes.items():
         _set_one(netlink, name, index, up)
 
 

@@ -32,11 +32,18 @@ class Cables:
         self.changes: list[tuple[int, str, bool]] = []
         self.shapes: dict[Endpoint, Shape] = {}
         self.broken = ""
+        self.broken_shape: Endpoint | None = None
+        self.absent = ""
         self.slow_s = 0.0
 
-    async def set_up(self, links: Iterable[Link], *, up: bool) -> None:
+    async def set_up(self, links: Iterable[Link], *, up: bool, absent_ok: bool = False) -> None:
         await asyncio.sleep(self.slow_s)
         for link in links:
+            if link.name == self.absent:
+                if absent_ok:
+                    self.down.discard(link.name)
+                    continue
+                raise ControllerError(f"Interface of {link.name} does not exist on this machine.")
             if link.name == self.broken:
                 raise ControllerError(f"Interface of {link.name} does not exist on this machine.")
             (self.down.discard if up else self.down.add)(link.name)
@@ -44,6 +51,8 @@ class Cables:
 
     async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
         for end, shape in shapes.items():
+            if end == self.broken_shape:
+                raise ControllerError(f"{end.node} cannot be shaped.")
             if shape is not None and shape.delay:
                 raise ControllerError("This kernel has no netem.")
             if shape is None:
@@ -83,6 +92,7 @@ class Engine:
         self.switches = Switches()
         self.events = Events(clock=lambda: clock.now)
         self.saved = 0
+        self.when_saved: Callable[[], None] = lambda: None
         self.injector = FaultInjector(
             fabric, self.switches, self.cables, self.events, clock=lambda: clock.now, changed=self._save
         )
@@ -91,6 +101,7 @@ class Engine:
 
     def _save(self) -> None:
         self.saved += 1
+        self.when_saved()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What a coroutine returns, with as much virtual time as it takes."""

@@ -18,6 +18,7 @@ from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint
+from topologies.fault_entries import LinkFault, fault_entries
 from topologies.faults import Fault, FaultState
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.controller_down import ControllerDown
@@ -227,6 +228,59 @@ def test_what_cannot_be_taken_back_stays_in_the_book(world: Engine) -> None:
     assert world.cables.down == set()
 
 
+def test_a_link_that_is_gone_does_not_keep_other_faults_from_being_made_or_cleared(world: Engine) -> None:
+    """Its host was killed, say, and its interface with it."""
+    cut = make(world, LinkDown(H1))
+    world.cables.absent = H1
+    world.run(world.injector.clear([cut]))
+    with pytest.raises(ControllerError, match="h1@p0 does not exist"):
+        make(world, LinkDown("h[12]@p0"))
+    loss = make(world, Loss(H2, 0.5))
+    assert list(world.book) == [loss]
+    assert set(world.switches.entries) == {"t0-0@p0"}
+    with pytest.raises(ControllerError, match="h1@p0 does not exist"):
+        world.run(world.injector.repair([H1]))
+    world.run(world.injector.clear(world.book))
+    assert (world.switches.entries, world.cables.down) == ({}, set())
+
+
+def test_what_was_reshaped_before_a_change_failed_is_shaped_again(world: Engine) -> None:
+    slow, slower = make(world, Rate("h[12]@p0", 5_000_000, "t0-0@p0")), make(world, Rate(H1, 10**6, "t0-0@p0"))
+    before = dict(world.cables.shapes)
+    world.cables.broken_shape = Endpoint("h2", 0)
+    with pytest.raises(ControllerError, match="h2 cannot be shaped"):
+        world.run(world.injector.clear([slow, slower]))
+    assert Endpoint("h1", 0) not in world.cables.shapes, "or this test shows nothing"
+    world.cables.broken_shape = None
+    make(world, LinkDown("h3@p0"))
+    assert world.cables.shapes == before
+    world.run(world.injector.clear([slow, slower]))
+    assert world.cables.shapes == {}
+
+
+def test_a_fault_that_is_over_ends_at_a_switch_that_is_away_although_another_stays_there(world: Engine) -> None:
+    stays = make(world, Loss(H1, 0.5))
+    make(world, Loss(H1, 0.25), duration_ns=SECOND)
+    world.switches.away = "t0-0@p0"
+    world.seconds(2)
+    assert list(world.book) == [stays]
+    assert world.switches.entries == fault_entries(FABRIC, [LinkFault(H1, loss=500_000_000)])
+
+
+def test_what_is_being_made_is_told_before_so_that_a_controller_after_a_crash_knows(world: Engine) -> None:
+    seen: list[list[tuple[str, ...]]] = []
+    world.cables.slow_s = 1
+    world.when_saved = lambda: seen.append([record.links for record in world.book])
+
+    async def crash() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(world.injector.add(LinkDown(H1)), 0.5)
+        assert (seen, world.cables.down) == ([[(H1,)]], set())
+
+    world.run(crash())
+    world.seconds(2)
+
+
 # ---- flapping
 
 
@@ -366,7 +420,8 @@ def test_faults_of_a_controller_before_go_on_where_they_were(world: Engine) -> N
     active = FaultRecord("f4", LinkDown(H1), (H1,), owner="me", starts_at_ns=SECOND, ends_at_ns=12 * SECOND)
     later = FaultRecord("f5", Loss(H1, 0.5), (H1,), state=FaultState.PENDING, starts_at_ns=11 * SECOND)
     gone = FaultRecord("f6", LinkDown("h99@p0"), ("h99@p0",))
-    world.run(world.injector.resume([ended, active, later, gone]))
+    no_path = FaultRecord("f7", PathLoss(0x3FF))
+    world.run(world.injector.resume([ended, active, later, gone, no_path]))
     assert world.cables.down >= {H1}
     assert world.book.get("f4").owner == "me"
     world.seconds(0.5)
@@ -454,6 +509,8 @@ def test_every_change_of_the_book_is_told(world: Engine) -> None:
     assert world.saved == 2
     world.run(world.injector.clear([record]))
     assert world.saved == 3
+    make(world, LinkDown(H1))
+    assert world.saved == 5
 
 
 def test_an_effect_names_all_links_it_is_on() -> None:

@@ -1,0 +1,42 @@
+"""Links of a fabric that is not on this machine; those of one that is are tested where fabrics are brought up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pyroute2.netlink.exceptions import NetlinkError
+
+from controller.errors import ControllerError
+from controller.links import FabricLinks
+from topologies.clos import multi_plane_clos
+
+FABRIC = multi_plane_clos("nowhere", planes=1, t0=1, t1=0, hosts=2)
+
+
+def test_a_link_that_is_gone_is_named_unless_it_may_be() -> None:
+    async def scenario() -> None:
+        links = FabricLinks(FABRIC)
+        await links.set_up(FABRIC.links, up=True, absent_ok=True)
+        for up in (True, False):
+            with pytest.raises(ControllerError, match="does not exist on this machine: is the fabric still up"):
+                await links.set_up(FABRIC.links, up=up)
+        await links.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("error", [NetlinkError(19, "No such device"), OSError(3, "No such process")])
+def test_what_goes_away_meanwhile_is_a_sentence(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shape(*_: Any) -> None:
+        raise error
+
+    async def scenario() -> None:
+        links = FabricLinks(FABRIC)
+        with pytest.raises(ControllerError, match="on this machine: No such"):
+            await links.shape({})
+        await links.close()
+
+    monkeypatch.setattr("controller.shaping.shape", shape)
+    asyncio.run(scenario())
