@@ -15,8 +15,8 @@ from pathlib import Path
 
 from benchmarks.report import Figure
 from mrc_host import verbs
-from mrc_lab.fabric.capacity import carried_rate
 from mrc_lab.fabric.emulation import EmulatedWorld, running
+from mrc_lab.fabric.link_rate import carried_rate
 from mrc_lab.workloads.verified_write import Transfer
 from topologies.clos import multi_plane_clos
 

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from benchmarks.compiled_and_plain import COMPILED, measure_each
 from benchmarks.report import Figure, report
-from benchmarks.transports import COMPILED, measure_each
 from mrc_host import compiled
 
 if __name__ == "__main__" and sys.argv[1] == COMPILED:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.transports import COMPILED, measure_each
+from benchmarks.compiled_and_plain import COMPILED, measure_each
 from mrc_host import compiled
 
 if __name__ == "__main__" and sys.argv[1] == COMPILED:

@@ -27,8 +27,8 @@ from controller.fleet import Fleet
 from controller.injector import FaultInjector
 from controller.link_events import LinkEvents
 from controller.links import FabricLinks
-from controller.listening import Listening, Server, make_server
 from controller.path_map.service import PathMapService
+from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
 from controller.values import EventKind
 from p4src import BUILD

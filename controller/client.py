@@ -5,8 +5,8 @@
         busiest = max(controller.links("t0-*:t1-*@p*"), key=lambda link: link.upward.packets)
         controller.link_up("t0-0:t1-1@p0")
 
-Every failure is a :class:`ControllerError` with one sentence. Ctrl-C may come at any time (see ``calls``). A process
-that forks must not do so while it has a client open, since gRPC has threads: open it after Mininet's nodes are up.
+Every failure is a :class:`ControllerError` with one sentence. Ctrl-C may come at any time (see ``grpc_signals``). Do
+not fork while a client is open, since gRPC has threads: open it after Mininet's nodes are up.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from controller import messages
-from controller.calls import StreamApart, apart
 from controller.errors import ControllerError
+from controller.grpc_signals import StreamApart, apart
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
 from controller.values import (

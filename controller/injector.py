@@ -20,8 +20,8 @@ from typing import Any, Protocol, TypeVar
 
 from controller.errors import BusyError, ControllerError
 from controller.events import Events
-from controller.fault_effects import LONGEST_NS, Effect, Shape, combined_shapes, effect, part_of
-from controller.faults import FaultBook, Wanted
+from controller.fault_impairments import LONGEST_NS, Effect, Shape, combined_shapes, effect, part_of
+from controller.fault_registry import FaultBook, Wanted
 from controller.values import Cleared, EventKind, FaultRecord
 from topologies.entries import TableEntry
 from topologies.errors import FabricError

@@ -21,11 +21,11 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from controller import shaping
 from controller.errors import ControllerError
-from controller.fault_effects import Shape
+from controller.fault_impairments import Shape
 from controller.values import LinkEnd, LinkStatus
 from topologies import addressing
-from topologies.emulation import traffic
-from topologies.emulation.traffic import LinkTraffic
+from topologies.emulation import link_counters
+from topologies.emulation.link_counters import LinkTraffic
 from topologies.fabric import Endpoint, Fabric, Link, LinkKind
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class FabricLinks:
 
     def _read(self, netlink: IPRoute, links: list[Link]) -> list[LinkStatus]:
         messages = {message.get("ifname"): message for message in netlink.get_links()}
-        carried = traffic.read(self._fabric)
+        carried = link_counters.read(self._fabric)
         now = time.monotonic_ns()
         return [
             self._status(

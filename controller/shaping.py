@@ -18,11 +18,11 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from controller.errors import ControllerError
-from controller.fault_effects import Shape
+from controller.fault_impairments import Shape
 from topologies import addressing
 from topologies.emulation import namespaces
 from topologies.emulation.interfaces import token_bucket
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Endpoint, Fabric
 
 _HANDLE = 0xFA0000  # of what is added here, "fa:", so that it is found again

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topologies.emulation.traffic import Traffic
+from topologies.emulation.link_counters import Traffic
 from topologies.fabric import LinkKind, Tier
 from topologies.faults import Fault, FaultState
 

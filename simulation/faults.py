@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from simulation.channel import Impairment, Line, combine
 from simulation.errors import FaultError
-from simulation.fault_effects import Effect, down, effect
-from simulation.line import Impairment, Line, combine
+from simulation.fault_impairments import Effect, down, effect
 from simulation.seeds import generator
 from topologies.errors import FabricError
 from topologies.fabric import Link

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from mrc_host.nic import Nic
 from p4runtime_shim.switch import Switch
+from simulation.channel import Line
 from simulation.clock import Clock
-from simulation.line import Line
 
 _NEVER = 1 << 62
 _COPYING = frozenset(("clone_egress_pkt_to_egress", "recirculate"))

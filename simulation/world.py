@@ -5,7 +5,7 @@ time, until nothing is left to do, or until a coroutine is done. Applications us
 through `provider(name)`. Faults are in `faults`. All times are integer nanoseconds since the beginning of the world.
 
 Everything random (NICs, switches, loss) derives from `seed`. Timers are fitted to the fabric's round trip (see
-`timing`), unless `transport` says otherwise.
+`transport_timers`), unless `transport` says otherwise.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from p4src import PROGRAM, problem
-from simulation.aio import VirtualTimeLoop
+from simulation.channel import Line, LineStats
 from simulation.clock import Clock
 from simulation.errors import SimulationError
 from simulation.faults import Faults
-from simulation.line import Line, LineStats
 from simulation.nodes import NicNode, Node, SwitchNode
 from simulation.seeds import derive
-from simulation.tables import write_entries
-from simulation.timing import Timing, timing
 from simulation.trace import Trace
+from simulation.transport_timers import Timing, timing
+from simulation.virtual_time_loop import VirtualTimeLoop
+from simulation.write_entries import write_entries
 from topologies.entries import switch_entries
 from topologies.fabric import Endpoint, Fabric
 from topologies.fabric import Switch as SwitchPart

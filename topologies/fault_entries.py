@@ -15,7 +15,7 @@ from topologies import addressing, paths
 from topologies.entries import Action, Exact, TableEntry, Ternary
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link, Nic
-from topologies.fault_places import lines
+from topologies.fault_targets import lines
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.path_loss import PathLoss
 

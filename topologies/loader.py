@@ -34,7 +34,7 @@ import yaml
 from mrc_common import units
 from mrc_common.suggestions import did_you_mean
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
-from topologies import plain_yaml
+from topologies import yaml_limits
 from topologies.clos import DEFAULT_RATE_BPS, multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_MTU, Fabric, LinkKind
@@ -133,13 +133,13 @@ def _document(text: str) -> object:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
-        if plain_yaml.is_larger_than(node, _MOST_PIECES):
+        if yaml_limits.is_larger_than(node, _MOST_PIECES):
             raise FabricError(f"has more than {_MOST_PIECES} values, aliases written out")
         document: object = None if node is None else loader.construct_document(node)
     except (yaml.YAMLError, RecursionError, FabricError):
         raise
-    except plain_yaml.CONSTRUCTION_ERRORS:
-        raise FabricError(plain_yaml.NOT_A_VALUE) from None
+    except yaml_limits.CONSTRUCTION_ERRORS:
+        raise FabricError(yaml_limits.NOT_A_VALUE) from None
     finally:
         loader.dispose()
     return document

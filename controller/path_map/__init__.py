@@ -1,6 +1,6 @@
 """Path mapping: which link or switch loses packets, inferred from probes that hosts send through the fabric.
 
-`suspects` lists what may be faulty, `inference` finds the fewest that explain what was lost, `mapper` keeps the
-history of probes and gives verdicts, `denylist` says which entropy values to forbid, `picture` prints the map. None of
-these has a clock or a socket; `collector` does the talking. See docs/path-mapping.md.
+`plane_model` lists what may be faulty, `inference` finds the fewest that explain what was lost, `mapper` keeps the
+history of probes and localises faults, `denylist_policy` says which entropy values to deny, `render` prints the map.
+None of these has a clock or a socket; `collector` does the talking. See docs/path-mapping.md.
 """

@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from controller.errors import NoAgentsError
-from controller.path_map.agents import ProbingAgent
+from controller.path_map.agent_client import ProbingAgent
+from controller.path_map.denylist_policy import DeniedEv, paths_to_deny
 from controller.path_map.mapper import SECOND, PathMap
-from controller.path_map.to_deny import DeniedEv, paths_to_deny
 from controller.path_map.values import LinkHealth, MapState
 from mrc_host.errors import MrcError
 from topologies import addressing

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.path_map.likelihood import GRID, Likelihood, Strengths
-from controller.path_map.suspects import Floats, PlaneModel
+from controller.path_map.plane_model import Floats, PlaneModel
 from controller.path_map.values import Direction, Part
 
 PRICES = {Part.NIC_T0: 7.0, Part.T0_T1: 7.0, Part.SWITCH: 8.0, Part.PATH: 13.0}  # nats

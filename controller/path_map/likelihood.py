@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.path_map.suspects import Floats, PlaneModel
+from controller.path_map.plane_model import Floats, PlaneModel
 
 MAX_STRENGTH = 9.0  # a loss of 99.99 %: some probe may always come through
 GRID = -np.log1p(-np.array([0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99, 0.9999]))

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from controller.path_map.history import ProbeHistory
 from controller.path_map.inference import ONE_WAY_PRICE, Finding, PlaneInference
 from controller.path_map.likelihood import Likelihood, Strengths
-from controller.path_map.suspects import Floats, PlaneModel, plane_models
+from controller.path_map.plane_model import Floats, PlaneModel, plane_models
+from controller.path_map.probe_history import ProbeHistory
 from controller.path_map.values import Direction, Verdict
 from mrc_host.probing import ProbeReport
 from topologies.probe_plan import FabricProbePlan

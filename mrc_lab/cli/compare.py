@@ -14,7 +14,7 @@ import click
 def compare(first: Path, second: Path, output: Path) -> None:
     """Put two results of 'mrc run', FIRST and SECOND, side by side in one HTML page."""
     from mrc_lab.reports.compare import compare as compared
-    from mrc_lab.reports.writing import write_text
+    from mrc_lab.reports.write_file import write_text
 
     write_text(output, compared(first, second))
     click.echo(f"report: {output}")

@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from mrc_common.units import show_rate
 from mrc_lab.cli.options import RATE
-from mrc_lab.fabric.choice import is_file, name_of
+from mrc_lab.fabric.find_fabric import is_file, name_of
 from mrc_lab.fabric.switch_option import SwitchChoice
 from topologies.emulation import switch_kind
 
@@ -33,9 +33,9 @@ SIZES = ("hosts", "planes", "t0", "t1", "rate_bps")
 
 def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of fabrics that are up here, and files, for the shell's completion."""
-    from topologies.emulation import rundir
+    from topologies.emulation import run_directory
 
-    names = [CompletionItem(name) for name in rundir.existing() if name.startswith(incomplete)]
+    names = [CompletionItem(name) for name in run_directory.existing() if name.startswith(incomplete)]
     return [*names, CompletionItem(incomplete, type="file")]
 
 
@@ -121,7 +121,7 @@ def came_up(fabric: Fabric, seconds: float) -> str:
 
 def link_rate(wanted: int | None, hosts: int, planes: int) -> int:
     """The rate of every link, b/s: as wanted, with a warning beyond what this machine carries, or what it carries."""
-    from mrc_lab.fabric.capacity import carried_rate
+    from mrc_lab.fabric.link_rate import carried_rate
 
     carried = carried_rate(hosts, planes)
     if wanted is not None and wanted > carried:

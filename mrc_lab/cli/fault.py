@@ -1,6 +1,6 @@
 """``mrc fault``: faults of a fabric that is up, by name, or of one whose controller listens on the network.
 
-The words are those of the prompt's `fault` (:mod:`mrc_lab.fault_words`).
+The words are those of the prompt's `fault` (:mod:`mrc_lab.fault_command`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from mrc_lab import fault_words
+from mrc_lab import fault_command
 from mrc_lab.cli.fabric_argument import ONLY_ONE, complete, fabric_name
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric.choice import find_controller, find_fabric
+from mrc_lab.fabric.find_fabric import find_controller, find_fabric
 from mrc_lab.fault_completion import kind_of_word, next_words
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -53,7 +53,7 @@ def _fabric_before(words: Sequence[str], name: str | None) -> tuple[str | None, 
 
     It does if it is a file, or a fabric's name that no fault begins with (a fabric may be called as a host is).
     """
-    from mrc_lab.fabric.choice import is_file, is_there, name_of
+    from mrc_lab.fabric.find_fabric import is_file, is_there, name_of
 
     first, *more = words or [""]
     alone, behind = kind_of_word(first), kind_of_word(more[0]) if more else None
@@ -92,30 +92,30 @@ def add(words: Sequence[str], hold: bool, **where: Any) -> None:
     """Make a fault."""
     where["name"], words = _fabric_before(words, where["name"])
     try:
-        order = fault_words.parse(words)
+        order = fault_command.parse(words)
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     if order.note:
         click.echo(f"note: {order.note}", err=True)
     if not hold:
         with _controller(**where) as controller:
-            click.echo(fault_words.describe(fault_words.add(controller, order)))
+            click.echo(fault_command.describe(fault_command.add(controller, order)))
         return
     owner = order.owner or f"mrc-fault-{os.getpid()}"
     with _controller(**where) as controller, controller.lease(owner):
-        click.echo(fault_words.describe(fault_words.add(controller, fault_words.of_owner(order, owner))))
+        click.echo(fault_command.describe(fault_command.add(controller, fault_command.of_owner(order, owner))))
         click.echo("held; Ctrl-C clears it", err=True)
         while True:
             time.sleep(3600)
 
 
-add.help = f"Make a fault.\n\n\b\n{fault_words.kinds()}\n{fault_words.WHEN}"
+add.help = f"Make a fault.\n\n\b\n{fault_command.kinds()}\n{fault_command.WHEN}"
 
 
 @fault.command(epilog="Example: mrc fault kinds")
 def kinds() -> None:
     """List the kinds of faults: their words, and what they mean."""
-    click.echo(fault_words.kinds())
+    click.echo(fault_command.kinds())
 
 
 @fault.command(name="list", epilog="Example: sudo mrc fault list --all --fabric lab")
@@ -125,7 +125,7 @@ def kinds() -> None:
 def list_faults(cleared: bool, **where: Any) -> None:
     """List faults, those that have not begun yet as well."""
     with _controller(**where) as controller:
-        click.echo(fault_words.show_list(controller, ["all"] if cleared else []))
+        click.echo(fault_command.show_list(controller, ["all"] if cleared else []))
 
 
 @fault.command(epilog="Example: sudo mrc fault clear f1 f2, or mrc fault clear all, or mrc fault clear link h1@p0")
@@ -139,11 +139,11 @@ def clear(which: Sequence[str], **where: Any) -> None:
     """
     where["name"], which = _fabric_before(which, where["name"])
     try:
-        fault_words.check_clear(which)
+        fault_command.check_clear(which)
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     with _controller(**where) as controller:
-        click.echo(fault_words.clear(controller, which))
+        click.echo(fault_command.clear(controller, which))
 
 
 @fault.command(epilog="Example: sudo mrc fault watch --for 60s")
@@ -156,12 +156,12 @@ def watch(duration: str, **where: Any) -> None:
     Of a fabric that is up here, processes that die are told too. The exit status is 3 when the controller dies.
     """
     try:
-        seconds = fault_words.parse_duration(duration) / 1e9 if duration else None
+        seconds = fault_command.parse_duration(duration) / 1e9 if duration else None
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     with _controller(**where) as controller, _deaths(**where), controller.events(timeout_s=seconds) as events:
         for event in events:
-            click.echo(fault_words.describe_event(event))
+            click.echo(fault_command.describe_event(event))
 
 
 def _controller(name: str | None, address: str, token_file: Path | None, tls_ca: Path | None) -> Any:
@@ -188,6 +188,6 @@ def _deaths(name: str | None, address: str, **_rest: Any) -> Iterator[None]:
 
 
 def _token(file: Path) -> str:
-    from controller.listening import read_token
+    from controller.server import read_token
 
     return read_token(file)

@@ -6,8 +6,8 @@ import click
 
 from controller.path_map.client import PathMapClient
 from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
-from mrc_lab.fabric.choice import find_controller
-from mrc_lab.map_words import watch
+from mrc_lab.fabric.find_fabric import find_controller
+from mrc_lab.map_command import watch
 from topologies import loader
 
 

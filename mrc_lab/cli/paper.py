@@ -24,7 +24,7 @@ def paper(only: tuple[str, ...], world: str, seed: int, jobs: int, results: Path
     """
     import mrc_lab.paper
     from mrc_lab.errors import ExperimentError
-    from mrc_lab.experiments.files.kinds import suggest
+    from mrc_lab.experiments.files.field_types import suggest
     from mrc_lab.paper.reproduction import reproduce
 
     known = {path.stem: path for path in sorted(Path(mrc_lab.paper.__path__[0]).glob("*.yaml"))}

@@ -34,15 +34,15 @@ def run(file: Path, world: str, switch: str, name: str, seed: int, results: Path
     of the emulated fabric dies the run ends at once, with exit status 3 and no results.
     """
     from mrc_lab.experiments.files import load_file
-    from mrc_lab.experiments.running import conduct
-    from mrc_lab.reports.produce import produce
+    from mrc_lab.experiments.running import run_experiment
+    from mrc_lab.reports.run_and_report import produce
     from mrc_lab.reports.verdicts import Verdict
 
     experiment = load_file(file)
     for note in experiment.notes:
         click.echo(f"note: {note}", err=True)
     if check:
-        conduct.check(experiment, world)
+        run_experiment.check(experiment, world)
         click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
         return 0
     result = produce(

@@ -49,8 +49,8 @@ def _up_already(given: str | None) -> str | None:
 
     UsageError when options describe a fabric that is there already; ExperimentError for a name of one that is not up.
     """
-    from mrc_lab.fabric.choice import find_fabric, in_state, is_file, name_of
-    from topologies.emulation.rundir import RunDirectory, State
+    from mrc_lab.fabric.find_fabric import find_fabric, in_state, is_file, name_of
+    from topologies.emulation.run_directory import RunDirectory, State
 
     options = making_given()
     if given is None:

@@ -10,8 +10,8 @@ import click
 from mrc_lab.cli.options import NATURAL
 
 if TYPE_CHECKING:
-    from mrc_lab.sweeps.conduct import Spread, Tally
     from mrc_lab.sweeps.grid import Grid
+    from mrc_lab.sweeps.run_sweep import Spread, Tally
 
 MISSING = 3
 
@@ -66,12 +66,12 @@ def sweep(
 
 def _spread(jobs: int | None, address: str | None) -> Spread:
     if address is not None:
-        from mrc_lab.sweeps.cluster import over_ray
+        from mrc_lab.sweeps.ray_cluster import over_ray
 
         return over_ray(address, jobs=jobs)
     import os
 
-    from mrc_lab.sweeps.processes import over_processes
+    from mrc_lab.sweeps.process_pool import over_processes
 
     at_once = jobs or len(os.sched_getaffinity(0))
     return lambda runs: over_processes(runs, at_once)
@@ -89,8 +89,8 @@ def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:
         TimeRemainingColumn,
     )
 
-    from mrc_lab.sweeps.conduct import sweep as carry_out
-    from mrc_lab.sweeps.execute import Outcome
+    from mrc_lab.sweeps.run_one import Outcome
+    from mrc_lab.sweeps.run_sweep import sweep as carry_out
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -48,7 +48,7 @@ def up(
     files = {"--token-file": token_file, "--tls-cert": tls_cert, "--tls-key": tls_key}
     more = [word for option, file in files.items() if file for word in (option, str(file))]
     if address or more:
-        from controller.listening import Listening
+        from controller.server import Listening
 
         Listening(None, address, token_file, tls_cert, tls_key).check()
         more += ["--listen", address] if address else []
@@ -67,8 +67,8 @@ def down(name: str | None) -> None:
     import os
 
     from mrc_lab.errors import ExperimentError
-    from mrc_lab.fabric.choice import to_take_down
     from mrc_lab.fabric.daemon import take_down
+    from mrc_lab.fabric.find_fabric import to_take_down
     from topologies.emulation.attach import up_now
 
     if os.geteuid() != 0:

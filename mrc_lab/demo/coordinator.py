@@ -22,17 +22,17 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from mrc_common.units import show_rate
 from mrc_host.values import QpType
+from mrc_lab.demo.fabric_interface import World
 from mrc_lab.demo.faults import FaultPlan
-from mrc_lab.demo.measure import run_figures
+from mrc_lab.demo.metrics import run_figures
 from mrc_lab.demo.plot import plot_step_times
 from mrc_lab.demo.progress import Progress
 from mrc_lab.demo.record import RunRecord
-from mrc_lab.demo.results import ResultFolder
+from mrc_lab.demo.result_folder import ResultFolder
 from mrc_lab.demo.run import Run
 from mrc_lab.demo.settings import DemoSettings
 from mrc_lab.demo.summary import Outcome, print_summary, summarise
-from mrc_lab.demo.world import World
-from mrc_lab.reports.writing import naming, write_text
+from mrc_lab.reports.write_file import naming, write_text
 from mrc_lab.workloads.training.data import digits
 from mrc_lab.workloads.training.job import WorkerJob
 from mrc_lab.workloads.training.sgd import train_alone

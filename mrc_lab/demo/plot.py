@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mrc_lab.demo.measure import steps_of
+from mrc_lab.demo.metrics import steps_of
 from mrc_lab.demo.record import RunRecord
 
 _COLOURS = {"roce": "#b4521e", "mrc": "#1f6f8b"}

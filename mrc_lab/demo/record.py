@@ -12,7 +12,7 @@ from typing import Any
 
 from mrc_host.values import PathEvent, PathReason, PathState
 from mrc_lab.demo.faults import FaultRecord
-from mrc_lab.reports.writing import naming
+from mrc_lab.reports.write_file import naming
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from mrc_lab.demo.fabric_interface import WorkerProcess, World
 from mrc_lab.demo.faults import FaultPlan, FaultRecord, busiest_link
 from mrc_lab.demo.record import RunRecord
 from mrc_lab.demo.settings import PROBE_FROM, PROBE_STEPS
-from mrc_lab.demo.world import WorkerProcess, World
-from mrc_lab.fabric.headroom import sample_idle
+from mrc_lab.fabric.cpu_idle import sample_idle
 from mrc_lab.workloads.collectives.rendezvous import RendezvousServer
 from mrc_lab.workloads.training.job import WorkerJob
 

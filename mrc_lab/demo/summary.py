@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from mrc_lab.demo.measure import FaultFigures, RunFigures, Spread
+from mrc_lab.demo.metrics import FaultFigures, RunFigures, Spread
 from mrc_lab.demo.record import RunRecord
 from mrc_lab.demo.settings import DemoSettings
 from topologies.fabric import LinkKind

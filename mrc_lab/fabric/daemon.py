@@ -26,8 +26,8 @@ from mrc_lab.fabric.supervision import Restarts
 from topologies import loader
 from topologies.emulation import cleanup, limits
 from topologies.emulation.errors import EmulationError
-from topologies.emulation.rundir import RunDirectory
-from topologies.emulation.watch import Death
+from topologies.emulation.process_watch import Death
+from topologies.emulation.run_directory import RunDirectory
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 

@@ -24,9 +24,9 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from mrc_common import children
 from p4runtime_shim.object_cache import default_cache, exposed
-from topologies.emulation import cleanup, limits, namespaces, requirements, rundir, watch
+from topologies.emulation import cleanup, limits, namespaces, process_watch, requirements, run_directory
 from topologies.emulation.errors import EmulationError, RequirementError
-from topologies.emulation.rundir import State
+from topologies.emulation.run_directory import State
 
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALLER = _ROOT / "scripts/install"
@@ -244,8 +244,8 @@ def _tools() -> Iterator[Finding]:
 
 def _leftovers() -> Finding:
     by_state: dict[State, list[str]] = {state: [] for state in State}
-    for name in rundir.existing():
-        run = rundir.RunDirectory(name)
+    for name in run_directory.existing():
+        run = run_directory.RunDirectory(name)
         by_state[run.state()].append(name if run.accessible() else f"{name} (another user's: use sudo)")
     left = by_state[State.DOWN]
     orphans = cleanup.orphans() if os.geteuid() == 0 else ()
@@ -262,9 +262,9 @@ def _leftovers() -> Finding:
 
 def _fabrics() -> Iterator[Finding]:
     """Fabrics that are up although processes of theirs have died."""
-    for name in rundir.existing():
-        run = rundir.RunDirectory(name)
-        for death in watch.recorded(run) if run.owner() is not None else ():
+    for name in run_directory.existing():
+        run = run_directory.RunDirectory(name)
+        for death in process_watch.recorded(run) if run.owner() is not None else ():
             yield Finding("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down", if_not="found")
 
 

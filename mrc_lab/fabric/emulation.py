@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from controller.command import companion
+from controller.command_line import companion
 from controller.path_map.client import PathMapClient
 from mrc_common import children
-from topologies.emulation import switch_kind, traffic
+from topologies.emulation import link_counters, switch_kind
 from topologies.emulation.build import Emulation, emulated
+from topologies.emulation.process_watch import Death
 from topologies.emulation.processes import Child
-from topologies.emulation.watch import Death
 from topologies.fabric import Fabric
 
 _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of all threads, in the lowest three bits of a clock's number
@@ -60,7 +60,7 @@ class EmulatedWorld:
 
     def link_bytes(self) -> dict[str, int]:
         """Bytes over each link so far, both directions, by the counters of its interfaces."""
-        carried = traffic.read(self.fabric)
+        carried = link_counters.read(self.fabric)
         return {name: link.upward.bytes + link.downward.bytes for name, link in carried.items()}
 
     def cpu_seconds(self) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from topologies.emulation.errors import EmulationError
-from topologies.emulation.watch import Death
+from topologies.emulation.process_watch import Death
 
 MOST_RESTARTS, WITHIN_S = 5, 60.0
 _LOG_LINES = 10

@@ -19,13 +19,13 @@ from typing import Any
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_file
-from mrc_lab.experiments.running.conduct import check
-from mrc_lab.reports import folder as folders
+from mrc_lab.experiments.running.run_experiment import check
+from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.pages import BACKENDS, render
-from mrc_lab.reports.produce import produce
+from mrc_lab.reports.run_and_report import produce
 from mrc_lab.reports.verdicts import FAR, differs
-from mrc_lab.reports.writing import write_text
-from mrc_lab.sweeps.processes import each
+from mrc_lab.reports.write_file import write_text
+from mrc_lab.sweeps.process_pool import each
 from topologies.errors import FabricError
 
 FORMAT = 1

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controller.path_map.mapper import SECOND
-from controller.path_map.suspects import path_name
+from controller.path_map.plane_model import path_name
 from controller.path_map.values import Direction, Part
 from mrc_lab.path_map.sampled import FaultyElement, SampledFabric, hidden
 from simulation.seeds import generator

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 
 from controller.path_map.mapper import SECOND, PathMap
-from controller.path_map.suspects import path_name
+from controller.path_map.plane_model import path_name
 from controller.path_map.values import Direction, Part, Verdict
 from mrc_host.probing import ProbeReport, ProbesArrived, ProbesSent
 from topologies import addressing

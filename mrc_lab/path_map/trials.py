@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controller.path_map.mapper import SECOND, MapSettings, PathMap
-from controller.path_map.suspects import path_name
+from controller.path_map.plane_model import path_name
 from controller.path_map.values import Direction, Verdict
 from mrc_lab.path_map.simulated import watch
 from simulation.seeds import generator

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
 from topologies import addressing
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Fabric
 from topologies.loader import load_file
 

@@ -18,13 +18,13 @@ from typing import Any
 
 from mrc_common import children
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric.choice import find_fabric
+from mrc_lab.fabric.find_fabric import find_fabric
 from mrc_lab.perf import table
 from mrc_lab.perf.hosts import AgentSocket, find_agents
 from mrc_lab.perf.measure import Report, Row
 from mrc_lab.perf.options import Options
 from mrc_lab.perf.plan import Plan
-from mrc_lab.reports.writing import write_text
+from mrc_lab.reports.write_file import write_text
 from mrc_lab.workloads.collectives.communicator import TransferCounters
 from mrc_lab.workloads.collectives.rendezvous import RendezvousServer
 

@@ -22,7 +22,7 @@ from mrc_lab.perf.cases import CASES, Buffers, Case, Shape, contribution, differ
 from mrc_lab.perf.plan import DATATYPES, Plan
 from mrc_lab.workloads.collectives.algorithms import together
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
-from mrc_lab.workloads.collectives.exchange import Exchange, LocalMeeting
+from mrc_lab.workloads.collectives.out_of_band import Exchange, LocalMeeting
 from mrc_lab.workloads.collectives.reduction import ReduceOp
 
 T = TypeVar("T")

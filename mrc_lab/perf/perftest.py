@@ -20,10 +20,10 @@ from mrc_common import children
 from mrc_host.tools import write_bw as bandwidth
 from mrc_host.tools import write_lat as latency
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric.choice import find_fabric, this_host
-from mrc_lab.perf import pair
+from mrc_lab.fabric.find_fabric import find_fabric, this_host
+from mrc_lab.perf import client_and_server
 from mrc_lab.perf.hosts import host_named
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.loader import load_file
@@ -54,10 +54,10 @@ def translate(tool: str, words: Sequence[str], run: RunDirectory, here: str | No
             server = host
             result.append(word if host is None else str(run.host_socket(host)))
         else:
-            result.append(word if host is None else pair.meeting_point(tool, run, host))
+            result.append(word if host is None else client_and_server.meeting_point(tool, run, host))
             meets |= result[-1].startswith("unix:")
     if server is not None and not meets:
-        result += [_PORT[0], pair.meeting_point(tool, run, server)]
+        result += [_PORT[0], client_and_server.meeting_point(tool, run, server)]
     return result
 
 
@@ -96,7 +96,7 @@ def run_tool(tool: str, words: Sequence[str]) -> int:
         run, host = here if here is not None else (find_fabric(name), None)
         ends = _both_ends(words, load_file(run.fabric_file))
         if ends is not None:
-            return pair.run_pair(tool, run, *ends, words[2:], _run, _complain)
+            return client_and_server.run_pair(tool, run, *ends, words[2:], _run, _complain)
         arguments = translate(tool, words, run, host)
     except ExperimentError as error:
         print(f"{tool}: {error}", *filter(None, [error.hint]), sep="\n", file=sys.stderr)

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from mrc_host.errors import MrcError
 from mrc_host.tools import mrc_ping as tool
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric.choice import find_fabric, this_host
+from mrc_lab.fabric.find_fabric import find_fabric, this_host
 from mrc_lab.perf.hosts import host_named
 from topologies import paths
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.loader import load_file

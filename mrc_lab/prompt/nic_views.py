@@ -16,7 +16,7 @@ from rich.table import Table
 from mrc_host.counters import Level, at_level
 from mrc_host.errors import NotFoundError
 from mrc_lab.errors import ExperimentError
-from mrc_lab.prompt.layout import columns
+from mrc_lab.prompt.text_table import columns
 from topologies import addressing, paths
 from topologies.addressing import EV_PLANE_SHIFT
 from topologies.fabric import Fabric

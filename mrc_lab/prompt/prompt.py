@@ -30,24 +30,24 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from controller.errors import ControllerError
-from controller.readings import SwitchReader, table_names
+from controller.switch_reader import SwitchReader, table_names
 from mrc_common import units
 from mrc_common.suggestions import did_you_mean
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError
-from mrc_lab import fault_words, map_words
+from mrc_lab import fault_command, map_command
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.emulation import EmulatedWorld
-from mrc_lab.prompt import completing, nic_views, switch_views
-from mrc_lab.prompt.capturing import Captures
-from mrc_lab.prompt.helping import COMMANDS, Entry, describe, overview
-from mrc_lab.prompt.layout import columns
+from mrc_lab.prompt import completion, nic_views, switch_views
+from mrc_lab.prompt.captures import Captures
+from mrc_lab.prompt.command_help import COMMANDS, Entry, describe, overview
 from mrc_lab.prompt.mininet_output import mininet_output
 from mrc_lab.prompt.perf_commands import PerfCommands
+from mrc_lab.prompt.split_words import split_words
+from mrc_lab.prompt.text_table import columns
 from mrc_lab.prompt.transfers import Transfers
-from mrc_lab.prompt.words import split_words
 from mrc_lab.workloads.verified_write import planes_text
-from topologies.emulation import watch
+from topologies.emulation import process_watch
 from topologies.emulation.errors import EmulationError
 from topologies.errors import FabricError
 from topologies.fabric import Switch
@@ -81,7 +81,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self._open.enter_context(mininet_output(console.file, self._on_mininet_error))
         super().__init__(world.emulation.net, stdin=stdin)
         self._known_dead = set()
-        for death in watch.recorded(world.emulation.run):
+        for death in process_watch.recorded(world.emulation.run):
             self._known_dead.add(death.pid)
             self._say(f"*** {death}\n{death.consequence}")
         if world.emulation.watch is not None:
@@ -103,7 +103,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         with suppress(ImportError):
             import readline
 
-            readline.set_completer_delims(completing.DELIMITERS)
+            readline.set_completer_delims(completion.DELIMITERS)
         self._talk = True
         self._say("'help' lists the commands, 'exit' or Ctrl-D leaves.")
         self.run()
@@ -181,7 +181,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         words = self._words("map", line, 0, 2)
         with self._world.controller() as controller:
-            map_words.carry_out(controller, self._world.fabric, words, self._say)
+            map_command.carry_out(controller, self._world.fabric, words, self._say)
 
     # Faults, links, switches
 
@@ -189,7 +189,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         words = self._words("fault", line, 1, 100)
         with self._world.controller() as controller:
-            self._say(fault_words.carry_out(controller, words))
+            self._say(fault_command.carry_out(controller, words))
 
     def do_links(self, line: str) -> None:
         """See helping."""
@@ -202,7 +202,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
                 traffic = str(link.upward.bytes), str(link.downward.bytes)
                 table.add_row(link.name, state, *ends, *traffic, " ".join(link.fault_ids))
         self._show(table, "no links")
-        for death in watch.recorded(self._world.emulation.run):
+        for death in process_watch.recorded(self._world.emulation.run):
             self._say(f"*** {death}")
 
     def do_tables(self, line: str) -> None:
@@ -409,11 +409,11 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
 
     def completenames(self, text: str, *_: Any) -> list[str]:
         """The first word: commands and nodes."""
-        return completing.first_word(self._world.fabric, text)
+        return completion.first_word(self._world.fabric, text)
 
     def completedefault(self, text: str, line: str, begin: int, _end: int) -> list[str]:
         """Every further word, of our commands and Mininet's."""
-        return completing.further_word(self._world.fabric, table_names(), line[:begin].split(), text)
+        return completion.further_word(self._world.fabric, table_names(), line[:begin].split(), text)
 
     complete_help = completenames
 
@@ -435,7 +435,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self.failed = True
         self._say(f"{sentence}\n{hint}" if hint else sentence)
 
-    def _tell_death(self, death: watch.Death) -> None:
+    def _tell_death(self, death: process_watch.Death) -> None:
         """From the watch's thread: a line now, and what was being typed again."""
         if self._closed or death.pid in self._known_dead:
             return

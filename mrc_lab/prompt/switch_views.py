@@ -9,13 +9,13 @@ from typing import Any
 import grpc
 from rich.table import Table
 
-from controller.calls import apart
 from controller.errors import ControllerError
+from controller.grpc_signals import apart
 from controller.inspection import DROP_REASONS
-from controller.readings import SwitchReader, table_names
+from controller.switch_reader import SwitchReader, table_names
 from mrc_common.suggestions import did_you_mean
 from mrc_lab.errors import ExperimentError
-from mrc_lab.prompt.layout import columns
+from mrc_lab.prompt.text_table import columns
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from topologies.fabric import Endpoint, Fabric, Switch

@@ -14,9 +14,9 @@ from typing import Any
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.model import case_label, case_prefix, joined
-from mrc_lab.reports.folder import read_summary
 from mrc_lab.reports.pages import render
 from mrc_lab.reports.plots import embedded, totals
+from mrc_lab.reports.result_folder import read_summary
 from mrc_lab.reports.verdicts import show
 
 _SETTINGS = ("fabric", "transport")  # of a case

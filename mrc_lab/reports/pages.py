@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from mrc_lab.reports.shown import side_by_side
+from mrc_lab.reports.reported_metrics import side_by_side
 from mrc_lab.reports.verdicts import differs, show
 
 BACKENDS = {"sim": "simulation", "emulation": "emulation"}

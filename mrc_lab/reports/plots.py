@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mrc_lab.experiments.files.model import Case, Expectation, case_label
-from mrc_lab.experiments.running.lines import in_words
+from mrc_lab.experiments.running.channel_names import in_words
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.axes import (
     COUNT_UNITS,

@@ -14,10 +14,10 @@ from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_p
 from mrc_lab.experiments.files.workloads import Collective, Training
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports import plots, topology
-from mrc_lab.reports.aftermath import aftermaths, sentences
+from mrc_lab.reports.fault_recovery import aftermaths, sentences
 from mrc_lab.reports.pages import BACKENDS, render
-from mrc_lab.reports.shown import side_by_side
-from mrc_lab.reports.writing import write_text
+from mrc_lab.reports.reported_metrics import side_by_side
+from mrc_lab.reports.write_file import write_text
 
 _MAX_AFTERMATHS = 8  # faults of which a report says what followed
 _MAX_ERRORS = 5  # of a case

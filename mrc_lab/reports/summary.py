@@ -21,7 +21,7 @@ from mrc_common import children
 from mrc_lab.experiments.files.model import Case, Experiment, Selection
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.metrics import compute, statistic
-from mrc_lab.reports.shown import shown
+from mrc_lab.reports.reported_metrics import shown
 from mrc_lab.reports.verdicts import Judged, overall
 
 FORMAT = 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, LINK_COUNTERS, Recording
-from mrc_lab.reports.writing import naming
+from mrc_lab.reports.write_file import naming
 
 
 def write_tables(recording: Recording, folder: Path) -> list[str]:

@@ -41,7 +41,7 @@ from topologies.emulation.switch_kind import SwitchKind
 @click.option("--fabric", "--name", "name", default="soak", show_default=True, help="Name of the fabric.")
 def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, name: str) -> None:
     """Kill processes of a fabric at random times during verified traffic."""
-    from mrc_lab.soak.plan import blows, processes
+    from mrc_lab.soak.kill_plan import blows, processes
     from mrc_lab.soak.run import Soak
     from topologies.clos import multi_plane_clos
     from topologies.loader import parse_rate

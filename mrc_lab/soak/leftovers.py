@@ -6,7 +6,7 @@ from pyroute2 import IPRoute
 
 from topologies import addressing
 from topologies.emulation import cleanup, interfaces, namespaces
-from topologies.emulation.rundir import ProcessRecord, RunDirectory
+from topologies.emulation.run_directory import ProcessRecord, RunDirectory
 
 
 class Traces:

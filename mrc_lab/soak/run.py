@@ -19,13 +19,13 @@ from typing import Any
 from controller.client import ControllerClient
 from controller.errors import ControllerError
 from mrc_lab.errors import ExperimentError
+from mrc_lab.soak.fabric_process import Owner
 from mrc_lab.soak.flow import Failure, Flow
+from mrc_lab.soak.kill_plan import OWNER, Blow
 from mrc_lab.soak.leftovers import Traces
-from mrc_lab.soak.owner import Owner
-from mrc_lab.soak.plan import OWNER, Blow
 from topologies import loader
-from topologies.emulation import cleanup, watch
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation import cleanup, process_watch
+from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Fabric
 
 CALM_EVERY = 6  # blows
@@ -138,8 +138,8 @@ class Soak:
         return None
 
     async def _noticed(self, pid: int | None) -> None:
-        """Wait until a death has been written down (``topologies.emulation.watch``)."""
-        while pid is not None and pid not in {death.pid for death in watch.written(self._run)}:
+        """Wait until a death has been written down (``topologies.emulation.process_watch``)."""
+        while pid is not None and pid not in {death.pid for death in process_watch.written(self._run)}:
             await asyncio.sleep(_LOOK_S)
 
     async def _revive(self, name: str, again: float | None) -> None:

@@ -1,4 +1,4 @@
-"""Connect to the Ray cluster that the command line names, and end (see ``connection``)."""
+"""Connect to the Ray cluster that the command line names, and end (see ``ray_connection``)."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from mrc_host.errors import ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
-from simulation.swarm.ends import End, Posted
-from simulation.swarm.hosts import SharedQueue, SlowPoller
-from simulation.swarm.plan import FOREVER, Scenario
+from simulation.swarm.application_faults import SharedQueue, SlowPoller
+from simulation.swarm.queue_pair_ends import End, Posted
+from simulation.swarm.scenario import FOREVER, Scenario
 from simulation.world import SimulatedWorld
 
 _CAPACITY = 4096  # of a queue that nobody shares

@@ -20,12 +20,12 @@ from dataclasses import fields
 import click
 
 from mrc_host.values import QpAttributes
-from simulation.swarm.denials import Denied
-from simulation.swarm.patience import LONGEST_S, limited
-from simulation.swarm.plan import FOREVER, Scenario
+from simulation.swarm.denylists import Denied
+from simulation.swarm.generate_scenario import generate
 from simulation.swarm.run import Outcome, run
-from simulation.swarm.scenario import generate
+from simulation.swarm.scenario import FOREVER, Scenario
 from simulation.swarm.shrink import shrink
+from simulation.swarm.wall_time_limit import LONGEST_S, limited
 from topologies.faults import Fault
 
 _DIED = "the process died, with this run or another under way; a replay alone tells"

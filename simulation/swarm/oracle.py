@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from simulation.fault_effects import effect
-from simulation.line import Impairment
-from simulation.swarm.denials import Denied
-from simulation.swarm.hosts import HOST_FAULTS
-from simulation.swarm.plan import PlannedFault
+from simulation.channel import Impairment
+from simulation.fault_impairments import effect
+from simulation.swarm.application_faults import HOST_FAULTS
+from simulation.swarm.denylists import Denied
+from simulation.swarm.scenario import PlannedFault
 from topologies.addressing import entropy_value
 from topologies.fabric import Endpoint, Fabric
 from topologies.faults.flap import Flap

@@ -1,8 +1,8 @@
 """Plays a scenario and lists everything that is not as it must be.
 
 Applications use the verbs in coroutines, as anywhere else. What is checked, all from the outside, stands with those
-that check: memory and completions (``ledger``), failures and delays (``verdicts``), how much was sent where and when
-(``shares``), use of denied paths (``denials``), and the world when all is over (``afterwards``).
+that check: memory and completions (``write_checks``), failures and delays (``excused_failures``), how much was sent
+where and when (``traffic_checks``), use of denied paths (``denylists``), and the end state (``final_checks``).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from mrc_host.config import TransportSettings
 from mrc_host.values import AsyncEvent, Completion, PathEvent, PathState, PortEvent
 from simulation.errors import StalledError
-from simulation.swarm.afterwards import Afterwards
+from simulation.swarm.application_fault_player import Lives
+from simulation.swarm.application_faults import HOST_FAULTS, SharedQueue
 from simulation.swarm.applications import Applications
-from simulation.swarm.denials import Denied, Denylists
-from simulation.swarm.hosts import HOST_FAULTS, SharedQueue
-from simulation.swarm.ledger import Ledger
-from simulation.swarm.lives import Lives
-from simulation.swarm.plan import FOREVER, HORIZON, Scenario
-from simulation.swarm.shares import Shares
-from simulation.swarm.traffic import Flow, TrafficCounts
-from simulation.swarm.verdicts import Verdicts
-from simulation.timing import retry_budget
+from simulation.swarm.denylists import Denied, Denylists
+from simulation.swarm.excused_failures import Verdicts
+from simulation.swarm.final_checks import Afterwards
+from simulation.swarm.scenario import FOREVER, HORIZON, Scenario
+from simulation.swarm.traffic_checks import Shares
+from simulation.swarm.traffic_counts import Flow, TrafficCounts
+from simulation.swarm.write_checks import Ledger
+from simulation.transport_timers import retry_budget
 from simulation.world import SimulatedWorld
 
 _SECOND = 1_000_000_000

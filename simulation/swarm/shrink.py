@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from simulation.swarm.patience import LONGEST_S, limited
-from simulation.swarm.plan import Scenario
 from simulation.swarm.run import run
+from simulation.swarm.scenario import Scenario
+from simulation.swarm.wall_time_limit import LONGEST_S, limited
 
 MAX_TRIES = 400
 

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from controller.errors import ControllerError
 from controller.events import Events
-from controller.fault_effects import Shape
+from controller.fault_impairments import Shape
 from controller.injector import FaultInjector
 from controller.values import Event
-from simulation.aio import VirtualTimeLoop
 from simulation.clock import Clock
+from simulation.virtual_time_loop import VirtualTimeLoop
 from topologies.entries import TableEntry
 from topologies.fabric import Endpoint, Fabric, Link
 

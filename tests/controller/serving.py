@@ -16,8 +16,8 @@ import pytest
 
 from controller.events import Events
 from controller.injector import FaultInjector
-from controller.listening import Listening, Server, make_server
 from controller.path_map.service import PathMapService
+from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
 from controller.values import FleetStatus
 from tests.controller.driven import Cables, Switches

@@ -22,11 +22,11 @@ from controller import messages
 from controller.client import ControllerClient
 from controller.events import MAX_SUBSCRIBERS
 from controller.injector import MOST_CHANGES_PER_S, FaultInjector
-from controller.listening import LARGEST_REQUEST, MOST_REQUESTS, Listening
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2 as map_pb
 from controller.proto.controller_v1_pb2_grpc import ControllerStub
 from controller.proto.path_map_v1_pb2_grpc import PathMapStub
+from controller.server import LARGEST_REQUEST, MOST_REQUESTS, Listening
 from controller.service import MAX_LEASES, ControllerService
 from controller.values import EventKind, FleetStatus
 from tests.controller.driven import Cables, Switches

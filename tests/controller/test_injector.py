@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller import faults
+from controller import fault_registry
 from controller.errors import BusyError, ControllerError
-from controller.fault_effects import Shape, effect
+from controller.fault_impairments import Shape, effect
 from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
@@ -404,7 +404,7 @@ def test_a_request_that_is_given_up_halfway_leaves_nothing_half_made(world: Engi
 
 
 def test_too_many_are_refused(world: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "MAX_FAULTS", 3)
+    monkeypatch.setattr(fault_registry, "MAX_FAULTS", 3)
     for _ in range(3):
         make(world, LinkDown(H1))
     with pytest.raises(BusyError, match="There are 3 faults already: clear some first"):

@@ -13,7 +13,7 @@ import pytest
 from controller import service
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.listening import Listening
+from controller.server import Listening
 from controller.values import Event, EventKind
 from tests.controller.serving import Running, running
 from topologies.fabric import Fabric

@@ -13,7 +13,7 @@ import pytest
 from finsy.proto import p4r
 
 from controller.client import ControllerClient
-from controller.command import arguments
+from controller.command_line import arguments
 from controller.errors import ControllerError
 from controller.reconcile import count
 from tests.controller.p4runtime_stand_in import StandIn

@@ -15,7 +15,7 @@ from controller import denylists, nic_counters
 from controller.client import ControllerClient
 from controller.denylists import Denylists
 from controller.errors import ControllerError
-from controller.listening import Listening
+from controller.server import Listening
 from tests.controller.serving import running
 from tests.mrc_host.agent.clients import connected
 from tests.mrc_host.agent.conftest import Agents

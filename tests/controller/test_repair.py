@@ -9,7 +9,7 @@ import pytest
 
 from controller import fault_file
 from controller.errors import ControllerError
-from controller.fault_effects import Shape, effect, part_of
+from controller.fault_impairments import Shape, effect, part_of
 from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos

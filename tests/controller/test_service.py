@@ -14,12 +14,12 @@ import pytest
 
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.fault_effects import Shape
+from controller.fault_impairments import Shape
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
 from controller.service import ControllerService
 from controller.values import FaultRecord, FleetStatus, LinkEnd, LinkStatus, SwitchState, SwitchStatus
-from topologies.emulation.traffic import Traffic
+from topologies.emulation.link_counters import Traffic
 from topologies.entries import TableEntry
 from topologies.fabric import Endpoint, Fabric, Link
 from topologies.faults import FaultState

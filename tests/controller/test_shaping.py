@@ -12,7 +12,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from controller.errors import ControllerError
-from controller.fault_effects import Shape
+from controller.fault_impairments import Shape
 from controller.shaping import shape
 from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos

@@ -47,7 +47,7 @@ ELSEWHERE = {
     "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/mrc_lab/paper/test_published.py",
     "make paper": "it takes minutes; tests/mrc_lab/reports/ has its parts",
     "mrc sweep trial.yaml --set workload.message=64K,1M --set fabric.planes=1,2,4 --seeds 1-20": (
-        "tests/mrc_lab/sweeps/test_conduct.py"
+        "tests/mrc_lab/sweeps/test_run_sweep.py"
     ),
     **dict.fromkeys(
         (
@@ -57,7 +57,7 @@ ELSEWHERE = {
             "ray start --address 10.0.0.1:6379 --disable-usage-stats        # on every other machine",
             "mrc sweep trial.yaml --seeds 1-1000 --ray 10.0.0.1:6379",
         ),
-        "it takes several machines; tests/mrc_lab/sweeps/test_cluster.py has a cluster of one",
+        "it takes several machines; tests/mrc_lab/sweeps/test_ray_cluster.py has a cluster of one",
     ),
     "sudo mrc up lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
     "sudo mrc up lab --restart": "tests/integration/test_deaths.py",

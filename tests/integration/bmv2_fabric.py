@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from mininet.log import setLogLevel
 
 from controller.client import ControllerClient
-from controller.command import companion
+from controller.command_line import companion
 from mrc_host import verbs
 from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
@@ -60,7 +60,7 @@ def main(switch: str) -> int:
                 controller.inject(Blackhole("t1-3@p1")),
                 controller.inject(PathLoss(entropy_value(0, 2), source="h1", destination="h3")),
             )
-            assert controller.faults() == list(faults)
+            assert controller.fault_registry() == list(faults)
             hurt = transfer.write(2_000_000)
             print(f"with faults {hurt.bits_per_second / 1e6:.1f} Mb/s, {hurt.counters}")
             assert hurt.wrong_bytes == 0
@@ -70,7 +70,7 @@ def main(switch: str) -> int:
             assert status.ready, status.problems
             assert sum(switch.repaired for switch in status.switches) == 0
             assert [fault.id for fault in controller.clear_all().faults] == [fault.id for fault in faults]
-            assert controller.faults() == []
+            assert controller.fault_registry() == []
             assert transfer.write(500_000).wrong_bytes == 0
             transfer.close()
             source.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from controller.client import ControllerClient
-from controller.command import arguments
+from controller.command_line import arguments
 from controller.errors import ControllerError
 from controller.values import FleetStatus, SwitchCounters
 from mrc_host import verbs

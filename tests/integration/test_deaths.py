@@ -18,8 +18,8 @@ from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
 from tests.integration.test_standing import SIZES, Standing, at_prompt
 from tests.waiting import PATIENCE_S, until
-from topologies.emulation import cleanup, watch
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation import cleanup, process_watch
+from topologies.emulation.run_directory import RunDirectory
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
@@ -89,7 +89,7 @@ def test_what_dies_is_started_anew_if_so_wanted(fabric: Standing, capfd: pytest.
             assert transfer.write(64 << 10).wrong_bytes == 0, "traffic goes on, or waits until it can"
             until(lambda victim=victim: pids(directory).get(victim, before[victim]) != before[victim])  # type: ignore[misc]
     os.kill(before["h2"], signal.SIGKILL)
-    until(lambda: pids(directory).get("h2", before["h2"]) != before["h2"] and not watch.recorded(directory))
+    until(lambda: pids(directory).get("h2", before["h2"]) != before["h2"] and not process_watch.recorded(directory))
     printed = at_prompt(
         fabric.name, "wait", "write h1 h2 64K", "fault h1@p0 down", "write h1 h2 64K", "fault clear all"
     )

@@ -13,7 +13,7 @@ import pytest
 from tests.integration.names import own
 from tests.waiting import until
 from topologies import addressing
-from topologies.emulation.rundir import DEFAULT_ROOT
+from topologies.emulation.run_directory import DEFAULT_ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 

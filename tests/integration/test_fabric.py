@@ -25,7 +25,7 @@ from mininet.log import lg
 from pyroute2 import IPRoute
 
 from controller.client import ControllerClient
-from controller.command import companion
+from controller.command_line import companion
 from tests.integration.names import own
 from tests.integration.traces import Traces
 from topologies import addressing, paths

@@ -16,7 +16,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from controller.client import ControllerClient
-from controller.command import companion
+from controller.command_line import companion
 from tests.integration.names import own
 from tests.integration.traces import Traces, wait_until_gone
 from tests.waiting import until
@@ -26,7 +26,7 @@ from topologies.emulation import build, cleanup, interfaces, ownership, processe
 from topologies.emulation.build import emulated
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.processes import READY_FD, Command
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Endpoint, Fabric, LinkKind
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
@@ -173,7 +173,7 @@ def test_what_users_start_on_hosts_goes_too(traces: Traces) -> None:
 
 OWNER = """
     import sys, time
-    from controller.command import companion
+    from controller.command_line import companion
     from topologies.clos import multi_plane_clos
     from topologies.emulation.build import emulated
     with emulated(multi_plane_clos(sys.argv[1], t1=2), agents=False, companions=[companion]) as emulation:

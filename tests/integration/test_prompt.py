@@ -14,12 +14,12 @@ import pytest
 from scapy.utils import PcapNgReader
 
 from mrc_lab.cli.main import run
-from mrc_lab.prompt.helping import COMMANDS
+from mrc_lab.prompt.command_help import COMMANDS
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_C, CTRL_D, TAB, Terminal
 from tests.integration.traces import Traces
-from topologies.emulation import cleanup, watch
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation import cleanup, process_watch
+from topologies.emulation.run_directory import RunDirectory
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
@@ -208,7 +208,7 @@ def test_what_dies_is_told_at_once_and_wherever_one_looks(
     assert "No agent answers at" in terminal.run("write h4 h1 64K")
     assert "*** process h4 was killed" in terminal.run("links h4@p0")
     assert "every byte right" in terminal.run("write h1 h3 64K")
-    assert [death.name for death in watch.recorded(run_directory)] == ["h4"]
+    assert [death.name for death in process_watch.recorded(run_directory)] == ["h4"]
     os.kill(pids["switches"], signal.SIGKILL)
     terminal.until("*** process switches was killed by SIGKILL")
     terminal.until("mrc> ")

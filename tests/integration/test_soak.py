@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from mrc_lab.soak.fabric_process import Owner
 from mrc_lab.soak.flow import Flow
+from mrc_lab.soak.kill_plan import OWNER, Blow, processes
 from mrc_lab.soak.leftovers import Traces
-from mrc_lab.soak.owner import Owner
-from mrc_lab.soak.plan import OWNER, Blow, processes
 from mrc_lab.soak.run import Soak
 from tests.integration.names import own
 from tests.waiting import until_async
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
 from topologies.loader import dump_text
 

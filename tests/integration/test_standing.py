@@ -19,7 +19,7 @@ from tests.integration.names import own
 from tests.integration.terminal import CTRL_D, Terminal
 from tests.integration.traces import Traces, wait_until_gone
 from topologies.emulation import build, cleanup
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 

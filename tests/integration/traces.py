@@ -15,7 +15,7 @@ from pyroute2 import IPRoute
 
 from topologies import addressing
 from topologies.emulation import interfaces, namespaces
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 
 
 @dataclass

@@ -10,18 +10,18 @@ import pytest
 import yaml
 
 from controller import messages
-from controller.fault_effects import effect as emulated
+from controller.fault_impairments import effect as emulated
 from controller.proto import controller_v1_pb2 as pb
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import schema
 from mrc_lab.experiments.files.document import parse as parse_yaml
 from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.faults import FaultKinds
+from mrc_lab.fault_command import kinds, parse
 from mrc_lab.fault_completion import next_words
-from mrc_lab.fault_words import kinds, parse
-from mrc_lab.prompt.helping import COMMANDS, describe
+from mrc_lab.prompt.command_help import COMMANDS, describe
 from simulation.errors import FaultError
-from simulation.fault_effects import effect as simulated
+from simulation.fault_impairments import effect as simulated
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError

@@ -1,9 +1,9 @@
 import pytest
 
 from mrc_host.values import CompletionStatus, QpState
+from simulation.channel import Impairment, combine
 from simulation.class_loss import ClassLoss, TrafficClass
 from simulation.errors import FaultError
-from simulation.line import Impairment, combine
 from tests.simulation.worlds import GIGA, small_world, transfer
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mrc_lab.workloads.collectives.communicator import Communicator
-from mrc_lab.workloads.collectives.exchange import LocalMeeting
+from mrc_lab.workloads.collectives.out_of_band import LocalMeeting
 from mrc_lab.workloads.collectives.settings import StreamSettings
 from simulation.trace import Trace
 from tests.simulation.worlds import US, small_world

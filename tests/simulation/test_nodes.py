@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
+from simulation.channel import Line
 from simulation.clock import Clock
-from simulation.line import Line
 from simulation.nodes import NicNode, SwitchNode
 from topologies.fabric import Endpoint
 

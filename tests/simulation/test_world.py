@@ -8,7 +8,7 @@ from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import CompletionStatus, QpType
 from mrc_host.verbs.errors import RefusedError, WaitTimeoutError
-from mrc_lab.workloads.collectives.exchange import LocalMeeting
+from mrc_lab.workloads.collectives.out_of_band import LocalMeeting
 from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.errors import SimulationError, StalledError
 from simulation.world import SimulatedWorld, switch_drops

@@ -6,7 +6,7 @@ controller, which waits for the switches by itself); hosts' namespaces; links an
 the hosts' kernels and agents; then all readiness events at once. This process opens no gRPC channel, so forking
 Mininet's nodes is safe.
 
-Everything that must be undone is on one stack, and signals are acted upon only between steps (``interrupts``), so
+Everything that must be undone is on one stack, and signals are acted upon only between steps (``deferred_signals``), so
 Ctrl-C during bring-up leaves nothing. Against kill -9 there are three nets: children are killed by the kernel with
 the thread that called :func:`emulated`, namespaces go with their shells, and the next bring-up of the same name (or
 ``cleanup``) removes what the run directory and the interface group show.
@@ -29,23 +29,23 @@ from topologies import addressing, loader, paths
 from topologies.emulation import (
     bmv2,
     cleanup,
+    deferred_signals,
     interfaces,
-    interrupts,
     namespaces,
     ownership,
     processes,
     requirements,
-    rundir,
+    run_directory,
     switches,
-    timing,
+    transport_timers,
 )
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.interfaces import KernelPort
 from topologies.emulation.ownership import Mark
+from topologies.emulation.process_watch import Watch
 from topologies.emulation.processes import READY_FD, Child, Command
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
-from topologies.emulation.watch import Watch
 from topologies.fabric import Endpoint, Fabric, Link, Nic
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ def emulated(
     requirements.check(switch=kind.value)
     run = RunDirectory(fabric.name)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(interrupts.orderly())
-        with interrupts.deferred() as signals:
+        stack.enter_context(deferred_signals.orderly())
+        with deferred_signals.deferred() as signals:
             # Registered first, so that it runs last and tidies whatever step was reached.
             mark = stack.enter_context(_owned(run))
             builder = _Builder(fabric, run, kind, mark, signals.check, began)
@@ -178,7 +178,7 @@ def _owned(run: RunDirectory) -> Iterator[Mark]:
 
 
 def _check_interface_names(run: RunDirectory) -> None:
-    for other in rundir.existing(run.root):
+    for other in run_directory.existing(run.root):
         if other != run.name and addressing.tag(other) == addressing.tag(run.name):
             raise InUseError(f"Fabric {run.name} would use the interface names of fabric {other}: choose another name.")
 
@@ -268,7 +268,7 @@ class _Builder:
 
     def take_down(self) -> None:
         """Undo whatever was done, undisturbed by signals."""
-        with interrupts.deferred():
+        with deferred_signals.deferred():
             with contextlib.suppress(OSError):
                 self.run.closing_file.touch()
             if self.emulation.watch is not None:
@@ -333,7 +333,7 @@ class _Builder:
 
     def _agent(self, nic: Nic) -> Command:
         config = self.run.config_file(nic.name)
-        config.write_text(dump_config(paths.nic_config(timing.fitted(self.fabric), nic)))
+        config.write_text(dump_config(paths.nic_config(transport_timers.fitted(self.fabric), nic)))
         socket = str(self.run.host_socket(nic.name))
         argv = children.python("mrc_host.agent", "--config", str(config), "--socket", socket, "--ready-fd", READY_FD)
         return Command(nic.name, argv, namespace_pid=self.emulation.host(nic.name).pid)

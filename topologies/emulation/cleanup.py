@@ -24,10 +24,10 @@ from pathlib import Path
 from pyroute2 import IPRoute
 
 from topologies import addressing
-from topologies.emulation import interfaces, namespaces, ownership, rundir
+from topologies.emulation import interfaces, namespaces, ownership, run_directory
 from topologies.emulation.errors import EmulationError, InUseError
 from topologies.emulation.ownership import Mark
-from topologies.emulation.rundir import DEFAULT_ROOT, RunDirectory
+from topologies.emulation.run_directory import DEFAULT_ROOT, RunDirectory
 
 _OWNER_SECONDS = 15.0
 _KILL_SECONDS = 5.0
@@ -71,7 +71,7 @@ def clean(name: str, *, root: Path = DEFAULT_ROOT, force: bool = False) -> Clean
 
 def clean_all(*, root: Path = DEFAULT_ROOT, force: bool = False) -> list[CleanupReport]:
     """Remove the leftovers of every fabric that is not up (with `force`, of all), even without a run directory."""
-    names = set(rundir.existing(root))
+    names = set(run_directory.existing(root))
     if root == DEFAULT_ROOT:
         names |= {mark.fabric for _, mark in _marked()}
     if not force:
@@ -203,7 +203,7 @@ def _delete_interfaces(name: str, *, unmarked: bool) -> int:
 
 def orphans() -> tuple[str, ...]:
     """Interfaces of fabrics that are down and have no run directory any more."""
-    known = set(rundir.existing())
+    known = set(run_directory.existing())
     return tuple(name for name, mark in _marked() if mark.fabric not in known and ownership.owner(mark) is None)
 
 

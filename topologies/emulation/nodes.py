@@ -21,8 +21,8 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from topologies.emulation import interfaces, limits, namespaces
 from topologies.emulation.interfaces import KernelPort, VethEnd
+from topologies.emulation.mininet_shell import ShellNode
 from topologies.emulation.ownership import Mark
-from topologies.emulation.shells import ShellNode
 
 
 class FabricHost(ShellNode, Host):  # type: ignore[misc]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from mrc_common import children
 from topologies.emulation import limits
 from topologies.emulation.errors import ProcessError
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 
 READY_FD = "{ready-fd}"
 _STOP_SECONDS = 3.0

@@ -21,7 +21,7 @@ from mrc_common import children
 from topologies import addressing
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.processes import READY_FD, Command
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
 from topologies.fabric import Endpoint, Fabric, Switch
 

@@ -12,7 +12,7 @@ from mrc_host.transport import algorithms
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.faults import PlannedFault
-from mrc_lab.experiments.files.kinds import suggest
+from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.model import (
     METRICS,
     Case,
@@ -26,7 +26,7 @@ from mrc_lab.experiments.files.model import (
 from mrc_lab.experiments.files.transport import check_transport
 from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Training, Workload, WriteBw
 from simulation.errors import FaultError
-from simulation.fault_effects import effect
+from simulation.fault_impairments import effect
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Fabric

@@ -1,7 +1,7 @@
 """YAML that remembers where it stands, so that every error can name the line and the key.
 
 A :class:`Value` is a piece of the document: a mapping, a list or a scalar, with the file, the line and the dotted key
-that lead to it. Readers (`kinds`) ask it for what they need and call :meth:`Value.error` for what is not right. Two
+that lead to it. Readers (`field_types`) ask it for what they need and call :meth:`Value.error` for what is not right. Two
 documents can be laid over one another (:func:`overlay`); every piece keeps the line it came from.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from mrc_lab.experiments.files.errors import FileError
-from topologies import plain_yaml
+from topologies import yaml_limits
 
 MAX_BYTES = 1 << 20
 _MOST_DEPTH = 32
@@ -70,7 +70,7 @@ class Value:
             raise self.error(f"must be a single value, not {self.what()}")
         try:
             return yaml.SafeLoader("").construct_object(self.node, deep=True)
-        except plain_yaml.CONSTRUCTION_ERRORS:
+        except yaml_limits.CONSTRUCTION_ERRORS:
             raise self.error(f"{self.node.value[:_LINE]!r} is not a value that YAML knows") from None
 
     def text(self) -> str:
@@ -99,7 +99,7 @@ def parse(text: str, source: str) -> Value:
         raise FileError(f"{source}: is nested too deeply for an experiment file") from None
     if node is None:
         raise FileError(f"{source}: is empty")
-    if plain_yaml.is_larger_than(node, _MOST_PIECES):
+    if yaml_limits.is_larger_than(node, _MOST_PIECES):
         raise FileError(f"{source}: has more than {_MOST_PIECES} values, aliases written out")
     _check_pieces(node, source, 0)
     return Value(node, source)

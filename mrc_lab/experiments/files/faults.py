@@ -10,7 +10,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.kinds import Flag, JsonSchema, Kind, Quantity, Text, Whole, a_time, check_keys, suggest
+from mrc_lab.experiments.files.field_types import (
+    Flag,
+    JsonSchema,
+    Kind,
+    Quantity,
+    Text,
+    Whole,
+    a_time,
+    check_keys,
+    suggest,
+)
 from topologies.errors import FabricError
 from topologies.faults import KINDS, Fault, FaultKind, kind_named, renamed
 from topologies.faults.parameters import Parameter, What

@@ -15,10 +15,10 @@ import yaml
 from mrc_lab.experiments.files import checks
 from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse, without
 from mrc_lab.experiments.files.errors import FileError
-from mrc_lab.experiments.files.kinds import Section
+from mrc_lab.experiments.files.field_types import Section
 from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart
 
-# What lies beside the folders of the variants in a result (mrc_lab.reports.folder).
+# What lies beside the folders of the variants in a result (mrc_lab.reports.result_folder).
 FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together"})
 CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

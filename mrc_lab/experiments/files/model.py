@@ -17,7 +17,7 @@ from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
 from mrc_lab.experiments.files import workloads
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
-from mrc_lab.experiments.files.kinds import (
+from mrc_lab.experiments.files.field_types import (
     Built,
     Flag,
     JsonSchema,

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mrc_lab.experiments.files.kinds import Section
+from mrc_lab.experiments.files.field_types import Section
 from mrc_lab.experiments.files.model import FilePart
 
 PATH = Path(__file__).with_name("schema.json")

@@ -10,7 +10,7 @@ from mrc_host.transport import algorithms
 from mrc_host.transport.qp import check_attributes
 from mrc_host.values import QpAttributes
 from mrc_lab.experiments.files.model import FabricPart, TransportPart
-from simulation.timing import timing
+from simulation.transport_timers import timing
 from simulation.world import default_queues
 from topologies.fabric import Fabric
 

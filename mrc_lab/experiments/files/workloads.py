@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mrc_lab.experiments.files.kinds import Flag, Listing, Text, Whole, a_size, a_time, key
+from mrc_lab.experiments.files.field_types import Flag, Listing, Text, Whole, a_size, a_time, key
 
 MOST_MESSAGE = 1 << 30
 _MESSAGE = "bytes of one write"

@@ -24,9 +24,9 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import select_hosts
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.workloads import Collective, Training
+from mrc_lab.experiments.running.backend import Stage
 from mrc_lab.experiments.running.flows import queue_pair_attributes
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
-from mrc_lab.experiments.running.stage import Stage
 from mrc_lab.workloads.collectives import Communicator, LocalMeeting, Peers, StreamSettings
 from topologies.fabric import Fabric
 

@@ -34,8 +34,8 @@ import numpy as np
 
 from mrc_lab.experiments.running.machine_delays import Hop, differences, round_trip_ns
 from mrc_lab.experiments.running.recording import Fidelity
-from mrc_lab.fabric.headroom import idle_share, read_ticks, sample_idle
-from topologies.emulation.timing import PROCESSES_NS
+from mrc_lab.fabric.cpu_idle import idle_share, read_ticks, sample_idle
+from topologies.emulation.transport_timers import PROCESSES_NS
 from topologies.fabric import Fabric
 
 LEAST_ROOM = 0.10  # of all processors; of what is idle, in all but a tenth of the seconds

@@ -21,9 +21,9 @@ from mrc_lab.experiments.files.checks import select_hosts, split_pair
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Training, WriteBw
-from mrc_lab.experiments.running.coordination import Coordination
+from mrc_lab.experiments.running.backend import Stage
+from mrc_lab.experiments.running.coordinated_paths import Coordination
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord
-from mrc_lab.experiments.running.stage import Stage
 from simulation.seeds import generator
 from topologies.fabric import Fabric
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.errors import MrcError
-from mrc_lab.experiments.running.management import TIMEOUT_S, ask
+from mrc_lab.experiments.running.switch_management import TIMEOUT_S, ask
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.fabric import Fabric, Tier
 

@@ -23,9 +23,9 @@ from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import DCQCN_RATES, DCQCN_TIMES, NSCC_TIMES, TIMERS, Case
 from mrc_lab.experiments.files.transport import settings_given
-from mrc_lab.fabric.capacity import carried_rate
-from simulation.timing import Timing
-from topologies.emulation.timing import fitted
+from mrc_lab.fabric.link_rate import carried_rate
+from simulation.transport_timers import Timing
+from topologies.emulation.transport_timers import fitted
 from topologies.fabric import Fabric
 from topologies.faults import Fault
 from topologies.round_trip import base_round_trip

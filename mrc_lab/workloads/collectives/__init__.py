@@ -1,7 +1,7 @@
 """Collective operations on numpy arrays, made of WRITE and WRITE_WITH_IMM between the ranks' registered memory."""
 
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
-from mrc_lab.workloads.collectives.exchange import Exchange, LocalMeeting
+from mrc_lab.workloads.collectives.out_of_band import Exchange, LocalMeeting
 from mrc_lab.workloads.collectives.reduction import ReduceOp, ring_reduce
 from mrc_lab.workloads.collectives.rendezvous import Rendezvous, RendezvousServer
 from mrc_lab.workloads.collectives.ring import Ring, RingSettings, ring_sum

@@ -24,8 +24,8 @@ from mrc_host.errors import MrcError
 from mrc_host.verbs import CompletionQueue, Context
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives import algorithms
-from mrc_lab.workloads.collectives.exchange import Exchange
-from mrc_lab.workloads.collectives.membership import Card, Plan, Resources
+from mrc_lab.workloads.collectives.out_of_band import Exchange
+from mrc_lab.workloads.collectives.rank_resources import Card, Plan, Resources
 from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.settings import WIDEST_ITEM, Peers, StreamSettings
 from mrc_lab.workloads.collectives.stream import Receiver, Sender, StreamEnd

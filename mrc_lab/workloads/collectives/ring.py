@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mrc_host.values import QpAttributes, QpType
 from mrc_host.verbs import Context, QueuePair
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
-from mrc_lab.workloads.collectives.exchange import Exchange
+from mrc_lab.workloads.collectives.out_of_band import Exchange
 from mrc_lab.workloads.collectives.reduction import ring_reduce
 from mrc_lab.workloads.collectives.settings import WIDEST_ITEM, StreamSettings
 

@@ -13,8 +13,8 @@ import pytest
 from controller.errors import ControllerError
 from controller.path_map import collector
 from controller.path_map.collector import Collector
+from controller.path_map.denylist_policy import paths_to_deny
 from controller.path_map.mapper import PathMap
-from controller.path_map.to_deny import paths_to_deny
 from controller.path_map.values import Direction, MapState, Part, Verdict
 from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config

@@ -7,7 +7,7 @@ import pytest
 
 from controller.path_map.inference import PlaneInference
 from controller.path_map.likelihood import Likelihood
-from controller.path_map.suspects import PlaneModel, Suspect, plane_models
+from controller.path_map.plane_model import PlaneModel, Suspect, plane_models
 from controller.path_map.values import Direction, Part
 from topologies.clos import multi_plane_clos
 from topologies.probe_plan import probe_plan

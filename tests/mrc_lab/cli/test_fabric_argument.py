@@ -14,16 +14,16 @@ from mrc_lab.cli import fabric_argument
 from mrc_lab.cli.fault import _fabric_before
 from mrc_lab.cli.shell import _up_already
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric import choice
+from mrc_lab.fabric import find_fabric
 from topologies.clos import multi_plane_clos
-from topologies.emulation.rundir import RunDirectory, State
+from topologies.emulation.run_directory import RunDirectory, State
 from topologies.errors import FabricError
 
 
 def test_a_rate_beyond_what_the_machine_carries_is_warned_of(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mrc_lab.fabric.capacity.carried_rate", lambda hosts, planes: 25_000_000)
+    monkeypatch.setattr("mrc_lab.fabric.link_rate.carried_rate", lambda hosts, planes: 25_000_000)
     assert fabric_argument.link_rate(None, 4, 2) == 25_000_000
     assert fabric_argument.link_rate(20_000_000, 4, 2) == 20_000_000
     assert capsys.readouterr().err == ""
@@ -98,10 +98,10 @@ def up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             return SimpleNamespace(name=name or names[0])
         raise ExperimentError(f"not one: {name}")
 
-    monkeypatch.setattr(choice, "find_fabric", find)
-    monkeypatch.setattr(choice, "in_state", lambda state: tuple(names))
+    monkeypatch.setattr(find_fabric, "find_fabric", find)
+    monkeypatch.setattr(find_fabric, "in_state", lambda state: tuple(names))
     monkeypatch.setattr(RunDirectory, "state", lambda self: State.UP if self.name in names else State.DOWN)
-    monkeypatch.setattr(choice, "existing", lambda root: tuple(names))
+    monkeypatch.setattr(find_fabric, "existing", lambda root: tuple(names))
     return names
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from controller.client import ControllerClient
-from controller.listening import Listening
+from controller.server import Listening
 from controller.values import EventKind
 from mrc_lab.cli.main import run
 from tests.controller.serving import TOKEN, Running, certificate, free_port, running, token_file

@@ -12,7 +12,7 @@ from rich.console import Console
 from mrc_lab.demo.coordinator import Demo
 from mrc_lab.demo.settings import DemoSettings
 from tests.mrc_lab.demo.world import FakeWorld
-from topologies.emulation.watch import Death
+from topologies.emulation.process_watch import Death
 
 
 def make(tmp_path, **world_options):

@@ -11,7 +11,7 @@ from mrc_lab.workloads.training.sgd import TrainingPlan
 from tests.mrc_lab.demo.records import FABRIC
 from tests.mrc_lab.demo.world import FakeWorld
 from tests.waiting import until_async
-from topologies.emulation.watch import Death
+from topologies.emulation.process_watch import Death
 from topologies.fabric import LinkKind
 
 

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from mrc_host.values import PathState
-from mrc_lab.demo.measure import run_figures
+from mrc_lab.demo.metrics import run_figures
 from mrc_lab.demo.settings import DemoSettings
 from mrc_lab.demo.summary import Outcome, print_summary, summarise
 from tests.mrc_lab.demo.records import FABRIC, fault, path_event, record

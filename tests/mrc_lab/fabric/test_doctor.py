@@ -11,10 +11,10 @@ import pytest
 
 from mrc_lab.fabric import doctor
 from mrc_lab.fabric.doctor import Finding, Remedy, examine, mend
-from topologies.emulation import cleanup, limits, requirements, rundir
+from topologies.emulation import cleanup, limits, requirements, run_directory
 from topologies.emulation.cleanup import CleanupReport
 from topologies.emulation.errors import EmulationError, RequirementError
-from topologies.emulation.rundir import State
+from topologies.emulation.run_directory import State
 
 Script = Callable[[str, str], None]
 
@@ -125,9 +125,11 @@ def test_a_cache_that_others_can_write_to(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundir, "existing", lambda: ("mine", "old"))
-    monkeypatch.setattr(rundir.RunDirectory, "state", lambda self: State.UP if self.name == "mine" else State.DOWN)
-    monkeypatch.setattr(rundir.RunDirectory, "accessible", lambda self: True)
+    monkeypatch.setattr(run_directory, "existing", lambda: ("mine", "old"))
+    monkeypatch.setattr(
+        run_directory.RunDirectory, "state", lambda self: State.UP if self.name == "mine" else State.DOWN
+    )
+    monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: True)
     monkeypatch.setattr(cleanup, "orphans", lambda: ("ab-t0-0p0-1",))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     finding = doctor._leftovers()
@@ -136,18 +138,18 @@ def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyP
 
 
 def test_a_fabric_that_is_up_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundir, "existing", lambda: ("mine",))
-    monkeypatch.setattr(rundir.RunDirectory, "state", lambda self: State.UP)
-    monkeypatch.setattr(rundir.RunDirectory, "accessible", lambda self: True)
+    monkeypatch.setattr(run_directory, "existing", lambda: ("mine",))
+    monkeypatch.setattr(run_directory.RunDirectory, "state", lambda self: State.UP)
+    monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: True)
     monkeypatch.setattr(cleanup, "orphans", tuple)
     assert doctor._leftovers() == Finding("leftovers", True, "none; up: mine")
 
 
 def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
     states = {"lab": State.UP, "odd": State.UNKNOWN}
-    monkeypatch.setattr(rundir, "existing", lambda: tuple(states))
-    monkeypatch.setattr(rundir.RunDirectory, "state", lambda self: states[self.name])
-    monkeypatch.setattr(rundir.RunDirectory, "accessible", lambda self: False)
+    monkeypatch.setattr(run_directory, "existing", lambda: tuple(states))
+    monkeypatch.setattr(run_directory.RunDirectory, "state", lambda self: states[self.name])
+    monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: False)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     why = "(another user's: use sudo)"
     assert doctor._leftovers() == Finding("leftovers", True, f"none; up: lab {why}; unknown: odd {why}")

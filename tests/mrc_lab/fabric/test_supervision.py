@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mrc_lab.fabric.supervision import MOST_RESTARTS, WITHIN_S, Restarts, told
 from topologies.emulation.errors import ProcessError
-from topologies.emulation.watch import Death
+from topologies.emulation.process_watch import Death
 
 DEATH = Death("switches", 42, 0.0, "was killed by SIGKILL", "out of memory")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric.choice import find_fabric, this_host
+from mrc_lab.fabric.find_fabric import find_fabric, this_host
 from mrc_lab.perf.hosts import find_agents, host_named
 from topologies.addressing import kernel_address, nic_address
 from topologies.clos import multi_plane_clos
 from topologies.emulation.namespaces import cookie
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.loader import dump_text
 
 

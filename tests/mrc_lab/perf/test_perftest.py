@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric.choice import find_fabric
-from mrc_lab.perf import pair, perftest
+from mrc_lab.fabric.find_fabric import find_fabric
+from mrc_lab.perf import client_and_server, perftest
 from tests.mrc_lab.perf.test_hosts import up
 
 __all__ = ["up"]
@@ -66,7 +66,7 @@ def test_a_device_of_another_kind_is_one_sentence(up):
 def test_two_hosts_are_both_ends(up, monkeypatch, tmp_path):
     one, ran = up("one"), []
     monkeypatch.setattr(perftest, "find_fabric", lambda name: find_fabric(name, tmp_path))
-    monkeypatch.setattr(pair, "run_pair", lambda *arguments: ran.append(arguments[:5]) or 0)
+    monkeypatch.setattr(client_and_server, "run_pair", lambda *arguments: ran.append(arguments[:5]) or 0)
     assert perftest.run_tool("write_bw", ["--fabric", "one", "h1", "h3", "-n", "5"]) == 0
     assert ran == [("write_bw", one, "h1", "h3", ["-n", "5"])]
 
@@ -87,13 +87,13 @@ def test_ctrl_c_while_both_ends_run_is_no_traceback(up, monkeypatch, tmp_path):
 
     up("one")
     monkeypatch.setattr(perftest, "find_fabric", lambda name: find_fabric(name, tmp_path))
-    monkeypatch.setattr(pair, "run_pair", interrupted)
+    monkeypatch.setattr(client_and_server, "run_pair", interrupted)
     assert perftest.run_tool("write_bw", ["--fabric", "one", "h1", "h3"]) == 130
 
 
 def test_a_host_does_not_measure_to_itself(up):
     with pytest.raises(ExperimentError, match="between two different hosts, not from h1 to itself"):
-        pair.run_pair("write_bw", up("one"), "h1", "h1", [], lambda command: 0)
+        client_and_server.run_pair("write_bw", up("one"), "h1", "h1", [], lambda command: 0)
 
 
 SERVER = """\
@@ -114,7 +114,7 @@ def server(monkeypatch, tmp_path):
     def install(words):
         (tmp_path / "server.py").write_text(SERVER.format(words))
         monkeypatch.setattr(
-            pair.children, "python", lambda module, *more: [sys.executable, str(tmp_path / "server.py")]
+            client_and_server.children, "python", lambda module, *more: [sys.executable, str(tmp_path / "server.py")]
         )
 
     return install
@@ -134,14 +134,17 @@ def test_what_the_server_says_is_passed_on_unless_it_only_follows_from_the_clien
             sock.recv(1)
         return 1
 
-    assert pair.run_pair("write_bw", up("one"), "h1", "h3", [], client, heard.append) == 1
+    assert client_and_server.run_pair("write_bw", up("one"), "h1", "h3", [], client, heard.append) == 1
     assert heard == said
 
 
 def test_a_pair_does_not_meet_at_the_point_where_others_wait(up, server):
     server("")
     one, met = up("one"), []
-    assert pair.run_pair("write_bw", one, "h1", "h3", [], lambda command: met.append(command[-1]) or 0, str) == 0
+    assert (
+        client_and_server.run_pair("write_bw", one, "h1", "h3", [], lambda command: met.append(command[-1]) or 0, str)
+        == 0
+    )
     (point,) = met
-    assert point != pair.meeting_point("write_bw", one, "h3")
+    assert point != client_and_server.meeting_point("write_bw", one, "h3")
     assert not Path(point.removeprefix("unix:")).exists()

@@ -17,7 +17,7 @@ pytest.importorskip("mininet")
 
 from rich.console import Console
 
-from controller.readings import Row, TableReading
+from controller.switch_reader import Row, TableReading
 from controller.values import FleetStatus
 from mrc_host.verbs.errors import AgentLostError
 from mrc_lab.cli.shell import _converse
@@ -26,8 +26,8 @@ from mrc_lab.prompt import switch_views
 from mrc_lab.prompt.prompt import Prompt
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.clos import multi_plane_clos
-from topologies.emulation.rundir import RunDirectory
-from topologies.emulation.watch import Death
+from topologies.emulation.process_watch import Death
+from topologies.emulation.run_directory import RunDirectory
 
 FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
 
@@ -351,17 +351,17 @@ def test_help_of_a_node_is_what_to_do_with_it(at: Session) -> None:
 
 
 def test_a_path_is_the_users_not_roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from mrc_lab.prompt import capturing
+    from mrc_lab.prompt import captures
 
     monkeypatch.setenv("SUDO_USER", "root")
-    assert capturing.own_path("~/x.pcapng") == Path("/root/x.pcapng")
+    assert captures.own_path("~/x.pcapng") == Path("/root/x.pcapng")
     monkeypatch.chdir(tmp_path)
-    assert capturing.own_path("x.pcapng") == tmp_path / "x.pcapng"
+    assert captures.own_path("x.pcapng") == tmp_path / "x.pcapng"
     monkeypatch.setenv("SUDO_UID", "1000")
     monkeypatch.setenv("SUDO_GID", "100")
-    assert capturing.invoking_user() == (1000, 100)
+    assert captures.invoking_user() == (1000, 100)
     monkeypatch.delenv("SUDO_GID")
-    assert capturing.invoking_user() is None
+    assert captures.invoking_user() is None
 
 
 def test_lines_of_a_file_are_run_and_python_is_evaluated(at: Session, tmp_path: Path) -> None:

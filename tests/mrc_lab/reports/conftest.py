@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.experiments.files import load_text
-from mrc_lab.reports.produce import produce
+from mrc_lab.reports.run_and_report import produce
 from tests.mrc_lab.experiments.files.texts import SMALL
 
 

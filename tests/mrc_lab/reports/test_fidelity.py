@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from mrc_lab.experiments.running.recording import Fidelity
-from mrc_lab.reports.produce import Result
 from mrc_lab.reports.report import write_report
+from mrc_lab.reports.run_and_report import Result
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import judge
 from tests.mrc_lab.reports.recordings import experiment, recording

@@ -16,8 +16,8 @@ from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.paper import reproduction
 from mrc_lab.reports.compare import compare
-from mrc_lab.reports.folder import read_summary
-from mrc_lab.reports.produce import produce
+from mrc_lab.reports.result_folder import read_summary
+from mrc_lab.reports.run_and_report import produce
 from tests.mrc_lab.experiments.files.texts import SMALL, VARIANTS
 
 EVIL = "<img src=x onerror=alert(1)>\"'&</td></style></title><script>alert(2)</script>"

@@ -4,7 +4,7 @@ import resource
 import pytest
 
 from mrc_lab.reports.tables import write_tables
-from mrc_lab.reports.writing import naming, write_text
+from mrc_lab.reports.write_file import naming, write_text
 from tests.mrc_lab.reports.recordings import recording
 
 

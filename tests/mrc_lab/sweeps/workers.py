@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
-from mrc_lab.sweeps.execute import Outcome
 from mrc_lab.sweeps.grid import Run
+from mrc_lab.sweeps.run_one import Outcome
 
 
 def runs(*seeds: int, text: str = "") -> list[Run]:

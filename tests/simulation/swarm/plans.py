@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mrc_host.values import QpAttributes, QpType
-from simulation.swarm.plan import PlannedFault, PlannedPair, PlannedWrite, Scenario
 from simulation.swarm.run import run
+from simulation.swarm.scenario import PlannedFault, PlannedPair, PlannedWrite, Scenario
 from simulation.swarm.shrink import shrink
-from simulation.timing import timing
+from simulation.transport_timers import timing
 from simulation.world import default_queues
 from tests.simulation.worlds import GIGA, small_fabric
 from topologies.faults.controller_down import ControllerDown

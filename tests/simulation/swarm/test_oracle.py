@@ -1,8 +1,8 @@
 import pytest
 
-from simulation.swarm.denials import Denied, addresses
+from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.oracle import longest_damage, longest_separation, merge, paths, touched
-from simulation.swarm.plan import PlannedFault
+from simulation.swarm.scenario import PlannedFault
 from tests.simulation.worlds import small_fabric
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.flap import Flap

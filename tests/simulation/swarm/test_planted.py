@@ -20,10 +20,10 @@ from mrc_host.values import (
 from mrc_host.verbs.local import LocalProvider
 from mrc_host.wire import opcodes
 from simulation import world
-from simulation.swarm.denials import Denied, addresses
-from simulation.swarm.hosts import Manner, Reconnect, Revoke, SharedQueue, SlowPoller
-from simulation.swarm.plan import FOREVER
+from simulation.swarm.application_faults import Manner, Reconnect, Revoke, SharedQueue, SlowPoller
+from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.run import run
+from simulation.swarm.scenario import FOREVER
 from tests.simulation.swarm.plans import caught, fabric, plan, write
 from tests.simulation.worlds import GIGA
 from topologies.clos import multi_plane_clos

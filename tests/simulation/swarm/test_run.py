@@ -6,12 +6,12 @@ import pytest
 
 from mrc_host.values import CompletionOpcode, QpType
 from mrc_host.verbs.local import LocalProvider
-from simulation.line import Line
-from simulation.swarm import verdicts
-from simulation.swarm.denials import Denied, addresses
-from simulation.swarm.plan import PlannedFault
+from simulation.channel import Line
+from simulation.swarm import excused_failures
+from simulation.swarm.denylists import Denied, addresses
+from simulation.swarm.generate_scenario import generate, plain
 from simulation.swarm.run import run
-from simulation.swarm.scenario import generate, plain
+from simulation.swarm.scenario import PlannedFault
 from tests.simulation.swarm.plans import plan, write
 from topologies.faults.link_down import LinkDown
 
@@ -76,7 +76,7 @@ def test_wrong_bytes_are_found(monkeypatch):
         for buffer in registered[1::4]:
             buffer[len(buffer) // 2] = (buffer[len(buffer) // 2] + 1) % 256  # an even number of times too
 
-    monkeypatch.setattr("simulation.line.Line.arrive", damage)
+    monkeypatch.setattr("simulation.channel.Line.arrive", damage)
     assert run(busy_seed()).violations
 
 
@@ -104,7 +104,7 @@ def test_a_denied_path_in_use_is_found(monkeypatch):
     )
     plan = replace(busy_seed(), faults=(PlannedFault(Denied(routes), 0, 3_600_000_000_000),))
     monkeypatch.setattr("mrc_host.transport.control_plane.ControlPlane.set_path_denied", lambda *_: None)
-    monkeypatch.setattr(verdicts, "longest_separation", lambda fabric, faults, a, b, gap: 0)
+    monkeypatch.setattr(excused_failures, "longest_separation", lambda fabric, faults, a, b, gap: 0)
     assert any("though it is denied" in text for text in run(plan).violations)
 
 
@@ -136,7 +136,7 @@ def test_a_fixed_window_of_one_packet_takes_a_round_trip_for_each():
 
 def test_a_failure_without_a_reason_is_found(monkeypatch):
     """Everything is cut, but the oracle is told that nothing was."""
-    monkeypatch.setattr(verdicts, "longest_separation", lambda fabric, faults, a, b, gap: 0)
+    monkeypatch.setattr(excused_failures, "longest_separation", lambda fabric, faults, a, b, gap: 0)
     broken = replace(busy_seed(), faults=(PlannedFault(LinkDown("h*", towards="t0-*"), 0, 3_600_000_000_000),))
     assert any("failed" in text for text in run(broken).violations)
 

@@ -1,4 +1,4 @@
-from simulation.swarm.scenario import generate
+from simulation.swarm.generate_scenario import generate
 from simulation.swarm.shrink import shrink
 
 

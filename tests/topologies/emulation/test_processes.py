@@ -14,7 +14,7 @@ import pytest
 from topologies.emulation import processes
 from topologies.emulation.errors import ProcessError
 from topologies.emulation.processes import READY_FD, Child, Command
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 
 READY = "import os, sys, time; os.write(int(sys.argv[1]), b'ready\\n'); time.sleep(60)"
 FAIL = "import sys; print('the reason', file=sys.stderr); sys.exit(3)"

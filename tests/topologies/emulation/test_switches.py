@@ -8,7 +8,7 @@ from p4runtime_shim.config import load_file
 from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.emulation.errors import EmulationError
-from topologies.emulation.rundir import RunDirectory
+from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
 from topologies.emulation.switches import address, bmv2_options, commands, thrift_port
 from topologies.fabric import Endpoint, Fabric

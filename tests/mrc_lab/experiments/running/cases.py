@@ -1,8 +1,8 @@
 """Small cases for tests, run in the simulated world."""
 
 from mrc_lab.experiments.files import load_text
-from mrc_lab.experiments.running.play import play
-from mrc_lab.experiments.running.simulated import simulated
+from mrc_lab.experiments.running.run_case import play
+from mrc_lab.experiments.running.simulated_backend import simulated
 
 
 def case_of(workload, duration="100us", **parts):

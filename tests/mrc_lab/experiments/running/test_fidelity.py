@@ -8,10 +8,10 @@ import pytest
 from mrc_lab.experiments.running import fidelity
 from mrc_lab.experiments.running.fidelity import Observed, Watch, judge, late_frame_ns
 from mrc_lab.experiments.running.machine_delays import Delays, Hop
+from mrc_lab.fabric.cpu_idle import idle_share
 from mrc_lab.fabric.emulation import process_seconds
-from mrc_lab.fabric.headroom import idle_share
 from topologies.clos import multi_plane_clos
-from topologies.emulation.timing import PROCESSES_NS
+from topologies.emulation.transport_timers import PROCESSES_NS
 
 FABRIC = multi_plane_clos(planes=1, t0=2, t1=1, hosts=2, rate_bps=50_000_000)
 NODES = [*(switch.name for switch in FABRIC.switches), *(nic.name for nic in FABRIC.nics)]

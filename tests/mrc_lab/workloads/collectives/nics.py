@@ -1,7 +1,7 @@
 """Real NIC devices joined in memory, under a virtual clock, with verbs and an asyncio loop on top."""
 
 from mrc_host.verbs import Context, LocalProvider
-from simulation.aio import VirtualTimeLoop
+from simulation.virtual_time_loop import VirtualTimeLoop
 from tests.mrc_host.wires import World
 
 

@@ -1,0 +1,35 @@
+"""How to start the controller: the command line that ``python -m controller`` takes, for whoever brings a fabric up.
+
+:func:`companion` is what ``topologies.emulation.build.emulated`` wants among its companions; it needs no gRPC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mrc_common import children
+from topologies.emulation.processes import READY_FD, Command
+from topologies.emulation.run_directory import RunDirectory
+
+
+def arguments(
+    fabric_file: Path, switches: str, socket: Path, *, agents: str = "", fault_file: Path | None = None
+) -> tuple[str, ...]:
+    """Command line of a controller that reports on a descriptor when every switch is verified."""
+    more = [*(("--agents", agents) if agents else ()), *(("--fault-file", str(fault_file)) if fault_file else ())]
+    return children.python(
+        "controller",
+        *("--fabric", str(fabric_file)),
+        *("--switches", switches),
+        *("--socket", str(socket)),
+        *("--ready-fd", READY_FD),
+        *more,
+    )
+
+
+def companion(run: RunDirectory, switches: str, *, more: Sequence[str] = ()) -> Command:
+    """The controller of a fabric that is being brought up; `more` are further words of its command line."""
+    agents, faults = str(run.host_socket("{name}")), run.path / "faults.json"
+    argv = arguments(run.fabric_file, switches, run.controller_socket, agents=agents, fault_file=faults)
+    return Command("controller", (*argv, *more))

@@ -1,0 +1,175 @@
+"""What each kind of fault (:mod:`topologies.faults`) takes in emulation: carriers, table entries, shaped lines.
+
+Carriers are taken by the kernel (``links``), loss, corruption and silence are made by the P4 program
+(``topologies.fault_entries``), rate and delay by a queueing discipline at the sending end (``shaping``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import singledispatch
+
+from topologies.errors import FabricError
+from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, fault_entries, lines_of, ppb
+from topologies.fault_targets import lines, link_of_port, links_of_switches
+from topologies.faults import Fault
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.corruption import Corruption
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
+from topologies.faults.port_down import PortDown
+from topologies.faults.power_off import PowerOff
+from topologies.faults.rate import Rate
+
+SHORTEST_FLAP_NS = 10_000_000  # a change takes about a millisecond a link
+LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000  # of any time in a fault
+_LEAST_RATE_BPS = 8_000  # a frame a second and more, as for links (topologies.fabric)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is done to what leaves a port: a lower rate (None: its own), and ns of delay."""
+
+    rate_bps: int | None = None
+    delay: int = 0
+
+    def with_more(self, other: Shape) -> Shape:
+        """Both: the lower rate counts, delays add up."""
+        rates = [shape.rate_bps for shape in (self, other) if shape.rate_bps is not None]
+        return Shape(min(rates, default=None), self.delay + other.delay)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a fault takes: links without carrier, faults of the P4 program, shapes by the port that frames leave by."""
+
+    carrier: tuple[str, ...] = ()
+    entries: tuple[DataPlaneFault, ...] = ()
+    shapes: tuple[tuple[Endpoint, Shape], ...] = ()
+    links: tuple[str, ...] = ()  # all that it is on
+
+
+def effect(fabric: Fabric, fault: Fault) -> Effect:
+    """What a fault takes; of a flap, what holds while its links are down.
+
+    FabricError, one sentence, when it names what is not there, a figure is out of range, or emulation has no such kind.
+    """
+    fault.check()
+    return _effect(fault, fabric)
+
+
+@singledispatch
+def _effect(fault: Fault, fabric: Fabric) -> Effect:
+    raise FabricError(f"emulation cannot make the fault {fault.kind.name}: use simulation")
+
+
+@_effect.register
+def _(fault: LinkDown, fabric: Fabric) -> Effect:
+    if fault.towards is None:
+        return _down(fabric.find_links(fault.link))
+    return _on_links(fabric, LinkFault(fault.link, loss=ALWAYS, towards=fault.towards))
+
+
+@_effect.register
+def _(fault: PortDown, fabric: Fabric) -> Effect:
+    return _down((link_of_port(fabric, fault.end),))
+
+
+@_effect.register
+def _(fault: PowerOff, fabric: Fabric) -> Effect:
+    return _down(links_of_switches(fabric, fault.switch))
+
+
+@_effect.register
+def _(fault: Blackhole, fabric: Fabric) -> Effect:
+    fabric.find_switches(fault.switch)
+    return Effect(entries=(fault,))
+
+
+@_effect.register
+def _(fault: Loss, fabric: Fabric) -> Effect:
+    return _on_links(fabric, LinkFault(fault.link, loss=ppb(fault.probability), towards=fault.towards or "*"))
+
+
+@_effect.register
+def _(fault: Corruption, fabric: Fabric) -> Effect:
+    return _on_links(fabric, LinkFault(fault.link, corruption=ppb(fault.probability), towards=fault.towards or "*"))
+
+
+@_effect.register
+def _(fault: PathLoss, fabric: Fabric) -> Effect:
+    fault_entries(fabric, (fault,))  # that there are such paths
+    return Effect(entries=(fault,))
+
+
+@_effect.register
+def _(fault: Rate, fabric: Fabric) -> Effect:
+    if fault.rate < _LEAST_RATE_BPS:
+        raise FabricError(f"a link's rate is at least {_LEAST_RATE_BPS} b/s, not {fault.rate}")
+    return _shaped(fabric, fault.link, fault.towards, Shape(rate_bps=fault.rate))
+
+
+@_effect.register
+def _(fault: Delay, fabric: Fabric) -> Effect:
+    if fault.extra > 10_000_000_000:
+        raise FabricError(f"an added delay is 10 s at most, not {fault.extra} ns")
+    return _shaped(fabric, fault.link, fault.towards, Shape(delay=fault.extra))
+
+
+@_effect.register
+def _(fault: Flap, fabric: Fabric) -> Effect:
+    if not all(SHORTEST_FLAP_NS <= time <= LONGEST_NS for time in (fault.down, fault.up)):
+        least = SHORTEST_FLAP_NS // 1_000_000
+        raise FabricError(
+            f"a link flaps with times of {least} ms or more, not {fault.down} ns down and {fault.up} ns up"
+        )
+    return _down(fabric.find_links(fault.link))
+
+
+def part_of(fabric: Fabric, done: Effect, links: Collection[str]) -> Effect:
+    """What `done` takes of some of its links only: what is left of a pattern's fault when others were repaired."""
+    kept = tuple(name for name in done.links if name in links)
+    if kept == done.links:
+        return done
+    entries = [
+        replace(fault, link=name)
+        for fault in done.entries
+        if isinstance(fault, LinkFault)
+        for name in dict.fromkeys(link.name for link, _ in lines_of(fabric, fault))
+        if name in kept
+    ]
+    shapes = [(end, shape) for end, shape in done.shapes if (link := fabric.link_at(end)) and link.name in kept]
+    return Effect(tuple(name for name in done.carrier if name in kept), tuple(entries), tuple(shapes), kept)
+
+
+def _down(links: Iterable[Link]) -> Effect:
+    names = tuple(link.name for link in links)
+    return Effect(carrier=names, links=names)
+
+
+def _on_links(fabric: Fabric, entries: LinkFault) -> Effect:
+    names = tuple(dict.fromkeys(link.name for link, _ in lines_of(fabric, entries)))
+    return Effect(entries=(entries,), links=names)
+
+
+def _shaped(fabric: Fabric, pattern: str, towards: str | None, shape: Shape) -> Effect:
+    found = lines(fabric, pattern, towards)
+    names = tuple(dict.fromkeys(link.name for link, *_ in found))
+    return Effect(shapes=tuple((source, shape) for _, source, _ in found), links=names)
+
+
+def combined_shapes(effects: Iterable[Effect]) -> Mapping[Endpoint, Shape]:
+    """All shapes together, by port."""
+    found: dict[Endpoint, Shape] = {}
+    for end, shape in _shapes(effects):
+        found[end] = found.get(end, Shape()).with_more(shape)
+    return found
+
+
+def _shapes(effects: Iterable[Effect]) -> Iterator[tuple[Endpoint, Shape]]:
+    return (pair for one in effects for pair in one.shapes)

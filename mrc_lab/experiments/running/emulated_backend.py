@@ -1,0 +1,219 @@
+"""The stage of the emulated world: real processes on a scaled fabric, the monotonic clock.
+
+Rates and times are the file's divided and multiplied by a factor (`scaling`), which reports tell. Faults go through the
+controller. Whether the run can be trusted is watched meanwhile (`fidelity`), and it ends at once when a process of the
+fabric dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
+from time import monotonic_ns
+from typing import Any, TypeVar
+
+import numpy as np
+
+from controller.client import ControllerClient
+from controller.fault_impairments import effect
+from mrc_host import verbs
+from mrc_host.values import QpAttributes
+from mrc_host.verbs.context import Context
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.files.model import Case, case_prefix
+from mrc_lab.experiments.running import machine_delays, switch_counters
+from mrc_lab.experiments.running.fidelity import Watch
+from mrc_lab.experiments.running.machine_delays import Hop
+from mrc_lab.experiments.running.recording import Fidelity, Samples
+from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
+from mrc_lab.fabric import doctor
+from mrc_lab.fabric.emulation import EmulatedWorld, running
+from mrc_lab.fabric.supervision import told
+from topologies.emulation import link_counters
+from topologies.emulation.process_watch import Death
+from topologies.errors import FabricError
+from topologies.fabric import Fabric
+from topologies.fault_entries import fault_entries
+from topologies.faults import Fault
+
+T = TypeVar("T")
+LONGEST_S = 600.0  # of a run, scaled
+_DEATH_TOLD_S = 0.5  # after what it broke
+_TIME_TO_ORDER_NS = 300_000_000  # a fault, very generous
+_TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
+
+
+class EmulatedStage:
+    """A fabric that is up; see `mrc_lab.experiments.running.backend.Stage`."""
+
+    def __init__(
+        self, case: Case, world: EmulatedWorld, controller: ControllerClient, rate_scale: float, stack: ExitStack
+    ) -> None:
+        self._world = world
+        self._controller = controller
+        self._stack = stack
+        self._watch = Watch(world.cpu_seconds, world.fabric, self._delays)
+        self._stretch = stretch_of(case, world.fabric)
+        faults = [scaled_fault(planned.fault, rate_scale) for planned in case.faults]
+        self._losing = losing_switches(world.fabric, faults)
+        self._lost: dict[str, int] = {}
+        self._ordered: dict[str, int] = {}  # faults, with the time of each
+        self.rate_scale = rate_scale
+        self.time_scale = 1 / rate_scale
+        self.lines = tuple(f"{link.name}{mark}" for link in world.fabric.links for mark in "><")
+
+    @property
+    def fabric(self) -> Fabric:
+        """What is up."""
+        return self._world.fabric
+
+    def now(self) -> int:
+        """CLOCK_MONOTONIC in ns."""
+        return monotonic_ns()
+
+    def open(self, host: str) -> Context:
+        """Verbs on a host's NIC, through its agent."""
+        return self._stack.enter_context(verbs.open(self._world.emulation.socket(host)))
+
+    def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
+        """Scaled, with an ACK timeout that outlasts full queues: at the rates here they hold a packet for long."""
+        return scaled_attributes(given, self.fabric, self._stretch)
+
+    async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
+        """Give all to the controller, which makes and clears each at its time; the run begins when it has them.
+
+        Those that are there from the beginning it makes at once. ExperimentError when all that takes too long.
+        """
+        begin = self.now() + len(faults) * _TIME_TO_ORDER_NS
+        for planned in faults:
+            fault = scaled_fault(planned.fault, self.rate_scale)
+            at = begin + round(planned.at * self.time_scale) if planned.at else self.now()
+            until = 0 if planned.until is None else begin + round(planned.until * self.time_scale)
+            duration = until - at if until else 0
+            start = at if planned.at else 0
+            record = await asyncio.to_thread(self._controller.inject, fault, at_ns=start, duration_ns=duration)
+            self._ordered[record.id] = at
+        if self.now() > begin and faults:
+            raise ExperimentError("the controller was too slow to take the faults", "Is the machine busy? Try again.")
+        return begin
+
+    async def faults_made(self) -> None:
+        """Wait until all are made; ExperimentError if one could not be."""
+        if not self._ordered:
+            return
+        await asyncio.sleep(max(0, max(self._ordered.values()) + _TIME_TO_MAKE_NS - self.now()) / 1e9)
+        for record in await asyncio.to_thread(self._controller.faults, cleared=True):
+            if record.id in self._ordered and record.problem:
+                raise ExperimentError(f"fault {record.id} could not be made as planned: {record.problem}")
+
+    async def sample_lines(self) -> Samples:
+        """Packets and bytes by the interfaces' counters, what faults lost by the P4 program's.
+
+        To ask a switch costs its processor a millisecond and ours more, so only those are asked that the run's faults
+        let lose. One that does not answer has lost what it had when it last did.
+        """
+        carried = link_counters.read(self.fabric)
+        self._lost.update(await asyncio.to_thread(self._read_lost))
+        found = []
+        for name, link in carried.items():
+            ways = {f"{name}>": link.upward, f"{name}<": link.downward}
+            found += [(way.packets, way.bytes, self._lost.get(line, 0)) for line, way in ways.items()]
+        return np.array(found, dtype=np.int64)
+
+    def _read_lost(self) -> Mapping[str, int]:
+        counters = [row for switch in self._losing for row in self._controller.counters(switch)]
+        return switch_counters.lost(self.fabric, counters)
+
+    def trimmed(self) -> Mapping[str, int]:
+        """Packets trimmed, by line, by the P4 program's counters."""
+        return switch_counters.trimmed(self.fabric, self._controller.counters())
+
+    def drops(self) -> Mapping[str, int]:
+        """Frames dropped, by reason and line, without those that `sample_lines` counts as lost."""
+        figures = switch_counters.read(self.fabric, self._world.emulation.switches_address)
+        return switch_counters.drops(self.fabric, self._controller.counters(), figures)
+
+    def traffic(self) -> AbstractAsyncContextManager[None]:
+        """Watched."""
+        return self._watch.traffic()
+
+    def fidelity(self) -> Fidelity:
+        """What the watch has seen."""
+        return self._watch.judge()
+
+    def _delays(self, measure: bool) -> Mapping[str, Hop]:
+        emulation = self._world.emulation
+        sockets = {nic.name: emulation.socket(nic.name) for nic in self.fabric.nics}
+        return machine_delays.read(self.fabric, emulation.switches_address, sockets, measure=measure)
+
+    def run(self, job: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end. ExperimentError, at once, when a process of the fabric dies."""
+
+        async def prepared() -> T:
+            await self._watch.prepare()
+            return await self._while_all_live(job)
+
+        return asyncio.run(prepared())
+
+    async def _while_all_live(self, job: Coroutine[Any, Any, T]) -> T:
+        work, loop, death = asyncio.ensure_future(job), asyncio.get_running_loop(), asyncio.Event()
+        watch = self._world.emulation.watch
+        assert watch is not None, "a fabric that is up has one"
+        waiting = asyncio.ensure_future(death.wait())
+
+        def tell(_: Death) -> None:
+            loop.call_soon_threadsafe(death.set)
+
+        try:
+            with watch.listening(tell):
+                await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
+                if work.done() and work.exception() is not None:  # perhaps of a death that will be told in a moment
+                    await asyncio.wait((waiting,), timeout=_DEATH_TOLD_S)
+            if self._world.deaths():
+                raise ExperimentError(*told(self._world.deaths()))
+            return await work
+        finally:
+            for task in (work, waiting):
+                task.cancel()
+            await asyncio.gather(work, waiting, return_exceptions=True)
+
+
+def check(case: Case, scale: float) -> None:
+    """ExperimentError for anything in the case that only the simulated world can do; before anything starts."""
+    for fault in case.faults:
+        _check_fault(fault, scaled_fabric(case, scale), scale)
+    seconds = case.duration / 1e9 / scale
+    if seconds > LONGEST_S:
+        raise ExperimentError(
+            f"{case_prefix(case.name)}at the rates that this machine carries the run would last {seconds:.0f} s",
+            f"Shorten its duration, or use fewer hosts and planes: {LONGEST_S:.0f} s is the most.",
+        )
+
+
+def losing_switches(fabric: Fabric, faults: Sequence[Fault]) -> tuple[str, ...]:
+    """Switches whose P4 program makes some of the faults, and so counts what they lose."""
+    return tuple(fault_entries(fabric, [entry for fault in faults for entry in effect(fabric, fault).entries]))
+
+
+def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
+    fault = scaled_fault(planned.fault, scale)
+    try:
+        taken = effect(fabric, fault)
+    except FabricError as error:
+        raise ExperimentError(f"line {planned.line}: {error}", "Use --world sim.") from None
+    if any(shape.delay for _, shape in taken.shapes) and not doctor.has_netem():
+        raise ExperimentError(
+            f"line {planned.line}: emulation cannot make the fault {fault.kind.name} here: this kernel has no netem",
+            "Use --world sim, or slow links down with the fault rate.",
+        )
+
+
+@contextmanager
+def emulated_stage(case: Case, scale: float, switch: str, name: str = NAME) -> Iterator[EmulatedStage]:
+    """Bring the case's fabric up scaled, and take it down on leaving. Raises ExperimentError or EmulationError."""
+    check(case, scale)
+    with running(scaled_fabric(case, scale, name), switch=switch) as world, ExitStack() as stack:
+        controller = stack.enter_context(world.controller())
+        yield EmulatedStage(case, world, controller, scale, stack)

@@ -1,0 +1,66 @@
+"""Conduct a whole experiment: every case in a world of its own, recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix, joined
+from mrc_lab.experiments.running.backend import Stage
+from mrc_lab.experiments.running.recording import Recording
+from mrc_lab.experiments.running.run_case import play
+from simulation.errors import SimulationError
+from topologies.emulation import switch_kind
+
+Opener = Callable[[Case, int], AbstractContextManager[Stage]]
+
+
+def conduct(
+    experiment: Experiment,
+    world: str,
+    seed: int,
+    *,
+    switch: str = switch_kind.DEFAULT,
+    name: str = "experiment",
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict[str, Recording]:
+    """Run every case and return the recordings by case. `tell` is called with one line as each begins.
+
+    `switch` and `name` (of the fabric) are for emulation.
+    """
+    check(experiment, world)
+    opener = _opener(experiment, world, switch, name)
+    recordings: dict[str, Recording] = {}
+    for number, case in enumerate(experiment.cases, 1):
+        tell(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
+        try:
+            with opener(case, seed) as stage:
+                recordings[case.name] = play(case, stage, seed)
+        except SimulationError as error:
+            raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}{error}") from error
+    return recordings
+
+
+def check(experiment: Experiment, world: str) -> None:
+    """ExperimentError for the first case that the world cannot carry or make."""
+    if world == "emulation":
+        from mrc_lab.experiments.running.emulated_backend import check as check_case
+        from mrc_lab.experiments.running.scaling import scale_of
+
+        scale = scale_of(experiment.cases)
+        for case in experiment.cases:
+            check_case(case, scale)
+
+
+def _opener(experiment: Experiment, world: str, switch: str, name: str) -> Opener:
+    """Only the world that is asked for is imported: simulation needs no Mininet."""
+    if world == "sim":
+        from mrc_lab.experiments.running.simulated_backend import simulated
+
+        return simulated
+    from mrc_lab.experiments.running.emulated_backend import emulated_stage
+    from mrc_lab.experiments.running.scaling import scale_of
+
+    scale = scale_of(experiment.cases)
+    return lambda case, seed: emulated_stage(case, scale, switch, name)

@@ -1,0 +1,103 @@
+"""The stage of the simulated world: virtual time, no root, the file's own rates and times."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mrc_host.values import QpAttributes
+from mrc_host.verbs.context import Context
+from mrc_lab.experiments.files.checks import build_fabric
+from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.files.model import Case
+from mrc_lab.experiments.files.transport import fitted_settings
+from mrc_lab.experiments.running import simulated_switch_counters, switch_counters
+from mrc_lab.experiments.running.recording import Fidelity, Samples
+from simulation.world import SimulatedWorld
+from topologies.fabric import Fabric
+
+T = TypeVar("T")
+
+
+class SimulatedStage:
+    """One simulated world; see `mrc_lab.experiments.running.backend.Stage`."""
+
+    rate_scale = 1.0
+    time_scale = 1.0
+
+    def __init__(self, world: SimulatedWorld) -> None:
+        self._world = world
+        self._contexts: list[Context] = []
+        ends = [(link.lower, link.upper, link.name) for link in world.fabric.links]
+        self._sources = [end for lower, upper, _ in ends for end in (lower, upper)]
+        self.lines = tuple(f"{name}{mark}" for *_, name in ends for mark in "><")
+        self._watched = [world.line(end) for end in self._sources]
+
+    @property
+    def fabric(self) -> Fabric:
+        """What is up."""
+        return self._world.fabric
+
+    def now(self) -> int:
+        """Virtual time in ns."""
+        return self._world.now
+
+    def open(self, host: str) -> Context:
+        """Verbs on a host's NIC."""
+        context = self._world.open(host)
+        self._contexts.append(context)
+        return context
+
+    def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
+        """With the ACK timeout fitted, unless given."""
+        return replace(self._world.attributes(), **given)
+
+    async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
+        """Hand them to the world, which makes them happen by itself; the run begins now."""
+        begin = self.now()
+        for fault in faults:
+            until = None if fault.until is None else begin + fault.until
+            self._world.faults.add(fault.fault, at=begin + fault.at, until=until)
+        return begin
+
+    async def faults_made(self) -> None:
+        """They cannot fail."""
+
+    async def sample_lines(self) -> Samples:
+        """Frames, bytes and losses of every line so far."""
+        return np.array([(line.frames, line.bytes, line.lost) for line in self._watched], dtype=np.int64)
+
+    def trimmed(self) -> Mapping[str, int]:
+        """Packets trimmed, by line; only lines for which any were."""
+        return switch_counters.trimmed(self.fabric, simulated_switch_counters.counted(self._world))
+
+    def drops(self) -> Mapping[str, int]:
+        """Frames dropped, by reason and line; only what occurred."""
+        counters, figures = simulated_switch_counters.counted(self._world), simulated_switch_counters.told(self._world)
+        return switch_counters.drops(self.fabric, counters, figures)
+
+    def traffic(self) -> AbstractAsyncContextManager[None]:
+        """Virtual time needs no watching."""
+        return nullcontext()
+
+    def fidelity(self) -> Fidelity:
+        """Virtual time is exact."""
+        return Fidelity()
+
+    def run(self, job: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end."""
+        return self._world.run(job)  # type: ignore[return-value]
+
+
+@contextmanager
+def simulated(case: Case, seed: int) -> Iterator[SimulatedStage]:
+    """Build the case's world, and free it on leaving. Raises SimulationError or MrcError with one sentence."""
+    fabric = build_fabric(case.fabric)
+    delay = case.fabric.delay
+    transport = fitted_settings(case.transport, fabric, delay)
+    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport) as world:
+        yield SimulatedStage(world)

@@ -1,0 +1,37 @@
+"""Asking every embedded switch of an emulated fabric for what P4Runtime has no words for.
+
+SwitchManagement (p4runtime_shim/proto/switch_v1.proto) is served on the switches' own addresses, by one process for all
+or one for each. BMv2 has no such service, and a switch that a fault killed does not answer: they are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import grpc
+
+from controller.grpc_signals import apart
+from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
+from topologies.fabric import Fabric
+
+TIMEOUT_S = 10.0
+_T = TypeVar("_T")
+
+
+def ask(fabric: Fabric, address: str, request: Callable[[Any], Iterable[_T]]) -> list[_T]:
+    """What `request` returns for the stub of each process at `address` (``{name}`` in it is the switch's), in one list.
+
+    Ctrl-C may come at any time (`controller.grpc_signals`).
+    """
+    targets = dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches)
+    return apart(lambda: [answer for target in targets for answer in _ask(target, request)])
+
+
+def _ask(target: str, request: Callable[[Any], Iterable[_T]]) -> list[_T]:
+    with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        stub = pb_grpc.SwitchManagementStub(channel)  # type: ignore[no-untyped-call]
+        try:
+            return list(request(stub))
+        except grpc.RpcError:
+            return []

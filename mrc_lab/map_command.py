@@ -1,0 +1,70 @@
+"""What `map` understands at the prompt, and the path map as it is printed there and by ``mrc map``.
+
+map [SECONDS]      start a map, or go on with the one there is; look at it, or watch it for some seconds
+map rate NUMBER    probes a second that every link sees in each direction
+map deny|allow     whether hosts are told not to use what is blamed
+map stop           probe no more
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from controller.path_map.client import PathMapClient
+from controller.path_map.render import draw
+from controller.path_map.values import MapState
+from mrc_lab.errors import ExperimentError
+from topologies.fabric import Fabric
+
+EXAMPLE = "map, map 30, map rate 20, map deny, map allow, map stop"
+_FIRST_ROUNDS, _FIRST_S = 2.0, 1.0  # after which every path has been probed and judged
+_REFRESH_S = 1.0
+
+
+def carry_out(controller: PathMapClient, fabric: Fabric, words: Sequence[str], say: Callable[[str], None]) -> None:
+    """Do what the words after `map` say, and tell; ExperimentError if they say nothing sensible."""
+    state = controller.path_map()
+    rate = state.rate if state.running else 0.0
+    verb, *more = words or ("0",)
+    if len(more) != (verb == "rate"):
+        raise ExperimentError(f"use it like this: {EXAMPLE}")
+    if verb == "stop":
+        controller.stop_map()
+        say("the path map is stopped" if state.running else "there was no path map")
+    elif verb in ("deny", "allow"):
+        controller.start_map(rate, feed=verb == "deny")
+        say("paths over what is blamed are denied" if verb == "deny" else "what the map denied is allowed again")
+    elif verb == "rate":
+        controller.start_map(_number(more[0]), feed=state.feeding)
+        say(f"every link is probed {_number(more[0]):g} times a second in each direction")
+    else:
+        seconds = _number(verb)
+        controller.start_map(rate, feed=state.feeding)
+        watch(controller, fabric, seconds, say)
+
+
+def watch(controller: PathMapClient, fabric: Fabric, seconds: float, say: Callable[[str], None]) -> MapState:
+    """Print the map once it shows something, and then every second for `seconds`; returns the last."""
+    state = controller.path_map()
+    while state.running and state.seconds < _FIRST_S + _FIRST_ROUNDS * state.round_s:
+        time.sleep(0.1)
+        state = controller.path_map()
+    until = time.monotonic() + seconds
+    while True:
+        say(draw(fabric, state))
+        left = until - time.monotonic()
+        if left <= 0:
+            return state
+        time.sleep(min(_REFRESH_S, left))
+        state = controller.path_map()
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ExperimentError(f"{text!r} is not a number; use it like this: {EXAMPLE}") from None
+    if not 0 <= value < 1e6:
+        raise ExperimentError(f"{text} is out of range; use it like this: {EXAMPLE}")
+    return value

@@ -1,0 +1,102 @@
+"""The result folder of a run.
+
+    experiment.yaml   the file as run
+    summary.json      figures and verdicts; the same for the same file and seed
+    run.json          when, where, versions, how fast
+    report.html       all of it for people, in one file
+    <case>/*.csv      raw series
+    <case>/*.svg      plots
+
+`latest` beside the folders of an experiment points to the newest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.loader import CASE_NAME
+from mrc_lab.experiments.files.model import Experiment
+from mrc_lab.experiments.running.recording import Recording
+from mrc_lab.reports.tables import write_tables
+from mrc_lab.reports.write_file import write_text
+
+
+def make_folder(results: Path, name: str, moment: datetime | None = None) -> Path:
+    """A new folder for a run of experiment `name` below `results`, named after the time."""
+    stamp = (moment or datetime.now(timezone.utc)).strftime("%Y%m%d-%H%M%S")
+    base = results / name
+    for number in range(1000):
+        folder = base / (stamp if not number else f"{stamp}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ExperimentError(
+                f"{folder} cannot be made: {error.strerror}", "Choose another place with --results."
+            ) from None
+        return folder
+    raise ExperimentError(f"{base} has a thousand results of this second", "Choose another place with --results.")
+
+
+def check_place(results: Path) -> None:
+    """ExperimentError when nothing can be written below `results`; for before a long run."""
+    # os.path, because Path.exists() raises where a folder above is closed to us
+    nearest = next(place for place in (results, *results.absolute().parents) if os.path.exists(place))
+    if not os.path.isdir(nearest) or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ExperimentError(f"{results} cannot be written", "Choose another place with --results.")
+
+
+def write_result(
+    folder: Path,
+    experiment: Experiment,
+    recordings: Mapping[str, Recording],
+    summary: Mapping[str, Any],
+    run: Mapping[str, Any],
+) -> None:
+    """Write everything but the plots and the report."""
+    write_text(folder / "experiment.yaml", experiment.text)
+    write_json(folder / "summary.json", summary)
+    write_json(folder / "run.json", run)
+    for name, recording in recordings.items():
+        write_tables(recording, folder / name)
+
+
+def point_latest(folder: Path) -> None:
+    """Let ``latest`` beside `folder` point to it."""
+    link = folder.parent / "latest"
+    with contextlib.suppress(OSError):  # a file system without links: the folder is there all the same
+        fresh = folder.parent / f".latest-{os.getpid()}"
+        fresh.symlink_to(folder.name)
+        fresh.replace(link)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """A JSON file that people can read."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary in a result folder; ExperimentError when there is none."""
+    path = folder / "summary.json"
+    try:
+        summary = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ExperimentError(
+            f"{path} cannot be read: {error.strerror}", "Give the folder that 'mrc run' has named."
+        ) from None
+    except ValueError:
+        raise ExperimentError(f"{path} is not JSON", "Give the folder that 'mrc run' has named.") from None
+    if not isinstance(summary, dict) or not isinstance(summary.get("cases"), dict) or not summary["cases"]:
+        raise ExperimentError(f"{path} is not the summary of an experiment")
+    for name in summary["cases"]:
+        if not CASE_NAME.fullmatch(name):  # it names a folder
+            raise ExperimentError(f"{path} has a case {name!r}, which is no name of a variant")
+    return summary

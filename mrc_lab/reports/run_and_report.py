@@ -1,0 +1,78 @@
+"""From an experiment to its result folder, in one call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mrc_lab.experiments.files.model import Experiment, case_prefix
+from mrc_lab.experiments.running.recording import Recording
+from mrc_lab.experiments.running.run_experiment import conduct
+from mrc_lab.reports import result_folder as folders
+from mrc_lab.reports.summary import circumstances, summarize
+from mrc_lab.reports.verdicts import Judged, judge, show
+from topologies.emulation import switch_kind
+
+_RELATIONS = {"at_least": ">=", "at_most": "<=", "about": "about"}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished run."""
+
+    experiment: Experiment
+    recordings: Mapping[str, Recording]
+    judged: list[Judged]
+    summary: Mapping[str, Any]
+    folder: Path
+    wall_seconds: float
+
+    def lines(self) -> Iterator[str]:
+        """The verdicts for a terminal, and why those on timing cannot be had."""
+        for name, recording in self.recordings.items():
+            for reason in recording.fidelity.reasons:
+                yield f"{case_prefix(name)}timing cannot be trusted: {reason}"
+        for one in self.judged:
+            ours, expected = show(one.ours, one.unit), show(one.expected, one.unit)
+            within = f" within {one.tolerance:.3g}" if one.tolerance else ""
+            line = f"{one.verdict.value:<9} {one.title}: {ours} ({_RELATIONS[one.relation]} {expected}{within})"
+            yield line + (f", published {show(one.published, one.unit)}" if one.published is not None else "")
+        for name, recording in self.recordings.items():
+            for reason in recording.fidelity.reasons:
+                yield f"untrusted {case_prefix(name)}{reason}"
+
+
+def produce(
+    experiment: Experiment,
+    world: str,
+    seed: int,
+    results: Path,
+    *,
+    switch: str = switch_kind.DEFAULT,
+    name: str = "experiment",
+    tell: Callable[[str], None] = lambda text: None,
+) -> Result:
+    """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors."""
+    folders.check_place(results)
+    began = time.monotonic()
+    recordings = conduct(experiment, world, seed, switch=switch, name=name, tell=tell)
+    wall = time.monotonic() - began
+    judged = judge(experiment, recordings, world)
+    summary = summarize(experiment, recordings, judged, world, seed)
+    packets = sum(int(recording.flow_samples[-1, :, 0].sum()) for recording in recordings.values())
+    run = circumstances(wall, packets)
+    folder = folders.make_folder(results, experiment.name)
+    folders.write_result(folder, experiment, recordings, summary, run)
+    result = Result(experiment, recordings, judged, summary, folder, wall)
+    _write_report(result, run)
+    folders.point_latest(folder)
+    return result
+
+
+def _write_report(result: Result, run: Mapping[str, Any]) -> None:
+    from mrc_lab.reports.report import write_report  # matplotlib takes a second to load
+
+    write_report(result.folder, result.experiment, result.recordings, result.summary, run)

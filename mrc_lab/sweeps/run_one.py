@@ -1,0 +1,61 @@
+"""One run of a sweep in the simulated world: what every worker does, here or on a cluster.
+
+A run either ends with a record (of its summary, or of the error that the same file and seed would always meet), or is
+lost to something outside of it, and can be had by doing it again.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from mrc_host.errors import MrcError
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.loader import load_text
+from mrc_lab.experiments.running.run_experiment import conduct
+from mrc_lab.reports.summary import commit, summarize
+from mrc_lab.reports.verdicts import judge
+from mrc_lab.sweeps.grid import Run
+from topologies.errors import FabricError
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run: its record, or how it was lost."""
+
+    run: Run
+    record: dict[str, Any] | None
+    lost: str = ""
+
+
+def execute(run: Run) -> Outcome:
+    """Do a run. All of its record but `wall_s`, `finished`, `commit` and `node` depends on file and seed alone."""
+    began = time.monotonic()
+    said: dict[str, Any]
+    try:
+        said = {"summary": _summary(run)}
+    except (ExperimentError, MrcError, FabricError) as error:
+        said = {"error": str(error)}
+    except Exception as error:  # no room, no compiler, ...: nothing that the run says of itself
+        return Outcome(run, None, f"{type(error).__name__}: {error}")
+    record = {
+        "run": run.id,
+        "experiment": run.experiment,
+        "settings": dict(run.settings),
+        "seed": run.seed,
+        **said,
+        "wall_s": round(time.monotonic() - began, 3),
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "node": platform.node(),
+    }
+    return Outcome(run, record)
+
+
+def _summary(run: Run) -> dict[str, Any]:
+    experiment = load_text(run.text, source=run.source, name=run.experiment)
+    recordings = conduct(experiment, "sim", run.seed)
+    return summarize(experiment, recordings, judge(experiment, recordings, "sim"), "sim", run.seed)

@@ -1,0 +1,66 @@
+"""A whole sweep: what is missing in its folder is run, kept as it comes, and written as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mrc_lab.sweeps import sweep_folder as folders
+from mrc_lab.sweeps.grid import Grid, Run
+from mrc_lab.sweeps.run_one import Outcome
+
+Spread = Callable[[Sequence[Run]], Iterable[Outcome]]
+
+
+@dataclass(slots=True)
+class Tally:
+    """How a sweep stands: runs by what came of them. `before` were done by an earlier call, `lost` are to be redone."""
+
+    total: int
+    before: int = 0
+    verdicts: dict[str, int] = field(default_factory=dict)
+    lost: list[Outcome] = field(default_factory=list)
+    table: Path | None = None
+
+    @property
+    def done(self) -> int:
+        """Runs that have a record."""
+        return sum(self.verdicts.values())
+
+    def count(self, record: dict[str, object]) -> None:
+        """Add a run that is done."""
+        summary = record.get("summary")
+        verdict = str(summary["verdict"]) if isinstance(summary, dict) else "error"
+        self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
+
+
+def sweep(grid: Grid, path: Path, spread: Spread, tell: Callable[[Tally, Outcome | None], None]) -> Tally:
+    """Run what is missing of `grid` in the folder `path`, by `spread`.
+
+    `tell` is called before the first run, with None, and after every one. Whatever ends it early, the table is written
+    with what is known. Raises ExperimentError when the folder cannot be had.
+    """
+    with folders.opened(path, grid) as folder:
+        tally = Tally(len(grid.runs))
+        missing = []
+        for run in grid.runs:
+            if run.id in folder.records:
+                tally.count(folder.records[run.id])
+            else:
+                missing.append(run)
+        tally.before = tally.done
+        tell(tally, None)
+        try:
+            for outcome in spread(missing) if missing else ():
+                if outcome.record is None:
+                    tally.lost.append(outcome)
+                else:
+                    folder.keep(outcome.record)
+                    tally.count(outcome.record)
+                tell(tally, outcome)
+        finally:
+            if folder.records:
+                folder.write_table()
+                tally.table = folder.table
+    return tally

@@ -1,0 +1,106 @@
+"""The folder of a sweep: what it is, and a record of every run that is done.
+
+    sweep.json        its files, with digests, and the keys that it sets
+    runs/<run>.json   the record of a run
+    table.jsonl       all of them
+
+Values and seeds may be added by a later call; another file or another key makes it another sweep. While somebody fills
+the folder, the lock on ``sweep.json`` keeps others out; the kernel drops it with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from mrc_lab.errors import ExperimentError
+from mrc_lab.reports.result_folder import write_json
+from mrc_lab.sweeps.grid import Grid
+from mrc_lab.sweeps.table import write_table
+
+FORMAT = 1
+
+
+class SweepFolder:
+    """A folder that is open for a sweep; see :func:`opened`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records: dict[str, dict[str, Any]] = dict(_records(path))
+
+    @property
+    def table(self) -> Path:
+        """The table's place."""
+        return self.path / "table.jsonl"
+
+    def keep(self, record: dict[str, Any]) -> None:
+        """Store a record; a run is either wholly done or not at all. ExperimentError when the disk is full."""
+        self._write(self.path / "runs" / f"{record['run']}.json", lambda fresh: write_json(fresh, record))
+        self.records[record["run"]] = record
+
+    def write_table(self) -> None:
+        """Write the table of all records, or leave the one that is there; ExperimentError when the disk is full."""
+        self._write(self.table, lambda fresh: write_table(fresh, self.records.values()))
+
+    def _write(self, place: Path, write: Callable[[Path], object]) -> None:
+        fresh = place.with_suffix(".new")
+        try:
+            write(fresh)
+            fresh.replace(place)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                fresh.unlink(missing_ok=True)
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise ExperimentError(
+                f"{place} cannot be written: {why}", "Mend that; the same command again runs only what is missing."
+            ) from None
+
+
+@contextlib.contextmanager
+def opened(path: Path, grid: Grid) -> Iterator[SweepFolder]:
+    """The folder of a sweep, made if need be; ExperimentError when it is another's, in use, or cannot be written."""
+    try:
+        (path / "runs").mkdir(parents=True, exist_ok=True)
+        stream = (path / "sweep.json").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise ExperimentError(f"{path} cannot be written: {error.strerror}", "Choose another --output.") from None
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ExperimentError(
+                f"{path} is being filled by another sweep", "Wait for it, or choose another --output."
+            ) from None
+        _claim(path, stream, grid)
+        yield SweepFolder(path)
+
+
+def _claim(path: Path, stream: IO[str], grid: Grid) -> None:
+    own = {"format": FORMAT, "files": dict(grid.files), "keys": sorted(grid.keys)}
+    stream.seek(0)
+    text = stream.read()
+    if not text:
+        json.dump(own, stream, indent=1)
+        stream.flush()
+        return
+    try:
+        there = json.loads(text)
+    except ValueError:
+        there = None
+    if there != own:
+        raise ExperimentError(
+            f"{path} holds another sweep: its files or keys are not these", "Choose another --output, or remove it."
+        )
+
+
+def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place in sorted((path / "runs").glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            record = json.loads(place.read_text("utf-8"))
+            if record["run"] == place.stem:
+                yield place.stem, record

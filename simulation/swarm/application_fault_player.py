@@ -1,0 +1,152 @@
+"""Plays what befalls hosts: queue pairs that get new lives, NICs that restart, memory that is taken away.
+
+A pair is brought to a new life by one actor at a time. Applications agree on a new life by word of mouth, which takes
+time (`word`), during which one end is ahead of the other, and packets of the old life are on their way in any case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from mrc_host.errors import MrcError, StateError
+from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke
+from simulation.swarm.applications import Applications, give_up, give_up_posting
+from simulation.swarm.denylists import Denylists
+from simulation.swarm.queue_pair_ends import End
+from simulation.swarm.scenario import FOREVER, PlannedFault, Scenario
+from simulation.world import SimulatedWorld
+
+_SECOND = 1_000_000_000
+_TRIES = 50  # to find first PSNs that both ends accept
+
+
+class Lives:
+    """Plays the plan's :class:`Reconnect`, :class:`Restart` and :class:`Revoke`."""
+
+    def __init__(self, world: SimulatedWorld, applications: Applications, denylists: Denylists) -> None:
+        self._world, self._applications, self._denylists = world, applications, denylists
+        self._locks = [asyncio.Lock() for _ in applications.pairs]
+        self._restarts: Counter[str] = Counter()
+
+    def start(self, scenario: Scenario) -> list[asyncio.Task[None]]:
+        """One coroutine for each that is planned."""
+        return [
+            asyncio.ensure_future(self._play(planned))
+            for planned in scenario.faults
+            if isinstance(planned.fault, Reconnect | Restart | Revoke)
+        ]
+
+    async def _play(self, planned: PlannedFault) -> None:
+        await self._until(planned.start)
+        fault = planned.fault
+        if isinstance(fault, Reconnect):
+            await self._reconnect(fault, planned.end)
+        elif isinstance(fault, Restart):
+            await self._restart(fault, planned.end)
+        elif isinstance(fault, Revoke):
+            end = self._applications.pairs[fault.pair][fault.back]
+            if not end.away and end.life.revoked is None:
+                end.freeze(self._applications.other(end))
+                end.revoke(self._world.now)
+
+    async def _until(self, time: int) -> None:
+        await asyncio.sleep(max(0, time - self._world.now) / _SECOND)
+
+    # ---- reconnecting -----------------------------------------------------------------------------------------------
+
+    async def _reconnect(self, fault: Reconnect, end_time: int) -> None:
+        pair = self._applications.pairs[fault.pair]
+        first, second = (pair[1], pair[0]) if fault.back else pair
+        async with self._locks[fault.pair]:
+            if first.away or second.away:
+                return
+            if fault.manner is Manner.TOGETHER:
+                self._renew(first, fault.anew)
+                self._renew(second, fault.anew)
+                await self._meet(first, second, 0)
+            elif fault.manner is Manner.BY_TURNS:
+                await self._by_turns(first, second, fault.anew, fault.word)
+            else:
+                self._renew(first, fault.anew)
+                try:
+                    first.connect(second)
+                except MrcError:  # a NIC may refuse it: the application waits for the other, in vain if nothing heals
+                    give_up_posting(first, end_time)
+        if fault.manner is Manner.ALONE and end_time < FOREVER:
+            await self._until(end_time)
+            async with self._locks[fault.pair]:
+                if not (first.away or second.away):
+                    await self._by_turns(second, first, fault.anew, fault.word)
+
+    def _renew(self, end: End, anew: bool) -> None:
+        end.freeze(self._applications.other(end))
+        end.renew(anew, self._world.now)
+        self._applications.own(end)
+
+    async def _by_turns(self, first: End, second: End, anew: bool, word: int) -> None:
+        """A new life for `first`, if it has none that is not connected yet; a crash on the way leaves it to others."""
+        if first.lives[-1].peer is not None:
+            self._renew(first, anew)
+        await asyncio.sleep(word / _SECOND)
+        if first.away or second.away:
+            return
+        if second.life.peer is not None:
+            self._renew(second, anew)
+        await self._meet(first, second, word)
+
+    async def _meet(self, first: End, second: End, word: int) -> None:
+        """Connect two new lives; who is refused for its first PSN chooses another."""
+        for _ in range(_TRIES):
+            refused = await self._join(first, second, word)
+            if refused is None:
+                return
+            self._renew(refused, True)
+            await asyncio.sleep(word / _SECOND)
+        raise AssertionError(f"{first.nic} and {second.nic} cannot be connected: each refuses the other's first PSN")
+
+    async def _join(self, first: End, second: End, word: int) -> End | None:
+        """Connect them; the end, if any, whose first PSN the other refuses (docs/protocol.md §12)."""
+        if first.away or second.away:
+            return None
+        try:
+            second.connect(first)
+        except StateError:
+            return first
+        await asyncio.sleep(word / _SECOND)
+        if first.away or second.away:
+            return None
+        try:
+            first.connect(second)
+        except StateError:
+            return second
+        return None
+
+    # ---- restarting -------------------------------------------------------------------------------------------------
+
+    async def _restart(self, fault: Restart, back_at: int) -> None:
+        applications, nic = self._applications, fault.nic
+        self._restarts[nic] += 1
+        mine = self._restarts[nic]
+        ends = [end for end, _ in applications.ends if end.nic == nic]
+        for end in ends:
+            if not end.away:
+                end.freeze(applications.other(end))
+                end.end_life(self._world.now)
+                end.away = True
+                give_up(end)
+        applications.forget(nic)
+        self._world.restart_nic(nic)
+        self._denylists.repeat(nic)
+        await self._until(back_at)
+        if self._restarts[nic] == mine:
+            await asyncio.gather(*(self._come_back(end, fault.word) for end in ends))
+
+    async def _come_back(self, end: End, word: int) -> None:
+        other = self._applications.other(end)
+        async with self._locks[end.number]:
+            if not end.away:
+                return
+            self._applications.build(end)
+            if not other.away:
+                await self._by_turns(end, other, False, word)

@@ -1,0 +1,69 @@
+"""What hosts and applications do to a plan's queue pairs, as faults of the plan: see :mod:`simulation.swarm.scenario`.
+
+Reconnecting and restarting happen at their `start`; what is said of a completion queue holds as long as the fault.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from topologies.faults import Fault
+
+
+class Manner(enum.Enum):
+    """How the two ends of a queue pair come to a new life."""
+
+    TOGETHER = "together"  # both are reset, then both connect to each other, all at one moment
+    BY_TURNS = "by turns"  # one is reset and tells the other, which is reset, connects and tells the first
+    ALONE = "alone"  # one is reset and connects to the other, which hears nothing of it until `end`, if ever
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect(Fault):
+    """Pair number `pair` gets a new life, begun by its first end or (`back`) its second.
+
+    With `anew` queue pairs are destroyed and created instead of being reset. `word` ns pass until one application has
+    told the other. An end that was left `alone` is healed, by turns, when the fault ends.
+    """
+
+    pair: int
+    back: bool
+    manner: Manner
+    anew: bool
+    word: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restart(Fault):
+    """A NIC forgets everything at once; its applications come back when the fault ends, and reconnect by turns."""
+
+    nic: str
+    word: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke(Fault):
+    """At one end of a pair (the first, or `back`) the memory that the other writes to is deregistered."""
+
+    pair: int
+    back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SharedQueue(Fault):
+    """All queue pairs of a NIC complete in one queue of `capacity` entries, from the beginning to the end."""
+
+    nic: str
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlowPoller(Fault):
+    """Each application of this NIC waits for `interval` ns before it takes one more completion."""
+
+    nic: str
+    interval: int
+
+
+HOST_FAULTS = (Reconnect, Restart, Revoke, SharedQueue, SlowPoller)

@@ -1,0 +1,199 @@
+"""The two ends of a planned pair, their lives, and the writes that each end posts in them.
+
+A :class:`Life` is one connection of one end, from its creation or reset to the next reset, its destruction or the crash
+of its NIC. It belongs to the life of the other end that it was connected to; only two lives that belong to each other
+can be expected to talk. What a dead life's packets may still do to memory is nothing: its slots are frozen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from mrc_host.values import Completion, CompletionStatus, QpState, QpType
+from mrc_host.verbs.completion_queue import CompletionQueue
+from mrc_host.verbs.context import Context, ProtectionDomain
+from mrc_host.verbs.memory import MemoryRegion
+from mrc_host.verbs.queue_pair import Endpoint, QueuePair
+from simulation.seeds import generator
+from simulation.swarm.scenario import PlannedPair, PlannedWrite, Scenario
+
+GUARD = 64  # bytes between the targets of two writes
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """One connection of one end: where it lies in memory, with whom, from when to when (ns)."""
+
+    endpoint: Endpoint
+    region: MemoryRegion
+    buffer: memoryview
+    started: int
+    peer: Life | None = None
+    ended: int | None = None
+    revoked: int | None = None  # when the memory was deregistered
+
+    @property
+    def qpn(self) -> int:
+        """Its queue pair's number."""
+        return self.endpoint.qp.qpn
+
+    def broken(self) -> int | None:
+        """Since when it need not work: its end or its peer's, a peer that belongs to another, memory that is gone."""
+        peer = self.peer
+        if peer is None:
+            return self.started
+        times = [time for time in (self.ended, peer.ended, self.revoked, peer.revoked) if time is not None]
+        if peer.peer is not self:
+            times.append(self.started)
+        return min(times, default=None)
+
+
+@dataclass(slots=True, eq=False)
+class Posted:
+    """A write: where it lies in both memories, and what was heard of it. `number` counts those of its end."""
+
+    number: int
+    plan: PlannedWrite
+    offset: int
+    life: Life | None = None
+    completions: list[Completion] = field(default_factory=list)
+    posted_at: int = 0
+    done_at: int = 0
+    announced: int = 0
+    given_up: bool = False  # its NIC forgot it, or its end never got a connection
+    frozen: bytes | None = None  # what the target held when it ought to have been left alone
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it was reported so."""
+        return bool(self.completions) and self.completions[0].status is CompletionStatus.SUCCESS
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was reported so."""
+        return bool(self.completions) and self.completions[0].status is not CompletionStatus.SUCCESS
+
+    def target(self) -> memoryview:
+        """Its bytes at the receiver."""
+        assert self.life is not None
+        assert self.life.peer is not None
+        return self.life.peer.buffer[self.offset : self.offset + self.plan.length]
+
+    def settled(self) -> bool:
+        """Whether everything that must be heard of it was heard."""
+        if self.given_up:
+            return True
+        if not self.completions:
+            return False
+        if not (self.plan.imm and self.succeeded) or self.announced:
+            return True
+        return self.life is None or self.life.peer is None or self.life.peer.ended is not None
+
+
+class End:
+    """One end of a pair: what it sends from, what it is written to, its present life and its writes in order."""
+
+    def __init__(self, scenario: Scenario, number: int, back: bool) -> None:
+        self.pair: PlannedPair = scenario.pairs[number]
+        self.number, self.back = number, back
+        self.nic = self.pair.second if back else self.pair.first
+        self.away = False  # its NIC has forgotten it
+        self.connected = asyncio.Event()
+        self.writes = _layout(scenario, number, back)
+        self.lives: list[Life] = []
+        self.announced: list[int] = []
+        self.path_changed = False
+        self._received = _size(scenario, number, not back)
+        self._bytes = generator(scenario.seed, "bytes", number, int(back)).randbytes(_size(scenario, number, back))
+
+    @property
+    def life(self) -> Life:
+        """The present one, or the last."""
+        return self.lives[-1]
+
+    @property
+    def rc(self) -> bool:
+        """Whether it is a queue pair of one path."""
+        return self.pair.kind is QpType.RC
+
+    def source_of(self, posted: Posted) -> bytes:
+        """What a write of this end is to bring."""
+        return self._bytes[posted.offset : posted.offset + posted.plan.length]
+
+    def build(self, context: Context, queue: CompletionQueue, now: int) -> None:
+        """Make everything on a NIC that knows nothing of this end."""
+        self._pd: ProtectionDomain = context.alloc_pd()
+        self._queue = queue
+        self.source = self._pd.alloc_mr(len(self._bytes))
+        self.source.buffer[:] = self._bytes
+        self.region = self._pd.alloc_mr(self._received)
+        self._buffer = self.region.buffer
+        self.away = False
+        self._create(now)
+
+    def _create(self, now: int) -> None:
+        self.qp: QueuePair = self._pd.create_qp(self._queue, self._queue, self.pair.kind, self.pair.attributes)
+        self._begin(now)
+
+    def _begin(self, now: int) -> None:
+        old = self.lives[-1].revoked if self.lives and self.lives[-1].region is self.region else None
+        self.lives.append(Life(self.qp.endpoint(), self.region, self._buffer, now, revoked=old))
+
+    def renew(self, anew: bool, now: int) -> None:
+        """End the present life and begin another, not connected yet."""
+        self.end_life(now)
+        if anew:
+            self.qp.close()
+            self._create(now)
+        else:
+            self.qp.modify(QpState.RESET)
+            self._begin(now)
+
+    def end_life(self, now: int) -> None:
+        """From now on nothing that was sent to this life may change memory."""
+        self.connected.clear()
+        if self.life.ended is None:
+            self.life.ended = now
+
+    def connect(self, other: End) -> None:
+        """Belong to the present life of `other`."""
+        self.qp.connect(other.life.endpoint)
+        self.life.peer = other.life
+        self.connected.set()
+        for posted in other.writes:  # whoever connects to a life that goes on wants what it sends
+            if posted.life is other.life:
+                posted.frozen = None
+
+    def revoke(self, now: int) -> None:
+        """Deregister the memory that is written to."""
+        if self.life.revoked is None:
+            self.life.revoked = now
+            self.region.close()
+
+    def freeze(self, sender: End) -> None:
+        """Remember what `sender` has written into the memory of the present life, which may not change any more."""
+        for posted in sender.writes:
+            if posted.frozen is None and self.receives(posted):
+                posted.frozen = bytes(posted.target())
+
+    def receives(self, posted: Posted) -> bool:
+        """Whether the present life may be written to by this write of the other end."""
+        life = posted.life
+        if life is None or self.life.ended is not None or self.life.revoked is not None:
+            return False
+        return life.peer is self.life or self.life.peer is life
+
+
+def _layout(scenario: Scenario, pair: int, back: bool) -> list[Posted]:
+    posted: list[Posted] = []
+    offset = GUARD
+    for plan in scenario.writes:
+        if plan.pair == pair and plan.back == back:
+            posted.append(Posted(len(posted), plan, offset))
+            offset += plan.length + GUARD
+    return posted
+
+
+def _size(scenario: Scenario, pair: int, back: bool) -> int:
+    return sum(w.length + GUARD for w in scenario.writes if w.pair == pair and w.back == back) + GUARD

@@ -1,0 +1,56 @@
+"""The map as a person sees it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from controller.path_map.render import describe, draw
+from controller.path_map.service import pack, unpack
+from controller.path_map.values import Direction, LinkHealth, MapState, Part, Verdict
+from topologies.clos import multi_plane_clos
+
+FABRIC = multi_plane_clos()
+CUT = Verdict(Part.T0_T1, "t0-0:t1-2@p0", 0, Direction.BOTH, 0.9999, 1.0, 4_200_000_000)
+LOSSY = Verdict(Part.NIC_T0, "h2@p1", 1, Direction.DOWN, 0.123, 0.99, 5_000_000_000)
+DEAD = Verdict(Part.SWITCH, "t1-0@p1", 1, Direction.BOTH, 1.0, 0.6, 0, ("t0-0:t1-0@p1",))
+STATE = MapState(
+    True, 10.0, 0.6, 12.0, (CUT, LOSSY, DEAD), tuple(LinkHealth(link.name, 50, 0) for link in FABRIC.links), ("h4",)
+)
+
+
+def test_a_picture_shows_every_link_of_every_plane() -> None:
+    lines = draw(FABRIC, STATE).splitlines()
+    rows = {}
+    plane = ""
+    for line in lines:
+        if line.startswith("plane"):
+            plane = line.split()[1]
+        elif line.startswith("t0-") and "(" not in line:
+            rows[plane, line.split()[0]] = line.split()[1:]
+    assert rows["0", "t0-0"] == ["ok", "ok", "100%", "ok", "h1", "ok", "h2", "ok"]
+    assert rows["0", "t0-1"] == ["ok", "ok", "ok", "ok", "h3", "ok", "h4", "ok"]
+    assert rows["1", "t0-0"] == ["100%*", "ok", "ok", "ok", "h1", "ok", "h2", "12%v"]
+    assert "the agent of h4 does not answer" in lines
+
+
+def test_verdicts_are_sentences() -> None:
+    began = time.mktime((2026, 11, 22, 12, 4, 47, 0, 0, -1))
+    assert describe(CUT, began) == "t0-0:t1-2@p0 (T0-T1 link): 100 % loss since 12:04:51 (confidence 99 %)"
+    lossy = "h2@p1 (NIC-T0 link): 12.3 % loss towards the NIC since 12:04:52 (confidence 98 %)"
+    assert describe(replace(LOSSY, confidence=0.989), began) == lossy
+    assert ": 12.3 % loss, direction unclear since 12" in describe(replace(LOSSY, direction=None), began)
+    assert describe(DEAD, began).endswith("(confidence 60 %); or else t0-0:t1-0@p1")
+
+
+def test_a_map_without_probes_or_without_a_start_says_so() -> None:
+    assert "'map' starts one" in draw(FABRIC, MapState(False))
+    assert "no probes are judged yet" in draw(FABRIC, replace(STATE, verdicts=(), links=()))
+    assert "no suspected fault" in draw(FABRIC, replace(STATE, verdicts=()))
+    assert "denylists: 7 entropy values denied" in draw(FABRIC, replace(STATE, feeding=True, denied=7))
+
+
+def test_a_state_travels_as_a_message() -> None:
+    state = replace(STATE, verdicts=(CUT, replace(LOSSY, direction=None), DEAD), feeding=True, denied=3)
+    assert unpack(pack(state)) == state
+    assert unpack(pack(MapState(False))) == MapState(False)

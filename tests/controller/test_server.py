@@ -1,0 +1,259 @@
+"""Who may come in: UNIX socket, loopback, TLS, token; and health and reflection for who may."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from controller.client import ControllerClient
+from controller.errors import ControllerError
+from controller.server import MAP_SERVICE, SERVICE, Listening, make_server, read_token
+from tests.controller.serving import TOKEN, Running, certificate, free_port, running, token_file
+from topologies.fabric import Fabric
+
+SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def guarded(fabric: Fabric, tmp_path: Path, pair: tuple[Path, Path]) -> Iterator[tuple[str, Running]]:
+    """The address of a server with TLS and a token."""
+    address = f"localhost:{free_port()}"
+    with running(fabric, Listening(None, address, token_file(tmp_path), *pair)) as one:
+        yield address, one
+
+
+def refused(client: ControllerClient) -> str:
+    with client, pytest.raises(ControllerError) as caught:
+        client.faults()
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+# ---- token and TLS
+
+
+def test_with_token_and_certificate_everything_works(guarded: tuple[str, Running], pair: tuple[Path, Path]) -> None:
+    address, one = guarded
+    with ControllerClient(address, token=TOKEN, tls_ca=pair[0]) as client:
+        fault = client.link_down("h1@p0")
+        assert client.faults() == [fault]
+        with client.lease("me"), client.events() as events:
+            assert next(events).kind.value == "subscribed"
+            client.link_down("h2@p0", owner="me")
+    assert one.cables.down >= {"h1@p0"}
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1], TOKEN.upper(), " " + TOKEN])
+def test_a_wrong_token_is_refused_in_a_sentence(
+    guarded: tuple[str, Running], pair: tuple[Path, Path], token: str
+) -> None:
+    address, one = guarded
+    wanted = "The controller wants a token: give the file it was started with."
+    assert refused(ControllerClient(address, token=token, tls_ca=pair[0])) == wanted
+    with ControllerClient(address, token=token, tls_ca=pair[0]) as client:
+        with pytest.raises(ControllerError, match="wants a token"), client.lease("me"):
+            pass
+        with client.events() as events, pytest.raises(ControllerError, match="wants a token"):
+            next(events)
+    assert one.call(lambda: one.service._leases.total()) == 0
+
+
+def test_without_tls_nobody_comes_in(guarded: tuple[str, Running]) -> None:
+    assert "or does it want TLS" in refused(ControllerClient(guarded[0], token=TOKEN, timeout_s=3))
+
+
+def test_another_certificate_is_not_believed(guarded: tuple[str, Running], tmp_path: Path) -> None:
+    other, _ = certificate(tmp_path)
+    assert "another certificate than" in refused(ControllerClient(guarded[0], token=TOKEN, tls_ca=other, timeout_s=3))
+
+
+def test_tls_with_one_who_does_not_use_it_is_said(fabric: Fabric, pair: tuple[Path, Path]) -> None:
+    address = f"localhost:{free_port()}"
+    with running(fabric, Listening(None, address)):
+        assert "does not use TLS" in refused(ControllerClient(address, tls_ca=pair[0], timeout_s=3))
+    assert "does not answer: is it up?" in refused(ControllerClient(address, tls_ca=pair[0], timeout_s=3))
+
+
+def test_what_is_no_certificate_is_said(guarded: tuple[str, Running], tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.pem"
+    with pytest.raises(ControllerError, match=r"nothing.pem cannot be read: No such file"):
+        ControllerClient(guarded[0], token=TOKEN, tls_ca=nothing)
+
+
+def test_a_unix_socket_is_its_owners_and_wants_no_token(fabric: Fabric, tmp_path: Path) -> None:
+    path, address = tmp_path / "c.sock", f"127.0.0.1:{free_port()}"
+    with running(fabric, Listening(path, address, token_file(tmp_path))):
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert "wants a token" in refused(ControllerClient(address))
+        with ControllerClient(path) as client, ControllerClient(address, token=TOKEN) as other:
+            fault = client.link_down("h1@p0")
+            assert other.faults() == [fault]
+
+
+@pytest.mark.parametrize("given", ["token", "tls"])
+def test_a_token_or_tls_without_an_address_is_a_mistake(tmp_path: Path, pair: tuple[Path, Path], given: str) -> None:
+    more = (token_file(tmp_path),) if given == "token" else (None, *pair)
+    with pytest.raises(ControllerError, match="A token and TLS are for --listen"):
+        Listening(tmp_path / "c.sock", "", *more).check()
+
+
+def test_loopback_needs_neither(fabric: Fabric) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with running(fabric, Listening(None, address)), ControllerClient(address) as client:
+        assert client.faults() == []
+
+
+# ---- refused to begin with
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "192.0.2.1", "example.invalid", "*"])
+@pytest.mark.parametrize("given", ["nothing", "token", "tls"])
+def test_the_network_needs_both(tmp_path: Path, pair: tuple[Path, Path], host: str, given: str) -> None:
+    token = token_file(tmp_path) if given == "token" else None
+    files = pair if given == "tls" else (None, None)
+    with pytest.raises(ControllerError) as caught:
+        Listening(None, f"{host}:9559", token, *files).check()
+    assert re.fullmatch(
+        r"Listening on \S+ lets the network in, which needs a token and TLS: [^.]*\.", str(caught.value)
+    )
+
+
+def test_with_both_any_address_will_do(fabric: Fabric, tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    Listening(None, f"0.0.0.0:{free_port()}", token_file(tmp_path), *pair).check()
+
+
+@pytest.mark.parametrize("address", ["localhost", "localhost:", ":80", "localhost:http", "localhost:65536", "x:-1"])
+def test_what_is_no_address_is_said(address: str) -> None:
+    with pytest.raises(ControllerError, match="is no address to listen on: write it as localhost:9559"):
+        Listening(None, address).check()
+
+
+def test_half_a_pair_is_refused(pair: tuple[Path, Path]) -> None:
+    with pytest.raises(ControllerError, match="TLS needs both"):
+        Listening(None, "localhost:1", None, pair[0]).check()
+
+
+def test_a_port_in_use_is_said(fabric: Fabric) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ControllerError, match=f"cannot listen on {address}: it is in use"):
+            Listening(None, address).check()
+
+
+@pytest.mark.parametrize("content", ["", "short", "\n" + TOKEN, "fifteen letters", "ümläute are out of order"])
+def test_a_token_must_be_one(tmp_path: Path, content: str) -> None:
+    with pytest.raises(ControllerError, match="at least 16 printable ASCII characters"):
+        read_token(token_file(tmp_path, content))
+    with pytest.raises(ControllerError, match=r"cannot be read from .*: No such file"):
+        read_token(tmp_path / "none")
+
+
+def begin(fabric: Fabric, listening: Listening) -> None:
+    with running(fabric, listening):
+        pass
+
+
+def test_a_key_that_does_not_fit_is_a_sentence(fabric: Fabric, tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    _, key = certificate(tmp_path)
+    address = f"localhost:{free_port()}"
+    with pytest.raises(ControllerError, match="are certificate and key PEM files that match"):
+        begin(fabric, Listening(None, address, None, pair[0], key))
+    with pytest.raises(ControllerError, match=r"gone\.pem cannot be read"):
+        begin(fabric, Listening(None, address, None, tmp_path / "gone.pem", key))
+
+
+def test_a_socket_in_use_or_of_another_kind_is_not_taken_and_a_stale_one_is(fabric: Fabric, tmp_path: Path) -> None:
+    path = tmp_path / "c.sock"
+    with running(fabric, Listening(path)), pytest.raises(ControllerError, match=r"listens on .* already"):
+        begin(fabric, Listening(path))
+    file = tmp_path / "file"
+    file.write_text("precious")
+    with pytest.raises(ControllerError, match="a file of another kind"):
+        begin(fabric, Listening(file))
+    assert file.read_text() == "precious"
+    with pytest.raises(ControllerError, match="there is no directory"):
+        begin(fabric, Listening(tmp_path / "no" / "c.sock"))
+    with pytest.raises(ControllerError, match="107 bytes"):
+        begin(fabric, Listening(tmp_path / ("x" * 108)))
+    stale = tmp_path / "stale.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(stale))
+    with running(fabric, Listening(stale)), ControllerClient(stale) as client:
+        assert client.faults() == []
+
+
+# ---- health and reflection
+
+
+def stub(kind: Any, channel: grpc.Channel) -> Any:
+    return kind(channel)
+
+
+def health(channel: grpc.Channel, service: str = "", **more: Any) -> Any:
+    check = stub(health_pb2_grpc.HealthStub, channel).Check
+    return check(health_pb2.HealthCheckRequest(service=service), timeout=10, **more).status
+
+
+def test_health_tells_when_the_switches_are_verified(fabric: Fabric, tmp_path: Path) -> None:
+    path = tmp_path / "c.sock"
+    with running(fabric, Listening(path), ready=False) as one, grpc.insecure_channel(f"unix:{path}") as channel:
+        assert {health(channel, name) for name in ("", SERVICE, MAP_SERVICE)} == {NOT_SERVING}
+        watch = stub(health_pb2_grpc.HealthStub, channel).Watch(health_pb2.HealthCheckRequest(service=SERVICE))
+        assert next(watch).status == NOT_SERVING
+        assert one.server is not None
+        asyncio.run_coroutine_threadsafe(one.server.ready(), one.loop).result(10)
+        assert next(watch).status == SERVING
+        assert {health(channel, name) for name in ("", SERVICE, MAP_SERVICE)} == {SERVING}
+        with pytest.raises(grpc.RpcError) as caught:
+            health(channel, "nothing.v1")
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_reflection_names_the_services_and_their_messages(fabric: Fabric, tmp_path: Path) -> None:
+    path = tmp_path / "c.sock"
+    with running(fabric, Listening(path)), grpc.insecure_channel(f"unix:{path}") as channel:
+        ask = stub(reflection_pb2_grpc.ServerReflectionStub, channel).ServerReflectionInfo
+        requests = [
+            reflection_pb2.ServerReflectionRequest(list_services=""),
+            reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE),
+        ]
+        listed, file = ask(iter(requests), timeout=10)
+    names = {service.name for service in listed.list_services_response.service}
+    assert {SERVICE, MAP_SERVICE, "grpc.health.v1.Health"} <= names
+    assert b"HoldLease" in file.file_descriptor_response.file_descriptor_proto[0]
+
+
+def test_health_and_reflection_want_the_token_as_well(guarded: tuple[str, Running], pair: tuple[Path, Path]) -> None:
+    credentials = grpc.ssl_channel_credentials(pair[0].read_bytes())
+    with grpc.secure_channel(guarded[0], credentials) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            health(channel)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert health(channel, metadata=(("authorization", f"Bearer {TOKEN}"),)) == SERVING
+        ask = stub(reflection_pb2_grpc.ServerReflectionStub, channel).ServerReflectionInfo
+        with pytest.raises(grpc.RpcError) as caught:
+            next(ask(iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=10))
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary("/no.such.Service/Method")(b"", timeout=10)
+        assert caught.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED)
+
+
+def test_a_server_is_not_made_when_it_must_not_be() -> None:
+    with pytest.raises(ControllerError, match="lets the network in"):
+        make_server(Listening(None, "0.0.0.0:1"), None, None)

@@ -1,0 +1,64 @@
+"""Tables and counters of one switch in words, read from a switch over P4Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import finsy
+import pytest
+
+from controller import translate
+from controller.errors import ControllerError
+from controller.switch_reader import SwitchReader, table_names
+from p4src import P4INFO
+from tests.controller.p4runtime_stand_in import StandIn, key
+from topologies.entries import switch_entries
+from topologies.fabric import Fabric, Switch
+
+
+@pytest.fixture
+def switch(fabric: Fabric, stand_in: StandIn, serving: Callable[[], None]) -> Switch:
+    """A T0 that holds what it should."""
+    switch = fabric.switch("t0-0@p0")
+    schema = finsy.P4Schema(P4INFO)
+    wanted = switch_entries(fabric, switch)
+    for entry in (*wanted.members, *wanted.groups, *wanted.entries):
+        entity = translate.encode(entry, schema).encode(schema)
+        stand_in.devices[switch.device_id].entities[key(entity)] = entity
+    serving()
+    return switch
+
+
+def test_entries_are_read_in_the_programs_names(fabric: Fabric, switch: Switch, address: str) -> None:
+    with SwitchReader(switch.name, address, switch.device_id) as reader:
+        local = reader.table("usid_next")
+        route = reader.table("ipv6_route")
+        empty = reader.table("arrival_fault")
+    assert (local.name, local.entries, local.counted) == ("usid_next", fabric.t1_count + fabric.nics_per_t0, True)
+    rows = {row.match: row.action for row in local.rows}
+    assert rows["locator=0xfc0000006000"] == "set_egress(port=1, dmac=02:30:00:00:00:00, smac=02:10:00:00:00:01)"
+    towards = {row.match: row.action for row in route.rows}
+    assert towards["dst=fd00:6d:7263::1/128"].startswith("set_egress(port=1, dmac=02:30:")
+    across = next(action for match, action in towards.items() if match.endswith("1::/64"))
+    assert across.startswith("one of set_egress(port=")
+    assert across.count("set_egress") == fabric.t1_count
+    assert empty.entries == 0
+
+
+def test_every_table_of_the_program_can_be_read(switch: Switch, address: str) -> None:
+    with SwitchReader(switch.name, address, switch.device_id) as reader:
+        assert {reader.table(name).name for name in table_names()} == set(table_names())
+
+
+def test_a_switch_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    with SwitchReader("t0-0@p0", f"unix:{tmp_path}/nobody.sock", 1) as reader:
+        with pytest.raises(ControllerError, match="Switch t0-0@p0 does not answer"):
+            reader.table("usid_next")
+        with pytest.raises(ControllerError, match="does not answer"):
+            reader.counter("drop_reasons")
+
+
+def test_a_refusal_is_a_sentence(switch: Switch, address: str) -> None:
+    with SwitchReader(switch.name, address, 4711) as reader, pytest.raises(ControllerError, match="refused to be read"):
+        reader.table("usid_next")

@@ -1,0 +1,187 @@
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from controller.values import Count, FaultRecord, PortCounters, SwitchCounters
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.running import emulated_backend, scaling, switch_counters
+from p4runtime_shim.proto import switch_v1_pb2 as pb
+from tests.mrc_lab.experiments.running.cases import case_of
+from topologies.clos import multi_plane_clos
+from topologies.faults.controller_down import ControllerDown
+from topologies.faults.delay import Delay
+from topologies.faults.flap import Flap
+from topologies.faults.loss import Loss
+from topologies.faults.power_off import PowerOff
+from topologies.faults.reordering import Reordering
+
+WRITE = "{kind: write_bw, pairs: h1>h3}"
+
+
+def planned(fault):
+    """In line 7 of a file, from 1 to 2 us."""
+    return PlannedFault(fault, 1_000, 2_000, 7)
+
+
+class Controller:
+    """Notes what it is asked for."""
+
+    def __init__(self):
+        self.calls = []
+        self.problem = ""
+
+    def inject(self, fault, **options):
+        self.calls.append((fault, options))
+        return FaultRecord(f"f{len(self.calls)}", fault, problem=self.problem)
+
+    def faults(self, *, cleared):
+        made = enumerate(self.calls, 1) if cleared else ()
+        return [FaultRecord(f"f{number}", fault, problem=self.problem) for number, (fault, _) in made]
+
+
+def stage_with(controller):
+    stage = object.__new__(emulated_backend.EmulatedStage)
+    stage._controller, stage._ordered, stage.time_scale, stage.rate_scale = controller, {}, 10.0, 0.1
+    return stage
+
+
+def test_the_controller_is_told_all_faults_with_their_times():
+    controller = Controller()
+    stage = stage_with(controller)
+    loss = planned(Loss("t0-0:t1-1@p0", 0.01))
+    faults = (loss, replace(planned(PowerOff("t1-0@p0")), until=None), replace(loss, at=0))
+    called = stage.now()
+    begin = asyncio.run(stage.order_faults(faults))
+    assert called < begin
+    *later, (fault, options) = controller.grpc_signals
+    assert later == [
+        (Loss("t0-0:t1-1@p0", 0.01), {"at_ns": begin + 10_000, "duration_ns": 10_000}),
+        (PowerOff("t1-0@p0"), {"at_ns": begin + 10_000, "duration_ns": 0}),
+    ]
+    assert (fault, options["at_ns"]) == (Loss("t0-0:t1-1@p0", 0.01), 0), (
+        "what is there from the beginning is made at once"
+    )
+    assert begin + 20_000 - stage.now() < options["duration_ns"] < begin + 20_000 - called
+
+
+def test_a_run_without_faults_begins_at_once():
+    stage = stage_with(Controller())
+    called = stage.now()
+    assert called <= asyncio.run(stage.order_faults(())) <= stage.now()
+    asyncio.run(stage.faults_made())
+
+
+def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
+    monkeypatch.setattr(emulated_backend, "_TIME_TO_ORDER_NS", 1)
+    with pytest.raises(ExperimentError, match="too slow to take the faults"):
+        asyncio.run(stage_with(Controller()).order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),)))
+
+
+def test_a_fault_that_could_not_be_made_fails_the_run():
+    controller = Controller()
+    controller.problem = "Switch t1-0@p1 is not reachable."
+    stage = stage_with(controller)
+
+    async def play():
+        await stage.order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),))
+        await stage.faults_made()
+
+    with pytest.raises(ExperimentError, match="could not be made as planned: Switch t1-0@p1 is not reachable"):
+        asyncio.run(play())
+
+
+def test_a_delay_is_refused_where_the_kernel_has_no_netem(monkeypatch):
+    case = replace(case_of(WRITE), faults=(planned(Delay("h1@p0", 2_000)),))
+    monkeypatch.setattr(emulated_backend.doctor, "has_netem", lambda: False)
+    with pytest.raises(ExperimentError, match="line 7: emulation cannot make the fault delay here"):
+        emulated_backend.check(case, scaling.scale_of([case]))
+    monkeypatch.setattr(emulated_backend.doctor, "has_netem", lambda: True)
+    emulated_backend.check(case, scaling.scale_of([case]))
+
+
+@pytest.mark.parametrize("fault", [Reordering("h1@p0", 0.1, 3_000), ControllerDown()])
+def test_what_only_the_simulation_can_do_is_refused_before_anything_starts(fault):
+    case = replace(case_of(WRITE), faults=(planned(fault),))
+    with pytest.raises(ExperimentError, match=f"line 7: emulation cannot make the fault {fault.kind.name}"):
+        emulated_backend.check(case, scaling.scale_of([case]))
+
+
+def test_a_flap_that_is_too_fast_for_links_here_is_refused(monkeypatch):
+    monkeypatch.setattr(scaling, "carried_rate", lambda hosts, planes: 10**12)
+    case = replace(case_of(WRITE), faults=(planned(Flap("h1@p0", 5_000, 10_000)),))
+    with pytest.raises(ExperimentError, match="line 7: a link flaps with times of 10 ms or more"):
+        emulated_backend.check(case, scaling.scale_of([case]))
+
+
+def test_a_run_that_would_last_too_long_is_refused(monkeypatch):
+    monkeypatch.setattr(scaling, "carried_rate", lambda hosts, planes: 10_000_000)
+    with pytest.raises(ExperimentError, match="would last 1000 s"):
+        emulated_backend.check(case_of(WRITE, duration="100ms"), 1e-4)
+
+
+def stage_of(fabric):
+    stage = object.__new__(emulated_backend.EmulatedStage)
+    stage._world = SimpleNamespace(fabric=fabric)
+    return stage
+
+
+def test_only_switches_whose_faults_lose_packets_are_asked_for_losses():
+    fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4)
+    asked = []
+
+    class Counting:
+        def counters(self, switch):
+            asked.append(switch)
+            port = next(link for link in fabric.links if link.name == "t0-0:t1-1@p0").upper.port
+            return [counters(switch, ports={port: [("arrival loss", 5)]}.items())] if len(asked) < 3 else []
+
+    losing = emulated_backend.losing_switches(fabric, [Loss("t0-0:t1-1@p0", 0.5, "t1-1@p0"), PowerOff("t1-0@p0")])
+    assert losing == ("t1-1@p0",)
+    stage = stage_of(fabric)
+    stage._controller, stage._losing, stage._lost = Counting(), losing, {}
+    lines = [f"{link.name}{mark}" for link in fabric.links for mark in "><"]
+    for times in (1, 2, 3):  # the third time it does not answer
+        rows = dict(zip(lines, asyncio.run(stage.sample_lines()).tolist(), strict=True))
+        assert {line: lost for line, (*_, lost) in rows.items() if lost} == {"t0-0:t1-1@p0>": 5}
+        assert asked == ["t1-1@p0"] * times
+
+
+def counters(switch, drops=(), ports=()):
+    def counts(pairs):
+        return tuple(Count(name, count, 0) for name, count in pairs)
+
+    return SwitchCounters(switch, counts(drops), tuple(PortCounters(port, "", counts(pairs)) for port, pairs in ports))
+
+
+def test_what_switches_trimmed_and_dropped_is_told_by_line():
+    fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4)
+    port = {link.name: link.upper.port for link in fabric.links_of("h1")}["h1@p0"]
+    up = next(link for link in fabric.links if link.name == "t0-0:t1-1@p0").lower.port
+    found = [
+        counters(
+            "t0-0@p0",
+            [("path loss", 7), ("queue full", 2), ("arrival loss", 8), ("departure loss", 9), ("malformed", 1)],
+            [
+                (port, [("trimmed_packets", 5), ("arrival loss", 8), ("departure loss", 9), ("departure_damaged", 3)]),
+                (up, [("trimmed_packets", 3), ("path loss", 7), ("queue full", 2)]),
+            ],
+        ),
+        counters("t1-1@p0", [], [(1, [("arrival_damaged", 2)])]),
+    ]
+    assert switch_counters.trimmed(fabric, found) == {"h1@p0<": 5, "t0-0:t1-1@p0>": 3}
+    assert switch_counters.lost(fabric, found) == {"h1@p0>": 8, "h1@p0<": 9}
+    device = fabric.switch("t0-0@p0").device_id
+    said = pb.Port(port=port, drops={"queue_full": 4, "no_headroom": 6, "port_down": 0}, driver={"rx_dropped": 1})
+    assert switch_counters.drops(fabric, found, [pb.Switch(device_id=device, ports=[said])]) == {
+        "path loss, t0-0:t1-1@p0 down": 7,
+        "queue full (by the program), t0-0:t1-1@p0 up": 2,
+        "malformed at t0-0@p0": 1,
+        "damaged by a fault, h1@p0 down": 3,
+        "damaged by a fault, t0-0:t1-1@p0 up": 2,
+        "queue full, h1@p0 down": 4,
+        "no headroom left, h1@p0 up": 6,
+        "kernel's receive buffer full, h1@p0 up": 1,
+    }

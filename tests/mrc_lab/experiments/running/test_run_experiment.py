@@ -1,0 +1,35 @@
+"""Whether a world can do what a file wants is known before anything starts."""
+
+import pytest
+
+from mrc_lab.cli.main import run
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files import load_text
+from mrc_lab.experiments.running import emulated_backend
+from mrc_lab.experiments.running.run_experiment import conduct
+
+LAST_CANNOT = """\
+fabric: {planes: 1, t0: 2, t1: 2, hosts: 4}
+workload: {kind: write_bw, pairs: h1>h3}
+duration: 60us
+variants:
+  - name: can
+  - name: cannot
+    faults: [{kind: reordering, at: 1us, link: h1@p0, hold: 1us, probability: 1%}]
+"""
+
+
+def test_the_first_case_does_not_begin_when_the_last_cannot_be_run(monkeypatch):
+    begun = []
+    monkeypatch.setattr(emulated_backend, "emulated_stage", lambda case, *_: begun.append(case.name))
+    with pytest.raises(ExperimentError, match="line 7: emulation cannot make the fault reordering"):
+        conduct(load_text(LAST_CANNOT), "emulation", 1)
+    assert begun == []
+
+
+def test_check_asks_the_world_too(tmp_path, capsys):
+    file = tmp_path / "trial.yaml"
+    file.write_text(LAST_CANNOT)
+    assert run(["run", str(file), "--check"]) == 0
+    assert run(["run", str(file), "--check", "--world", "emulation"]) == 3
+    assert "cannot make the fault reordering" in capsys.readouterr().err

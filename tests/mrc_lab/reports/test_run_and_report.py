@@ -1,0 +1,301 @@
+"""From a file to its folder, by the command line and in one process; without root and without Mininet."""
+
+import json
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from mrc_host.errors import MrcError
+from mrc_lab.cli.main import run
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files import load_text
+from mrc_lab.paper import reproduction
+from mrc_lab.paper.reproduction import reproduce
+from mrc_lab.reports.compare import compare
+from mrc_lab.reports.result_folder import make_folder, read_summary
+from mrc_lab.reports.run_and_report import produce
+from tests.mrc_lab.experiments.files.texts import SMALL, VARIANTS
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Page(HTMLParser):
+    """Collects what a page would fetch, and checks that tags are closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.fetched, self.ids, self.text = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href") and not value.startswith(("#", "data:")):
+                self.fetched.append(value)
+            if name == "id":
+                self.ids.append(value)
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL.replace("message: 64K", "message: 64K, outstanding: 16"))
+    return path
+
+
+def test_a_run_leaves_everything_in_its_folder(small, tmp_path, capsys):
+    assert run(["run", str(small), "--results", str(tmp_path / "r"), "--seed", "5"]) == 0
+    folder = tmp_path / "r" / "small" / "latest"
+    assert folder.is_symlink()
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"experiment.yaml", "summary.json", "run.json", "report.html", "only"}
+    assert (folder / "experiment.yaml").read_text() == small.read_text()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (summary["verdict"], summary["seed"], summary["world"]) == ("pass", 5, "sim")
+    assert summary["expectations"][0]["published"] == 383e9
+    assert summary["cases"]["only"]["wrong_bytes"] == 0
+    circumstances = json.loads((folder / "run.json").read_text())
+    assert circumstances["versions"]["numpy"]
+    assert circumstances["wall_seconds"] > 0
+    series = {path.name for path in (folder / "only").iterdir()}
+    assert {"flows.csv", "links.csv", "events.csv", "completions.csv"} <= series
+    assert "pass" in capsys.readouterr().out
+
+
+def test_the_report_is_one_file_that_fetches_nothing(result):
+    page = Page((result / "report.html").read_text())
+    assert page.fetched == []
+    assert len(page.ids) == len(set(page.ids))
+    words = " ".join(page.text)
+    for part in ("a small one", "Expected, published, ours", "link down h1@p0", "Throughput over time", "383 Gb/s"):
+        assert part in words
+
+
+def test_the_same_file_and_seed_give_the_same_summary_and_series(result, tmp_path):
+    again = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path).folder
+    for name in ("summary.json", "only/flows.csv", "only/links.csv", "only/events.csv", "only/completions.csv"):
+        assert (result / name).read_bytes() == (again / name).read_bytes(), name
+
+
+def test_the_same_summary_in_another_process(result, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from mrc_lab.experiments.files import load_text;"
+        "from mrc_lab.reports.run_and_report import produce; from tests.mrc_lab.experiments.files.texts import SMALL;"
+        "print(produce(load_text(SMALL, name='small'), 'sim', 1, Path(sys.argv[1])).folder)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    there = Path(ran.stdout.strip())
+    assert (result / "summary.json").read_bytes() == (there / "summary.json").read_bytes()
+
+
+def test_an_expectation_that_fails_is_status_1(small, tmp_path, capsys):
+    small.write_text(small.read_text().replace("value: 383G, tolerance: 5%", "value: 999G, tolerance: 5%"))
+    assert run(["run", str(small), "--results", str(tmp_path / "r")]) == 1
+    assert "fail" in capsys.readouterr().out
+    assert read_summary(tmp_path / "r" / "small" / "latest")["verdict"] == "fail"
+
+
+def test_a_wrong_file_is_status_3_and_starts_nothing(small, tmp_path, capsys):
+    small.write_text(SMALL.replace("until: 80us", "until: 8us"))
+    assert run(["run", str(small), "--results", str(tmp_path / "r")]) == 3
+    assert "line 7: faults[0]: is over at 8 us, before it begins" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
+def test_check_only_reads(small, tmp_path, capsys):
+    assert run(["run", str(small), "--check", "--results", str(tmp_path / "r")]) == 0
+    assert "1 cases, 1 expectations" in capsys.readouterr().out
+    assert not (tmp_path / "r").exists()
+
+
+def test_running_needs_neither_root_nor_mininet(small, tmp_path):
+    code = (
+        "import os, sys; sys.modules['mininet'] = None; os.geteuid = lambda: 1000\n"
+        "from mrc_lab.cli.main import run; status = run(sys.argv[1:])\n"
+        "assert not [name for name in sys.modules if name.startswith('mininet.')]; sys.exit(status)"
+    )
+    command = [sys.executable, "-c", code, "run", str(small), "--results", str(tmp_path / "r")]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_variants_stand_together_in_one_report(tmp_path):
+    result = produce(load_text(VARIANTS, name="v"), "sim", 1, tmp_path)
+    words = " ".join(Page((result.folder / "report.html").read_text()).text)
+    for part in ("The cases together", "one", "two", "three", "Mean rate of each flow"):
+        assert part in words
+    assert (result.folder / "together").is_dir()
+
+
+SHOWN = """\
+show:
+  - {title: slowest bin, metric: throughput, of: {statistic: min}}
+  - {metric: completion_time}
+  - {metric: lost}
+"""
+
+
+def test_what_is_shown_is_computed_for_every_variant_and_stands_in_report_and_page(tmp_path):
+    file = tmp_path / "shown.yaml"
+    file.write_text(VARIANTS + SHOWN)
+    folder, summary = reproduce([file], tmp_path / "results")
+    assert summary["verdict"] == "pass"
+    (found,) = folder.glob("shown/2*")
+    blocks = read_summary(found)["shown"]
+    assert [(block["title"], block["unit"]) for block in blocks] == [
+        ("slowest bin", "rate"),
+        ("completion time", "time"),
+        ("lost", "count"),
+    ]
+    for block in blocks:
+        assert list(block["values"]) == ["one", "two", "three"]
+    rates = blocks[0]["values"]
+    assert rates["three"] < rates["one"]  # two write to one host
+    for name in (folder / "index.html", found / "report.html"):
+        page = Page(name.read_text())
+        assert "slowest bin" in page.text
+        assert len(page.ids) == len(set(page.ids))
+
+
+def test_two_results_are_compared(tmp_path, result, capsys):
+    other = produce(load_text(SMALL, name="small"), "sim", 2, tmp_path).folder
+    page = Page(compare(result, other))
+    assert page.fetched == []
+    words = " ".join(page.text)
+    assert "seed 1" in words
+    assert "seed 2" in words
+    assert "packets retransmitted" in words
+    out = tmp_path / "c.html"
+    assert run(["compare", str(result), str(other), "--output", str(out)]) == 0
+    assert out.read_text().startswith("<!doctype html>")
+
+
+def test_a_scaled_result_is_compared_at_the_rates_and_times_of_its_file(tmp_path, result):
+    b = tmp_path / "b"
+    shutil.copytree(result, b)
+    summary = read_summary(b)
+    case = summary["cases"]["only"]
+    case["rate_scale"], case["time_scale"], case["throughput_bps"] = 1e-3, 1e3, case["throughput_bps"] * 1e-3
+    case["end_ns"] *= 1000
+    case["fabric"]["planes"] = 5
+    (b / "summary.json").write_text(json.dumps(summary))
+    words = " ".join(Page(compare(result, b)).text)
+    assert "fabric: planes" in words
+    assert "x 0.001, x 1e+03" in words
+    assert words.split("mean throughput")[1].split()[4] == "1.000"
+    assert words.split("length of the run")[1].split()[4] == "1.000"
+
+
+@pytest.mark.parametrize(
+    "broken", ['{"cases": {}}', '{"cases": [1]}', "[1]", '{"cases": {"only": {}}}', "{", '{"cases": {"only": 1}}']
+)
+def test_what_is_not_a_whole_result_is_a_sentence(tmp_path, result, capsys, broken):
+    (tmp_path / "summary.json").write_text(broken)
+    assert run(["compare", str(result), str(tmp_path)]) == 3
+    assert "bug" not in capsys.readouterr().err
+    assert run(["compare", str(tmp_path), str(result)]) == 3
+    assert "bug" not in capsys.readouterr().err
+
+
+def test_comparing_what_is_no_result_is_a_sentence(tmp_path, result, capsys):
+    assert run(["compare", str(tmp_path), str(tmp_path)]) == 3
+    assert "summary.json cannot be read" in capsys.readouterr().err
+    other = produce(load_text(VARIANTS, name="v"), "sim", 1, tmp_path).folder
+    with pytest.raises(ExperimentError, match="no case in common"):
+        compare(other, result)
+
+
+def test_folders_of_one_second_do_not_meet(tmp_path):
+    from datetime import datetime, timezone
+
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+    assert [make_folder(tmp_path, "x", moment).name for _ in range(3)] == [
+        "20260102-030405", "20260102-030405-1", "20260102-030405-2",
+    ]  # fmt: skip
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ExperimentError, match="cannot be made"):
+        make_folder(tmp_path / "file", "x", moment)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_page_of_several_files(small, tmp_path, jobs):
+    wrong = tmp_path / "other.yaml"
+    wrong.write_text(
+        SMALL.replace("value: 383G, tolerance: 5%", "value: 999G, tolerance: 5%").replace("small one", "bad one")
+    )
+    told = []
+    folder, summary = reproduce([small, wrong], tmp_path / "r", jobs=jobs, tell=told.append)
+    assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("fail", 2, 1)
+    assert [row["verdict"] for row in summary["figures"]] == ["pass", "pass", "pass", "fail", "pass", "pass"]
+    assert {"figure", "published", "ours", "ratio", "verdict"} <= set(summary["figures"][0])
+    assert json.loads((folder / "summary.json").read_text()) == summary
+    assert (tmp_path / "r" / "paper" / "latest").resolve() == folder.resolve()
+    page = Page((folder / "index.html").read_text())
+    assert len(page.fetched) == 2
+    assert all((folder / link).is_file() for link in page.fetched)
+    assert len(told) == 2
+
+
+def test_figures_far_from_published_ones_are_marked_though_they_are_as_expected(tmp_path):
+    file = tmp_path / "fig.yaml"
+    of = "metric: throughput, relation: at_least, value: 1G, of: {statistic: median, end: 40us}"
+    at_least = f"{{{of}, title: %s, published: {{value: %s, certainty: D}}%s}}"
+    expected = [
+        at_least % ("near", "383G", ""),
+        at_least % ("half", "191G", ""),
+        at_least % ("third", "128G", ", note: why"),
+    ]
+    head = SMALL[: SMALL.index("expect:")]
+    file.write_text(head + "expect:\n" + "".join(f"  - {line}\n" for line in expected))
+    folder, summary = reproduce([file], tmp_path / "r")
+    assert summary["verdict"] == "pass"
+    assert (summary["published"], summary["within_10_percent"], summary["differ"]) == (3, 1, 2)
+    assert [row["differs"] for row in summary["figures"][:3]] == [False, True, True]
+    text = (folder / "index.html").read_text()
+    assert text.count("pass</span>, differs") == 2
+    assert text.count("Why ours differs is not known.") == 1
+    assert text.index("Of 3 published numbers 1 are met within 10 %") < text.index("<h2")
+
+
+def test_what_emulation_has_no_room_for_is_left_out_and_has_no_part_in_the_verdict(small, tmp_path, monkeypatch):
+    long = tmp_path / "long.yaml"
+    long.write_text(SMALL.replace("duration: 120us", "duration: 200ms"))
+    simulated = reproduction.produce
+    monkeypatch.setattr(reproduction, "produce", lambda experiment, world, *rest: simulated(experiment, "sim", *rest))
+    told = []
+    folder, summary = reproduce([long, small], tmp_path / "r", world="emulation", tell=told.append)
+    assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("pass", 1, 1)
+    assert "would last" in summary["left_out"]["long"]
+    assert told[0].startswith("left out: long: at the rates that this machine carries")
+    assert "left out: " in (folder / "index.html").read_text()
+    with pytest.raises(ExperimentError, match=r"long: at the rates .* would last"):
+        reproduce([long], tmp_path / "other", world="emulation")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path, monkeypatch):
+    def refuse(experiment, *arguments):
+        if experiment.name == "other":
+            raise MrcError("no room for gamma")
+        return produce(experiment, *arguments)
+
+    monkeypatch.setattr(reproduction, "produce", refuse)
+    other = tmp_path / "other.yaml"
+    other.write_text(SMALL)
+    folder, summary = reproduce([other, small], tmp_path / "r")
+    assert (summary["experiments"], summary["passed"]) == (2, 1)
+    assert "gamma" in summary["figures"][0]["title"]
+    assert "could not be run" in (folder / "index.html").read_text()
+
+
+def test_paper_knows_its_figures(capsys):
+    assert run(["paper", "--only", "fig_20"]) == 3
+    assert "there is no figure fig_20; did you mean fig20?" in capsys.readouterr().err

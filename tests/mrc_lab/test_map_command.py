@@ -1,0 +1,68 @@
+"""``mrc map``: its output and its errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.path_map.values import MapState
+from mrc_lab.cli.main import run
+from mrc_lab.errors import ExperimentError
+from mrc_lab.map_command import carry_out
+from topologies.clos import multi_plane_clos
+
+FABRIC = multi_plane_clos()
+
+
+class Controller:
+    """A map that is old enough, or none; remembers what is asked."""
+
+    def __init__(self, running: bool, *, feeding: bool = False) -> None:
+        self.state = MapState(running, 5.0, 0.1, 100.0, feeding=feeding)
+        self.asked: list[Any] = []
+
+    def path_map(self) -> MapState:
+        return self.state
+
+    def start_map(self, rate: float = 0.0, *, feed: bool = False) -> MapState:
+        self.asked.append((rate, feed))
+        self.state = MapState(True, rate or 10.0, 0.1, 100.0, feeding=feed)
+        return self.state
+
+    def stop_map(self) -> MapState:
+        self.asked.append("stop")
+        return MapState(False)
+
+
+@pytest.mark.parametrize(
+    ("words", "running", "asked", "told"),
+    [
+        ("", False, (0.0, False), "no probes are judged yet"),
+        ("", True, (5.0, True), "path map of demo: 5 probes/s"),
+        ("0", True, (5.0, True), "no probes are judged yet"),
+        ("rate 20", True, (20.0, True), "20 times a second"),
+        ("deny", False, (0.0, True), "are denied"),
+        ("allow", True, (5.0, False), "allowed again"),
+        ("stop", True, "stop", "is stopped"),
+        ("stop", False, "stop", "there was no path map"),
+    ],
+)
+def test_words_become_commands(words: str, running: bool, asked: Any, told: str) -> None:
+    controller, said = Controller(running, feeding=running), []
+    carry_out(controller, FABRIC, words.split(), said.append)  # type: ignore[arg-type]
+    assert controller.asked == [asked]
+    assert told in "\n".join(said)
+
+
+@pytest.mark.parametrize("words", ["nonsense", "rate", "rate fast", "deny h1", "-3", "3 4"])
+def test_what_makes_no_sense_is_a_sentence_with_an_example(words: str) -> None:
+    controller = Controller(True)
+    with pytest.raises(ExperimentError, match="use it like this: map"):
+        carry_out(controller, FABRIC, words.split(), print)  # type: ignore[arg-type]
+    assert controller.asked == []
+
+
+def test_a_fabric_that_is_not_up_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["map", "--fabric", "nosuch"]) == 3
+    assert "Fabric nosuch is not up" in capsys.readouterr().err

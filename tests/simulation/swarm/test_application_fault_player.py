@@ -1,0 +1,97 @@
+"""New lives are played as planned, and applications go on in them."""
+
+import pytest
+
+from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
+from simulation.swarm.run import _Run
+from simulation.swarm.scenario import FOREVER
+from tests.simulation.swarm.plans import plan, write
+from topologies.faults.link_down import LinkDown
+
+
+def play(made):
+    done = _Run(made)
+    return done.play(), done._applications.pairs[0]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("manner", [Manner.TOGETHER, Manner.BY_TURNS])
+def test_both_ends_get_a_new_life(manner, back, anew):
+    outcome, pair = play(plan((Reconnect(0, back, manner, anew, 1_000), 30_000, 32_001)))
+    assert outcome.violations == ()
+    for end in pair:
+        first, second = end.lives
+        assert first.ended is not None
+        assert (first.qpn == second.qpn) is not anew
+        assert second.broken() is None
+        assert end.writes[-1].life is second
+        assert end.writes[-1].succeeded
+
+
+def test_one_end_alone_is_healed_at_the_end():
+    outcome, (first, second) = play(plan((Reconnect(0, False, Manner.ALONE, False, 1_000), 30_000, 90_000)))
+    assert outcome.violations == ()
+    assert len(second.lives) == 2
+    assert second.life.broken() is None
+    assert first.life.broken() is None
+    assert first.writes[-1].succeeded
+
+
+@pytest.mark.parametrize("nic", ["h1", "h3"])
+def test_a_nic_restarts(nic):
+    outcome, pair = play(plan((Restart(nic, 1_000), 30_000, 60_000)))
+    assert outcome.violations == ()
+    gone = next(end for end in pair if end.nic == nic)
+    assert gone.lives[0].region is not gone.lives[1].region
+    assert all(end.writes[-1].succeeded for end in pair)
+
+
+def test_both_nics_restart_at_once():
+    outcome, pair = play(plan((Restart("h1", 500), 30_000, 60_000), (Restart("h3", 500), 31_000, 50_000)))
+    assert outcome.violations == ()
+    assert all(end.writes[-1].succeeded for end in pair)
+
+
+def test_revoked_memory_explains_the_failure():
+    outcome, (first, _) = play(plan((Revoke(0, True), 30_000, 30_001)))
+    assert outcome.violations == ()
+    assert outcome.failed_pairs == 1
+    assert not first.writes[-1].succeeded
+
+
+def test_a_crowded_queue_is_filled_and_emptied():
+    crowd = [(SharedQueue(nic, 2), 0, 9_000_000) for nic in ("h1", "h3")]
+    writes = [write(imm=True, back=number % 2 == 0) for number in range(12)]
+    outcome, pair = play(plan(*crowd, writes=writes))
+    assert outcome.violations == ()
+    assert all(posted.announced == 1 for end in pair for posted in end.writes)
+    assert max(posted.posted_at for end in pair for posted in end.writes) > 1, "some posts had to wait"
+
+
+def test_a_slow_poller_takes_its_time():
+    outcome, (_, second) = play(plan((SlowPoller("h3", 200_000), 0, 900_000), writes=[write(imm=True)] * 3))
+    assert outcome.violations == ()
+    assert outcome.end >= 600_000
+    assert second.announced == [0, 1, 2]
+
+
+def test_a_nic_restarts_while_a_post_waits_for_room():
+    cut, crowd = (LinkDown("h3@*", "t0-*"), 0, 50_000), (SharedQueue("h1", 2), 0, 9_000_000)
+    writes = [write(imm=True) for _ in range(4)]
+    outcome, (first, _) = play(plan(cut, crowd, (Restart("h1", 500), 30_000, 60_000), writes=writes))
+    assert outcome.violations == ()
+    assert [posted.given_up for posted in first.writes] == [True, True, False, False]
+    assert first.writes[-1].succeeded
+
+
+def test_queue_pairs_that_share_a_full_queue_may_fail_one_after_the_other():
+    """Each posts only when the one before has used up its retries: seed 30817."""
+    crowd = [(SharedQueue("h1", 1), 0, 9_000_000), (LinkDown("h3@*", "t0-*"), 0, FOREVER)]
+    writes = [write(pair=pair) for pair in range(12)]
+    done = _Run(plan(*crowd, writes=writes, pairs=12))
+    outcome = done.play()
+    assert outcome.violations == ()
+    assert outcome.failed_pairs == 12
+    posted = [first.writes[0].posted_at for first, _ in done._applications.pairs]
+    assert len(set(posted)) == 12

@@ -1,0 +1,215 @@
+from collections.abc import Iterator
+
+import pytest
+
+from simulation.channel import OVERHEAD, Impairment, Line, combine
+from simulation.clock import Clock
+from topologies.fabric import Endpoint
+
+GIGA = 1_000_000_000
+
+
+class Sender:
+    """Hands out frames as fast as the line takes them."""
+
+    def __init__(self, clock: Clock, frames: Iterator[bytes]) -> None:
+        self.clock = clock
+        self.frames = frames
+
+    def receive(self, port, frame):
+        raise AssertionError
+
+    def pull(self, line, _):
+        frame = next(self.frames, None)
+        if frame is None:
+            line.idle = True
+        else:
+            line.send(frame, self.clock.now)
+
+
+class Sink:
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.got: list[tuple[int, bytes]] = []
+
+    def receive(self, port, frame):
+        self.got.append((self.clock.now, frame))
+
+    def pull(self, line, _):
+        raise AssertionError
+
+
+def make(frames, *, rate=100 * GIGA, delay=1000, seed=1, name="a:b>"):
+    clock = Clock()
+    line = Line(clock, name, Endpoint("a", 1), Endpoint("b", 2), rate, delay, seed)
+    sink = Sink(clock)
+    sender = Sender(clock, iter(frames))
+    line.join(sender, sink, 0, None)
+    return clock, line, sender, sink
+
+
+@pytest.mark.parametrize("rate", [7 * GIGA, 100 * GIGA, 400 * GIGA, 10**12 - 1, 123_456_789])
+def test_rate_is_exact_over_any_number_of_frames(rate):
+    frames = [bytes(60 + i % 1000) for i in range(3000)]
+    clock, line, sender, sink = make(frames, rate=rate, delay=0)
+    sender.pull(line, None)
+    clock.run()
+    bits = 8 * sum(len(frame) + OVERHEAD for frame in frames)
+    assert sink.got[-1][0] == bits * GIGA // rate
+    assert [frame for _, frame in sink.got] == frames
+    assert line.stats().bytes == sum(map(len, frames))
+
+
+def test_a_frame_arrives_whole_one_delay_after_its_last_bit():
+    clock, line, sender, sink = make([bytes(1226)], delay=5000)
+    sender.pull(line, None)
+    clock.run()
+    assert [when for when, _ in sink.got] == [100 + 5000]  # 1250 bytes at 100 Gb/s
+    assert line.idle
+
+
+def test_an_idle_line_saves_nothing_up():
+    clock, line, _, sink = make([], rate=3 * GIGA, delay=0)
+    line.send(bytes(100), 0)
+    clock.run(10_000)
+    line.send(bytes(100), 10_000)
+    clock.run()
+    took = 8 * (100 + OVERHEAD) * GIGA // (3 * GIGA)
+    assert [when for when, _ in sink.got] == [took, 10_000 + took]
+
+
+def lost(seed, name="a:b>", other=False):
+    frames = [number.to_bytes(60, "big") for number in range(2000)]
+    clock, line, sender, sink = make(frames, seed=seed, name=name)
+    line.impair(Impairment(loss=0.1, corruption=0.2 if other else 0.0))
+    sender.pull(line, None)
+    clock.run()
+    assert line.stats().lost == 2000 - len(sink.got)
+    return line.stats().lost, sink.got
+
+
+def test_loss_follows_the_seed_and_the_line_and_nothing_else():
+    count, first = lost(1)
+    assert 140 < count < 260
+    assert lost(1)[1] == first
+    assert [when for when, _ in lost(1, other=True)[1]] == [when for when, _ in first]  # corruption draws elsewhere
+    assert lost(2)[1] != first
+    assert lost(1, "b:a>")[1] != first
+
+
+def test_corruption_flips_one_bit():
+    frames = [bytes(100)] * 400
+    clock, line, sender, sink = make(frames)
+    line.impair(Impairment(corruption=0.5))
+    sender.pull(line, None)
+    clock.run()
+    ones = [sum(byte.bit_count() for byte in frame) for _, frame in sink.got]
+    assert set(ones) == {0, 1}
+    assert sum(ones) == line.stats().corrupted
+    assert 150 < sum(ones) < 250
+    assert len({frame for _, frame in sink.got}) > 100
+
+
+def test_reordering_holds_frames_back():
+    frames = [number.to_bytes(60, "big") for number in range(500)]
+    clock, line, sender, sink = make(frames)
+    line.impair(Impairment(reorder=0.1, hold=200))
+    sender.pull(line, None)
+    clock.run()
+    numbers = [int.from_bytes(frame, "big") for _, frame in sink.got]
+    assert sorted(numbers) == list(range(500))
+    assert numbers != sorted(numbers)
+    assert 20 < line.stats().reordered < 90
+
+
+def test_cutting_loses_what_is_on_the_way_and_mending_does_not_bring_it_back():
+    frames = [bytes(1226)] * 30  # 100 ns each
+    clock, line, sender, sink = make(frames, delay=1000)
+    clock.at(1550, lambda *_: line.impair(Impairment(cut=True)))
+    clock.at(1650, lambda *_: line.impair(Impairment()))
+    sender.pull(line, None)
+    clock.run()
+    before = [when for when, _ in sink.got if when < 1550]
+    after = [when for when, _ in sink.got if when >= 1550]
+    assert len(before) == 5  # those that had arrived
+    assert after[0] == 2800  # begun at 1700, the first after the repair
+    assert line.stats().lost == 30 - len(sink.got)
+
+
+def test_path_loss_hits_one_destination_only():
+    here, there = bytes([1]) * 16, bytes([2]) * 16
+    frames = [bytes(38) + address + bytes(20) for address in (here, there)] * 50
+    clock, line, sender, sink = make(frames)
+    line.impair(Impairment(path_loss={here: 1.0}))
+    sender.pull(line, None)
+    clock.run()
+    assert {frame[38:54] for _, frame in sink.got} == {there}
+    assert len(sink.got) == 50
+
+
+def test_rate_and_delay_change_and_come_back():
+    frames = [bytes(1225) + bytes([number]) for number in range(12)]
+    clock, line, sender, sink = make(frames, delay=1000)
+    line.impair(Impairment(rate_bps=10 * GIGA, delay=500))
+    clock.at(1500, lambda *_: line.impair(Impairment()))
+    sender.pull(line, None)
+    clock.run()
+    assert [frame for _, frame in sink.got] == frames  # a shorter way does not mean overtaking
+    # Two began on the long way, the second of them at the low rate: it ends at 1550. What would arrive before it
+    # arrives with it.
+    assert [when for when, _ in sink.got] == [2500, *[3050] * 6, *range(3150, 3650, 100)]
+
+
+def test_the_frame_on_a_slow_line_does_not_outlast_the_fault():
+    frames = [bytes(1225) + bytes([number]) for number in range(3)]
+    clock, line, sender, sink = make(frames, delay=1000)
+    line.impair(Impairment(rate_bps=1000))  # 10 s a frame
+    clock.at(5000, lambda *_: line.impair(Impairment(rate_bps=GIGA)))  # 10 us a frame
+    clock.at(7000, lambda *_: line.impair(Impairment()))
+    sender.pull(line, None)
+    clock.run()
+    assert [frame for _, frame in sink.got] == frames
+    assert [when for when, _ in sink.got] == [8080, 8180, 8280]
+
+
+def test_the_frame_on_a_slow_line_may_be_lost_meanwhile():
+    clock, line, sender, sink = make([bytes(1226), bytes(1226)], delay=1000)
+    line.impair(Impairment(rate_bps=1000, loss=1.0))
+    clock.at(5000, lambda *_: line.impair(Impairment()))
+    sender.pull(line, None)
+    clock.run()
+    assert [when for when, _ in sink.got] == [5100 + 100 + 1000]
+
+
+def test_no_frame_overtakes_when_delays_end_one_after_the_other():
+    frames = [bytes(1225) + bytes([number]) for number in range(60)]
+    clock, line, sender, sink = make(frames, delay=0)
+    line.impair(combine([Impairment(delay=50_000), Impairment(delay=3000)]))
+    clock.at(1000, lambda *_: line.impair(Impairment(delay=3000)))
+    clock.at(2000, lambda *_: line.impair(Impairment()))
+    sender.pull(line, None)
+    clock.run()
+    assert [frame for _, frame in sink.got] == frames
+    assert sink.got[-1][0] == 54_000
+
+
+def test_a_line_never_becomes_faster_by_a_fault():
+    clock, line, sender, sink = make([bytes(1226)], delay=0)
+    line.impair(Impairment(rate_bps=400 * GIGA))
+    sender.pull(line, None)
+    clock.run()
+    assert sink.got[0][0] == 100
+
+
+def test_impairments_combine():
+    both = combine(
+        [
+            Impairment(loss=0.5, delay=10, rate_bps=5, path_loss={b"a": 0.5}),
+            Impairment(loss=0.5, delay=5, rate_bps=3, hold=7, path_loss={b"a": 0.5, b"b": 0.1}),
+        ]
+    )
+    assert both.loss == pytest.approx(0.75)
+    assert (both.delay, both.rate_bps, both.hold, both.cut) == (15, 3, 7, False)
+    assert both.path_loss == pytest.approx({b"a": 0.75, b"b": 0.1})
+    assert combine([]) == Impairment()
+    assert combine([Impairment(), Impairment(cut=True)]).cut

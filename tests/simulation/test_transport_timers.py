@@ -1,0 +1,56 @@
+from dataclasses import replace
+
+import pytest
+
+from mrc_host.config import TransportSettings
+from mrc_host.values import QpAttributes
+from simulation.transport_timers import retry_budget, timing
+from tests.simulation.worlds import GIGA, small_world, transfer
+from topologies.clos import multi_plane_clos
+from topologies.queues import QueueProfile
+
+
+def fabric(rate, planes=8, t0=2):
+    return multi_plane_clos("t", planes=planes, t0=t0, t1=t0, hosts=4, rate_bps=rate)
+
+
+def test_round_trip_is_what_the_world_takes():
+    with small_world() as world:
+        took = world.run(transfer(world, length=4096)).took
+        assert took == pytest.approx(world.timing.round_trip, rel=0.05)
+
+
+def test_the_window_keeps_every_port_busy():
+    fit = timing(fabric(100 * GIGA), 1000, 256)
+    assert fit.window == pytest.approx(1.5 * 8 * 100 / 8 * fit.round_trip, rel=0.01)
+
+
+def test_timers_follow_rate_and_delay():
+    slow, fast = timing(fabric(10 * GIGA), 1000, 256), timing(fabric(100 * GIGA), 1000, 256)
+    assert slow.round_trip > fast.round_trip
+    assert slow.timeout > fast.timeout
+    assert timing(fabric(100 * GIGA), 50_000, 256).timeout > fast.timeout
+    base = TransportSettings(sack_threshold=4096, congestion="none")
+    fitted = fast.transport(base)
+    assert (fitted.sack_threshold, fitted.congestion) == (4096, "none")
+    assert fitted.tail_probe_min < base.tail_probe_min
+    assert (fitted.base_rtt, fitted.trimming) == (fast.round_trip, True)
+    assert not timing(replace(fabric(GIGA), queues=QueueProfile(trimming=False)), 1000, 256).trimming
+    for name in ("probe_interval", "probe_spacing", "port_status_retry", "port_status_max", "flap_window"):
+        assert getattr(fitted, name) < getattr(slow.transport(base), name) < getattr(base, name), name
+    assert fitted.port_status_retry < fitted.port_status_max
+    assert fitted.probe_spacing < fitted.probe_interval < fitted.flap_window
+    assert fast.attributes(QpAttributes(retry_count=3)).retry_count == 3
+    assert 1024 << fast.timeout > 4 * (fast.round_trip + fast.queue)
+
+
+@pytest.mark.parametrize("rate", [8_000, 1_000_000, 1_000_000_000_000])
+def test_the_slowest_and_the_fastest_links_have_timers_too(rate):
+    fitted = timing(fabric(rate), 1000, 256).transport(TransportSettings())
+    assert fitted.probe_interval <= fitted.port_status_max <= 3600 * GIGA
+
+
+def test_the_retry_budget_adds_up_the_waits():
+    settings = TransportSettings(linear_retries=2, max_backoff=2)
+    assert retry_budget(QpAttributes(timeout=1, retry_count=1), settings) == 2048
+    assert retry_budget(QpAttributes(timeout=1, retry_count=6), settings) == 2048 * (1 + 1 + 1 + 2 + 4 + 4)

@@ -1,0 +1,61 @@
+import pytest
+
+from p4runtime_shim.entities import ActionCall, Entry, Exact, Lpm
+from p4runtime_shim.switch import Switch
+from simulation.errors import SimulationError
+from simulation.world import load_program
+from simulation.write_entries import write_entries
+from tests.simulation.worlds import small_fabric
+from topologies.entries import Action, Member, SwitchEntries, TableEntry, switch_entries
+from topologies.entries import Exact as Key
+
+
+@pytest.fixture
+def switch():
+    with Switch(load_program(), ports=(1, 2, 3, 4), seed=1) as made:
+        yield made
+
+
+def test_everything_a_switch_shall_hold_is_in_its_tables(switch):
+    fabric = small_fabric()
+    entries = switch_entries(fabric, fabric.switch("t0-1@p1"))
+    write_entries(switch, entries)
+    held = {table.rpartition(".")[2]: switch.table_entries(table) for table in switch.pipeline.tables}
+    for table in {entry.table for entry in entries.entries}:
+        assert len(held[table]) == sum(entry.table == table for entry in entries.entries)
+    (profile,) = switch.pipeline.profiles
+    assert len(switch.members(profile)) == len(entries.members)
+    assert switch.groups(profile) == {group.group_id: group.members for group in entries.groups}
+    local = next(entry for entry in entries.entries if entry.table == "usid_local")
+    (found,) = held["usid_local"]
+    assert found.match == (Exact(local.match[0].value),)
+    assert found.target.name.endswith(".usid_shift")
+
+
+def test_arguments_are_put_into_the_programs_order(switch):
+    action = Action("set_egress", (("smac", 0x0200_0000_0002), ("dmac", 0x0200_0000_0001), ("port", 3)))
+    write_entries(switch, SwitchEntries("s", (), (), (TableEntry("usid_next", (Key(5),), action),)))
+    table = next(name for name in switch.pipeline.tables if name.endswith(".usid_next"))
+    (entry,) = switch.table_entries(table)
+    assert isinstance(entry, Entry)
+    assert isinstance(entry.target, ActionCall)
+    assert entry.target.args == (3, 0x0200_0000_0001, 0x0200_0000_0002)
+    assert not isinstance(entry.match[0], Lpm)
+
+
+@pytest.mark.parametrize(
+    ("entries", "what"),
+    [
+        (SwitchEntries("s", (), (), (TableEntry("nowhere", (Key(5),), Action("drop")),)), "table nowhere"),
+        (SwitchEntries("s", (), (), (TableEntry("usid_next", (Key(5),), Action("fly")),)), "action fly"),
+        (SwitchEntries("s", (Member("nobody", 1, Action("set_egress")),), (), ()), "action profile nobody"),
+    ],
+)
+def test_what_the_program_lacks_is_named(switch, entries, what):
+    with pytest.raises(SimulationError, match=what):
+        write_entries(switch, entries)
+
+
+def test_a_switch_without_a_program_is_refused():
+    with Switch(None, ports=(1,), seed=1) as empty, pytest.raises(SimulationError, match="no program"):
+        write_entries(empty, SwitchEntries("s", (), (), ()))

@@ -1,0 +1,281 @@
+"""Watch the processes of a fabric that is up: a switch, the controller or an agent that dies is noticed and told once.
+
+A thread waits on a pidfd of each process (pidfd_open(2)), so nothing is polled and a reused process id deceives nobody.
+Who brought the fabric up also writes every death to ``deaths.jsonl`` in the run directory, where a prompt that joins
+later, and ``mrc doctor``, find it. Anybody else's watch looks whether the dead have been restarted, and goes on with
+them; it also watches the fabric's owner, and what ends with the fabric is no death. Taking the fabric down stops the
+owner's watch first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from topologies.emulation.run_directory import RunDirectory
+
+_LINE = 200  # of the last words
+_OWNER_S = 0.2  # how long the fabric's owner may take to write a death down
+_LOOK_S = 0.5  # how often a watch looks for those that were started anew, while there are dead
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A process of a fabric that ended unasked: when (seconds since the epoch), how, and the last line of its log."""
+
+    name: str
+    pid: int
+    at: float
+    how: str
+    last_line: str
+    log: str = ""
+
+    def __str__(self) -> str:
+        clock = time.strftime("%H:%M:%S", time.localtime(self.at))
+        log = f"its log {self.log}" if self.log else "its log"
+        words = f"the last line of {log}: {self.last_line or 'none'}"
+        return f"process {self.name} {self.how} at {clock} (its id was {self.pid}); {words}"
+
+    @property
+    def consequence(self) -> str:
+        """What the fabric lacks now."""
+        if self.name == "controller":
+            return "Packets flow on as before; faults, links, the map and the wait command are unavailable."
+        if self.name.startswith("switch"):
+            return "Traffic through its switches is lost."
+        return f"The queue pairs of {self.name} are lost, and all that its applications had registered."
+
+
+class Watch:
+    """Watches `processes`, given by name and process id, until :meth:`stop`; `keep` writes deaths down."""
+
+    def __init__(
+        self, run: RunDirectory, processes: Mapping[str, int], *, keep: bool, owner: int | None = None
+    ) -> None:
+        self._run = run
+        self._owner = None if owner is None else _pidfd(owner)
+        self._closed = owner is not None and self._owner is None
+        self._closed_listeners: list[Callable[[], None]] = []
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._deaths: list[Death] = []
+        self._dead: set[str] = set()  # those that may have been started anew, if that is not for us to do
+        self._listeners: list[Callable[[Death], None]] = []
+        self._wake, waker = os.pipe2(os.O_CLOEXEC)
+        self._waker: int | None = waker
+        self._watched: dict[int, tuple[str, int]] = {}  # by pidfd; the lock's
+        self._poll = select.epoll()  # sees what is added while it waits
+        self._poll.register(self._wake, select.EPOLLIN | select.EPOLLHUP)
+        if self._owner is not None:
+            self._poll.register(self._owner, select.EPOLLIN)
+        for name, pid in processes.items():
+            self.add(name, pid)
+        self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
+        self._thread.start()
+
+    def add(self, name: str, pid: int) -> None:
+        """Watch one more process. One that is dead already is passed over."""
+        with self._lock, contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            self._watched[descriptor] = (name, pid)
+            self._poll.register(descriptor, select.EPOLLIN)
+
+    def forget(self, name: str) -> None:
+        """Watch a process no more: it is about to be ended on purpose."""
+        with self._lock:
+            for descriptor in [fd for fd, (watched, _) in self._watched.items() if watched == name]:
+                self._drop(descriptor)
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """Names of the processes that are watched now."""
+        with self._lock:
+            return frozenset(name for name, _ in self._watched.values())
+
+    @property
+    def deaths(self) -> tuple[Death, ...]:
+        """What has died since the watch began, oldest first."""
+        with self._lock:
+            return tuple(self._deaths)
+
+    def listen(self, tell: Callable[[Death], None]) -> None:
+        """Have every death told from now on, and those there were; `tell` is called from the watch's thread too."""
+        with self._lock:
+            before = tuple(self._deaths)
+            self._listeners.append(tell)
+        for death in before:
+            tell(death)
+
+    def listen_closed(self, notify: Callable[[], None]) -> None:
+        """Have `notify` called once, from the watch's thread or now, when the fabric's owner has ended."""
+        with self._lock:
+            if not self._closed:
+                self._closed_listeners.append(notify)
+                return
+        notify()
+
+    @contextlib.contextmanager
+    def listening(self, tell: Callable[[Death], None]) -> Iterator[None]:
+        """:meth:`listen` for a while."""
+        self.listen(tell)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(tell)
+
+    def look(self) -> tuple[Death, ...]:
+        """What has died by now, without waiting for the watch's thread to notice."""
+        for descriptor, _ in self._poll.poll(0):
+            if descriptor != self._owner:
+                self._died(descriptor)
+        return self.deaths
+
+    def stop(self) -> None:
+        """Watch no more. Stopping twice does nothing."""
+        if self._waker is None:
+            return
+        os.close(self._waker)
+        self._waker = None
+        self._thread.join()
+        os.close(self._wake)
+        if self._owner is not None:
+            os.close(self._owner)
+        with self._lock:
+            for descriptor in list(self._watched):
+                self._drop(descriptor)
+        self._poll.close()
+
+    def _work(self) -> None:
+        while True:
+            ready = [descriptor for descriptor, _ in self._poll.poll(_LOOK_S if self._dead else None)]
+            if self._wake in ready:
+                return
+            if self._owner in ready:
+                self._close()
+                continue
+            for descriptor in ready:
+                self._died(descriptor)
+            if self._dead and not ready:
+                self._find_again()
+
+    def _close(self) -> None:
+        assert self._owner is not None
+        self._poll.unregister(self._owner)
+        with self._lock:
+            self._closed = True
+            listeners, self._closed_listeners = self._closed_listeners, []
+            for descriptor in list(self._watched):
+                self._drop(descriptor)
+            self._dead.clear()
+        for notify in listeners:
+            notify()
+
+    def _closing(self) -> bool:
+        """Whether the fabric is being taken down by its owner, or has lost it."""
+        if self._owner is None:
+            return False
+        closing = self._run.closing_file.exists() or not self._run.fabric_file.exists()
+        return closing or bool(select.select([self._owner], [], [], 0)[0])
+
+    def _find_again(self) -> None:
+        """Watch those of the dead that were started anew."""
+        for record in self._run.records():
+            if record.name in self._dead and record.alive():
+                self._dead.discard(record.name)
+                self.add(record.name, record.pid)
+
+    def _told_by_owner(self, descriptor: int) -> Death | None:
+        """What the owner of the fabric has written down, since only a parent is told how; None if it has not."""
+        with self._lock:
+            _, pid = self._watched.get(descriptor, ("", 0))
+        deadline = time.monotonic() + _OWNER_S
+        while True:
+            found = next((death for death in written(self._run) if death.pid == pid), None)
+            if found is not None or time.monotonic() > deadline:
+                return found
+            time.sleep(_OWNER_S / 20)
+
+    def _drop(self, descriptor: int) -> None:
+        del self._watched[descriptor]
+        self._poll.unregister(descriptor)
+        os.close(descriptor)
+
+    def _died(self, descriptor: int) -> None:
+        told = None if self._keep else self._told_by_owner(descriptor)
+        with self._lock:
+            if descriptor not in self._watched:  # forgotten meanwhile
+                return
+            if self._closing():
+                self._drop(descriptor)
+                return
+            name, pid = self._watched[descriptor]
+            log = str(self._run.log_file(name))
+            death = told or Death(name, pid, time.time(), _how(descriptor), last_line(self._run, name), log)
+            self._drop(descriptor)
+            if not self._keep:
+                self._dead.add(name)
+            else:
+                with contextlib.suppress(OSError), self._run.deaths_file.open("a") as stream:
+                    stream.write(json.dumps(asdict(death)) + "\n")
+            self._deaths.append(death)
+            listeners = tuple(self._listeners)
+        for tell in listeners:
+            tell(death)
+
+
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+
+
+def recorded(run: RunDirectory) -> tuple[Death, ...]:
+    """Deaths that were written down and not made good since: no process of that name runs now."""
+    alive = {record.name for record in run.records() if record.alive()}
+    return tuple(death for death in written(run) if death.name not in alive)
+
+
+def written(run: RunDirectory) -> tuple[Death, ...]:
+    """All deaths that were written down, made good or not."""
+    try:
+        lines = run.deaths_file.read_text().splitlines()
+    except OSError:
+        return ()
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError, TypeError):  # half written
+            found.append(Death(**json.loads(line)))
+    return tuple(found)
+
+
+def last_line(run: RunDirectory, name: str) -> str:
+    """What a process printed last, cut to a line's length; empty when it printed nothing."""
+    try:
+        with run.log_file(name).open(encoding="utf-8", errors="replace") as stream:
+            lines = deque((line.strip() for line in stream if line.strip()), maxlen=1)
+    except OSError:
+        return ""
+    return lines[0][:_LINE] if lines else ""
+
+
+def _how(descriptor: int) -> str:
+    """How a process ended, as its parent is told; it stays for the parent to collect."""
+    try:
+        result = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:
+        return "ended"
+    if result is None:
+        return "ended"
+    if result.si_code == os.CLD_EXITED:
+        return f"ended with status {result.si_status}"
+    return f"was killed by {signal.Signals(result.si_status).name}"

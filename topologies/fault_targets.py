@@ -1,0 +1,41 @@
+"""Where a fault is: from the names and patterns of :mod:`topologies.faults` to links and their ends.
+
+What happens there is up to the backend: ``controller.fault_impairments`` or ``simulation.fault_impairments``.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from topologies.errors import FabricError
+from topologies.fabric import Endpoint, Fabric, Link
+
+Line = tuple[Link, Endpoint, Endpoint]
+"""One direction of a link: the link, the end that frames leave, and the end that they go to."""
+
+
+def lines(fabric: Fabric, pattern: str, towards: str | None = None) -> tuple[Line, ...]:
+    """Directions of the links that match, those towards a node, or pattern, only; FabricError if there is none."""
+    ways = (
+        (link, source, target)
+        for link in fabric.find_links(pattern)
+        for source, target in ((link.lower, link.upper), (link.upper, link.lower))
+    )
+    found = tuple(way for way in ways if towards is None or fnmatchcase(way[2].node, towards))
+    if not found:
+        raise FabricError(f"no link that matches {pattern!r} leads to a node that matches {towards!r}")
+    return found
+
+
+def link_of_port(fabric: Fabric, end: Endpoint) -> Link:
+    """The link at a port of a NIC or switch; FabricError if there is no such port."""
+    link = fabric.link_at(end)
+    if link is None:
+        raise FabricError(f"there is no port {end.port} of {end.node} in fabric {fabric.name}")
+    return link
+
+
+def links_of_switches(fabric: Fabric, pattern: str) -> tuple[Link, ...]:
+    """All links of the switches that match, each once; FabricError if no switch does."""
+    names = [switch.name for switch in fabric.find_switches(pattern)]
+    return tuple(dict.fromkeys(link for name in names for link in fabric.links_of(name)))
