@@ -1,8 +1,8 @@
 """YAML that remembers where it stands, so that every error can name the line and the key.
 
 A :class:`Value` is a piece of the document: a mapping, a list or a scalar, with the file, the line and the dotted key
-that lead to it. Readers (`field_types`) ask it for what they need and call :meth:`Value.error` for what is not right. Two
-documents can be laid over one another (:func:`overlay`); every piece keeps the line it came from.
+that lead to it. Readers (`field_types`) ask it for what they need and call :meth:`Value.error` for what is not right.
+Two documents can be laid over one another (:func:`overlay`); every piece keeps the line it came from.
 """
 
 from __future__ import annotations
