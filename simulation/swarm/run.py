@@ -43,11 +43,13 @@ class Outcome:
 
 
 def run(scenario: Scenario) -> Outcome:
-    """Play it."""
-    return _Run(scenario).play()
+    """Run it."""
+    return Run(scenario).play()
 
 
-class _Run:
+class Run:
+    """One run of a scenario; `applications` are what writes in it."""
+
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         once = min(1024 << pair.attributes.timeout for pair in scenario.pairs)
@@ -57,14 +59,14 @@ class _Run:
         )
         self._violations: list[str] = []
         self._ledger = Ledger(self._report, lambda: world.now, lambda: self._counts.progress(world.now))
-        self._applications = Applications(scenario, world, self._heard, self._happened)
+        self.applications = Applications(scenario, world, self._heard, self._happened)
         self._afterwards = Afterwards(scenario, world, self._report)
         self._snapshots: dict[Flow, int] = {}
         self._done = asyncio.Event()
 
     def play(self) -> Outcome:
         """Run to the end and look at everything."""
-        scenario, world, applications = self._scenario, self._world, self._applications
+        scenario, world, applications = self._scenario, self._world, self.applications
         denylists = Denylists(world, self._report)
         denials = []
         for planned in scenario.faults:
@@ -112,7 +114,7 @@ class _Run:
     def _missing(self) -> str:
         waiting = [
             f"write {posted.number} of {end.nic} to {other.nic}"
-            for end, other in self._applications.ends
+            for end, other in self.applications.ends
             for posted in end.writes
             if not posted.settled()
         ]
@@ -121,7 +123,7 @@ class _Run:
     # ---- the job --------------------------------------------------------------------------------------------------
 
     async def _job(self, lives: Lives) -> None:
-        scenario, applications = self._scenario, self._applications
+        scenario, applications = self._scenario, self.applications
         applications.start()
         acts = lives.start(scenario)
         for act in acts:
@@ -142,12 +144,12 @@ class _Run:
                 task.cancel()
 
     def _heard(self, nic: str, completion: Completion) -> None:
-        self._ledger.heard(self._applications, nic, completion)
+        self._ledger.heard(self.applications, nic, completion)
         self._compare()
         self._settle()
 
     def _settle(self) -> None:
-        if self._applications.all_settled():
+        if self.applications.all_settled():
             self._done.set()
 
     def _compare(self) -> None:
@@ -155,7 +157,7 @@ class _Run:
         contest = self._scenario.contest
         if not contest or self._snapshots:
             return
-        ends = [self._applications.pairs[number] for number in contest]
+        ends = [self.applications.pairs[number] for number in contest]
         if any(all(posted.completions for posted in first.writes) for first, _ in ends):
             self._snapshots = {
                 (first.nic, second.qp.qpn): self._counts.sent[first.nic, second.qp.qpn]
@@ -165,7 +167,7 @@ class _Run:
 
     def _happened(self, nic: str, event: AsyncEvent) -> None:
         """Note which queue pairs had a reason to leave a path or a plane."""
-        for end, other in self._applications.ends:
+        for end, other in self.applications.ends:
             if end.nic != nic:
                 continue
             if isinstance(event, PortEvent):

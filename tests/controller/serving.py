@@ -30,17 +30,23 @@ TOKEN = "correct horse battery staple"
 class Running:
     """A server that runs, and what is in it."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: Fabric, agents: str) -> None:
         self.cables = Cables(lambda: 0)
         self.switches = Switches()
         self.events = Events()
         self.injector = FaultInjector(fabric, self.switches, self.cables, self.events)
         fleet: Any = SimpleNamespace(status=FleetStatus(fabric.name, True, ()), set_faults=self.switches.set_faults)
         links: Any = self.cables
-        self.service = ControllerService(fabric, fleet, links, events=self.events, injector=self.injector)
+        self.service = ControllerService(
+            fabric, fleet, links, events=self.events, injector=self.injector, agents=agents
+        )
         self.path_map = PathMapService(fabric, "")
         self.server: Server | None = None
         self.loop = asyncio.new_event_loop()
+
+    def leases(self) -> int:
+        """How many are held."""
+        return self.call(self.service._leases.total)
 
     def call(self, function: Callable[[], T]) -> T:
         """What a function returns that is called in the server's thread."""
@@ -52,9 +58,9 @@ class Running:
 
 
 @contextmanager
-def running(fabric: Fabric, listening: Listening, *, ready: bool = True) -> Iterator[Running]:
+def running(fabric: Fabric, listening: Listening, *, ready: bool = True, agents: str = "") -> Iterator[Running]:
     """A server for as long as the body runs; what is wrong with `listening` is raised here."""
-    one = Running(fabric)
+    one = Running(fabric, agents)
     started, stop = threading.Event(), asyncio.Event()
     failed: list[BaseException] = []
 

@@ -238,6 +238,13 @@ def test_a_path_map_of_an_impossible_rate_is_refused(channel: grpc.Channel, rate
     assert "\n" not in caught.value.details()
 
 
+@pytest.mark.parametrize(("method", "says"), [("ClearFaults", "which faults"), ("InjectFault", "names no fault")])
+def test_a_request_that_says_nothing_is_refused(channel: grpc.Channel, method: str, says: str) -> None:
+    code, sentence = raw(channel, method, b"")
+    assert code is Code.INVALID_ARGUMENT
+    assert says in sentence
+
+
 # ---- too much of something
 
 
@@ -324,7 +331,7 @@ def test_thousands_of_subscribers_and_leases(client: ControllerClient, channel: 
         assert {code for code, _ in seen} == {Code.RESOURCE_EXHAUSTED}
         assert {"There are 64 subscribers of events already: end one of them."} < {sentence for _, sentence in seen}
         assert client.faults() == []
-    until(lambda: one.call(lambda: one.service._leases.total()) == 0)
+    until(lambda: one.leases() == 0)
     with client.lease("again"), client.events() as events:
         assert next(events).kind is EventKind.SUBSCRIBED
 

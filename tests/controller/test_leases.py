@@ -87,7 +87,7 @@ def test_the_last_of_several_leases_counts(client: ControllerClient, one: Runnin
     with client.lease("me"):
         with client.lease("me"):
             client.link_down("h1@p0", owner="me")
-        until(lambda: one.call(lambda: one.service._leases.total()) == 1)
+        until(lambda: one.leases() == 1)
         assert one.cables.down == {"h1@p0"}
     until(lambda: client.faults() == [])
 
@@ -101,7 +101,7 @@ def test_a_lease_has_an_owner_and_there_is_an_end_to_them(
     both, refused = (client.lease("a"), client.lease("a")), pytest.raises(ControllerError, match="There are 2 leases")
     with both[0], both[1], refused, client.lease("b"):
         pass
-    until(lambda: one.call(lambda: one.service._leases.total()) == 0)
+    until(lambda: one.leases() == 0)
     with client.lease("b"):
         pass
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_mended_at_the_end_of_a_lease_stays_listed(client: Contro
     with client.lease("me"):
         client.link_down("h1@p0", owner="me")
         one.cables.broken = "h1@p0"
-    until(lambda: one.call(lambda: one.service._leases.total()) == 0)
+    until(lambda: one.leases() == 0)
     assert [fault.owner for fault in client.faults()] == ["me"]
     one.cables.broken = ""
     client.clear_owner("me")

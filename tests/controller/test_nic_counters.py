@@ -13,7 +13,6 @@ import pytest
 
 from controller import denylists, nic_counters
 from controller.client import ControllerClient
-from controller.denylists import Denylists
 from controller.errors import ControllerError
 from controller.server import Listening
 from tests.controller.serving import running
@@ -35,11 +34,9 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
 def test_counters_of_a_nic_its_ports_and_its_queue_pairs_come_over_grpc(agents: Agents, tmp_path: Path) -> None:
     near, _ = connected(agents)
     path = tmp_path / "controller.sock"
-    with running(FABRIC, Listening(path)) as server:
-        server.service._agents = str(tmp_path / "{name}.sock")
-        with ControllerClient(path) as controller:
-            (one,) = controller.nic_counters("h1", queue_pairs=True)
-            every = controller.nic_counters()
+    with running(FABRIC, Listening(path), agents=str(tmp_path / "{name}.sock")), ControllerClient(path) as controller:
+        (one,) = controller.nic_counters("h1", queue_pairs=True)
+        every = controller.nic_counters()
     assert (one.host, one.problem) == ("h1", "")
     assert one.counters == {"tx_data_packets": 0}
     assert one.ports == ({"link_up": 1}, {"link_up": 1})
@@ -78,11 +75,10 @@ def test_the_controller_answers_for_a_host_whose_agent_is_stopped(
         monkeypatch.setattr(module, "AGENT_PATIENCE_S", 0.2)
     path, sockets = tmp_path / "controller.sock", str(tmp_path / "{name}.sock")
     with (
-        running(FABRIC, Listening(path)) as server,
+        running(FABRIC, Listening(path), agents=sockets),
         stopped(tmp_path, "h3", "h4"),
         ControllerClient(path) as controller,
     ):
-        server.service._agents, server.service._denylists = sockets, Denylists(FABRIC, sockets)
         every = controller.nic_counters()
         with pytest.raises(ControllerError, match=r"The agent of h3 cannot be asked: .* may be stopped or overloaded"):
             controller.denied()

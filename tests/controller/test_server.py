@@ -70,7 +70,7 @@ def test_a_wrong_token_is_refused_in_a_sentence(
             pass
         with client.events() as events, pytest.raises(ControllerError, match="wants a token"):
             next(events)
-    assert one.call(lambda: one.service._leases.total()) == 0
+    assert one.leases() == 0
 
 
 def test_without_tls_nobody_comes_in(guarded: tuple[str, Running]) -> None:

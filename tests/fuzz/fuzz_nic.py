@@ -20,7 +20,7 @@ class Fuzzer:
     """One world a case, so that a case repeats by its number."""
 
     def case(self, chance: random.Random) -> None:
-        world, frames = make_world()
+        world, frames, _ = make_world()
         secrets = Secrets(world)
         nic = world.nics[1]
         for _ in range(FRAMES_PER_CASE):

@@ -43,9 +43,9 @@ class Fuzzer:
         self._folder = tempfile.TemporaryDirectory()
         address = f"unix:{self._folder.name}/s"
         command = children.python("p4runtime_shim", "--no-p4", "--cpu-port", "5", "--grpc-server-addr", address)
-        self._process = children.popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline().startswith("ready ")
+        self.process = children.popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().startswith("ready ")
         self._channel = grpc.insecure_channel(address, options=[("grpc.max_send_message_length", -1)])
         self._address = address
         self._stub = p4r_grpc.P4RuntimeStub(self._channel)
@@ -57,12 +57,12 @@ class Fuzzer:
     def close(self) -> None:
         self._requests.put(None)
         self._channel.close()
-        self._process.terminate()
+        self.process.terminate()
         try:
-            status = self._process.wait(2.5)
+            status = self.process.wait(2.5)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
             raise
         finally:
             self._folder.cleanup()
@@ -70,38 +70,38 @@ class Fuzzer:
 
     def case(self, chance: random.Random) -> None:
         attack: Callable[[random.Random], None] = chance.choice(
-            (self._write, self._write, self._read, self._garbage, self._config, self._config, self._stream)
+            (self.write, self.write, self.read, self.garbage, self.config, self.config, self.stream)
         )
         attack(chance)
-        self._check_health()
+        self.check_health()
 
     # --- attacks
 
-    def _write(self, chance: random.Random) -> None:
+    def write(self, chance: random.Random) -> None:
         request = p4r.WriteRequest(device_id=0, election_id=p4r.Uint128(low=self._election))
         request.atomicity = chance.choice([0, 0, 1, 2])
         for _ in range(chance.choice([0, 1, 4, 64])):
             request.updates.append(_mutated(chance.choice(VALID), chance))
         self._call(self._stub.Write, _mutated(request, chance) if chance.random() < 0.2 else request)
 
-    def _read(self, chance: random.Random) -> None:
+    def read(self, chance: random.Random) -> None:
         request = p4r.ReadRequest(device_id=0)
         for _ in range(chance.choice([0, 1, 4, 2000])):
             entity = p4r.Entity()
             entity.CopyFrom(_mutated(chance.choice(VALID), chance).entity)
             request.entities.append(entity)
         call = self._stub.Read(request, timeout=LIMIT_S)
-        with _answering():
+        with answering():
             for number, _ in enumerate(call):
                 if number > chance.randrange(1000):
                     call.cancel()
                     break
 
-    def _garbage(self, chance: random.Random) -> None:
+    def garbage(self, chance: random.Random) -> None:
         method = self._channel.unary_unary(f"/p4.v1.P4Runtime/{chance.choice(METHODS)}")
         self._call(method, chance.randbytes(chance.choice([0, 1, 10, 1000, 100_000])))
 
-    def _config(self, chance: random.Random) -> None:
+    def config(self, chance: random.Random) -> None:
         request = p4r.SetForwardingPipelineConfigRequest(device_id=0, action=chance.choice([*ACTIONS, 1, 3, 3]))
         request.election_id.low = self._election
         request.config.p4info.CopyFrom(_mutated(sample.p4info(), chance) if chance.random() < 0.3 else sample.p4info())
@@ -115,7 +115,7 @@ class Fuzzer:
         request.config.p4_device_config = text.encode()
         self._call(self._stub.SetForwardingPipelineConfig, request)
 
-    def _stream(self, chance: random.Random) -> None:
+    def stream(self, chance: random.Random) -> None:
         with grpc.insecure_channel(self._address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
             requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
             responses = p4r_grpc.P4RuntimeStub(channel).StreamChannel(iter(requests.get, None), timeout=STREAM_S)
@@ -133,7 +133,7 @@ class Fuzzer:
                 else:
                     message = _mutated(message, chance)
                 requests.put(message)
-            with _answering(patient=True):
+            with answering(patient=True):
                 for _ in range(chance.choice([0, 1, 10])):
                     next(responses)
             requests.put(None)
@@ -141,7 +141,7 @@ class Fuzzer:
 
     # --- what must hold
 
-    def _check_health(self) -> None:
+    def check_health(self) -> None:
         """The good client is served, whatever the others did; it takes its place and its program back if need be."""
         began = time.monotonic()
         self._become_primary()
@@ -172,17 +172,17 @@ class Fuzzer:
         assert answer.arbitration.status.code == rpc_code.OK, answer
 
     def _resident(self) -> int:
-        assert self._process.poll() is None, "the switch has ended"
-        return int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * 4096
+        assert self.process.poll() is None, "the switch has ended"
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * 4096
 
     @staticmethod
     def _call(method: Any, request: Any) -> None:
-        with _answering():
+        with answering():
             method(request, timeout=LIMIT_S)
 
 
 @contextlib.contextmanager
-def _answering(*, patient: bool = False) -> Iterator[None]:
+def answering(*, patient: bool = False) -> Iterator[None]:
     """Errors are answers, but for those that say that the server is at fault; no answer is none, unless `patient`."""
     try:
         yield

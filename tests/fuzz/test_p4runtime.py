@@ -34,7 +34,7 @@ class Answer(grpc.RpcError):
 )
 def test_which_answers_are_a_servers_fault(code: str, details: str, fault: bool) -> None:
     def answer() -> None:
-        with fuzz_p4runtime._answering():
+        with fuzz_p4runtime.answering():
             raise Answer(grpc.StatusCode[code], details)
 
     if fault:
@@ -55,14 +55,14 @@ def test_every_attack_leaves_the_server_in_service(fuzzer: Fuzzer) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    for attack in (fuzzer._write, fuzzer._read, fuzzer._garbage, fuzzer._config, fuzzer._stream):
+    for attack in (fuzzer.write, fuzzer.read, fuzzer.garbage, fuzzer.config, fuzzer.stream):
         for _ in range(3):
             attack(chance)
-            fuzzer._check_health()
+            fuzzer.check_health()
 
 
 def test_a_server_that_has_ended_is_a_crash(fuzzer: Fuzzer) -> None:
-    fuzzer._process.terminate()
-    fuzzer._process.wait(10)
+    fuzzer.process.terminate()
+    fuzzer.process.wait(10)
     with pytest.raises((AssertionError, grpc.RpcError)):
         fuzzer.case(random.Random(1))

@@ -219,7 +219,7 @@ class FakeNic:
         notified, self.notified = self.notified, set()
         return notified
 
-    def _push(self, cq: int, entry: Completion) -> None:
+    def push(self, cq: int, entry: Completion) -> None:
         self.queues[cq][1].append(entry)
         self.ready.add(cq)
         if cq in self.notifications and self.notifications[cq].due(entry):
@@ -280,13 +280,13 @@ class FakeNic:
         assert pair.remote is not None
         peer = self.wire.nics[pair.remote.address]
         other = peer.pairs.get(pair.remote.qpn)
-        source = self._find(request.lkey, pair.pd, request.local_address, request.length, Access(0))
+        source = self.find(request.lkey, pair.pd, request.local_address, request.length, Access(0))
         if source is None:
             self._fail(pair, CompletionStatus.LOCAL_PROTECTION_ERROR)
             return True
         target = None
         if other is not None:
-            target = peer._find(request.rkey, other.pd, request.remote_address, request.length, Access.REMOTE_WRITE)
+            target = peer.find(request.rkey, other.pd, request.remote_address, request.length, Access.REMOTE_WRITE)
         if target is None:
             self._fail(pair, CompletionStatus.REMOTE_ACCESS_ERROR)
             return True
@@ -307,12 +307,12 @@ class FakeNic:
                 request.imm,
                 solicited=request.solicited,
             )
-            peer._push(other.recv_cq, entry)
+            peer.push(other.recv_cq, entry)
         if request.signaled:
             self._complete(pair.send_cq, pair, request, CompletionStatus.SUCCESS)
         return True
 
-    def _find(self, key: int, pd: int, address: int, length: int, access: Access) -> memoryview | None:
+    def find(self, key: int, pd: int, address: int, length: int, access: Access) -> memoryview | None:
         info, owner, buffer, rights = self.regions.get(key, (None, 0, memoryview(b""), Access(0)))
         if info is None or owner != pd or access & ~rights:
             return None
@@ -327,7 +327,7 @@ class FakeNic:
         self.events.append(QpEvent(7, pair.qpn, status.value))
 
     def _complete(self, cq: int, pair: _Pair, request: WorkRequest, status: CompletionStatus, reason: str = "") -> None:
-        self._push(
+        self.push(
             cq,
             Completion(
                 request.wr_id,

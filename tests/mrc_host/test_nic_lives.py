@@ -71,7 +71,7 @@ def test_late_packets_of_either_end_change_nothing_in_the_next_life(kind: QpType
         for number, slot in enumerate(used):
             a.write(b, SLOT, offset=slot * SLOT, imm=number if number % 3 == 0 else None)
             for nic, port, frame in late[number::40]:
-                world.at(world.now + rng.randrange(300 * US), lambda n=nic, p=port, f=frame: world._carry(n, p, f))
+                world.at(world.now + rng.randrange(300 * US), lambda n=nic, p=port, f=frame: world.carry(n, p, f))
             if rng.random() < 0.5:
                 world.run(rng.randrange(1, 50 * US))
         assert world.run(20_000 * MS, until=lambda: len(a.poll()) >= 0 and len(a.done) == 40), seed
@@ -106,7 +106,7 @@ def test_late_answers_complete_nothing(kind: QpType) -> None:
     a.write(b, SLOT, offset=8192)
     for nic, port, frame in answers * 3:
         world.run(20 * US)
-        world._carry(nic, port, frame)
+        world.carry(nic, port, frame)
     world.run(100 * MS)
     assert not a.poll()
     world.tap = None
@@ -126,7 +126,7 @@ def test_a_packet_of_an_earlier_life_is_dropped_and_counted() -> None:
     world.run(50 * MS)
     before = [dict(end.nic.nic_counters()) for end in (a, b)]
     for nic, port, frame in [f for f in frames if f[2][SRV6_PREFIX] < opcodes.ENDPOINT_REQUEST or f[0] == 1]:
-        world._carry(nic, port, frame)
+        world.carry(nic, port, frame)
     world.run(5 * MS)
     dropped = [end.nic.nic_counters()["drop_other_life"] - before[end.number]["drop_other_life"] for end in (a, b)]
     assert dropped[1] == 1

@@ -16,7 +16,7 @@ from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.peer import CONTROL
 from mrc_host.values import CompletionStatus, PathState, QpAttributes, QpState, QpType
-from tests.mrc_host.wires import MS, US, End, Faults, World, connect, path_events
+from tests.mrc_host.wires import MS, US, End, Faults, World, connect, path_events, peers
 
 modest = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 SIZE = 1 << 18
@@ -110,7 +110,7 @@ def drive(world: World, a: End, b: End, plan: list[Write]) -> None:
 
 def nothing_is_kept(end: End) -> None:
     """At rest a queue pair remembers nothing but a bounded past."""
-    qp = end.nic._qps[end.qpn]
+    qp = end.qp
     if not isinstance(qp, MrcQueuePair):
         return
     requester, responder = qp.requester, qp.responder
@@ -307,13 +307,13 @@ def test_adversarial_answers_never_harm(noise: list[tuple[int, bytes]], seed: in
     a, b = connect(world, size=1 << 20, attributes=QpAttributes(timeout=8, retry_count=20))
     for i in range(4):
         a.write(b, 1 << 18, offset=i << 18)
-    peer = next(iter(b.nic._peers.values()))
+    (peer,) = peers(b.nic)
     for step, (kind, content) in enumerate(noise):
         body = bytearray(content.ljust(48, b"\0"))
         qpn = 2 if kind in (4, 5) else a.qpn
         body[:9] = bytes((opcodes[kind], 0, 0xFF, 0xFF, 0)) + qpn.to_bytes(3, "big") + body[8:9]
         frame = peer.frame(peer.reverse_path(step % 2, world.now), CONTROL, bytes(body))
-        world.at(world.now + step * 7 * US, lambda f=frame, p=step % 2: world._carry(1, p, f))
+        world.at(world.now + step * 7 * US, lambda f=frame, p=step % 2: world.carry(1, p, f))
     world.run(60_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 4)
     a.poll()
     assert len(a.done) == 4, "every request completes exactly once, one way or another"

@@ -11,7 +11,7 @@ from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.sent_packets import OUT
 from mrc_host.transport.window import SharedWindow
 from mrc_host.values import CompletionStatus, QpAttributes, QpState
-from tests.mrc_host.wires import MS, US, End, Faults, World, connect, make_config
+from tests.mrc_host.wires import MS, US, End, Faults, World, connect, make_config, peers
 
 NSCC = TransportSettings(base_rtt=30 * US, assumed_rate=4_000_000_000)
 CHUNK = 4096
@@ -19,7 +19,7 @@ NOMINAL = 17 * 256  # what a packet of CHUNK bytes counts in a window
 
 
 def windows(nic: Nic) -> list[SharedWindow]:
-    return [window for peer in nic._peers.values() for window in peer.windows.values()]
+    return [window for peer in peers(nic) for window in peer.windows.values()]
 
 
 def check_shares(world: World) -> None:
@@ -222,15 +222,16 @@ def test_a_slow_receiver_holds_up_its_own_queue_pair_alone() -> None:
             taken.append(world.now - start)
             world.run(500 * US)
         if slow:
-            limit = a.nic._qps[a.qpn].requester.window.limit  # type: ignore[attr-defined]
-            (window,) = windows(a.nic)
-            assert limit.limit < window.cc.cwnd, "the neighbour's SACKs did not end the penalty"
+            gauges = a.nic.hw_counters(a.qpn, world.now)
+            limited = 0 < gauges["receiver_limit_bytes"] < gauges["cwnd_bytes"]
+            assert limited, "the neighbour's SACKs did not end the penalty"
             while not (a.poll() and len(a.done) == 8):
                 b.poll()
                 world.run(100 * US)
             a.write(b, 1 << 20)
             assert world.run(50 * MS, until=lambda: bool(a.poll()))
-            assert limit.limit > window.cc.max_window, "and it was lifted when the application polled"  # type: ignore[attr-defined]
+            gauges = a.nic.hw_counters(a.qpn, world.now)
+            assert gauges["receiver_limit_bytes"] == 0, "and it was lifted when the application polled"
         return taken
 
     alone, beside = times(False), times(True)

@@ -12,9 +12,11 @@ import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from mrc_host.config import Destination, NicConfig, PortConfig, ProtocolSettings, TransportSettings, UsidTemplate
 from mrc_host.nic import Nic
+from mrc_host.transport.peer import Peer
 from mrc_host.values import (
     Access,
     Completion,
@@ -189,7 +191,7 @@ class World:
             self.sent.append((self.now, number, port, frame))
         self._free[number][port] = self.now + self.frame_time
         self.at(self.now + self.frame_time, lambda: self.pump(number))
-        self._carry(number, port, frame)
+        self.carry(number, port, frame)
 
     def set_port(self, number: int, port: int, up: bool) -> None:
         """Take a NIC's link down or up; the NIC sees it at once."""
@@ -199,7 +201,8 @@ class World:
 
     # ---- wires ----
 
-    def _carry(self, number: int, port: int, frame: bytes) -> None:
+    def carry(self, number: int, port: int, frame: bytes) -> None:
+        """Take a frame from a NIC's port to the other end, as if the NIC had sent it now."""
         faults, rng = self.faults, self.faults.rng
         srv6 = frame[20] == 41
         to = self._number[frame[INNER + 24 : INNER + 40] if srv6 else frame[38:54]]
@@ -264,6 +267,16 @@ class End:
     @property
     def nic(self) -> Nic:
         return self.world.nics[self.number]
+
+    @property
+    def qp(self) -> Any:
+        """What no verb shows."""
+        return queue_pair(self.nic, self.qpn)
+
+    def idle(self) -> bool:
+        """Whether every write has completed; takes completions."""
+        self.poll()
+        return len(self.done) == self.next_id - 1
 
     def poll(self) -> list[Completion]:
         """Take completions; they also collect in ``done``."""
@@ -332,6 +345,16 @@ def connect(
     one.nic.connect_qp(one.qpn, two.nic.qp_address(two.qpn), world.now)
     two.nic.connect_qp(two.qpn, one.nic.qp_address(one.qpn), world.now)
     return one, two
+
+
+def queue_pair(nic: Nic, qpn: int) -> Any:
+    """A queue pair from inside: for its bounds and its parts, which no counter or verb shows."""
+    return nic._qps[qpn]
+
+
+def peers(nic: Nic) -> tuple[Peer, ...]:
+    """What a NIC keeps of each other one, from inside."""
+    return tuple(nic._peers.values())
 
 
 def path_events(nic: Nic) -> list[PathEvent]:

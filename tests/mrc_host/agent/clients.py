@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mrc_host import verbs
 from mrc_host.agent import protocol
+from mrc_host.agent.client import AgentProvider
 from mrc_host.agent.protocol import Kind
 from tests.mrc_host.agent.conftest import Agents
 
@@ -16,7 +17,8 @@ class End:
     """One application: its context, queue, memory and queue pair."""
 
     def __init__(self, path: Path, *, length: int = 1 << 16, capacity: int = 64) -> None:
-        self.context = verbs.open(path)
+        self.provider = AgentProvider(path)
+        self.context = verbs.Context(self.provider, owns_provider=True)
         self.pd = self.context.alloc_pd()
         self.cq = self.context.create_cq(capacity)
         self.mr = self.pd.alloc_mr(length)

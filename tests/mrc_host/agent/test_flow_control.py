@@ -187,7 +187,7 @@ def test_what_arrives_takes_no_place_of_what_is_posted(agents: Agents) -> None:
     for i in range(4):
         b.qp.write(b.mr, a.mr.remote, length=8, imm=i, signaled=False)
     agents.turn()
-    a.context._provider.refresh()  # they are here
+    a.provider.refresh()  # they are here
     for i in range(4):
         a.qp.write(a.mr, b.mr.remote, length=8, wr_id=i)
     assert [a.cq.wait(10).imm for _ in range(4)] == [0, 1, 2, 3]
@@ -241,7 +241,7 @@ def test_a_client_that_posts_more_than_may_wait_is_cut_off(agents: Agents) -> No
     agents.wire.auto = False
     agents.nics[0].send_depth = 1
     body = protocol.pack_posts(a.qp.qpn, [unsignaled(a, b)] * protocol.MAX_POSTS)
-    connection = a.context._provider._connection
+    connection = a.provider._connection
     for _ in range(protocol.PENDING_LIMIT // protocol.MAX_POSTS):
         connection.send(body)
         connection.request("info")
@@ -258,7 +258,7 @@ def test_a_client_that_dies_with_posts_waiting_leaves_nothing(agents: Agents) ->
     for _ in range(100):
         a.qp.write(a.mr, b.mr.remote, length=8)
     assert waiting(agents) == {a.qp.qpn: 99}
-    a.context._provider._connection._socket.close()
+    a.provider.close()
     agents.turn()
     assert waiting(agents) == {}
     assert agents.call(lambda: not agents.nics[0].pairs and not agents.nics[0].queues)

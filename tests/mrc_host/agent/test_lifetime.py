@@ -94,14 +94,13 @@ def test_no_agent_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_a_protection_domain_in_use_stays(agents: Agents) -> None:
     end = End(agents.paths[0])
-    provider = end.context._provider
     with pytest.raises(StateError):
-        provider.dealloc_pd(end.pd.number)
+        end.provider.dealloc_pd(end.pd.number)
     end.qp.close()
     with pytest.raises(StateError):
-        provider.dealloc_pd(end.pd.number)
+        end.provider.dealloc_pd(end.pd.number)
     end.mr.close()
-    provider.dealloc_pd(end.pd.number)
+    end.provider.dealloc_pd(end.pd.number)
 
 
 def test_the_socket_is_private_and_replaced_only_when_stale(agents: Agents, tmp_path: Path) -> None:

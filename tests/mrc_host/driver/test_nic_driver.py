@@ -12,7 +12,7 @@ import pytest
 
 from mrc_common.link_monitor import LinkState
 from mrc_host.config import NicConfig, PortConfig
-from mrc_host.driver.loop import READABLE, WRITABLE, Loop
+from mrc_host.driver.loop import READABLE, WRITABLE, Handler, Loop, Turn
 from mrc_host.driver.nic_driver import (
     COALESCE_SPACING_NS,
     COALESCE_VAIN,
@@ -140,6 +140,23 @@ class FakeDevice:
         self.changes.append((port, up))
 
 
+class Watched(Loop):
+    """A loop whose handlers and turns the test may call, too."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[int, Handler] = {}
+        self.turns: list[Turn] = []
+        super().__init__()
+
+    def add(self, fd: int, mask: int, handler: Handler) -> None:
+        super().add(fd, mask, handler)
+        self.handlers[fd] = handler
+
+    def add_turn(self, turn: Turn) -> None:
+        super().add_turn(turn)
+        self.turns.append(turn)
+
+
 class Rig:
     """A driver with everything around it faked; `step` is one turn at the present time."""
 
@@ -153,13 +170,14 @@ class Rig:
             LinkState("lo", 1, True, 65536),
             *(LinkState(f"eth{i}", i + 2, True, 4500) for i in (0, 1)),
         ]
-        self.loop = Loop()
+        self.loop = Watched()
+        self.clock = lambda: self.time
         self.driver = NicDriver(
             self.nic,
             self.config,
             self.loop,
             burst_ns=burst_ns,
-            clock=lambda: self.time,
+            clock=lambda: self.clock(),
             real_clock=lambda: self.time + REAL_OFFSET,
             open_port=self._open,  # type: ignore[arg-type]
             open_monitor=self._monitor,  # type: ignore[arg-type]
@@ -174,7 +192,11 @@ class Rig:
         return self.monitor
 
     def step(self) -> int | None:
-        return self.driver._turn(self.time)
+        return self.loop.turns[0](self.time)
+
+    def ready(self, port: int = 0, mask: int = READABLE) -> None:
+        """A port's socket is ready."""
+        self.loop.handlers[self.opened[port].fileno()](mask)
 
     def run_until(self, end: int, *, late: Callable[[], int] = lambda: 0) -> None:
         """Take turns at the times the driver asks for, each `late` ns later than asked."""
@@ -309,7 +331,7 @@ def _take(rig: Rig, frames: int) -> bool:
     rig.loop.rest = asked.append  # type: ignore[method-assign]
     if frames:
         rig.opened[0].arrive(*[b"x" * 60] * frames)
-        rig.driver._on_readable(rig.driver._lines[0], READABLE)
+        rig.ready()
     rig.step()
     assert asked in ([], [rig.time + DEFAULT_COALESCE_NS])
     return bool(asked)
@@ -422,10 +444,10 @@ def test_a_full_socket_holds_the_frame_until_it_has_room(rigs: Callable[..., Rig
     rig.step()
     assert rig.opened[1].sent == [b"y" * 60], "the other port goes on"
     port.arrive(b"z" * 60)
-    rig.driver._on_readable(rig.driver._lines[0], READABLE)
+    rig.ready()
     assert rig.nic.received[-1][1] == b"z" * 60, "and so does reception"
     port.fail = 0
-    rig.driver._on_readable(rig.driver._lines[0], WRITABLE)
+    rig.ready(mask=WRITABLE)
     assert watched[-1] == (port.fileno(), READABLE)
     rig.run_until(rig.time + 1_000_000)
     assert port.sent == frames, "in order, none lost"
@@ -455,13 +477,13 @@ def test_time_never_runs_backwards_for_the_nic(rigs: Callable[..., Rig]) -> None
         rig.time += 1_000  # sending takes time
         return rig.time
 
-    rig.driver._clock = clock
+    rig.clock = clock
     for _ in range(10):
         rig.nic.wake = rig.time
         for port in (0, 1):
             rig.nic.offered[port].extend([bytes(60)] * (TRANSMIT_BATCH + 3))
             rig.opened[port].arrive(bytes(60))
-            rig.driver._on_readable(rig.driver._lines[port], READABLE)
+            rig.ready(port)
         again = rig.step()
         assert again is None or again >= rig.nic.times[-1] - 1_000
         rig.nic.wake = rig.time - 500  # something became due while the lines were served
@@ -497,8 +519,7 @@ def arrive(rig: Rig, count: int, waited: int) -> None:
     """Frames on port 0, of which the first has been there for so long."""
     rig.opened[0].arrive(*[b"x" * 60] * count)
     rig.opened[0].stamped = rig.time + REAL_OFFSET - waited
-    for line in rig.driver._lines[:1]:
-        rig.driver._on_readable(line, READABLE)
+    rig.ready()
 
 
 def test_nothing_is_measured_unless_somebody_asks(rigs: Callable[..., Rig]) -> None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from zlib import crc32
 
 from mrc_host.config import ProtocolSettings, TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
+from mrc_host.transport.peer import Peer
 from mrc_host.values import Completion, QpAddress, QpAttributes, QpType, WorkRequest, WrOpcode
 from mrc_host.wire import control, headers, icrc, opcodes
 from mrc_host.wire.encap import SRV6_PREFIX, Encapsulation
 from mrc_host.wire.psn import MASK
-from tests.mrc_host.wires import ALL_RIGHTS, BLOCK, MS, US, address, make_config, nic_usid
+from tests.mrc_host.wires import ALL_RIGHTS, BLOCK, MS, US, address, make_config, nic_usid, peers, queue_pair
 
 FAR_QPN = 0x4242
 FIRST_OUT = 1000  # first PSN the NIC sends
@@ -120,8 +122,20 @@ class FarEnd:
         )
         self.qpn = self.nic.create_qp(0, QpType.MRC, self.cq, self.cq, self.attributes)
         self.nic.connect_qp(self.qpn, QpAddress(address(1), FAR_QPN), self.now)
+        self.units = 0  # that the last SACK said had been received
         self._newest = -1  # PSN of the newest data packet, counted from FIRST_OUT
         self.drain()
+
+    @property
+    def qp(self) -> Any:
+        """What no packet shows."""
+        return queue_pair(self.nic, self.qpn)
+
+    @property
+    def peer(self) -> Peer:
+        """What the NIC keeps of us."""
+        (peer,) = peers(self.nic)
+        return peer
 
     # ---- from the NIC ----
 
@@ -242,12 +256,12 @@ class FarEnd:
         restore: bool = False,
     ) -> None:
         """A SACK; `cack` counts PSNs from FIRST_OUT (-1: nothing yet), bit i of `bits` is cack + base + i."""
-        self._units = getattr(self, "_units", 0) + 1 if units is None else units
+        self.units = self.units + 1 if units is None else units
         psn = (FIRST_OUT + cack) & MASK
         offset = 0 if of is None else of.psn - FIRST_OUT - cack
         sack = control.Sack(
             mark, probe is not None, offset if probe is None else probe, 0xFFFFFFFF if of is None else of.ev, 0, 0,
-            psn, 0, base, bits, 0 if of is None else of.stamp, 0, restore, penalty, self._units,
+            psn, 0, base, bits, 0 if of is None else of.stamp, 0, restore, penalty, self.units,
         )  # fmt: skip
         self.send(control.pack_sack(self.qpn, sack), dscp=46, ecn=0)
 

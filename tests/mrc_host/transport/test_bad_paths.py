@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.values import PathReason
 from mrc_host.wire import control
 from tests.mrc_host.transport.far_end import FarEnd, Packet
@@ -19,10 +18,8 @@ def bad(count: int, settings: TransportSettings = SETTINGS, planes: int = 1) -> 
     """A NIC that holds so many paths for bad."""
     end = FarEnd(planes=planes, uplinks=128, transport=settings)
     quiet(end)
-    qp = end.nic._qps[end.qpn]
-    assert isinstance(qp, MrcQueuePair)
     for index in range(count):
-        qp.requester.paths.retire(index, PathReason.LOSS, None, end.now)
+        end.qp.requester.paths.retire(index, PathReason.LOSS, None, end.now)
     path_events(end.nic)
     return end
 

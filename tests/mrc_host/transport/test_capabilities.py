@@ -14,7 +14,7 @@ NSCC = TransportSettings(base_rtt=120_000, assumed_rate=10_000_000_000)
 
 
 def window(end: FarEnd) -> int:
-    return int(end.nic._qps[end.qpn].requester.window.cc.cwnd)  # type: ignore[attr-defined]
+    return end.nic.hw_counters(end.qpn, end.now)["cwnd_bytes"]
 
 
 # ---- trims -------------------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ def test_without_trims_nscc_waits_for_a_whole_round_trip_of_delay() -> None:
     targets = []
     for able in (True, False):
         end = FarEnd(attributes=QpAttributes(trim_nack_dest=able), transport=NSCC)
-        targets.append(end.nic._qps[end.qpn].requester.window.cc._p.target_delay)  # type: ignore[attr-defined]
+        targets.append(end.qp.requester.window.cc._p.target_delay)
     assert targets == [90_000, 120_000]
 
 

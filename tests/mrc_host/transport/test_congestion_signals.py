@@ -29,8 +29,7 @@ class Recorder(CongestionControl):
 def listening(packets: int) -> tuple[FarEnd, Recorder, list[Any]]:
     """A NIC that has sent `packets`, 1 us apart, and the controller that hears of them."""
     end = FarEnd(attributes=WIDE, size=1 << 20)
-    requester: Any = end.nic._qps[end.qpn].requester  # type: ignore[attr-defined]
-    requester.window.cc = recorder = Recorder()
+    end.qp.requester.window.cc = recorder = Recorder()
     end.write(packets * 4096)
     sent: list[Any] = []
     while len(sent) < packets:

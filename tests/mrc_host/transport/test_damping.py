@@ -117,18 +117,13 @@ def test_paths_that_lose_data_alone_do_not_flap(loss: float) -> None:
         of_data = (frame[14] << 8 | frame[15]) >> 6 & 63 != 46
         return None if of_data and port == 0 and uplink in (3, 4) and chance.random() < loss else frame
 
-    def idle() -> bool:
-        sends = a.nic._qps[a.qpn].sends
-        return not sends.outstanding and not sends.waiting
-
     world.tap = tap
     events = []
     end = world.now + 1000 * MS
     while world.now < end:
         for _ in range(4):
             a.write(b, 1 << 17)
-        world.run(20 * MS, until=idle)
-        a.poll()
+        world.run(20 * MS, until=a.idle)
         events += path_events(a.nic)
         world.run(2 * MS)
     failed = [event for event in events if event.new is PathState.ASSUMED_BAD]
@@ -143,7 +138,7 @@ def test_a_restored_path_that_is_dead_costs_two_packets() -> None:
     a, b = connect(world, size=1 << 20)
     a.write(b, 1 << 20)
     world.run(100 * MS, until=lambda: bool(a.poll()))
-    paths = a.nic._qps[a.qpn].requester.paths
+    paths = a.qp.requester.paths
     for now in (1, 2):
         paths.retire(3, PathReason.LOSS, None, world.now + now)
         paths.restore(3, PathReason.PROBE, world.now + now)

@@ -211,7 +211,7 @@ def test_a_plane_with_none_but_denied_paths_takes_no_turn_when_all_others_are_ba
     a, b = connect(world, size=1 << 16)
     for ev in (0, 1):
         a.nic.set_path_denied(address(1), ev, True, world.now)
-    paths = a.nic._qps[a.qpn].requester.paths
+    paths = a.qp.requester.paths
     for index in (2, 3):
         paths.retire(index, PathReason.LOSS, None, world.now)
     a.write(b, 1 << 16)

@@ -36,9 +36,9 @@ def test_without_the_cap_sacks_offer_nothing_and_offers_are_ignored() -> None:
 
 def offer(far: FarEnd, mpr: int, cack: int = -1) -> None:
     """A SACK that acknowledges up to `cack` and offers `mpr`."""
-    far._units = getattr(far, "_units", 0) + 1
+    far.units += 1
     sack = control.Sack(
-        0, False, 0, 0xFFFFFFFF, 0, 0, (FIRST_OUT + cack) & 0xFFFFFF, mpr, 1, 0, 0, 0, False, 0, far._units
+        0, False, 0, 0xFFFFFFFF, 0, 0, (FIRST_OUT + cack) & 0xFFFFFF, mpr, 1, 0, 0, 0, False, 0, far.units
     )
     far.send(control.pack_sack(far.qpn, sack), dscp=46, ecn=0)
 
@@ -66,10 +66,10 @@ def test_an_old_offer_does_not_count() -> None:
     far = FarEnd(attributes=QpAttributes(**SMALL, mpr_dest=1, dynamic_mpr=8))
     far.write(1 << 18)
     window(far)
-    far._units = 10
+    far.units = 10
     offer(far, 4)
     assert window(far) == 511 - 127
-    far._units = 2
+    far.units = 2
     offer(far, 8)
     assert window(far) == 0
 

@@ -59,11 +59,10 @@ def stream(world: World, a: End, b: End, duration: int) -> None:
     """Three writes of 1 MB are always on the way."""
     end = world.now + duration
     while world.now < end:
-        sends = a.nic._qps[a.qpn].sends
-        while len(sends.waiting) + len(sends.outstanding) < 3:
+        a.poll()
+        while a.next_id - 1 - len(a.done) < 3:
             a.write(b, 1 << 20)
         world.run(MS // 2)
-        a.poll()
         a.nic.async_events()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from array import array
 from collections import Counter, defaultdict
-from typing import Any
 
 import pytest
 
@@ -180,8 +179,7 @@ def test_a_path_that_went_bad_returns_with_its_full_weight() -> None:
 
 def test_congestion_control_hears_no_mark_that_the_choice_of_paths_answers_but_every_other() -> None:
     end = FarEnd(attributes=WIDE)
-    requester: Any = end.nic._qps[end.qpn].requester  # type: ignore[attr-defined]
-    requester.window.cc = recorder = Recorder()
+    end.qp.requester.window.cc = recorder = Recorder()
     end.write(32 * 4096)
     ways: dict[int, list[Packet]] = defaultdict(list)  # the packets of each path of plane 0
     for packet in end.data():

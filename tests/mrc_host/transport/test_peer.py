@@ -7,11 +7,11 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.nic import Nic
-from mrc_host.values import PathReason, PathState, PortEvent, ProbeEvent
+from mrc_host.values import PathReason, PathState, PortEvent, ProbeEvent, QpAddress, QpAttributes, QpType
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest, EndpointResponse
 from tests.mrc_host.transport.far_end import FarEnd, Packet
-from tests.mrc_host.wires import MS, address, path_events
+from tests.mrc_host.wires import MS, address, path_events, queue_pair
 
 SETTINGS = TransportSettings()
 
@@ -199,9 +199,6 @@ def test_a_lost_probe_starts_the_count_again_and_waits_grow_to_a_limit() -> None
 
 
 def test_many_queue_pairs_with_the_same_bad_path_share_its_probes() -> None:
-    from mrc_host.values import QpAddress, QpAttributes, QpType
-    from tests.mrc_host.wires import address
-
     end = FarEnd(uplinks=8)
     others = []
     for number in range(50):
@@ -209,16 +206,15 @@ def test_many_queue_pairs_with_the_same_bad_path_share_its_probes() -> None:
         end.nic.connect_qp(qpn, QpAddress(address(1), number, 0), end.now)
         others.append(qpn)
     quiet(end)
-    peer = next(iter(end.nic._peers.values()))
     for qpn in [end.qpn, *others]:
-        qp = end.nic._qps[qpn]
-        qp.requester.paths.retire(3, PathReason.LOSS, None, end.now)  # type: ignore[attr-defined]
+        qp = queue_pair(end.nic, qpn)
+        qp.requester.paths.retire(3, PathReason.LOSS, None, end.now)
     assert len(path_events(end.nic)) == 51
     for _ in range(SETTINGS.probe_successes):
         (probe,) = requests(end.wait(21 * MS), control.OP_EV_PROBE)
         answer(end, probe)
     assert len(path_events(end.nic)) == 51
-    assert not peer._bad
+    assert [port["paths_assumed_bad"] for port in end.nic.port_counters()] == [0, 0]
 
 
 @pytest.mark.parametrize("tells", [True, False])
@@ -241,7 +237,7 @@ def test_an_answer_tells_how_long_it_took(tells: bool) -> None:
 def test_the_time_the_responder_took_is_no_part_of_a_round_trip(told: int, rtt: int) -> None:
     end = FarEnd()
     quiet(end)
-    peer = next(iter(end.nic._peers.values()))
+    peer = end.peer
     end.nic.control.probe(peer.address, peer.evs[0], end.now)
     (probe,) = requests(end.wait(0), control.OP_EV_PROBE)
     end.now += 9 * MS
@@ -254,9 +250,8 @@ def test_the_time_the_responder_took_is_no_part_of_a_round_trip(told: int, rtt: 
 def test_probes_of_many_bad_paths_are_spread_out() -> None:
     end = FarEnd(planes=2, uplinks=64)
     quiet(end)
-    qp = end.nic._qps[end.qpn]
     for index in range(100):
-        qp.requester.paths.retire(index, PathReason.LOSS, None, end.now)  # type: ignore[attr-defined]
+        end.qp.requester.paths.retire(index, PathReason.LOSS, None, end.now)
     sent = requests(end.wait(1000 * MS), control.OP_EV_PROBE)
     assert len(sent) > 300
     gaps = [b.time - a.time for a, b in itertools.pairwise(sent)]
@@ -269,11 +264,10 @@ def test_probes_of_many_bad_paths_are_spread_out() -> None:
 def receiving(end: FarEnd, rounds: int, gap: int = MS) -> list[Packet]:
     """The NIC receives and sends nothing of its own; everything it answers."""
     out: list[Packet] = []
-    start = getattr(end, "_next_psn", 0)
+    start = end.nic.qp_counters(end.qpn).data_received
     for psn in range(start, start + rounds):
         end.segment(psn, msn=psn, flags=headers.ACK_REQUEST)
         out += end.wait(gap)
-    end._next_psn = start + rounds  # type: ignore[attr-defined]
     return out
 
 
@@ -385,7 +379,7 @@ def test_responses_nobody_asked_for_are_counted() -> None:
 
 def test_prefixes_kept_are_bounded() -> None:
     end = FarEnd(uplinks=64)
-    peer = next(iter(end.nic._peers.values()))
+    peer = end.peer
     for body in range(20, 416):
         for index in range(0, 128, 4):
             peer.prefix(index, 0, body)

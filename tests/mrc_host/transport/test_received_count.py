@@ -74,7 +74,7 @@ def test_nothing_is_needless_for_a_peer_that_counts_otherwise(more: int, seed: i
     """With loss alone every retransmission is needed; a peer that counts payload, or more, does not change that."""
     world = World(2, 2, 8, seed=seed, faults=Faults(seed=seed, loss=0.01, control_too=False))
     a, b = connect(world, size=1 << 20)
-    responder = b.nic._qps[b.qpn].responder  # type: ignore[attr-defined]
+    responder = b.qp.responder
     seen = 0
 
     def count_otherwise() -> None:

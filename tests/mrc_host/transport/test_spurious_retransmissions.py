@@ -106,31 +106,32 @@ def test_a_needless_retransmission_is_noticed() -> None:
     assert not path_events(end.nic)
 
 
-def one_by_one(end: FarEnd, psns: list[int], packets: list[Packet], extra: int = 0) -> None:
-    """A SACK for each of these packets, in this order; everything before the oldest missing one is cumulative."""
-    arrived = getattr(end, "_arrived", set())
-    end._arrived = arrived  # type: ignore[attr-defined]
-    for n in psns:
-        arrived.add(n)
+def one_by_one(end: FarEnd, arrived: set[int], packets: list[Packet], extra: int = 0) -> None:
+    """A SACK for each of these packets, in this order; everything before the oldest missing one is cumulative.
+
+    `arrived` are the PSNs that the SACKs before have shown, and then these too.
+    """
+    for packet in packets:
+        arrived.add(packet.psn - FIRST_OUT)
         cack = -1
         while cack + 1 in arrived:
             cack += 1
         shown = bits([p for p in arrived if p > cack], cack + 1)
-        end.sack(cack, shown, base=1, of=next(p for p in packets if p.psn - FIRST_OUT == n))
+        end.sack(cack, shown, base=1, of=packet)
         end.pass_time(extra)
 
 
 def test_an_answer_to_the_first_transmission_proves_the_second_needless_and_widens_the_window() -> None:
     end = FarEnd(planes=1, uplinks=64, attributes=WIDE)
     warm(end, rtt=100 * US)
-    end._arrived = {0, 1, 2, 3}  # type: ignore[attr-defined]
+    arrived = {0, 1, 2, 3}
 
     def slow_first() -> tuple[Packet, list[Packet]]:
         """The first packet of 40 takes a path that is 195 us slower than the others."""
         packets = flight(end, 40, gap=5 * US)
-        one_by_one(end, [p.psn - FIRST_OUT for p in packets[1:]], packets, extra=5 * US)
+        one_by_one(end, arrived, packets[1:], extra=5 * US)
         again = end.data()
-        one_by_one(end, [packets[0].psn - FIRST_OUT], packets)  # its timestamp tells that the first copy arrived
+        one_by_one(end, arrived, packets[:1])  # its timestamp tells that the first copy arrived
         return packets[0], again
 
     first, again = slow_first()

@@ -24,7 +24,7 @@ from mrc_host.values import (
 )
 from mrc_host.verbs import ClosedError, Context, Controller, LocalProvider, RefusedError
 from tests.mrc_host.agent.conftest import Agents, agents
-from tests.mrc_host.wires import MS, World, address, connect
+from tests.mrc_host.wires import MS, World, address, connect, peers
 
 __all__ = ["agents"]
 
@@ -289,7 +289,7 @@ def test_a_cc_profile_is_a_congestion_control_with_constants_of_its_own(local: L
     controller.create_cc_profile("narrow", verbs.CcProfile("fixed", window=3 * 4096))
     one = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="narrow"))
     nic.connect_qp(one, QpAddress(address(1), 77, 0), local.world.now)
-    assert nic._qps[one].requester.window.cc.cwnd == 3 * 4096  # type: ignore[attr-defined]
+    assert nic.hw_counters(one, local.world.now)["cwnd_bytes"] == 3 * 4096
     assert controller.cc_profiles() == {"narrow": verbs.CcProfile("fixed", window=3 * 4096)}
     with pytest.raises(verbs.MrcError, match="still used"):
         controller.destroy_cc_profile("narrow")
@@ -307,7 +307,7 @@ def test_constants_of_nscc_reach_the_controller_that_queue_pairs_share() -> None
     for number in range(2):
         qpn = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="careful"))
         nic.connect_qp(qpn, QpAddress(address(1), number, 0), world.now)
-    (peer,) = nic._peers.values()
+    (peer,) = peers(nic)
     assert {name: (w.cc.cwnd, len(w.users)) for name, w in peer.windows.items()} == {"careful": (20_000, 2)}
 
 

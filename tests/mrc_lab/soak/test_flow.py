@@ -33,13 +33,13 @@ def told(agents):
 
 def meddle(monkeypatch, change):
     """Have `change(view)` in place of the part of memory that a write is about to fill."""
-    find = FakeNic._find
+    find = FakeNic.find
 
     def found(self, key, pd, address, length, access):
         view = find(self, key, pd, address, length, access)
         return change(view) if access & Access.REMOTE_WRITE else view
 
-    monkeypatch.setattr(FakeNic, "_find", found)
+    monkeypatch.setattr(FakeNic, "find", found)
 
 
 def test_writes_go_on_until_it_is_stopped(told):

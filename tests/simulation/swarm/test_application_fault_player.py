@@ -3,15 +3,15 @@
 import pytest
 
 from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
-from simulation.swarm.run import _Run
+from simulation.swarm.run import Run
 from simulation.swarm.scenario import FOREVER
 from tests.simulation.swarm.plans import plan, write
 from topologies.faults.link_down import LinkDown
 
 
 def play(made):
-    done = _Run(made)
-    return done.play(), done._applications.pairs[0]
+    done = Run(made)
+    return done.play(), done.applications.pairs[0]
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -89,9 +89,9 @@ def test_queue_pairs_that_share_a_full_queue_may_fail_one_after_the_other():
     """Each posts only when the one before has used up its retries: seed 30817."""
     crowd = [(SharedQueue("h1", 1), 0, 9_000_000), (LinkDown("h3@*", "t0-*"), 0, FOREVER)]
     writes = [write(pair=pair) for pair in range(12)]
-    done = _Run(plan(*crowd, writes=writes, pairs=12))
+    done = Run(plan(*crowd, writes=writes, pairs=12))
     outcome = done.play()
     assert outcome.violations == ()
     assert outcome.failed_pairs == 12
-    posted = [first.writes[0].posted_at for first, _ in done._applications.pairs]
+    posted = [first.writes[0].posted_at for first, _ in done.applications.pairs]
     assert len(set(posted)) == 12
