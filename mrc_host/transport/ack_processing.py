@@ -150,7 +150,7 @@ class AckProcessing:
         if newest:
             self._loss.detect(touched, cack + 1, cack + sack.bitmap_offset, now)
             if asked and sent.una < sent.next_psn:
-                self._loss.detect_silent_plane(asked, timer.timeout, now)
+                self._loss.detect_silent_plane(asked, timer.timeout, cack + sack.bitmap_offset, now)
             got = received * control.RCVD_UNIT
             self._window.limit_by(sack, got, sent.in_flight + acked)
             self._window.cc.on_ack(acked, got, rtt, marked, now, sack.cwnd_penalty, sack.restore_cwnd)

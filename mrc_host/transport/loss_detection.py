@@ -17,6 +17,7 @@ found dead is lost, so is what followed it there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from mrc_host.transport.congestion import CongestionControl
@@ -136,6 +137,14 @@ class LossDetection:
 
     def _detect_shown(self, lanes: int, base: int, end: int, now: int) -> None:
         """Look at what a SACK shows as missing from PSN `base` to before `end`, of the lanes in mask `lanes`."""
+        for record in self._shown_missing(lanes, base, end):
+            number = record.lane
+            in_order = not number & 1 and now >= self._ordered_from
+            if self._overtaken(record, self._acked(number), self._windows(number, now), in_order, now):
+                self._lose(record, now)
+
+    def _shown_missing(self, lanes: int, base: int, end: int) -> Iterator[SentPacket]:
+        """Packets on the way in the lanes of mask `lanes`, of PSNs from `base` to before `end`."""
         sent = self._sent
         first, end = max(base, sent.una), min(end, sent.next_psn)
         missing = (1 << max(end - first, 0)) - 1 & ~(sent.sacked >> first - sent.una)
@@ -143,26 +152,36 @@ class LossDetection:
             low = missing & -missing
             missing ^= low
             record = sent.record(first + low.bit_length() - 1)
-            number = record.lane
-            if record.state == OUT and lanes >> number & 1:
-                in_order = not number & 1 and now >= self._ordered_from
-                if self._overtaken(record, self._acked(number), self._windows(number, now), in_order, now):
-                    self._lose(record, now)
+            if record.state == OUT and lanes >> record.lane & 1:
+                yield record
 
-    def detect_silent_plane(self, asked: int, unknown: int, now: int) -> None:
+    def detect_silent_plane(self, asked: int, unknown: int, base: int, now: int) -> None:
         """Lose what a silent plane carries. A SACK answers what was sent at time `asked`, and the oldest is missing.
 
         Its plane is silent when nothing has arrived of what was sent there in two of its round trips before `asked`;
-        where its round trip was never measured, in the time `unknown`. What arrived of a burst that ended before that
-        does not show what is missing of it as lost: nothing was sent a reorder window later.
+        where its round trip was never measured, in the time `unknown`. Where nothing arrived that was sent since the
+        oldest, all of that is lost. Else it was one of a burst, and nothing was sent a reorder window later that would
+        show the loss: only what the SACK, whose bitmap begins at `base`, shows as missing is lost.
         """
         oldest = self._sent.record(self._sent.una)
-        before = asked - (self._round_trips[oldest.plane].patience() or unknown)
+        plane = oldest.plane
+        before = asked - (self._round_trips[plane].patience() or unknown)
         if oldest.state != OUT or oldest.sent > before:
             return
-        lanes = self._sent.lanes[2 * oldest.plane : 2 * oldest.plane + 2]
-        if max(lane.acked for lane in lanes) > before:
-            return
+        lanes = self._sent.lanes[2 * plane : 2 * plane + 2]
+        arrived = max(lane.acked for lane in lanes)
+        if arrived < oldest.sent:
+            self._lose_silent(lanes, before, now)
+        elif arrived <= before:
+            oldest.by_order = False
+            self._lose(oldest, now)
+            for record in self._shown_missing(3 << 2 * plane, base, base + SACK_BITS):
+                if record.sent <= before:
+                    record.by_order = False
+                    self._lose(record, now)
+
+    def _lose_silent(self, lanes: list[Lane], before: int, now: int) -> None:
+        """Nothing came through any more in `lanes`: all that was sent there until `before` is lost."""
         for lane in lanes:
             record = lane.head()
             while record is not None and record.sent <= before:

@@ -7,7 +7,7 @@ from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.paths import PathListener, PathSet
 from mrc_host.transport.reordering import Reordering
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.transport.sent_packets import LOST, OUT, SentPacket, SentPackets
+from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPackets
 from mrc_host.transport.stats import QpStats
 from mrc_host.values import PathReason
 
@@ -68,6 +68,9 @@ class Sender:
     def detect(self, now: int, lanes: int = 1) -> None:
         self.loss.detect(lanes, self.sent.una, self.sent.una + 1, now)
 
+    def detect_silent_plane(self, asked: int, now: int) -> None:
+        self.loss.detect_silent_plane(asked, RTT, self.sent.una + 1, now)
+
 
 def test_a_later_packet_of_the_same_path_that_arrives_shows_a_loss() -> None:
     end = Sender()
@@ -111,9 +114,9 @@ def test_a_plane_that_is_silent_for_two_round_trips_has_lost_what_it_carries() -
     end.arrive(end.send(PATHS, 50), 90)
     end.sent.advance(FIRST + 1, 90)
     one, two = end.send(3, 100), end.send(4, 200)
-    end.loss.detect_silent_plane(100 + RTT, RTT, 2 * RTT)
+    end.detect_silent_plane(100 + RTT, 2 * RTT)
     assert one.state == OUT
-    end.loss.detect_silent_plane(200 + 4 * RTT, RTT, 5 * RTT)
+    end.detect_silent_plane(200 + 4 * RTT, 5 * RTT)
     assert (one.state, two.state) == (LOST, LOST)
     assert sorted(end.listener.retired) == [(3, PathReason.LOSS), (4, PathReason.LOSS)]
 
@@ -124,11 +127,19 @@ def test_the_first_of_a_burst_is_lost_when_its_plane_is_silent_afterwards() -> N
     end.sent.advance(FIRST + 1, 90)
     one, near = end.send(3, 100), end.send(4, 200)
     end.arrive(near, RTT)
-    end.loss.detect_silent_plane(100 + RTT, RTT, 2 * RTT)
+    end.detect_silent_plane(100 + RTT, 2 * RTT)
     assert one.state == OUT
-    end.loss.detect_silent_plane(200 + 4 * RTT, RTT, 5 * RTT)
+    end.detect_silent_plane(200 + 4 * RTT, 5 * RTT)
     assert one.state == LOST
     assert end.listener.retired == [(3, PathReason.LOSS)]
+
+
+def test_of_a_burst_only_what_the_sack_shows_as_missing_is_lost() -> None:
+    end = Sender()
+    burst = [end.send(path, 100 + path) for path in range(4)]
+    end.arrive(burst[1], RTT)
+    end.loss.detect_silent_plane(200 + 4 * RTT, RTT, FIRST + 3, 5 * RTT)
+    assert [record.state for record in burst] == [LOST, FREE, OUT, LOST], "the bitmap begins at the fourth"
 
 
 def test_a_plane_that_delivers_is_not_silent() -> None:
@@ -136,7 +147,7 @@ def test_a_plane_that_delivers_is_not_silent() -> None:
     one = end.send(3, 100)
     late = end.send(4, 200 + 3 * RTT)
     end.arrive(late, 200 + 4 * RTT)
-    end.loss.detect_silent_plane(200 + 4 * RTT, RTT, 5 * RTT)
+    end.detect_silent_plane(200 + 4 * RTT, 5 * RTT)
     assert one.state == OUT, "its own order tells"
 
 
