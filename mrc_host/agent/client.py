@@ -6,6 +6,7 @@ so that it never sends more than the queue's capacity.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import mmap
@@ -16,33 +17,28 @@ from time import monotonic_ns
 from typing import Any
 
 from mrc_host.agent import protocol
-from mrc_host.agent.codec import from_json, parse_bytes, to_json
+from mrc_host.agent.codec import parse_bytes
 from mrc_host.agent.connection import ANSWER_TIMEOUT_S, AgentConnection, for_controller
+from mrc_host.agent.table import EventScope
 from mrc_host.errors import MrcError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.notify import Notification
 from mrc_host.values import (
     Access,
     AsyncEvent,
-    CcProfile,
     Completion,
     CompletionOpcode,
-    DeniedPath,
-    DestinationInfo,
-    EvProfile,
     MemoryRegionInfo,
-    PathInfo,
-    PortState,
     QpAddress,
     QpAttributes,
-    QpCounters,
     QpState,
     QpType,
     WorkRequest,
 )
-from mrc_host.verbs.provider import EventSink
+from mrc_host.verbs.declaration import Verb
+from mrc_host.verbs.provider import EventSink, Provider
 
 
-class AgentProvider:
+class AgentProvider(Provider):
     """Verbs on the NIC of the agent at `path` (see :class:`mrc_host.verbs.provider.Provider`)."""
 
     def __init__(self, path: str | os.PathLike[str], *, patience_s: float = ANSWER_TIMEOUT_S) -> None:
@@ -56,11 +52,6 @@ class AgentProvider:
         self._pairs: dict[int, _Pair] = {}
         self._unsettled = 0  # posts of all queue pairs that may be waiting in the agent
         self._sinks: dict[EventSink, bool] = {}  # whether it wants events of everybody's queue pairs
-        self._attributes: dict[QpAttributes, Any] = {}
-        self.now = monotonic_ns
-        self.refresh = connection.refresh
-        self.wait = connection.wait
-        self.attach = connection.attach
         self._control: AgentProvider | None = None
 
     @property
@@ -73,13 +64,9 @@ class AgentProvider:
         """The NIC's IPv6 address (16 bytes)."""
         return self._address
 
-    def alloc_pd(self) -> int:
-        """A new protection domain's number."""
-        return int(self._connection.request("create_pd"))
-
-    def dealloc_pd(self, pd: int) -> None:
-        """Forget a protection domain."""
-        self._connection.request("destroy_pd", pd=pd)
+    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+        """Have the agent carry out a verb that takes no more than that."""
+        return self._connection.call(verb, arguments)
 
     def register_memory(self, pd: int, length: int, access: Access) -> tuple[MemoryRegionInfo, memoryview]:
         """Make a memfd, map it here, and have the agent map and register it too."""
@@ -88,26 +75,22 @@ class AgentProvider:
             os.ftruncate(fd, length)
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
             memory = mmap.mmap(fd, length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-            result = self._connection.request("register_memory", fd=fd, pd=pd, length=length, access=int(access))
+            info = self._connection.register_memory(pd, length, access, fd)
         except OSError as error:
             raise ResourceExhaustedError(f"No memory for a region of {length} bytes: {error.strerror}.") from None
         finally:
             os.close(fd)
-        return from_json(MemoryRegionInfo, result), memoryview(memory)
-
-    def deregister_memory(self, lkey: int) -> None:
-        """End a registration."""
-        self._connection.request("deregister_memory", lkey=lkey)
+        return info, memoryview(memory)
 
     def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:
         """A completion queue."""
-        cq = int(self._connection.request("create_cq", capacity=capacity))
+        cq = self._connection.create_cq(capacity)
         self._queues[cq] = _Queue(capacity, on_ready, on_notify)
         return cq
 
     def destroy_cq(self, cq: int) -> None:
         """End a completion queue."""
-        self._connection.request("destroy_cq", cq=cq)
+        super().destroy_cq(cq)
         self._queues.pop(cq, None)
 
     def req_notify_cq(self, cq: int, solicited_only: bool) -> None:
@@ -142,28 +125,18 @@ class AgentProvider:
 
     def create_qp(self, pd: int, qp_type: QpType, send_cq: int, recv_cq: int, attributes: QpAttributes) -> int:
         """A queue pair."""
-        qpn = int(
-            self._connection.request(
-                "create_qp",
-                pd=pd,
-                type=qp_type.value,
-                send_cq=send_cq,
-                recv_cq=recv_cq,
-                attributes=to_json(attributes),
-            )
-        )
+        qpn = super().create_qp(pd, qp_type, send_cq, recv_cq, attributes)
         self._pairs[qpn] = _Pair(self._queues[send_cq])
         return qpn
 
     def connect_qp(self, qpn: int, remote: QpAddress) -> None:
         """Bring a queue pair to RTS."""
-        self._connection.request("connect_qp", qpn=qpn, remote=to_json(remote))
+        super().connect_qp(qpn, remote)
         self._pairs[qpn].connected = True
 
     def modify_qp(self, qpn: int, state: QpState, changes: Mapping[str, Any], remote: QpAddress | None = None) -> None:
         """One step in a queue pair's life."""
-        step = {"state": state.value, "changes": dict(changes), "remote": to_json(remote)}
-        self._connection.request("modify_qp", qpn=qpn, **step)
+        super().modify_qp(qpn, state, changes, remote)
         pair = self._pairs[qpn]
         pair.connected = state in (QpState.RTS, QpState.ERROR)
         if state is QpState.RESET:
@@ -171,7 +144,7 @@ class AgentProvider:
 
     def destroy_qp(self, qpn: int) -> None:
         """End a queue pair."""
-        self._connection.request("destroy_qp", qpn=qpn)
+        super().destroy_qp(qpn)
         pair = self._pairs.pop(qpn, None)
         if pair is not None:
             self._settle(pair, 0)
@@ -228,10 +201,10 @@ class AgentProvider:
         room = min(protocol.PENDING_LIMIT - pair.unsettled, protocol.CLIENT_PENDING_LIMIT - self._unsettled)
         if room <= 0:
             # One queue pair's count is a short answer; all of them are needed when it is their sum that is too large.
-            asked = {"qpn": qpn} if pair.unsettled >= protocol.PENDING_LIMIT else {}
-            waiting = dict(self._connection.request("posts_waiting", **asked))
-            for number in (qpn,) if asked else self._pairs:
-                self._settle(self._pairs[number], int(waiting.get(number, 0)))
+            asked = qpn if pair.unsettled >= protocol.PENDING_LIMIT else None
+            waiting = self._connection.posts_waiting(asked)
+            for number in self._pairs if asked is None else (asked,):
+                self._settle(self._pairs[number], waiting.get(number, 0))
             room = min(protocol.PENDING_LIMIT - pair.unsettled, protocol.CLIENT_PENDING_LIMIT - self._unsettled)
         return room
 
@@ -240,92 +213,17 @@ class AgentProvider:
         self._unsettled -= pair.unsettled - waiting
         pair.unsettled = waiting
 
-    def qp_address(self, qpn: int) -> QpAddress:
-        """What the other end needs to connect to a queue pair."""
-        return from_json(QpAddress, self._connection.request("qp_address", qpn=qpn))
-
-    def qp_state(self, qpn: int) -> QpState:
-        """State of a queue pair."""
-        return from_json(QpState, self._connection.request("qp_state", qpn=qpn))
-
-    def qp_counters(self, qpn: int) -> QpCounters:
-        """Counters of a queue pair."""
-        return from_json(QpCounters, self._connection.request("qp_counters", qpn=qpn))
-
-    def qp_paths(self, qpn: int) -> tuple[PathInfo, ...]:
-        """Paths of a queue pair."""
-        result: tuple[PathInfo, ...] = _decode_tuple(PathInfo, self._connection.request("qp_paths", qpn=qpn))
-        return result
-
-    def nic_counters(self) -> Mapping[str, int]:
-        """Counters of the NIC."""
-        return {str(key): int(value) for key, value in self._connection.request("nic_counters").items()}
-
-    def hw_counters(self, qpn: int | None) -> Mapping[str, int]:
-        """All counters of a queue pair, or of the NIC."""
-        given = {} if qpn is None else {"qpn": qpn}
-        return {str(key): int(value) for key, value in self._connection.request("hw_counters", **given).items()}
-
-    def port_counters(self) -> tuple[Mapping[str, int], ...]:
-        """All counters of each port."""
-        return tuple(dict(port) for port in self._connection.request("port_counters"))
-
-    def create_ev_profile(self, profile: EvProfile) -> int:
-        """Number of a new EV profile."""
-        return int(self._connection.request("create_ev_profile", profile=to_json(profile)))
-
-    def destroy_ev_profile(self, number: int) -> None:
-        """Forget an EV profile."""
-        self._connection.request("destroy_ev_profile", number=number)
-
-    def ev_profiles(self) -> dict[int, EvProfile]:
-        """All EV profiles by number."""
-        pairs = self._connection.request("ev_profiles")
-        return {int(number): from_json(EvProfile, profile) for number, profile in pairs}
-
-    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
-        """A new CC profile under a name."""
-        self._connection.request("create_cc_profile", name=name, profile=to_json(profile))
-
-    def destroy_cc_profile(self, name: str) -> None:
-        """Forget a CC profile."""
-        self._connection.request("destroy_cc_profile", name=name)
-
-    def cc_profiles(self) -> dict[str, CcProfile]:
-        """All CC profiles by name."""
-        return {str(name): from_json(CcProfile, profile) for name, profile in self._connection.request("cc_profiles")}
-
-    def set_path_denied(self, peer: bytes, ev: int, denied: bool) -> None:
-        """Forbid a path, or allow it again."""
-        self._connection.request("deny_path", peer=to_json(peer), ev=ev, denied=denied)
-
-    def denied_paths(self) -> tuple[DeniedPath, ...]:
-        """All forbidden paths."""
-        return _decode_tuple(DeniedPath, self._connection.request("denied_paths"))
-
-    def probe(self, peer: bytes, ev: int, timeout_ns: int) -> int:
-        """Send an endpoint probe."""
-        return int(self._connection.request("probe", peer=to_json(peer), ev=ev, timeout=timeout_ns))
-
-    def port_states(self, peer: bytes | None) -> tuple[PortState, ...]:
-        """The NIC's ports, or a peer's as it told us."""
-        return _decode_tuple(PortState, self._connection.request("port_states", peer=to_json(peer)))
-
-    def destinations(self) -> tuple[DestinationInfo, ...]:
-        """The NICs to which there are paths."""
-        return _decode_tuple(DestinationInfo, self._connection.request("destinations"))
-
     def trace(self, path: str) -> None:
         """Open `path` and have the agent write the event trace there, which needs no right to the file for it."""
         if not path:
-            self._connection.request("trace", path="")
+            self._connection.trace("")
             return
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         except (OSError, ValueError) as error:
             raise MrcError(f"Cannot write the trace to {path}: {getattr(error, 'strerror', error)}.") from None
         try:
-            self._connection.request("trace", fd=fd, path=path)
+            self._connection.trace(path, fd)
         finally:
             os.close(fd)
 
@@ -348,12 +246,28 @@ class AgentProvider:
         """Events that the NIC could not keep, or the agent not send to us."""
         return self._connection.events_dropped + self.nic_counters().get("events_lost", 0)
 
+    def now(self) -> int:
+        """Monotonic time."""
+        return monotonic_ns()
+
+    def refresh(self) -> None:
+        """Take in every message that is there."""
+        self._connection.refresh()
+
+    def wait(self, deadline: int | None) -> None:
+        """Block until a message arrives or `deadline` has come."""
+        self._connection.wait(deadline)
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take messages in whenever `loop` finds some."""
+        self._connection.attach(loop)
+
     def add_event_sink(self, sink: EventSink, *, whole_nic: bool = False) -> None:
         """Call `sink` with events of the NIC's ports and of this client's queue pairs, or of everybody's."""
         if whole_nic and not any(self._sinks.values()):
-            self._connection.request("subscribe", scope="all")
+            self._connection.subscribe(EventScope.ALL)
         elif not self._sinks:
-            self._connection.request("subscribe", scope="own")
+            self._connection.subscribe(EventScope.OWN)
         self._sinks[sink] = whole_nic
 
     def remove_event_sink(self, sink: EventSink) -> None:
@@ -408,7 +322,3 @@ class _Pair:
         self.send_queue = send_queue
         self.connected = False
         self.unsettled = 0  # posts that may be waiting in the agent, as far as we know
-
-
-def _decode_tuple(kind: type, data: Any) -> tuple[Any, ...]:
-    return tuple(from_json(kind, item) for item in data)

@@ -1,9 +1,9 @@
 """Frozen dataclasses as JSON and back, with errors that say where in the document something is wrong.
 
-The mapping follows the type hints, so a field added to a value appears by itself: dataclasses are objects, tuples are
-arrays, enums are their values, integers are numbers (or strings such as "0x6001" on reading). Bytes are written the way
-people write them, by length: 6 as a MAC address, 16 as an IPv6 address, others in hexadecimal. A field with a default
-may be absent; a key that no field has is an error.
+The mapping follows the type hints, so a field added to a value appears by itself: dataclasses and mappings are objects,
+tuples are arrays, enums are their values, integers are numbers (or strings such as "0x6001" on reading). Bytes are
+written the way people write them, by length: 6 as a MAC address, 16 as an IPv6 address, others in hexadecimal. A field
+with a default may be absent; a key that no field has is an error.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import enum
 import re
 import types
 import typing
+from collections.abc import Mapping
 from functools import cache
 from ipaddress import AddressValueError, IPv6Address
 from typing import Any, TypeVar, cast
@@ -79,6 +80,8 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
         if not isinstance(data, list):
             raise _wrong(where, "a list", data)
         return tuple(_decode(item, element, f"{where}[{i}]") for i, element in enumerate(data))
+    if origin is Mapping:
+        return _decode_mapping(typing.get_args(kind), data, where)
     if dataclasses.is_dataclass(kind):
         return _decode_dataclass(kind, data, where)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -91,6 +94,8 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
         raise _wrong(where, "true or false", data)
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
+    if kind is Any:
+        return data
     if isinstance(kind, type) and not isinstance(data, kind):
         raise _wrong(where, {"str": "a text", "float": "a number"}.get(kind.__name__, kind.__name__), data)
     return data
@@ -101,6 +106,13 @@ def _decode_optional(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
         return None
     (kind,) = (kind for kind in kinds if kind is not types.NoneType)
     return _decode(kind, data, where)
+
+
+def _decode_mapping(kinds: tuple[Any, ...], data: Any, where: str) -> dict[Any, Any]:
+    if not isinstance(data, dict):
+        raise _wrong(where, "an object", data)
+    key, kind = kinds
+    return {_decode(key, name, where): _decode(kind, value, f"{where}.{name}") for name, value in data.items()}
 
 
 def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:

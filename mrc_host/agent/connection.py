@@ -24,10 +24,13 @@ from typing import Any
 
 from mrc_host import errors
 from mrc_host.agent import protocol
+from mrc_host.agent.arguments import decode_result, encode
 from mrc_host.agent.codec import from_json
 from mrc_host.agent.protocol import Kind
-from mrc_host.errors import MrcError, ResourceExhaustedError
+from mrc_host.agent.table import AgentVerbs
+from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent
+from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.errors import AgentLostError, ClosedError, ProtocolError, RefusedError
 from mrc_host.verbs.provider import EventSink
 
@@ -50,10 +53,11 @@ def for_controller(path: str | os.PathLike[str]) -> str:
     return control if os.path.exists(control) else os.fspath(path)
 
 
-class AgentConnection:
+class AgentConnection(AgentVerbs):
     """A greeted connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none.
 
-    An agent that has not answered a request after `patience_s` is taken for dead.
+    Its methods are the agent's verbs (:mod:`mrc_host.agent.table`), each a request and its answer. An agent that
+    has not answered after `patience_s` is taken for dead.
     """
 
     def __init__(
@@ -84,8 +88,13 @@ class AgentConnection:
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
+    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+        """Have the agent carry out a verb."""
+        data, fd = encode(verb, arguments)
+        return decode_result(verb, self.request(verb.name, fd=fd, **data))
+
     def request(self, op: str, *, fd: int | None = None, **arguments: Any) -> Any:
-        """Ask for an operation (see :mod:`mrc_host.agent.operations`) and return its result.
+        """Ask for the verb `op` with arguments as they are in JSON, and return the JSON of its result.
 
         Raises what the agent answers, under the same class of error where this process knows it.
         """
@@ -97,8 +106,10 @@ class AgentConnection:
     def _ask(self, kind: Kind, data: dict[str, Any], fd: int | None) -> dict[str, Any]:
         self._requests = self._requests % 0xFFFFFFFF + 1
         number = self._requests
-        (message,) = protocol.pack_json(kind, number, data)
-        self.send(message, fd)
+        messages = protocol.pack_json(kind, number, data)
+        if len(messages) > 1:
+            raise InvalidArgumentError(f"A request has at most {protocol.MAX_MESSAGE} bytes: ask for less at once.")
+        self.send(messages[0], fd)
         deadline = monotonic_ns() + int(self._patience_s * 1e9)
         while number not in self._replies:
             if monotonic_ns() >= deadline:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mrc_host.agent.session import Session
 from mrc_host.errors import MrcError
-from mrc_host.verbs.local import ControlCommands
+
+if TYPE_CHECKING:
+    from mrc_host.transport.control_plane import ControlPlane
 
 Path = tuple[bytes, int]
 """Address of a peer, and an entropy value."""
@@ -21,7 +24,7 @@ Path = tuple[bytes, int]
 class Denials:
     """The denylist of a NIC, with those who lease parts of it."""
 
-    def __init__(self, control: ControlCommands, clock: Callable[[], int]) -> None:
+    def __init__(self, control: ControlPlane, clock: Callable[[], int]) -> None:
         self._control = control
         self._clock = clock
         self._leased: dict[Path, set[Session]] = {}

@@ -21,7 +21,7 @@ with MORE set on all but the last part.
 The agent sends at most `capacity` completions of a queue that the client has not taken yet; the rest waits in the NIC,
 whose rules for a full queue then hold. In turn posts for which the NIC has no room yet wait in the agent, those of each
 queue pair by themselves. A client has at most PENDING_LIMIT posts a queue pair, and CLIENT_PENDING_LIMIT together, of
-which it does not know that they have left there; the operation `posts_waiting` tells it.
+which it does not know that they have left there; the verb `posts_waiting` tells it.
 
 A memory region is a memfd made by the client, sealed against resizing (so that neither side can make the other fault)
 and passed with the REQUEST that registers it.
@@ -40,7 +40,7 @@ from typing import Any
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
 from mrc_host.verbs.errors import ProtocolError
 
-VERSION = 1
+VERSION = 2
 MAX_MESSAGE = 1 << 16
 SOCKET_BUFFER = 1 << 20
 

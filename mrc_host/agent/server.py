@@ -20,14 +20,13 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mrc_common import unix_sockets
 from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.codec import format_bytes, to_json
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.operations import execute
-from mrc_host.agent.services import AgentNic
 from mrc_host.agent.session import Session
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.delays import PortDelays
@@ -35,6 +34,9 @@ from mrc_host.driver.loop import READABLE, Loop
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import MrcError
 from mrc_host.values import AsyncEvent, PathEvent, PortEvent, ProbeEvent, QpEvent
+
+if TYPE_CHECKING:
+    from mrc_host.nic import Nic
 
 RECENT_EVENTS = 4096
 ACCEPT_AGAIN_NS = 100_000_000  # after there was no descriptor for another client
@@ -56,7 +58,7 @@ class AgentServer:
 
     def __init__(
         self,
-        nic: AgentNic,
+        nic: Nic,
         loop: Loop,
         path: str | Path,
         *,

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.session import Session
 from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.nic_driver import PortStatus
-from mrc_host.transport.trace import TraceSink
-from mrc_host.verbs.local import NicCommands
 
-
-class AgentNic(NicCommands, Protocol):
-    """The commands of the NIC that the agent uses."""
-
-    def set_trace(self, sink: TraceSink | None) -> None:
-        """Send the event trace to `sink`, or end it."""
+if TYPE_CHECKING:
+    from mrc_host.nic import Nic
 
 
 class AgentServices(Protocol):
     """The agent, as operations see it."""
 
-    nic: AgentNic
+    nic: Nic
     clock: Callable[[], int]
     ports: Callable[[], tuple[PortStatus, ...]]
     delays: Callable[[], tuple[PortDelays, ...]]

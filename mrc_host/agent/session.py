@@ -22,16 +22,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.codec import to_json
 from mrc_host.agent.protocol import Kind
+from mrc_host.agent.table import EventScope
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
-from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, WorkRequest
-from mrc_host.verbs.errors import ProtocolError
-from mrc_host.verbs.local import NicCommands
+from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, QpType, WorkRequest
+from mrc_host.verbs.errors import ProtocolError, RefusedError
+
+if TYPE_CHECKING:
+    from mrc_host.nic import Nic
 
 MESSAGES_PER_TURN = 16
 RETRIES_PER_TURN = 64  # queue pairs of one client whose waiting posts are tried again in one turn
@@ -71,7 +74,7 @@ class Pair:
     """A queue pair of a client, as far as the agent needs to know it."""
 
     qpn: int
-    kind: str
+    kind: QpType
     send_cq: int
     recv_cq: int
     pd: int
@@ -100,7 +103,7 @@ class Session:
         sock: socket.socket,
         number: int,
         *,
-        nic: NicCommands,
+        nic: Nic,
         loop: Loop,
         clock: Callable[[], int],
         execute: Execute,
@@ -114,7 +117,7 @@ class Session:
         self.control = control  # it came in by the controller's socket
         self.name = f"client {number}"
         self.holdings = Holdings()
-        self.events = ""  # subscription: "own", "all" or none
+        self.events = EventScope.NONE  # subscription
         self.events_dropped = 0
         self.nic = nic
         self.clock = clock
@@ -254,11 +257,13 @@ class Session:
             if cut:
                 raise ResourceExhaustedError(descriptors.NONE_LEFT)
             result = self._execute(self, arguments, fds)
+            answer = protocol.pack_json(Kind.REPLY, request, {"result": to_json(result)})
         except MrcError as error:
-            answer = {"error": type(error).__name__, "message": str(error)}
-            self.send(protocol.pack_json(Kind.ERROR, request, answer))
-        else:
-            self.send(protocol.pack_json(Kind.REPLY, request, {"result": to_json(result)}))
+            answer = _refusal(request, error)
+        except Exception:  # a defect of ours, but no client may stop the NIC with it
+            log.exception("%s: a request failed", self.name)
+            answer = _refusal(request, RefusedError("The agent failed at this request; its log says how."))
+        self.send(answer)
 
     # -- posts -----------------------------------------------------------------------------------------------------
 
@@ -384,7 +389,9 @@ class Session:
     def send_event(self, event: AsyncEvent, message: dict[str, Any]) -> None:
         """Send an asynchronous event if the client subscribed to it; dropped and counted if it does not read."""
         qpn = getattr(event, "qpn", None)
-        if not self.events or (self.events == "own" and qpn is not None and qpn not in self.holdings.pairs):
+        if self.events is EventScope.NONE:
+            return
+        if self.events is EventScope.OWN and qpn is not None and qpn not in self.holdings.pairs:
             return
         if len(self._outbox) >= EVENT_BACKLOG:
             self.events_dropped += 1
@@ -392,7 +399,7 @@ class Session:
         self.send(protocol.pack_json(Kind.EVENT, 0, {**message, "dropped": self.events_dropped}))
 
 
-def release(holdings: Holdings, nic: NicCommands, now: int) -> None:
+def release(holdings: Holdings, nic: Nic, now: int) -> None:
     """Give back to the NIC everything a client had, in the order that dependencies ask for."""
     for qpn in holdings.pairs:
         with contextlib.suppress(MrcError):
@@ -407,6 +414,10 @@ def release(holdings: Holdings, nic: NicCommands, now: int) -> None:
     holdings.pairs.clear()
     holdings.queues.clear()
     holdings.regions.clear()
+
+
+def _refusal(request: int, error: MrcError) -> list[bytes]:
+    return protocol.pack_json(Kind.ERROR, request, {"error": type(error).__name__, "message": str(error)})
 
 
 def _descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:

@@ -95,12 +95,12 @@ class Controller:
     def deny(self, peer: bytes, ev: int) -> None:
         """Forbid the path with entropy value `ev` to the NIC with address `peer`; NotFoundError if there is none."""
         self._check_open()
-        self._provider.set_path_denied(peer, ev, True)
+        self._provider.deny_path(peer, ev, True)
 
     def allow(self, peer: bytes, ev: int) -> None:
         """Undo :meth:`deny`."""
         self._check_open()
-        self._provider.set_path_denied(peer, ev, False)
+        self._provider.deny_path(peer, ev, False)
 
     def denied(self) -> Sequence[DeniedPath]:
         """The denylist."""

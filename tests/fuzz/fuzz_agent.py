@@ -15,14 +15,14 @@ from pathlib import Path
 
 from mrc_host import verbs
 from mrc_host.agent import protocol
-from mrc_host.agent.operations import OPERATIONS
 from mrc_host.agent.protocol import Kind
+from mrc_host.agent.table import VERBS
 from tests.mrc_host.agent.clients import connected, raw
 from tests.mrc_host.agent.conftest import Agents
 
 MAX_DESCRIPTORS = 64  # more than the well-behaved ones have
 NAMES = (
-    "pd", "cq", "send_cq", "recv_cq", "qpn", "lkey", "capacity", "length", "access", "type", "attributes", "remote",
+    "pd", "cq", "send_cq", "recv_cq", "qpn", "lkey", "capacity", "length", "access", "qp_type", "attributes", "remote",
     "state", "since", "scope", "ev", "denied", "profile", "name", "destination", "path", "interval", "plan", "port",
 )  # fmt: skip
 
@@ -30,7 +30,7 @@ PLAUSIBLE = (  # what random requests change a part of
     {},
     {"pd": 1, "length": 4096, "access": 3},
     {"capacity": 8},
-    {"pd": 1, "send_cq": 1, "recv_cq": 1, "type": "mrc", "attributes": {}},
+    {"pd": 1, "send_cq": 1, "recv_cq": 1, "qp_type": "mrc", "attributes": {}},
     {"qpn": 1, "state": "RESET", "remote": {"address": "fd00::1", "qpn": 1}},
     {"destination": "h2", "ev": 0, "denied": True},
 )
@@ -76,7 +76,7 @@ class Fuzzer:
             head = protocol.HEADER.pack(chance.randrange(12), chance.randrange(3), 0, chance.randrange(1 << 32))
             sock.send(head + chance.randbytes(chance.choice([0, 1, 8, 48, 96, 3000])))
         elif kind < 0.8:
-            request = {"op": chance.choice([*OPERATIONS, "x"]), **chance.choice(PLAUSIBLE)}
+            request = {"op": chance.choice([*VERBS, "x"]), **chance.choice(PLAUSIBLE)}
             for name in chance.sample(NAMES, chance.randint(0, 8)):
                 request[name] = value(chance)
             message = protocol.pack_json(Kind.REQUEST, chance.randrange(9), request)[0]

@@ -28,16 +28,16 @@ from tests.mrc_host.agent.conftest import Agents
 def test_clients_cannot_touch_each_others_objects(agents: Agents) -> None:
     a, b = connected(agents)
     thief = AgentConnection(agents.paths[0])
-    pd = thief.request("create_pd")
+    pd = thief.request("alloc_pd")
     cq = thief.request("create_cq", capacity=4)
     for op, arguments in (
         ("destroy_qp", {"qpn": a.qp.qpn}),
         ("connect_qp", {"qpn": a.qp.qpn, "remote": {"address": "fd00::1", "qpn": 1}}),
         ("destroy_cq", {"cq": a.cq.number}),
         ("deregister_memory", {"lkey": a.mr.info.lkey}),
-        ("destroy_pd", {"pd": a.pd.number}),
-        ("create_qp", {"pd": a.pd.number, "send_cq": cq, "recv_cq": cq, "type": "mrc", "attributes": {}}),
-        ("create_qp", {"pd": pd, "send_cq": a.cq.number, "recv_cq": cq, "type": "mrc", "attributes": {}}),
+        ("dealloc_pd", {"pd": a.pd.number}),
+        ("create_qp", {"pd": a.pd.number, "send_cq": cq, "recv_cq": cq, "qp_type": "mrc", "attributes": {}}),
+        ("create_qp", {"pd": pd, "send_cq": a.cq.number, "recv_cq": cq, "qp_type": "mrc", "attributes": {}}),
     ):
         with pytest.raises(NotFoundError, match="This client has no"):
             thief.request(op, **arguments)
@@ -84,7 +84,7 @@ def memfd(length: int, seals: int = fcntl.F_SEAL_SHRINK) -> int:
 
 def test_memory_that_could_fault_the_agent_is_refused(agents: Agents, tmp_path: Path) -> None:
     client = AgentConnection(agents.paths[0])
-    pd = client.request("create_pd")
+    pd = client.request("alloc_pd")
     arguments = {"pd": pd, "length": 8192, "access": 3}
     plain = os.open(tmp_path / "plain", os.O_RDWR | os.O_CREAT)
     os.ftruncate(plain, 8192)
@@ -167,7 +167,7 @@ def test_garbage_from_many_clients_harms_nobody(agents: Agents) -> None:
     print("seed", seed)
     rng = random.Random(seed)
     a, b = connected(agents)
-    ops = ["create_pd", "create_cq", "create_qp", "connect_qp", "qps", "register_memory", "subscribe", "x"]
+    ops = ["alloc_pd", "create_cq", "create_qp", "connect_qp", "qps", "register_memory", "subscribe", "x"]
     for _ in range(150):
         sock = raw(agents.paths[0], greet=rng.random() < 0.8)
         sock.setblocking(False)
@@ -190,7 +190,7 @@ def test_garbage_from_many_clients_harms_nobody(agents: Agents) -> None:
 def test_a_client_of_another_version_hears_why(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     sock = raw(agents.paths[0], greet=False)
     sock.send(protocol.pack_json(Kind.HELLO, 1, {"version": 99})[0])
-    assert "speaks version 1 of the protocol, the client 99" in ended(sock)
+    assert "speaks version 2 of the protocol, the client 99" in ended(sock)
 
 
 def test_the_clients_own_mistake_is_a_protocol_error(agents: Agents) -> None:

@@ -12,17 +12,19 @@ import pytest
 
 from mrc_host import verbs
 from mrc_host.agent.connection import AgentConnection, control_socket
-from mrc_host.agent.operations import CONTROL, OPERATIONS
 from mrc_host.agent.server import AgentServer, SocketError
+from mrc_host.agent.table import VERBS
 from mrc_host.back_to_back import nic_config
 from mrc_host.errors import MrcError
 from mrc_host.verbs import AgentLostError
+from mrc_host.verbs.declaration import Caller
 from mrc_host.verbs.errors import RefusedError
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 from tests.mrc_host.fake_nic import FakeNic, Wire
 
 PEER = "fd00:6d:7263::2"
+CONTROL = {name for name, verb in VERBS.items() if verb.caller is Caller.CONTROLLER}
 
 
 @pytest.fixture
@@ -57,12 +59,12 @@ def test_what_is_the_controllers_is_refused_to_applications_in_one_sentence(spli
 
 def test_the_controllers_operations_are_those_that_touch_others(split: Agents) -> None:
     """Each operation is decided on: whoever adds one says here whose it is."""
-    own = {"create_pd", "destroy_pd", "register_memory", "deregister_memory", "create_cq", "destroy_cq", "create_qp"}
+    own = {"alloc_pd", "dealloc_pd", "register_memory", "deregister_memory", "create_cq", "destroy_cq", "create_qp"}
     own |= {"connect_qp", "modify_qp", "destroy_qp", "qp_address", "posts_waiting", "subscribe"}
     looking = {"qp_state", "qp_counters", "qp_paths", "nic_counters", "info", "ports", "delays", "qps", "events"}
     looking |= {"hw_counters", "port_counters"}
     looking |= {"denied_paths", "ev_profiles", "cc_profiles", "port_states", "destinations"}
-    assert OPERATIONS.keys() - CONTROL == own | looking
+    assert VERBS.keys() - CONTROL == own | looking
 
 
 def test_applications_work_and_look_by_their_socket(split: Agents) -> None:

@@ -1,0 +1,93 @@
+"""Arguments and results of verbs as JSON, by the verb's declaration.
+
+What comes from a client is checked before the verb is carried out, in the order of the declaration: the type, and the
+rule that was declared besides. Nothing is taken that was not declared. Whatever is wrong is one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from mrc_host.agent.codec import CodecError, from_json, to_json
+from mrc_host.errors import InvalidArgumentError, NotFoundError
+from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, Parameter, Range, Verb
+
+_LONGEST = 40  # characters of a client's words that an error repeats
+
+
+class Holder(Protocol):
+    """Who knows what a client has."""
+
+    def holds(self, handle: Handle, number: int) -> bool:
+        """Whether the client (or, where the handle allows, anybody) has the thing with this number."""
+
+
+def encode(verb: Verb, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], int | None]:
+    """The JSON object that carries the arguments, without those at their default, and the descriptor to send along."""
+    data: dict[str, Any] = {}
+    fd = None
+    for name, value in arguments.items():
+        parameter = verb.parameters[name]
+        if isinstance(parameter.rule, Descriptor):
+            fd = value
+        elif parameter.required or value != parameter.default:
+            data[name] = to_json(value)
+    return data, fd
+
+
+def decode(verb: Verb, data: Mapping[str, Any], fds: Sequence[int], holder: Holder) -> dict[str, Any]:
+    """The arguments of a request, which came with the descriptors `fds`; InvalidArgumentError, NotFoundError."""
+    arguments: dict[str, Any] = {}
+    for parameter in verb.parameters.values():
+        name = parameter.name
+        if isinstance(parameter.rule, Descriptor):
+            if len(fds) == 1:
+                arguments[name] = fds[0]
+            elif parameter.required:
+                raise InvalidArgumentError(f"{verb.name} needs exactly one descriptor.")
+        elif name in data:
+            arguments[name] = _decode(parameter, data[name], holder)
+        elif parameter.required:
+            raise InvalidArgumentError(f"{verb.name} needs {name!r}.")
+    for name in data:
+        if name not in arguments or isinstance(verb.parameters[name].rule, Descriptor):
+            raise InvalidArgumentError(f"{verb.name} takes no {shown(name)}.")
+    return arguments
+
+
+def decode_result(verb: Verb, data: Any) -> Any:
+    """The result that an agent sent; CodecError."""
+    return from_json(verb.result, data, verb.name)
+
+
+def shown(value: object) -> str:
+    """What a client said, as an error repeats it."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _decode(parameter: Parameter, data: Any, holder: Holder) -> Any:
+    rule = parameter.rule
+    if data is None and parameter.optional:
+        return None
+    if isinstance(rule, Range | Handle):
+        return _number(parameter.name, rule, data, holder)
+    try:
+        if isinstance(rule, FieldsOf):
+            value: Any = from_json(rule.kind, data, parameter.name)
+            return {name: getattr(value, name) for name in data}
+        return from_json(parameter.kind, data, parameter.name)
+    except CodecError as error:
+        raise InvalidArgumentError(str(error)) from None
+
+
+def _number(name: str, rule: Range | Handle, data: Any, holder: Holder) -> int:
+    whole = isinstance(data, int) and not isinstance(data, bool)
+    if isinstance(rule, Range):
+        if not whole or not rule.low <= data <= rule.high:
+            raise InvalidArgumentError(f"{name} is an integer from {rule.low} to {rule.high}, not {shown(data)}.")
+    elif not whole or not holder.holds(rule, data):
+        who = "There is" if rule.anyones else "This client has"
+        raise NotFoundError(f"{who} no {rule.thing.value} {shown(data)}.")
+    return int(data)

@@ -1,0 +1,118 @@
+"""The verbs that only an agent has, declared as those of every NIC (:mod:`mrc_host.verbs.table`).
+
+They are what its clients' providers are made of (memory, completion queues, events), and what it knows of the clients
+themselves. :data:`VERBS` is the whole of what a client may ask for in a REQUEST.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from mrc_host.driver.delays import PortDelays
+from mrc_host.driver.nic_driver import PortStatus
+from mrc_host.values import Access, MemoryRegionInfo, QpCounters, QpState, QpType
+from mrc_host.verbs.declaration import U62, Caller, Descriptor, OwnPd, OwnQp, Range, declared_by, verb
+from mrc_host.verbs.table import NicVerbs
+
+MAX_REGION = 1 << 40
+
+Fd = Annotated[int, Descriptor()]
+
+
+class EventScope(enum.Enum):
+    """Which asynchronous events a client is sent: of the NIC's ports and its own queue pairs, or of anybody's."""
+
+    NONE = ""
+    OWN = "own"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedNic:
+    """A NIC to which there are paths: its name and address."""
+
+    name: str
+    address: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """The NIC's name and address, its destinations, and the agent's process id."""
+
+    name: str
+    address: bytes
+    pid: int
+    destinations: tuple[NamedNic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePairInfo:
+    """A queue pair: who has it, where it leads (``NIC:QPN``, or nothing), state and counters."""
+
+    qpn: int
+    client: str
+    type: QpType
+    remote: str
+    state: QpState
+    counters: QpCounters
+
+
+class AgentVerbs(NicVerbs):
+    """The verbs of a NIC's agent."""
+
+    @verb()
+    def register_memory(
+        self, pd: OwnPd, length: Annotated[int, Range(1, MAX_REGION)], access: Access, fd: Fd
+    ) -> MemoryRegionInfo:
+        """Map the memfd `fd`, which is sealed against shrinking, and register it with the NIC."""
+
+    @verb()
+    def create_cq(self, capacity: Annotated[int, Range(1, 1 << 31)]) -> int:
+        """Number of a new completion queue."""
+
+    @verb()
+    def posts_waiting(self, qpn: OwnQp | None = None) -> Mapping[int, int]:
+        """By QPN, how many posts wait in the agent until the NIC has room: of `qpn`, or of all that have such."""
+
+    @verb()
+    def info(self) -> AgentInfo:
+        """Who the NIC and its agent are."""
+
+    @verb()
+    def ports(self) -> tuple[PortStatus, ...]:
+        """State and counters of the NIC's ports."""
+
+    @verb()
+    def delays(self, measure: bool | None = None) -> tuple[PortDelays, ...]:
+        """How long the machine delayed frames at the NIC's ports, of what was measured.
+
+        With `measure`, which is the controller's, delays are measured from now on (True), or no more (False, the
+        start), whoever asked before.
+        """
+
+    @verb()
+    def qps(self) -> tuple[QueuePairInfo, ...]:
+        """All queue pairs of all clients."""
+
+    @verb()
+    def events(self, since: U62) -> tuple[Mapping[str, Any], ...]:
+        """Recent asynchronous events numbered above `since` (0: all that are kept), as in EVENT messages."""
+
+    @verb()
+    def subscribe(self, scope: EventScope) -> None:
+        """Have events sent; ALL is the controller's."""
+
+    @verb(caller=Caller.CONTROLLER)
+    def trace(self, path: str | None = None, fd: Fd | None = None) -> str:
+        """Write the event trace to the descriptor that came along from now on; `path` is what that file is called.
+
+        An empty `path` ends the trace; without one nothing changes. The agent opens no file that a client names,
+        whatever rights it has. The result is where the trace goes then, "" for nowhere.
+        """
+
+
+VERBS = declared_by(AgentVerbs)
+"""All verbs of an agent, by name."""

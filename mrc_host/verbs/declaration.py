@@ -1,0 +1,179 @@
+"""How a verb of the NIC is declared: once, as the signature of a method whose body is its docstring.
+
+:func:`verb` makes such a method callable. A call is handed, its arguments by name, to ``call`` of the object: that
+carries it out on a NIC device in this process (:mod:`mrc_host.verbs.device`), or sends it to an agent
+(:mod:`mrc_host.agent.connection`). The agent decodes and checks what arrives by the same declaration
+(:mod:`mrc_host.agent.arguments`). Callers see the signature, so types are checked as those of any method.
+
+The type of an argument says what may arrive for it. ``Annotated`` adds what a type cannot say: a :class:`Range`, whose
+object a number stands for (:class:`Handle`), a descriptor that travels beside the message (:class:`Descriptor`), or
+some of a value's fields (:class:`FieldsOf`).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import types
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Caller(enum.Enum):
+    """Who may call a verb: those who come in by the applications' socket too, or by the controller's only."""
+
+    APPLICATION = "application"
+    CONTROLLER = "controller"
+
+
+class Thing(enum.Enum):
+    """What a client has on a NIC."""
+
+    PD = "protection domain"
+    CQ = "completion queue"
+    QP = "queue pair"
+    REGION = "memory region"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An integer from `low` to `high`."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """The number of something that the caller has or, with `anyones`, that anybody has."""
+
+    thing: Thing
+    anyones: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """An open file's descriptor: the one that comes along with a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsOf:
+    """Some fields of a dataclass whose fields all have defaults, by name."""
+
+    kind: type
+
+
+U32 = Annotated[int, Range(0, (1 << 32) - 1)]
+U62 = Annotated[int, Range(0, (1 << 62) - 1)]
+OwnPd = Annotated[int, Handle(Thing.PD)]
+OwnCq = Annotated[int, Handle(Thing.CQ)]
+OwnQp = Annotated[int, Handle(Thing.QP)]
+AnyQp = Annotated[int, Handle(Thing.QP, anyones=True)]
+OwnRegion = Annotated[int, Handle(Thing.REGION)]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument of a verb: its type (`optional`: or None), and the `rule` that ``Annotated`` adds to that.
+
+    `default` is ``inspect.Parameter.empty`` where it must be given.
+    """
+
+    name: str
+    kind: Any
+    optional: bool
+    rule: Any
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is inspect.Parameter.empty
+
+
+class Verb:
+    """A verb as it was declared. See :func:`verb`."""
+
+    def __init__(self, function: Callable[..., Any], caller: Caller, timed: bool, sends: bool) -> None:
+        self.name = function.__name__
+        self.caller = caller
+        self.timed = timed
+        self.sends = sends
+        self._function = function
+        self._signature = inspect.signature(function)
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """Its arguments by name, in order."""
+        hints = typing.get_type_hints(self._function, include_extras=True)
+        given = list(self._signature.parameters.values())[1:]  # without self
+        return {one.name: _parameter(one.name, hints[one.name], one.default) for one in given}
+
+    @cached_property
+    def result(self) -> Any:
+        """The type of its result."""
+        return typing.get_type_hints(self._function)["return"]
+
+    def bind(self, verbs: Verbs, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name, defaults included; TypeError as for any function."""
+        bound = self._signature.bind(verbs, *arguments, **named)
+        bound.apply_defaults()
+        by_name = bound.arguments
+        del by_name["self"]
+        return by_name
+
+
+def verb(*, caller: Caller = Caller.APPLICATION, timed: bool = False, sends: bool = False) -> Callable[[F], F]:
+    """Declare a verb that `caller` may call.
+
+    `timed`: the device's command is given the time, as `now`. `sends`: that too, and the NIC may have something to send
+    afterwards.
+    """
+
+    def declare(function: F) -> F:
+        declared = Verb(function, caller, timed or sends, sends)
+
+        @functools.wraps(function)
+        def call(self: Verbs, *arguments: Any, **named: Any) -> Any:
+            return self.call(declared, declared.bind(self, arguments, named))
+
+        call.verb = declared  # type: ignore[attr-defined]
+        return cast("F", call)
+
+    return declare
+
+
+class Verbs(ABC):
+    """Something that has verbs: a class that declares some, and whoever carries them out."""
+
+    @abstractmethod
+    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+        """Carry out a verb that the class has no method of its own for."""
+
+
+def declared_by(verbs: type) -> dict[str, Verb]:
+    """The verbs that a class and those it derives from declare, by name."""
+    return {
+        name: member.verb
+        for base in reversed(verbs.__mro__)
+        for name, member in vars(base).items()
+        if hasattr(member, "verb")
+    }
+
+
+def _parameter(name: str, hint: Any, default: Any) -> Parameter:
+    optional = False
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        (hint,) = (kind for kind in typing.get_args(hint) if kind is not types.NoneType)
+        optional = True
+    rule = None
+    if typing.get_origin(hint) is Annotated:
+        hint, rule = typing.get_args(hint)
+    return Parameter(name, hint, optional, rule, default)

@@ -1,0 +1,176 @@
+"""The table of verbs: what every NIC can be asked for, in this process or through its agent.
+
+Each verb is declared here, once (:mod:`mrc_host.verbs.declaration` says how); the device has a command of the same
+name. What only an agent can be asked for is in :mod:`mrc_host.agent.table`, and what providers do in ways of their own
+(posting and polling above all) in :mod:`mrc_host.verbs.provider`. Errors are those of :mod:`mrc_host.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from mrc_host.probing import ProbePlan, ProbeReport
+from mrc_host.values import (
+    CcProfile,
+    DeniedPath,
+    DestinationInfo,
+    EvProfile,
+    PathInfo,
+    PortState,
+    QpAddress,
+    QpAttributes,
+    QpCounters,
+    QpState,
+    QpType,
+)
+from mrc_host.verbs.declaration import (
+    U32,
+    U62,
+    AnyQp,
+    Caller,
+    FieldsOf,
+    OwnCq,
+    OwnPd,
+    OwnQp,
+    OwnRegion,
+    Range,
+    Verbs,
+    verb,
+)
+
+
+class NicVerbs(Verbs):
+    """The verbs of a NIC."""
+
+    # ---- what a client has --------------------------------------------------------------------------------------
+
+    @verb()
+    def alloc_pd(self) -> int:
+        """A new protection domain's number, unique on this NIC."""
+
+    @verb()
+    def dealloc_pd(self, pd: OwnPd) -> None:
+        """Forget a protection domain; StateError while something is in it."""
+
+    @verb()
+    def deregister_memory(self, lkey: OwnRegion) -> None:
+        """End a registration."""
+
+    @verb()
+    def destroy_cq(self, cq: OwnCq) -> None:
+        """End a completion queue; StateError while a queue pair uses it."""
+
+    @verb()
+    def create_qp(self, pd: OwnPd, qp_type: QpType, send_cq: OwnCq, recv_cq: OwnCq, attributes: QpAttributes) -> int:
+        """A queue pair in RESET; returns its QPN."""
+
+    @verb(sends=True)
+    def connect_qp(self, qpn: OwnQp, remote: QpAddress) -> None:
+        """Bring a queue pair to RTS towards `remote`."""
+
+    @verb(sends=True)
+    def modify_qp(
+        self,
+        qpn: OwnQp,
+        state: QpState,
+        changes: Annotated[Mapping[str, Any], FieldsOf(QpAttributes)],
+        remote: QpAddress | None = None,
+    ) -> None:
+        """One step in a queue pair's life, as :meth:`mrc_host.nic.Nic.modify_qp`."""
+
+    @verb(sends=True)
+    def destroy_qp(self, qpn: OwnQp) -> None:
+        """End a queue pair; what it had under way completes as FLUSHED."""
+
+    @verb()
+    def qp_address(self, qpn: OwnQp) -> QpAddress:
+        """What the other end needs to connect to a queue pair in its present life."""
+
+    # ---- looking ------------------------------------------------------------------------------------------------
+
+    @verb()
+    def qp_state(self, qpn: AnyQp) -> QpState:
+        """State of a queue pair."""
+
+    @verb()
+    def qp_counters(self, qpn: AnyQp) -> QpCounters:
+        """Counters of a queue pair."""
+
+    @verb()
+    def qp_paths(self, qpn: AnyQp) -> tuple[PathInfo, ...]:
+        """Paths of a queue pair."""
+
+    @verb()
+    def nic_counters(self) -> Mapping[str, int]:
+        """Counters of the NIC."""
+
+    @verb(timed=True)
+    def hw_counters(self, qpn: AnyQp | None = None) -> Mapping[str, int]:
+        """All counters of a queue pair, or of the NIC (None), by name (docs/counters.md)."""
+
+    @verb()
+    def port_counters(self) -> tuple[Mapping[str, int], ...]:
+        """All counters of each port, by name (docs/counters.md)."""
+
+    @verb()
+    def port_states(self, peer: bytes | None = None) -> tuple[PortState, ...]:
+        """The NIC's ports, or those of the NIC with address `peer` as it last told."""
+
+    @verb()
+    def destinations(self) -> tuple[DestinationInfo, ...]:
+        """The NICs to which there are paths, with their entropy values."""
+
+    @verb()
+    def denied_paths(self) -> tuple[DeniedPath, ...]:
+        """The denylist."""
+
+    @verb()
+    def ev_profiles(self) -> Mapping[int, EvProfile]:
+        """All EV profiles by number."""
+
+    @verb()
+    def cc_profiles(self) -> Mapping[str, CcProfile]:
+        """All CC profiles by name."""
+
+    # ---- for the whole NIC --------------------------------------------------------------------------------------
+
+    @verb(caller=Caller.CONTROLLER, sends=True)
+    def deny_path(self, peer: bytes, ev: U32, denied: bool, leased: bool = False) -> None:
+        """Take one path to a peer out of use for every queue pair, or allow it again.
+
+        With `leased` the path is denied for as long as the caller is connected to the agent, and `denied` False only
+        ends its own lease.
+        """
+
+    @verb(caller=Caller.CONTROLLER)
+    def create_ev_profile(self, profile: EvProfile) -> int:
+        """Number of a new EV profile. It belongs to the NIC and outlives who made it."""
+
+    @verb(caller=Caller.CONTROLLER)
+    def destroy_ev_profile(self, number: U62) -> None:
+        """Forget an EV profile that no queue pair has."""
+
+    @verb(caller=Caller.CONTROLLER)
+    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
+        """Keep a CC profile under a name. It belongs to the NIC and outlives who made it."""
+
+    @verb(caller=Caller.CONTROLLER)
+    def destroy_cc_profile(self, name: str) -> None:
+        """Forget a CC profile that no queue pair names."""
+
+    @verb(caller=Caller.CONTROLLER, sends=True)
+    def probe(self, peer: bytes, ev: U32, timeout: Annotated[int, Range(1, 1 << 62)]) -> int:
+        """Send an endpoint probe, given up after `timeout` ns; its result is a ProbeEvent with the number returned."""
+
+    @verb(caller=Caller.CONTROLLER, sends=True)
+    def start_probing(self, plan: ProbePlan) -> None:
+        """Send path probes by `plan`, whoever asked for others before; an agent, for as long as we are connected."""
+
+    @verb(caller=Caller.CONTROLLER)
+    def stop_probing(self) -> None:
+        """Send no more path probes."""
+
+    @verb(caller=Caller.CONTROLLER)
+    def probe_report(self) -> ProbeReport:
+        """Path probes sent and arrived since the last report, whoever took that."""
