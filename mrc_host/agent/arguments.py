@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from mrc_host.agent.codec import CodecError, from_json, to_json
+from mrc_host.agent.codec import CodecError, from_json, shown, to_json
 from mrc_host.errors import InvalidArgumentError, NotFoundError
-from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, Parameter, Range, Verb
-
-_LONGEST = 40  # characters of a client's words that an error repeats
+from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, Length, Parameter, Range, Verb
 
 
 class Holder(Protocol):
@@ -61,12 +59,6 @@ def decode_result(verb: Verb, data: Any) -> Any:
     return from_json(verb.result, data, verb.name)
 
 
-def shown(value: object) -> str:
-    """What a client said, as an error repeats it."""
-    text = repr(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
-
-
 def _decode(parameter: Parameter, data: Any, holder: Holder) -> Any:
     rule = parameter.rule
     if data is None and parameter.optional:
@@ -75,11 +67,15 @@ def _decode(parameter: Parameter, data: Any, holder: Holder) -> Any:
         return _number(parameter.name, rule, data, holder)
     try:
         if isinstance(rule, FieldsOf):
-            value: Any = from_json(rule.kind, data, parameter.name)
-            return {name: getattr(value, name) for name in data}
-        return from_json(parameter.kind, data, parameter.name)
+            fields: Any = from_json(rule.kind, data, parameter.name)
+            return {name: getattr(fields, name) for name in data}
+        value = from_json(parameter.kind, data, parameter.name)
     except CodecError as error:
         raise InvalidArgumentError(str(error)) from None
+    if isinstance(rule, Length) and not rule.low <= len(value) <= rule.high:
+        limits = f"{rule.low}" if rule.low == rule.high else f"{rule.low} to {rule.high}"
+        raise InvalidArgumentError(f"{parameter.name} has {limits} {rule.units}, not {len(value)}.")
+    return value
 
 
 def _number(name: str, rule: Range | Handle, data: Any, holder: Holder) -> int:

@@ -71,6 +71,12 @@ def parse_bytes(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
+def shown(data: object) -> str:
+    """A part of a document as an error repeats it."""
+    text = repr(data)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
 def _decode(kind: Any, data: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
@@ -112,7 +118,7 @@ def _decode_mapping(kinds: tuple[Any, ...], data: Any, where: str) -> dict[Any, 
     if not isinstance(data, dict):
         raise _wrong(where, "an object", data)
     key, kind = kinds
-    return {_decode(key, name, where): _decode(kind, value, f"{where}.{name}") for name, value in data.items()}
+    return {_decode(key, name, where): _decode(kind, value, f"{where}[{shown(name)}]") for name, value in data.items()}
 
 
 def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:
@@ -121,7 +127,7 @@ def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:
     hints = _hints(kind)
     for key in data:
         if key not in hints:
-            raise CodecError(f"{_at(where)}: unknown key {key!r}; known are {', '.join(hints)}.")
+            raise CodecError(f"{_at(where)}: unknown key {shown(key)}; known are {', '.join(hints)}.")
     values = {}
     for field in dataclasses.fields(kind):
         if field.name in data:
@@ -145,12 +151,12 @@ def _decode_enum(kind: type[enum.Enum], data: Any, where: str) -> enum.Enum:
         known = sum(member.value for member in kind)
         if isinstance(data, int) and data >= 0 and not data & ~known:
             return kind(data)
-        raise CodecError(f"{_at(where)}: {data!r} is not a sum of flags out of {known}.")
+        raise CodecError(f"{_at(where)}: {shown(data)} is not a sum of flags out of {known}.")
     try:
         return kind(data)
     except ValueError:
         names = ", ".join(repr(member.value) for member in kind)
-        raise CodecError(f"{_at(where)}: {data!r} is not one of {names}.") from None
+        raise CodecError(f"{_at(where)}: {shown(data)} is not one of {names}.") from None
 
 
 def _decode_bytes(data: Any, where: str) -> bytes:
@@ -174,8 +180,7 @@ def _decode_int(data: Any, where: str) -> int:
 
 
 def _wrong(where: str, expected: str, data: Any) -> CodecError:
-    text = repr(data)
-    return CodecError(f"{_at(where)}: expected {expected}, not {text if len(text) < 60 else text[:57] + '...'}.")
+    return CodecError(f"{_at(where)}: expected {expected}, not {shown(data)}.")
 
 
 def _at(where: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from mrc_host.agent import arguments, descriptors
-from mrc_host.agent.arguments import shown
+from mrc_host.agent.codec import shown
 from mrc_host.agent.services import AgentServices
 from mrc_host.agent.session import Pair, Queue, Region, Session
 from mrc_host.agent.table import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.values import Access, MemoryRegionInfo, QpCounters, QpState, QpType
-from mrc_host.verbs.declaration import U62, Caller, Descriptor, OwnPd, OwnQp, Range, declared_by, verb
+from mrc_host.verbs.declaration import U62, Caller, Descriptor, Length, OwnPd, OwnQp, Range, declared_by, verb
 from mrc_host.verbs.table import NicVerbs
 
 MAX_REGION = 1 << 40
@@ -106,7 +106,7 @@ class AgentVerbs(NicVerbs):
         """Have events sent; ALL is the controller's."""
 
     @verb(caller=Caller.CONTROLLER)
-    def trace(self, path: str | None = None, fd: Fd | None = None) -> str:
+    def trace(self, path: Annotated[str, Length(0, 4096, "characters")] | None = None, fd: Fd | None = None) -> str:
         """Write the event trace to the descriptor that came along from now on; `path` is what that file is called.
 
         An empty `path` ends the trace; without one nothing changes. The agent opens no file that a client names,

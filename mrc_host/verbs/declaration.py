@@ -5,9 +5,9 @@ carries it out on a NIC device in this process (:mod:`mrc_host.verbs.device`), o
 (:mod:`mrc_host.agent.connection`). The agent decodes and checks what arrives by the same declaration
 (:mod:`mrc_host.agent.arguments`). Callers see the signature, so types are checked as those of any method.
 
-The type of an argument says what may arrive for it. ``Annotated`` adds what a type cannot say: a :class:`Range`, whose
-object a number stands for (:class:`Handle`), a descriptor that travels beside the message (:class:`Descriptor`), or
-some of a value's fields (:class:`FieldsOf`).
+The type of an argument says what may arrive for it. ``Annotated`` adds what a type cannot say: a :class:`Range` or
+:class:`Length`, whose object a number stands for (:class:`Handle`), a descriptor that travels beside the message
+(:class:`Descriptor`), or some of a value's fields (:class:`FieldsOf`).
 """
 
 from __future__ import annotations
@@ -51,6 +51,15 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class Length:
+    """A text or bytes of `low` to `high` `units`."""
+
+    low: int
+    high: int
+    units: str = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
 class Handle:
     """The number of something that the caller has or, with `anyones`, that anybody has."""
 
@@ -72,6 +81,7 @@ class FieldsOf:
 
 U32 = Annotated[int, Range(0, (1 << 32) - 1)]
 U62 = Annotated[int, Range(0, (1 << 62) - 1)]
+Address = Annotated[bytes, Length(16, 16)]  # of a NIC: IPv6
 OwnPd = Annotated[int, Handle(Thing.PD)]
 OwnCq = Annotated[int, Handle(Thing.CQ)]
 OwnQp = Annotated[int, Handle(Thing.QP)]

@@ -27,9 +27,11 @@ from mrc_host.values import (
 from mrc_host.verbs.declaration import (
     U32,
     U62,
+    Address,
     AnyQp,
     Caller,
     FieldsOf,
+    Length,
     OwnCq,
     OwnPd,
     OwnQp,
@@ -38,6 +40,8 @@ from mrc_host.verbs.declaration import (
     Verbs,
     verb,
 )
+
+Name = Annotated[str, Length(1, 64, "characters")]
 
 
 class NicVerbs(Verbs):
@@ -114,7 +118,7 @@ class NicVerbs(Verbs):
         """All counters of each port, by name (docs/counters.md)."""
 
     @verb()
-    def port_states(self, peer: bytes | None = None) -> tuple[PortState, ...]:
+    def port_states(self, peer: Address | None = None) -> tuple[PortState, ...]:
         """The NIC's ports, or those of the NIC with address `peer` as it last told."""
 
     @verb()
@@ -136,7 +140,7 @@ class NicVerbs(Verbs):
     # ---- for the whole NIC --------------------------------------------------------------------------------------
 
     @verb(caller=Caller.CONTROLLER, sends=True)
-    def deny_path(self, peer: bytes, ev: U32, denied: bool, leased: bool = False) -> None:
+    def deny_path(self, peer: Address, ev: U32, denied: bool, leased: bool = False) -> None:
         """Take one path to a peer out of use for every queue pair, or allow it again.
 
         With `leased` the path is denied for as long as the caller is connected to the agent, and `denied` False only
@@ -152,15 +156,15 @@ class NicVerbs(Verbs):
         """Forget an EV profile that no queue pair has."""
 
     @verb(caller=Caller.CONTROLLER)
-    def create_cc_profile(self, name: str, profile: CcProfile) -> None:
+    def create_cc_profile(self, name: Name, profile: CcProfile) -> None:
         """Keep a CC profile under a name. It belongs to the NIC and outlives who made it."""
 
     @verb(caller=Caller.CONTROLLER)
-    def destroy_cc_profile(self, name: str) -> None:
+    def destroy_cc_profile(self, name: Name) -> None:
         """Forget a CC profile that no queue pair names."""
 
     @verb(caller=Caller.CONTROLLER, sends=True)
-    def probe(self, peer: bytes, ev: U32, timeout: Annotated[int, Range(1, 1 << 62)]) -> int:
+    def probe(self, peer: Address, ev: U32, timeout: Annotated[int, Range(1, 1 << 62)]) -> int:
         """Send an endpoint probe, given up after `timeout` ns; its result is a ProbeEvent with the number returned."""
 
     @verb(caller=Caller.CONTROLLER, sends=True)

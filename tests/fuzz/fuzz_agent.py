@@ -21,19 +21,14 @@ from tests.mrc_host.agent.clients import connected, raw
 from tests.mrc_host.agent.conftest import Agents
 
 MAX_DESCRIPTORS = 64  # more than the well-behaved ones have
-NAMES = (
-    "pd", "cq", "send_cq", "recv_cq", "qpn", "lkey", "capacity", "length", "access", "qp_type", "attributes", "remote",
-    "state", "since", "scope", "ev", "denied", "profile", "name", "destination", "path", "interval", "plan", "port",
-)  # fmt: skip
+NAMES = tuple(sorted({name for verb in VERBS.values() for name in verb.parameters}))
 
-PLAUSIBLE = (  # what random requests change a part of
-    {},
-    {"pd": 1, "length": 4096, "access": 3},
-    {"capacity": 8},
-    {"pd": 1, "send_cq": 1, "recv_cq": 1, "qp_type": "mrc", "attributes": {}},
-    {"qpn": 1, "state": "RESET", "remote": {"address": "fd00::1", "qpn": 1}},
-    {"destination": "h2", "ev": 0, "denied": True},
-)
+PLAUSIBLE: dict[str, object] = {  # what random requests change a part of
+    "pd": 1, "length": 4096, "access": 3, "capacity": 8, "send_cq": 1, "recv_cq": 1, "qp_type": "mrc", "attributes": {},
+    "qpn": 1, "state": "reset", "changes": {}, "remote": {"address": "fd00::1", "qpn": 1, "psn": 0},
+    "peer": "fd00:6d:7263::2", "ev": 0, "denied": True, "timeout": 1, "name": "mine", "profile": {}, "since": 0,
+    "scope": "own", "path": "",
+}  # fmt: skip
 
 
 class Fuzzer:
@@ -76,9 +71,7 @@ class Fuzzer:
             head = protocol.HEADER.pack(chance.randrange(12), chance.randrange(3), 0, chance.randrange(1 << 32))
             sock.send(head + chance.randbytes(chance.choice([0, 1, 8, 48, 96, 3000])))
         elif kind < 0.8:
-            request = {"op": chance.choice([*VERBS, "x"]), **chance.choice(PLAUSIBLE)}
-            for name in chance.sample(NAMES, chance.randint(0, 8)):
-                request[name] = value(chance)
+            request = self._request(chance)
             message = protocol.pack_json(Kind.REQUEST, chance.randrange(9), request)[0]
             self._with_descriptors(sock, message, chance)
         elif kind < 0.83:
@@ -92,6 +85,18 @@ class Fuzzer:
                 body[start + 8 : start + 12] = qpn.to_bytes(4, "little")
                 body[start + 12] = chance.randrange(4)
             sock.send(protocol.HEADER.pack(Kind.POST, 0, 0, 0) + body)
+
+    @staticmethod
+    def _request(chance: random.Random) -> dict[str, object]:
+        """A verb with some of its arguments, plausible or not; now and then one that it does not take."""
+        op = chance.choice([*VERBS, "x"])
+        takes = list(VERBS[op].parameters) if op in VERBS else []
+        request = {"op": op, **{name: PLAUSIBLE[name] for name in takes if name in PLAUSIBLE}}
+        for name in chance.sample(takes, chance.choice([0, 0, chance.randint(0, len(takes))])):
+            request[name] = value(chance)
+        if chance.random() < 0.1:
+            request[chance.choice(NAMES)] = value(chance)
+        return request
 
     @staticmethod
     def _with_descriptors(sock: socket.socket, message: bytes, chance: random.Random) -> None:

@@ -1,0 +1,326 @@
+"""Verbs asked of an agent: what is not as declared is refused in one sentence, and costs nobody anything."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrc_host import verbs
+from mrc_host.agent import protocol
+from mrc_host.agent.codec import CodecError, to_json
+from mrc_host.agent.connection import AgentConnection
+from mrc_host.agent.protocol import Kind
+from mrc_host.agent.table import VERBS, AgentVerbs, EventScope
+from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError
+from mrc_host.probing import ProbePath, ProbePlan
+from mrc_host.values import Access, CcProfile, EvProfile, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.verbs import AgentLostError, RefusedError
+from mrc_host.verbs.declaration import Descriptor
+from tests.mrc_host.agent.clients import End, connected, ended, raw
+from tests.mrc_host.agent.conftest import Agents
+from tests.mrc_host.agent.test_hostile import memfd
+
+WRONG: tuple[Any, ...] = (
+    None, True, -1, 1 << 70, 10**4000, 1.5, float("nan"), "x", "\ud800", "9" * 5000, "x" * 30_000, [], {}, [None],
+    {"a": 1}, [[[[[]]]]],
+)  # fmt: skip
+
+
+def good_arguments(end: End) -> dict[str, dict[str, Any]]:
+    """For each verb that takes arguments, some that are right or nearly so."""
+    pd, cq, qpn = end.pd.number, end.cq.number, end.qp.qpn
+    peer, path = "fd00:6d:7263::2", ProbePath(0, bytes(16), bytes(16), 1)
+    remote = to_json(QpAddress(bytes(16), 5, 0))
+    return {
+        "dealloc_pd": {"pd": pd},
+        "deregister_memory": {"lkey": end.mr.info.lkey},
+        "destroy_cq": {"cq": cq},
+        "create_qp": {"pd": pd, "qp_type": "mrc", "send_cq": cq, "recv_cq": cq, "attributes": {}},
+        "connect_qp": {"qpn": qpn, "remote": remote},
+        "modify_qp": {"qpn": qpn, "state": "init", "changes": {}, "remote": remote},
+        "destroy_qp": {"qpn": qpn},
+        "qp_address": {"qpn": qpn},
+        "qp_state": {"qpn": qpn},
+        "qp_counters": {"qpn": qpn},
+        "qp_paths": {"qpn": qpn},
+        "hw_counters": {"qpn": qpn},
+        "port_states": {"peer": peer},
+        "deny_path": {"peer": peer, "ev": 1, "denied": True, "leased": True},
+        "create_ev_profile": {"profile": to_json(EvProfile())},
+        "destroy_ev_profile": {"number": 1},
+        "create_cc_profile": {"name": "mine", "profile": to_json(CcProfile("dcqcn"))},
+        "destroy_cc_profile": {"name": "mine"},
+        "probe": {"peer": peer, "ev": 1, "timeout": 1},
+        "start_probing": {"plan": to_json(ProbePlan((path,), 1_000_000))},
+        "register_memory": {"pd": pd, "length": 10, "access": 3},
+        "create_cq": {"capacity": 1},
+        "posts_waiting": {"qpn": qpn},
+        "delays": {"measure": True},
+        "events": {"since": 0},
+        "subscribe": {"scope": "own"},
+        "trace": {"path": ""},
+    }
+
+
+class Asker:
+    """A client that asks whatever it likes, in the place of an application that has some objects."""
+
+    def __init__(self, agents: Agents) -> None:
+        self.end = End(agents.paths[0])
+        self.connection: AgentConnection = self.end.context._provider._connection  # type: ignore[attr-defined]
+        self.arguments = good_arguments(self.end)
+
+    def says(self, op: Any, arguments: dict[str, Any]) -> str:
+        """The sentence that refuses a request; nothing where it was carried out."""
+        try:
+            self.connection.request(op, **arguments)
+        except MrcError as error:
+            return str(error)
+        return ""
+
+
+@pytest.mark.parametrize("name", sorted(VERBS))
+def test_whatever_is_given_for_an_argument_is_taken_or_refused(
+    agents: Agents, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For each argument of each verb, with the others right."""
+    takes = [one.name for one in VERBS[name].parameters.values() if not isinstance(one.rule, Descriptor)]
+    asker = Asker(agents)
+    good = asker.arguments.get(name, {})
+    assert good.keys() == set(takes), "add the verb's arguments to good_arguments"
+    for wrong in takes:
+        for value in WRONG:
+            said = asker.says(name, {**good, wrong: value})
+            assert "failed at this request" not in said
+            assert len(said) < 400
+    assert caplog.records == [] or not any(record.exc_info for record in caplog.records)
+    assert asker.connection.info().name == "h1"
+
+
+@pytest.mark.parametrize("name", sorted(name for name, verb in VERBS.items() if verb.parameters))
+def test_what_must_be_given_is_asked_for_by_name(agents: Agents, name: str) -> None:
+    asker = Asker(agents)
+    for parameter in VERBS[name].parameters.values():
+        if parameter.required and not isinstance(parameter.rule, Descriptor):
+            rest = {key: value for key, value in asker.arguments[name].items() if key != parameter.name}
+            assert asker.says(name, rest) == f"{name} needs {parameter.name!r}."
+
+
+@pytest.mark.parametrize("name", sorted(VERBS))
+def test_what_was_not_declared_is_refused(agents: Agents, name: str) -> None:
+    asker = Asker(agents)
+    fds = [memfd(10)] if name == "register_memory" else []
+    given = {"fd": fds[0]} if fds else {}
+    before = agents.call(lambda: list(agents.nics[0].modified))
+    said = asker.says(name, {**asker.arguments.get(name, {}), **given, "port": 1})
+    assert said == f"{name} takes no 'port'."
+    assert agents.call(lambda: agents.nics[0].modified) == before
+    assert asker.end.qp.state is QpState.RESET
+    for fd in fds:
+        os.close(fd)
+
+
+@pytest.mark.parametrize(
+    "op",
+    ["", "x" * 60_000, "call", "holds", "check_controller", "__init__", "_nic", "post_send", "op", None, 5, [], {}],
+)
+def test_what_is_no_verb_is_refused_briefly(agents: Agents, op: Any) -> None:
+    said = Asker(agents).says(op, {})
+    assert said.startswith("The agent knows no operation ")
+    assert len(said) < 100
+
+
+def test_a_descriptor_in_json_is_none(agents: Agents) -> None:
+    """A number that a client names is not one of the agent's own descriptors."""
+    asker, fd = Asker(agents), memfd(4096)
+    request = {"op": "register_memory", "pd": asker.end.pd.number, "length": 10, "access": 3, "fd": fd}
+    for fds, expected in (([], "needs exactly one descriptor"), ([fd], "takes no 'fd'"), ([fd, fd], "exactly one")):
+        with closing(raw(agents.paths[0])) as sock:
+            pd = {"op": "alloc_pd"}
+            sock.send(protocol.pack_json(Kind.REQUEST, 1, pd)[0])
+            request["pd"] = protocol.unpack_json(sock.recv(1 << 16)[8:])["result"]
+            socket.send_fds(sock, protocol.pack_json(Kind.REQUEST, 2, request), fds)
+            assert expected in protocol.unpack_json(sock.recv(1 << 16)[8:])["message"]
+    os.close(fd)
+
+
+def test_nesting_as_deep_as_json_takes_harms_nobody(agents: Agents) -> None:
+    bystander = End(agents.paths[0])
+    for depth in (100, 900, 990, 2000):
+        with closing(raw(agents.paths[0])) as sock:
+            body = '{"op":"create_cq","capacity":' + "[" * depth + "]" * depth + "}"
+            sock.send(protocol.HEADER.pack(Kind.REQUEST, 0, 0, 1) + body.encode())
+            assert sock.recv(1 << 16)
+    assert bystander.qp.state is QpState.RESET
+
+
+def test_a_request_too_long_for_a_message_is_refused_before_it_leaves(agents: Agents) -> None:
+    path = ProbePath(0, bytes(16), bytes(16), 1)
+    with closing(AgentConnection(agents.paths[0])) as agent:
+        with pytest.raises(InvalidArgumentError, match="at most 65536 bytes"):
+            agent.start_probing(ProbePlan((path,) * 4096, 1_000_000))
+        assert agent.info().name == "h1"
+
+
+def test_the_verbs_of_a_connection_are_typed(agents: Agents) -> None:
+    a, b = connected(agents)
+    a.qp.write(a.mr, b.mr.remote)
+    a.cq.wait(10)
+    with closing(AgentConnection(agents.paths[0], client="typed")) as agent:
+        info = agent.info()
+        assert (info.name, info.address, info.pid) == ("h1", agents.nics[0].config.address, os.getpid())
+        assert [(nic.name, nic.address) for nic in info.destinations] == [("h2", agents.nics[1].config.address)]
+        (row,) = agent.qps()
+        assert (row.qpn, row.type, row.state) == (a.qp.qpn, QpType.MRC, QpState.RTS)
+        assert (row.remote, row.counters.data_sent) == (f"h2:{b.qp.qpn}", 1)
+        assert agent.hw_counters(a.qp.qpn) == agent.hw_counters() == {"tx_data_packets": 0}
+        assert agent.port_counters() == ({"link_up": 1}, {"link_up": 1})
+        number = agent.create_ev_profile(EvProfile())
+        assert agent.ev_profiles() == {number: EvProfile()}
+        agent.create_cc_profile("mine", CcProfile("dcqcn"))
+        assert agent.cc_profiles() == {"mine": CcProfile("dcqcn")}
+        assert agent.posts_waiting() == {}
+        agent.subscribe(EventScope.ALL)
+        agents.call(lambda: agents.nics[0].port_changed(1, False, 11))
+        agents.turn()
+        assert [event["number"] for event in agent.events(0)] == [1]
+        with pytest.raises(NotFoundError, match="This client has no queue pair"):
+            agent.posts_waiting(a.qp.qpn)
+        with pytest.raises(NotFoundError, match="There is no queue pair 5"):
+            agent.qp_state(5)
+
+
+def test_a_defect_in_a_verb_is_answered_and_told_and_stops_nobody(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = connected(agents)
+
+    def broken(qpn: int) -> QpState:
+        raise ZeroDivisionError("a defect")
+
+    with caplog.at_level(logging.ERROR, "mrc.agent"):
+        monkeypatch.setattr(agents.nics[0], "qp_state", broken)
+        with pytest.raises(RefusedError, match="The agent failed at this request; its log says how"):
+            _ = a.qp.state
+        monkeypatch.setattr(agents.nics[0], "qp_state", lambda qpn: object())  # cannot be said in JSON
+        with pytest.raises(RefusedError, match="The agent failed"):
+            _ = a.qp.state
+    assert "ZeroDivisionError: a defect" in caplog.text
+    a.qp.write(a.mr, b.mr.remote)
+    verbs.check(a.cq.wait(10))
+
+
+def test_who_leaves_before_the_answer_leaves_nothing(agents: Agents) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    fd = memfd(4096)
+    for _ in range(20):
+        sock = raw(agents.paths[0])
+        for number, (op, arguments) in enumerate(
+            (("alloc_pd", {}), ("create_cq", {"capacity": 8}), ("register_memory", {"pd": 1, "length": 9, "access": 3}))
+        ):
+            socket.send_fds(sock, protocol.pack_json(Kind.REQUEST, number, {"op": op, **arguments}), [fd])
+        sock.close()
+    agents.turn()
+    os.close(fd)
+    agents.turn()
+    nic = agents.nics[0]
+    assert agents.call(lambda: (agents.servers[0].sessions, nic.queues, nic.regions)) == ((), {}, {})
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_two_clients_get_their_own_answers(agents: Agents) -> None:
+    one, two = (AgentConnection(agents.paths[0]) for _ in range(2))
+    for agent in (one, two) * 3:
+        number = agent.create_cq(4)
+        with pytest.raises(NotFoundError, match="This client has no"):
+            (two if agent is one else one).destroy_cq(number)
+        agent.destroy_cq(number)
+    with pytest.raises(NotFoundError):
+        one.register_memory(77, 10, Access.LOCAL_WRITE, 0)
+    one.close()
+    assert two.create_cq(4)
+    two.close()
+
+
+@pytest.fixture
+def liar(tmp_path: Path) -> Iterator[Callable[[Callable[[int], list[bytes]]], AgentConnection]]:
+    """Makes connections to agents that greet, answer the first request as told, and stay unless they say half."""
+    ends: list[Any] = []
+
+    def connect(answer: Callable[[int], list[bytes]]) -> AgentConnection:
+        path = tmp_path / f"{len(ends)}.sock"
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve() -> None:
+            sock = listener.accept()[0]
+            with sock, listener:
+                _, _, number = protocol.unpack_header(sock.recv(1 << 16))
+                hello = {"version": protocol.VERSION, "name": "h1", "address": "::"}
+                sock.send(protocol.pack_json(Kind.HELLO, number, hello)[0])
+                _, _, number = protocol.unpack_header(sock.recv(1 << 16))
+                messages = answer(number)
+                for message in messages:
+                    sock.send(message)
+                if not protocol.unpack_header(messages[-1])[1] & protocol.MORE:
+                    sock.recv(1)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        connection = AgentConnection(path)
+        ends.append((thread, connection))
+        return connection
+
+    yield connect
+    for thread, connection in ends:
+        connection.close()
+        thread.join(10)
+
+
+@pytest.mark.parametrize("result", [None, 5, "rts", [], [5], {"qpn": 1}, [{"qpn": "x"}], {"1": 2}])
+@pytest.mark.parametrize("ask", [AgentVerbs.qps, AgentVerbs.info, AgentVerbs.ev_profiles, AgentVerbs.port_counters])
+def test_an_answer_that_is_not_as_declared_is_an_error(liar: Any, ask: Any, result: Any) -> None:
+    agent = liar(lambda number: protocol.pack_json(Kind.REPLY, number, {"result": result}))
+    if result == [] and ask is not AgentVerbs.info and ask is not AgentVerbs.ev_profiles:
+        assert ask(agent) == ()
+        return
+    with pytest.raises(CodecError, match=f"At {ask.verb.name}"):
+        ask(agent)
+
+
+def test_half_an_answer_is_none(liar: Any) -> None:
+    def half(number: int) -> list[bytes]:
+        return protocol.pack_json(Kind.REPLY, number, {"result": ["x" * 100_000]})[:1]
+
+    with pytest.raises(AgentLostError):
+        liar(half).qps()
+
+
+def test_half_a_request_costs_the_connection_alone(agents: Agents) -> None:
+    bystander = End(agents.paths[0])
+    (message,) = protocol.pack_json(Kind.REQUEST, 1, {"op": "create_cq", "capacity": 8})
+    for length in (1, 7, 8, 9, len(message) - 1):
+        sock = raw(agents.paths[0])
+        sock.send(message[:length])
+        assert ended(sock)
+    assert agents.call(lambda: len(agents.nics[0].queues)) == 1
+    assert bystander.qp.state is QpState.RESET
+
+
+def test_attributes_of_a_step_are_those_given(agents: Agents) -> None:
+    end = End(agents.paths[0])
+    end.context._provider.modify_qp(end.qp.qpn, QpState.INIT, {"ev_profile": 1, "congestion_window": 9000})
+    ((_, state, changes, remote),) = agents.call(lambda: agents.nics[0].modified)
+    assert (state, changes, remote) == (QpState.INIT, {"ev_profile": 1, "congestion_window": 9000}, None)
+    assert QpAttributes(**changes).congestion_window == 9000
+    with pytest.raises(InvalidArgumentError, match="unknown key 'speed'"):
+        end.context._provider.modify_qp(end.qp.qpn, QpState.INIT, {"speed": 1})

@@ -1,0 +1,104 @@
+"""The table of verbs: whatever is declared is there, and takes and gives what was declared."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mrc_host.agent.operations import Operations
+from mrc_host.agent.table import VERBS
+from mrc_host.nic import Nic
+from mrc_host.transport.control_plane import ControlPlane
+from mrc_host.verbs import LocalProvider
+from mrc_host.verbs.declaration import Verb, Verbs, declared_by, verb
+from mrc_host.verbs.table import NicVerbs
+
+TABLE = declared_by(NicVerbs)
+
+
+class Recorder(NicVerbs):
+    """Notes what it is called with."""
+
+    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+        return verb.name, arguments
+
+
+def commands(carried_out_by: type) -> list[str]:
+    """The verbs that are left to the NIC's own command."""
+    return [name for name in TABLE if name not in vars(carried_out_by)]
+
+
+@pytest.mark.parametrize("name", sorted({*commands(LocalProvider), *commands(Operations)}))
+def test_the_nic_has_a_command_that_takes_and_gives_what_the_table_declares(name: str) -> None:
+    command = getattr(Nic, name, None) or getattr(ControlPlane, name)
+    taken = typing.get_type_hints(command)
+    result = taken.pop("return")
+    assert (taken.pop("now", None) is int) == TABLE[name].timed
+    declared = typing.get_type_hints(getattr(NicVerbs, name))  # without what Annotated adds
+    assert _plain(declared.pop("return")) == _plain(result)
+    optional = {"changes": Mapping[str, Any] | None}  # the NIC can do without them
+    assert taken == {key: optional.get(key, kind) for key, kind in declared.items()}
+
+
+def _plain(kind: Any) -> list[Any]:
+    """A type and its arguments, a dict being a mapping."""
+    origin = typing.get_origin(kind)
+    return [Mapping if origin is dict else origin or kind, *(str(_plain(one)) for one in typing.get_args(kind))]
+
+
+def test_an_agent_has_every_verb() -> None:
+    own = VERBS.keys() - TABLE.keys()
+    assert own <= vars(Operations).keys()
+    assert own
+
+
+@pytest.mark.parametrize("name", sorted(VERBS))
+def test_every_declaration_can_be_read(name: str) -> None:
+    declared = VERBS[name]
+    assert list(declared.parameters) == list(inspect.signature(declared._function).parameters)[1:]
+    assert declared.result is not inspect.Signature.empty
+    assert isinstance(declared._function.__doc__, str)
+
+
+def test_a_call_is_by_name_with_its_defaults() -> None:
+    verbs = Recorder()
+    assert verbs.hw_counters() == ("hw_counters", {"qpn": None})
+    assert verbs.deny_path(bytes(16), ev=3, denied=True) == (
+        "deny_path", {"peer": bytes(16), "ev": 3, "denied": True, "leased": False},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda verbs: verbs.qp_state(),
+        lambda verbs: verbs.qp_state(1, 2),
+        lambda verbs: verbs.qp_state(1, qpn=1),
+        lambda verbs: verbs.qp_state(number=1),
+    ],
+)
+def test_a_call_that_does_not_fit_is_a_type_error(call: Any) -> None:
+    with pytest.raises(TypeError):
+        call(Recorder())
+
+
+def test_declared_by_knows_those_of_both_classes_and_no_methods() -> None:
+    class More(NicVerbs):
+        @verb()
+        def wave(self) -> int:
+            """Wave."""
+
+        def helper(self) -> None:
+            """No verb."""
+
+    assert declared_by(More).keys() == TABLE.keys() | {"wave"}
+    assert "wave" not in declared_by(NicVerbs)
+
+
+def test_who_carries_out_no_verbs_cannot_be_made() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        Verbs()  # type: ignore[abstract]
