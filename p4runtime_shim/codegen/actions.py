@@ -207,7 +207,7 @@ class Statement:
         left, right = self.header(0), self.header(1)
         mine, theirs = self.layout.program.type_of(left), self.layout.program.type_of(right)
         if [f.width for f in mine.fields] != [f.width for f in theirs.fields]:
-            self.c.refuse("assignment between headers of different layout")
+            raise self.c.intervals.unsupported("assignment between headers of different layout")
         with self.w.block(f"if ({self.c.valid(right)})"):
             for position in range(len(mine.fields)):
                 self.w(f"{self.c.place(FieldRef(left, position))} = {self.c.place(FieldRef(right, position))};")
@@ -221,7 +221,7 @@ class Statement:
         if left == right:
             return
         if stacks[left].type != stacks[right].type or len(stacks[left].headers) != len(stacks[right].headers):
-            self.c.refuse("assignment between header stacks of different type")
+            raise self.c.intervals.unsupported("assignment between header stacks of different type")
         to, source = self.layout.stacks[left], self.layout.stacks[right]
         self.w(f"memcpy(h->{to}, h->{source}, sizeof h->{to});\nh->n_{to} = h->n_{source};")
 

@@ -25,8 +25,9 @@ from p4runtime_shim.codegen.c_integers import (
     storage,
     unsigned,
 )
-from p4runtime_shim.codegen.intervals import Intervals
-from p4runtime_shim.program.expression_reader import is_boolean
+from p4runtime_shim.codegen.intervals import Intervals, cast_width
+from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.program.model.actions import Source
 from p4runtime_shim.program.model.expressions import (
     Binary,
     BoolConst,
@@ -43,20 +44,27 @@ from p4runtime_shim.program.model.expressions import (
     StackItem,
     Unary,
     ValidBit,
+    is_boolean,
 )
 
 _C_OPS = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
 _ORDER = {"<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 
 
-class ExpressionCompiler(Intervals):
+class ExpressionCompiler:
     """Compiles the expressions of one action (with its parameters), or of a control or parser (without)."""
+
+    def __init__(self, layout: Layout, action: int | None = None, source: Source | None = None) -> None:
+        self.layout = layout
+        self.program = layout.program
+        self.intervals = Intervals(self.program, action, source)
+        self._action = action
 
     # --- exact values ---
 
     def exact(self, expr: Expr) -> tuple[str, Kind]:
         """The value and its kind."""
-        interval = self.interval(expr)
+        interval = self.intervals.of(expr)
         if interval.constant:
             kind = kind_of(interval, self.layout)
             return literal(interval.low, kind), kind
@@ -82,7 +90,7 @@ class ExpressionCompiler(Intervals):
 
     def exact_as(self, expr: Expr, kind: Kind) -> str:
         """The value in a kind that can hold it."""
-        interval = self.interval(expr)
+        interval = self.intervals.of(expr)
         if interval.constant:
             return literal(interval.low, kind)
         code, own = self.exact(expr)
@@ -111,9 +119,9 @@ class ExpressionCompiler(Intervals):
         return f"{kind.prefix}_limbs({place}.w, {count}, 0)", kind
 
     def _local(self, expr: Local) -> tuple[str, Kind]:
-        assert self.action is not None
-        width = self._param(expr).width
-        word = self.layout.param_words(self.action)[expr.index]
+        assert self._action is not None
+        width = self.intervals.param(expr).width
+        word = self.layout.param_words(self._action)[expr.index]
         if width <= 64:
             return f"a[{word}]", U64
         if width <= 128:
@@ -140,7 +148,7 @@ class ExpressionCompiler(Intervals):
     def _exact_unary(self, expr: Unary) -> tuple[str, Kind]:
         if expr.op == "b2d":
             return f"(uint64_t)({self.boolean(expr.operand)})", U64
-        kind = kind_of(self.interval(expr).union(self.interval(expr.operand)), self.layout)
+        kind = kind_of(self.intervals.of(expr).union(self.intervals.of(expr.operand)), self.layout)
         inner = self.exact_as(expr.operand, kind)
         if kind.wide:
             zero = literal(0, kind)
@@ -149,7 +157,7 @@ class ExpressionCompiler(Intervals):
 
     def _exact_binary(self, expr: Binary, interval: Interval) -> tuple[str, Kind]:
         op = expr.op
-        a, b = self.interval(expr.left), self.interval(expr.right)
+        a, b = self.intervals.of(expr.left), self.intervals.of(expr.right)
         if op == "&" and (a.low >= 0 or b.low >= 0):
             bits = min(i.high.bit_length() for i in (a, b) if i.low >= 0)
             if (a.low >= 0 and b.low >= 0) or a.constant or b.constant:
@@ -165,7 +173,7 @@ class ExpressionCompiler(Intervals):
         left, right = self.exact_as(expr.left, kind), self.exact_as(expr.right, kind)
         if op in ("/", "%"):
             if a.low < 0 or b.low < 0:
-                self.refuse(f"{op!r} of numbers that may be negative")
+                raise self.intervals.unsupported(f"{op!r} of numbers that may be negative")
             name = "div" if op == "/" else "mod"
             prefix = f"{kind.prefix}_{name}" if kind.wide else f"{name}{kind.bits}"
             return f"{prefix}({left}, {right})", kind
@@ -182,8 +190,8 @@ class ExpressionCompiler(Intervals):
         return convert(code, kind, own) if bits < kind.bits else self._grown(code, bits)[0], own
 
     def _sign_extended(self, expr: Binary) -> tuple[str, Kind]:
-        width = self._width(expr)
-        inner = self.interval(expr.left)
+        width = cast_width(expr)
+        inner = self.intervals.of(expr.left)
         if inner.low >= signed(width).low and inner.high <= signed(width).high:
             return self.exact(expr.left)
         code = self.modular(expr.left, width)
@@ -193,7 +201,7 @@ class ExpressionCompiler(Intervals):
         return f"sext{kind.bits}({code}, {width})", Kind(kind.bits, True)
 
     def _saturated(self, expr: Binary, interval: Interval) -> tuple[str, Kind]:
-        inner = self.interval(expr.left)
+        inner = self.intervals.of(expr.left)
         kind = kind_of(interval.union(inner), self.layout)
         code = self.exact_as(expr.left, kind)
         low, high = literal(interval.low, kind), literal(interval.high, kind)
@@ -207,7 +215,7 @@ class ExpressionCompiler(Intervals):
         return f"__extension__ {value}{result}; }})", kind
 
     def _exact_shift(self, expr: Binary, interval: Interval) -> tuple[str, Kind]:
-        a, amount = self.interval(expr.left), self.interval(expr.right)
+        a, amount = self.intervals.of(expr.left), self.intervals.of(expr.right)
         kind = kind_of(interval.union(a), self.layout)
         left = self.exact_as(expr.left, kind)
         count = literal(amount.low, U64) if amount.constant and amount.low >= 0 else self.index(expr.right)
@@ -227,7 +235,7 @@ class ExpressionCompiler(Intervals):
     def modular(self, expr: Expr, bits: int) -> str:
         """The value in modular_kind(bits); only its low `bits` bits are valid."""
         kind = modular_kind(bits, self.layout)
-        interval = self.interval(expr) if not _may_explode(expr) else None
+        interval = self.intervals.of(expr) if not _may_explode(expr) else None
         if interval is not None and interval.constant:
             return literal(interval.low & ((1 << bits) - 1), kind)
         if isinstance(expr, Binary) and expr.op in _C_OPS:
@@ -239,7 +247,7 @@ class ExpressionCompiler(Intervals):
             return f"({left} {expr.op} {right})"
         if isinstance(expr, Binary) and expr.op == "<<":
             return self._shift_modular(expr, bits, kind)
-        if isinstance(expr, Binary) and expr.op == "two_comp_mod" and self._width(expr) >= bits:
+        if isinstance(expr, Binary) and expr.op == "two_comp_mod" and cast_width(expr) >= bits:
             return self.modular(expr.left, bits)
         if isinstance(expr, Unary) and expr.op in ("~", "-"):
             inner = self.modular(expr.operand, bits)
@@ -276,7 +284,7 @@ class ExpressionCompiler(Intervals):
         return f"({code} & {literal(mask, kind)})"
 
     def _shift_modular(self, expr: Binary, bits: int, kind: Kind) -> str:
-        amount = self.interval(expr.right)
+        amount = self.intervals.of(expr.right)
         if amount.constant:
             if amount.low >= bits:
                 return literal(0, kind)
@@ -305,7 +313,7 @@ class ExpressionCompiler(Intervals):
         """True if `modular` leaves the higher bits 0: no step can borrow, wrap or sign-extend."""
         if _may_explode(expr):
             return False
-        interval = self.interval(expr)
+        interval = self.intervals.of(expr)
         if interval.low < 0 or interval.high >= 1 << bits:
             return False
         if interval.constant:
@@ -375,7 +383,7 @@ class ExpressionCompiler(Intervals):
         return self._compare(expr)
 
     def _compare(self, expr: Binary) -> str:
-        a, b = self.interval(expr.left), self.interval(expr.right)
+        a, b = self.intervals.of(expr.left), self.intervals.of(expr.right)
         known = _decided(expr.op, a, b)
         if known is not None:
             return "1" if known else "0"

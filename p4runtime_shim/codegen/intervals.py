@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from p4runtime_shim.codegen.c_integers import Interval, signed, unsigned
-from p4runtime_shim.codegen.layout import Layout
 from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.program.model.actions import Param, Source
 from p4runtime_shim.program.model.expressions import (
@@ -18,6 +17,7 @@ from p4runtime_shim.program.model.expressions import (
     Unary,
     ValidBit,
 )
+from p4runtime_shim.program.model.program import Program
 
 MAX_BITS = 4096  # of an intermediate result
 
@@ -25,15 +25,14 @@ MAX_BITS = 4096  # of an intermediate result
 class Intervals:
     """Intervals of the expressions of one action (with its parameters), or of a control or parser (without)."""
 
-    def __init__(self, layout: Layout, action: int | None = None, source: Source | None = None) -> None:
-        self.layout = layout
-        self.program = layout.program
-        self.action = action
-        self.source = source or Source()
+    def __init__(self, program: Program, action: int | None = None, source: Source | None = None) -> None:
+        self._program = program
+        self._action = action
+        self._source = source or Source()
         self._intervals: dict[int, Interval] = {}
         self._keep: list[Expr] = []  # expressions whose id is a key above
 
-    def interval(self, expr: Expr) -> Interval:
+    def of(self, expr: Expr) -> Interval:
         """Bounds of a number."""
         known = self._intervals.get(id(expr))
         if known is None:
@@ -44,44 +43,45 @@ class Intervals:
     def _interval(self, expr: Expr) -> Interval:
         if isinstance(expr, Const):
             if expr.value.bit_length() > MAX_BITS:
-                self.refuse(f"constant of more than {MAX_BITS} bits")
+                raise self.unsupported(f"constant of more than {MAX_BITS} bits")
             return Interval(expr.value, expr.value)
         if isinstance(expr, FieldRef):
-            field = self.program.field(expr)
+            field = self._program.field(expr)
             return signed(field.width) if field.signed else unsigned(field.width)
         if isinstance(expr, ValidBit):
             return unsigned(1)
         if isinstance(expr, Local):
-            return unsigned(self._param(expr).width)
+            return unsigned(self.param(expr).width)
         if isinstance(expr, RegisterCell):
-            return unsigned(self.program.registers[expr.register].width)
+            return unsigned(self._program.registers[expr.register].width)
         if isinstance(expr, StackCount):
             return unsigned(64) if expr.minus_one else Interval(0, 1 << 16)
         if isinstance(expr, Unary):
             return self._unary_interval(expr)
         if isinstance(expr, Choice):
-            return self.interval(expr.yes).union(self.interval(expr.no))
+            return self.of(expr.yes).union(self.of(expr.no))
         assert isinstance(expr, Binary)
         result = self._binary_interval(expr)
         if max(result.high.bit_length(), result.low.bit_length()) > MAX_BITS:
-            self.refuse(f"intermediate result of more than {MAX_BITS} bits ({expr.op!r})")
+            raise self.unsupported(f"intermediate result of more than {MAX_BITS} bits ({expr.op!r})")
         return result
 
-    def _param(self, expr: Local) -> Param:
-        assert self.action is not None
-        return self.program.actions[self.action].params[expr.index]
+    def param(self, expr: Local) -> Param:
+        """The parameter of the action."""
+        assert self._action is not None
+        return self._program.actions[self._action].params[expr.index]
 
     def _unary_interval(self, expr: Unary) -> Interval:
         if expr.op == "b2d":
             return unsigned(1)
-        inner = self.interval(expr.operand)
+        inner = self.of(expr.operand)
         return Interval(~inner.high, ~inner.low) if expr.op == "~" else Interval(-inner.high, -inner.low)
 
     def _binary_interval(self, expr: Binary) -> Interval:
         if expr.op in ("two_comp_mod", "sat_cast", "usat_cast"):
-            width = self._width(expr)
+            width = cast_width(expr)
             return unsigned(width) if expr.op == "usat_cast" else signed(width)
-        a, b = self.interval(expr.left), self.interval(expr.right)
+        a, b = self.of(expr.left), self.of(expr.right)
         if expr.op == "+":
             return Interval(a.low + b.low, a.high + b.high)
         if expr.op == "-":
@@ -92,7 +92,7 @@ class Intervals:
             return Interval(0, max(a.high, 0)) if expr.op == "/" else Interval(0, max(min(a.high, b.high), 0))
         if expr.op == "<<":
             if b.high > MAX_BITS:
-                self.refuse("shift left of an unmasked value by a variable amount")
+                raise self.unsupported("shift left of an unmasked value by a variable amount")
             return _hull(a.low, a.high, a.low << max(b.high, 0), a.high << max(b.high, 0))
         if expr.op == ">>":
             far = min(max(b.high, 0), MAX_BITS)
@@ -100,13 +100,15 @@ class Intervals:
             return _hull(a.low >> near, a.high >> near, a.low >> far, a.high >> far)
         return _bitwise_interval(expr.op, a, b)
 
-    def _width(self, expr: Binary) -> int:
-        assert isinstance(expr.right, Const)
-        return expr.right.value
+    def unsupported(self, construct: str) -> Unsupported:
+        """The error for a construct at the current place."""
+        return Unsupported(construct, self._source.file, self._source.line)
 
-    def refuse(self, construct: str) -> None:
-        """Raise Unsupported at the current place."""
-        raise Unsupported(construct, self.source.file, self.source.line)
+
+def cast_width(expr: Binary) -> int:
+    """The width of a cast (two_comp_mod, sat_cast, usat_cast)."""
+    assert isinstance(expr.right, Const)
+    return expr.right.value
 
 
 def _hull(*values: int) -> Interval:

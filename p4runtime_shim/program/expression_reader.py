@@ -7,7 +7,6 @@ from typing import Any
 from p4runtime_shim import limits
 from p4runtime_shim.program.json_node import JsonNode
 from p4runtime_shim.program.model.expressions import (
-    BOOLEAN_OPS,
     Binary,
     BoolConst,
     Choice,
@@ -24,20 +23,12 @@ from p4runtime_shim.program.model.expressions import (
     StackLast,
     Unary,
     ValidBit,
+    is_boolean,
 )
 from p4runtime_shim.program.symbol_table import SymbolTable
 
 _DATA_OPS = frozenset({"+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "two_comp_mod", "sat_cast", "usat_cast"})
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-
-
-def is_boolean(expr: Expr) -> bool:
-    """True for boolean expressions."""
-    if isinstance(expr, Unary | Binary):
-        return expr.op in BOOLEAN_OPS
-    if isinstance(expr, Choice):
-        return is_boolean(expr.yes)
-    return isinstance(expr, BoolConst | HeaderEqual)
 
 
 class ExpressionReader:

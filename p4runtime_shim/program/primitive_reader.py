@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from p4runtime_shim.program.expression_reader import ExpressionReader, is_boolean
+from p4runtime_shim.program.expression_reader import ExpressionReader
 from p4runtime_shim.program.json_node import JsonNode
 from p4runtime_shim.program.model.actions import Arg, HeaderArg, ListArg, ObjectArg, Primitive, StackArg, TextArg
-from p4runtime_shim.program.model.expressions import Const, Expr, FieldRef, Local, RegisterCell, Unary
+from p4runtime_shim.program.model.expressions import Const, Expr, FieldRef, Local, RegisterCell, Unary, is_boolean
 from p4runtime_shim.program.symbol_table import SymbolTable
 
 SIGNATURES: dict[str, tuple[str, ...]] = {

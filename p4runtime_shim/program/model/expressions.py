@@ -128,3 +128,12 @@ Expr = (
 
 
 BOOLEAN_OPS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or", "not", "d2b"})
+
+
+def is_boolean(expr: Expr) -> bool:
+    """True for boolean expressions."""
+    if isinstance(expr, Unary | Binary):
+        return expr.op in BOOLEAN_OPS
+    if isinstance(expr, Choice):
+        return is_boolean(expr.yes)
+    return isinstance(expr, BoolConst | HeaderEqual)
