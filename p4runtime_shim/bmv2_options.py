@@ -52,27 +52,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("options of simple_switch_grpc without effect here")
     for name, why in ACCEPTED.items():
         group.add_argument(
-            name, action=_Accepted, why=why, metavar="VALUE", help=why, dest="without_effect", default=[]
+            name, action=_Explained, why=why, metavar="VALUE", help=why, dest="without_effect", default=[]
         )
     for name, why in ACCEPTED_FLAGS.items():
-        group.add_argument(name, action=_Accepted, why=why, nargs=0, help=why, dest="without_effect", default=[])
+        group.add_argument(name, action=_Explained, why=why, nargs=0, help=why, dest="without_effect", default=[])
     group.add_argument("--drop-port", action=_DropPort, type=int, metavar="PORT", help=f"must be {DROP_PORT}")
     for name, why in REJECTED.items():
-        parser.add_argument(name, action=_Rejected, why=why, help=argparse.SUPPRESS)
+        parser.add_argument(name, action=_Explained, why=why, rejected=True, help=argparse.SUPPRESS)
 
 
 class _Explained(argparse.Action):
-    """An option with a reason to print."""
+    """An option without effect, or a rejected one; with the reason to print."""
 
-    def __init__(self, *args: Any, why: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, why: str, rejected: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.why = why
+        self.rejected = rejected
 
-    def message(self, option: str | None) -> str:
-        return f"{option}: {self.why}"
-
-
-class _Accepted(_Explained):
     def __call__(
         self,
         parser: argparse.ArgumentParser,
@@ -80,18 +76,10 @@ class _Accepted(_Explained):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        namespace.without_effect = [*namespace.without_effect, self.message(option_string)]
-
-
-class _Rejected(_Explained):
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        raise ConfigError(self.message(option_string))
+        message = f"{option_string}: {self.why}"
+        if self.rejected:
+            raise ConfigError(message)
+        namespace.without_effect = [*namespace.without_effect, message]
 
 
 class _DropPort(argparse.Action):

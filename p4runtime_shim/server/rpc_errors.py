@@ -7,6 +7,7 @@ one `p4.v1.Error` per element, in order, in a `google.rpc.Status` (P4Runtime spe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from finsy.proto import p4r, rpc_code, rpc_status
 
@@ -44,44 +45,15 @@ def code_name(code: int) -> str:
     return next((name for name, value in rpc_code.Code.items() if value == code), f"code {code}")
 
 
-def invalid(message: str) -> RpcError:
-    """INVALID_ARGUMENT."""
-    return RpcError(rpc_code.INVALID_ARGUMENT, message)
-
-
-def not_found(message: str) -> RpcError:
-    """NOT_FOUND."""
-    return RpcError(rpc_code.NOT_FOUND, message)
-
-
-def out_of_range(message: str) -> RpcError:
-    """OUT_OF_RANGE."""
-    return RpcError(rpc_code.OUT_OF_RANGE, message)
-
-
-def denied(message: str) -> RpcError:
-    """PERMISSION_DENIED."""
-    return RpcError(rpc_code.PERMISSION_DENIED, message)
-
-
-def precondition(message: str) -> RpcError:
-    """FAILED_PRECONDITION."""
-    return RpcError(rpc_code.FAILED_PRECONDITION, message)
-
-
-def exists(message: str) -> RpcError:
-    """ALREADY_EXISTS."""
-    return RpcError(rpc_code.ALREADY_EXISTS, message)
-
-
-def exhausted(message: str) -> RpcError:
-    """RESOURCE_EXHAUSTED."""
-    return RpcError(rpc_code.RESOURCE_EXHAUSTED, message)
-
-
-def unimplemented(message: str) -> RpcError:
-    """UNIMPLEMENTED."""
-    return RpcError(rpc_code.UNIMPLEMENTED, message)
+# Each makes an error of one code from a message.
+invalid = partial(RpcError, rpc_code.INVALID_ARGUMENT)
+not_found = partial(RpcError, rpc_code.NOT_FOUND)
+out_of_range = partial(RpcError, rpc_code.OUT_OF_RANGE)
+denied = partial(RpcError, rpc_code.PERMISSION_DENIED)
+precondition = partial(RpcError, rpc_code.FAILED_PRECONDITION)
+exists = partial(RpcError, rpc_code.ALREADY_EXISTS)
+exhausted = partial(RpcError, rpc_code.RESOURCE_EXHAUSTED)
+unimplemented = partial(RpcError, rpc_code.UNIMPLEMENTED)
 
 
 def from_switch(error: switch_errors.SwitchError) -> RpcError:
