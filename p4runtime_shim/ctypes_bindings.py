@@ -121,6 +121,11 @@ class SwReplica(c.Structure):
     _fields_ = (("port", c.c_uint16), ("instance", c.c_uint16), ("backups", c.c_uint16))
 
 
+def values_of(structure: c.Structure) -> dict[str, Any]:
+    """The fields of a structure by name."""
+    return {name: getattr(structure, name) for name, *_ in structure._fields_}
+
+
 _P, _U, _U32, _I32, _I64, _U64, _S = (
     c.c_void_p,
     c.c_uint,

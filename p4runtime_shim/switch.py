@@ -2,8 +2,8 @@
 
 The verbs (receive, transmit, wakeup, tick, port_changed) go straight to the C engine, which protects packets, queues
 and tables by one mutex per switch. They may be called from any thread while a driver in C (engine/port_driver.h) moves
-packets through `handle`. What P4Runtime reads and writes is inherited from state/control_plane.py; port settings,
-digests, log and counters are here. Time is an argument in nanoseconds; the program's timestamps are microseconds since
+packets through `handle`. What P4Runtime reads and writes is in `control_plane` (state/control_plane.py); port settings,
+log and counters are here. Time is an argument in nanoseconds; the program's timestamps are microseconds since
 `set_epoch` (default 0).
 """
 
@@ -23,25 +23,21 @@ from p4runtime_shim.ctypes_bindings import (
     SwPortStats,
     SwQueueStats,
     load_engine,
+    values_of,
 )
-from p4runtime_shim.entities import Digest, LogRecord
+from p4runtime_shim.entities import LogRecord
 from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.program.model.expressions import FieldRef
-from p4runtime_shim.program.model.externs import FieldList
-from p4runtime_shim.program.model.program import Program
 from p4runtime_shim.state.control_plane import ControlPlane
-from p4runtime_shim.state.program_state import ProgramState
 from p4runtime_shim.traffic_manager import PauseConfig, PortStats, QueueConfig, QueueStats, SwitchStats
 
 __all__ = ["Pipeline", "Switch"]
 
 _MAX_PORT = 510
-_DIGEST_WORDS = 4096
 _READY = 64
 
 
-class Switch(ControlPlane):
+class Switch:
     """One switch. Ports are numbers 0..510 (511 is the drop port). Errors are subclasses of SwitchError."""
 
     def __init__(
@@ -60,7 +56,7 @@ class Switch(ControlPlane):
             raise InvalidArgument(f"ports must be different numbers in 0..{_MAX_PORT}")
         if not 1 <= queues.queues <= 8 or queues.buffer_packets < 1 or not 64 <= queues.max_frame <= 65535:
             raise InvalidArgument("1 to 8 queues, at least one packet buffer, max_frame in 64..65535 bytes")
-        super().__init__(ports)
+        self.ports = tuple(ports)
         self.device_id = device_id
         self.queues = queues
         self._seed = seed
@@ -91,12 +87,11 @@ class Switch(ControlPlane):
         self._ready = (c.c_uint16 * _READY)()
         self._rates: dict[int, int] = {}
         self._transmit_lock = threading.Lock()
-        if pipeline is not None:
-            try:
-                self._program_state = ProgramState(pipeline, self._native, handle)
-            except BaseException:
-                self.close()
-                raise
+        try:
+            self.control_plane = ControlPlane(self._native, handle, self.ports, pipeline)
+        except BaseException:
+            self._native.library.sw_destroy(handle)
+            raise
 
     # --- life ---
 
@@ -113,7 +108,7 @@ class Switch(ControlPlane):
     @property
     def pipeline(self) -> Pipeline | None:
         """The loaded program."""
-        return self._program_state.pipeline if self._program_state else None
+        return self.control_plane.pipeline
 
     def set_pipeline(self, pipeline: Pipeline | None) -> None:
         """Replace the program: tables, state and queues start empty; ports, rates, counters and handle stay.
@@ -121,8 +116,7 @@ class Switch(ControlPlane):
         All or nothing: the new program is prepared in a second switch; if that fails, the old one stays.
         """
         if pipeline is None:
-            with self._lock:
-                self._unload()
+            self.control_plane.unload()
             return
         with self.stage(pipeline) as staged:
             self.adopt(staged)
@@ -141,30 +135,19 @@ class Switch(ControlPlane):
 
     def adopt(self, staged: Switch) -> None:
         """Swap programs with a staged switch, including all entries and cells. It cannot fail."""
-        with self._lock, staged._lock:
-            self._native.library.sw_adopt(self._handle, staged._handle)
-            self._program_state, staged._program_state = staged._program_state, self._program_state
-            for switch in (self, staged):
-                if switch._program_state is not None:
-                    switch._program_state.attach(switch._handle)
+        self.control_plane.swap(staged.control_plane)
+        self.control_plane, staged.control_plane = staged.control_plane, self.control_plane
 
     def _check_engine(self, pipeline: Pipeline | None) -> None:
         if pipeline is not None and pipeline.native is not self._native:
             raise InvalidArgument("the pipeline was compiled for another engine library")
 
-    def _unload(self) -> None:
-        old, self._program_state = self._program_state, None
-        self._native.library.sw_load(self._handle, None, None, 0)
-        if old:
-            old.close()
-
     def close(self) -> None:
         """Free the switch; no driver may use the handle any more. Further calls do nothing."""
-        with self._lock:
-            if self._handle:
-                self._unload()
-                self._native.library.sw_destroy(self._handle)
-                self._handle = 0
+        handle, self._handle = self._handle, 0
+        if handle:
+            self.control_plane.unload()
+            self._native.library.sw_destroy(handle)
 
     def __enter__(self) -> Switch:
         return self
@@ -254,17 +237,7 @@ class Switch(ControlPlane):
         for number in range(self.queues.queues):
             raw = SwQueueStats()
             self._native.library.sw_ctl_queue_stats(self._handle, port, number, int(reset_peaks), c.byref(raw))
-            queues.append(
-                QueueStats(
-                    packets=raw.packets,
-                    bytes=raw.bytes,
-                    peak_packets=raw.peak_packets,
-                    peak_bytes=raw.peak_bytes,
-                    max_packets=raw.max_packets,
-                    max_bytes=raw.max_bytes,
-                    drops=raw.drops,
-                )
-            )
+            queues.append(QueueStats(**values_of(raw)))
         return queues
 
     def set_pause(self, port: int, config: PauseConfig | None) -> None:
@@ -310,23 +283,6 @@ class Switch(ControlPlane):
 
     # --- output ---
 
-    def take_digests(self) -> list[Digest]:
-        """The digests since the last call, oldest first; the switch keeps 4096 and counts those lost."""
-        with self._lock:
-            if self._program_state is None:
-                return []
-            program = self._program_state.pipeline.program
-            which, when, words = c.c_uint32(), c.c_int64(), (c.c_uint64 * _DIGEST_WORDS)()
-            taken: list[Digest] = []
-            while True:
-                count = self._native.library.sw_ctl_digest(
-                    self._handle, c.byref(which), c.byref(when), words, _DIGEST_WORDS
-                )
-                if count < 0:
-                    return taken
-                layout = program.digests[which.value]
-                taken.append(Digest(layout.name, _digest_values(program, layout, words[:count]), when.value))
-
     def digests_lost(self) -> int:
         """Digests lost because 4096 were queued."""
         return int(self._native.library.sw_ctl_digests_lost(self._handle))
@@ -353,29 +309,5 @@ class Switch(ControlPlane):
         for port in self.ports:
             raw = SwPortStats()
             self._native.library.sw_ctl_port_stats(self._handle, port, c.byref(raw))
-            ports[port] = PortStats(
-                up=bool(raw.up),
-                rx_packets=raw.rx_packets,
-                rx_bytes=raw.rx_bytes,
-                tx_packets=raw.tx_packets,
-                tx_bytes=raw.tx_bytes,
-                queue_drops=raw.queue_drops,
-                down_drops=raw.down_drops,
-                queued_packets=raw.queued_packets,
-                queued_bytes=raw.queued_bytes,
-                headroom_drops=raw.headroom_drops,
-                pauses_sent=raw.pauses_sent,
-                pauses_received=raw.pauses_received,
-            )
+            ports[port] = PortStats(**values_of(raw) | {"up": bool(raw.up)})
         return SwitchStats(dict(zip(DROP_REASONS, drops, strict=True)), ports)
-
-
-def _digest_values(program: Program, layout: FieldList, words: Sequence[int]) -> tuple[int, ...]:
-    values: list[int] = []
-    position = 0
-    for ref in layout.fields:
-        width = program.field(ref).width if isinstance(ref, FieldRef) else 1
-        count = (width + 63) // 64
-        values.append(sum(word << (64 * i) for i, word in enumerate(words[position : position + count])))
-        position += count
-    return tuple(values)

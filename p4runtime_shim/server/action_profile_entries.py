@@ -22,7 +22,7 @@ from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.p4info import ActionProfileInfo, Schema, TableInfo
 from p4runtime_shim.server.rpc_errors import exhausted, invalid, not_found, precondition, unimplemented
 from p4runtime_shim.server.rpc_errors import exists as already_exists
-from p4runtime_shim.server.switch_interface import SwitchInterface
+from p4runtime_shim.server.switch_interface import ControlPlaneInterface
 from p4runtime_shim.server.undo_log import UndoLog
 
 
@@ -39,14 +39,10 @@ class _State:
 class ActionProfileEntries:
     """Members and groups of all profiles of one switch."""
 
-    def __init__(self, schema: Schema, switch: SwitchInterface) -> None:
+    def __init__(self, schema: Schema, control_plane: ControlPlaneInterface) -> None:
         self._schema = schema
-        self._switch = switch
+        self._control_plane = control_plane
         self._states = {id_: _State() for id_ in schema.profiles}
-
-    def attach(self, switch: SwitchInterface) -> None:
-        """The state now belongs to another switch (`SwitchInterface.adopt`)."""
-        self._switch = switch
 
     # --- references from table entries
 
@@ -77,19 +73,19 @@ class ActionProfileEntries:
     def _existing(self, profile: ActionProfileInfo, member_id: int, otherwise: str) -> ActionCall:
         """A member's action; NOT_FOUND. Reads only this member, since there may be many."""
         try:
-            return self._switch.member(profile.name, member_id)
+            return self._control_plane.member(profile.name, member_id)
         except NotFound:
             raise not_found(otherwise) from None
 
     # --- members
 
-    def write_member(self, update: int, message: p4r.ActionProfileMember, journal: UndoLog | None) -> None:
+    def write_member(self, update: int, message: p4r.ActionProfileMember, undo_log: UndoLog | None) -> None:
         """INSERT, MODIFY or DELETE of a member."""
         profile = self._schema.profile(message.action_profile_id)
         if message.member_id == 0:
             raise invalid(f"{profile.name}: member id 0 is not allowed")
         if update == p4r.Update.DELETE:
-            self._delete_member(profile, message.member_id, journal)
+            self._delete_member(profile, message.member_id, undo_log)
             return
         if not message.HasField("action"):
             raise invalid(f"{profile.name}: member {message.member_id} has no action")
@@ -97,21 +93,21 @@ class ActionProfileEntries:
         name, id_ = profile.name, message.member_id
         if update == p4r.Update.INSERT:
             self._refuse_mixing(profile)
-            self._switch.member_add(name, id_, call)
-            if journal is not None:
-                journal.append(lambda: self._switch.member_delete(name, id_))
+            self._control_plane.member_add(name, id_, call)
+            if undo_log is not None:
+                undo_log.append(lambda: self._control_plane.member_delete(name, id_))
             return
-        old = self._member(profile, id_) if journal is not None else None
-        self._switch.member_modify(name, id_, call)
-        if journal is not None and old is not None:
-            journal.append(lambda: self._switch.member_modify(name, id_, old))
+        old = self._member(profile, id_) if undo_log is not None else None
+        self._control_plane.member_modify(name, id_, call)
+        if undo_log is not None and old is not None:
+            undo_log.append(lambda: self._control_plane.member_modify(name, id_, old))
 
     def _member(self, profile: ActionProfileInfo, id_: int) -> ActionCall:
         if self._is_hidden(profile):
             raise not_found(f"{profile.name} has no member {id_}")
         return self._existing(profile, id_, f"{profile.name} has no member {id_}")
 
-    def _delete_member(self, profile: ActionProfileInfo, id_: int, journal: UndoLog | None) -> None:
+    def _delete_member(self, profile: ActionProfileInfo, id_: int, undo_log: UndoLog | None) -> None:
         state = self._states[profile.id]
         old = self._member(profile, id_)
         for group in state.groups.values():
@@ -119,9 +115,9 @@ class ActionProfileEntries:
                 raise precondition(f"{profile.name}: member {id_} is still in group {group.group_id}")
         if state.references[MemberRef(id_)]:
             raise precondition(f"{profile.name}: a table entry still refers to member {id_}")
-        self._switch.member_delete(profile.name, id_)
-        if journal is not None:
-            journal.append(lambda: self._switch.member_add(profile.name, id_, old))
+        self._control_plane.member_delete(profile.name, id_)
+        if undo_log is not None:
+            undo_log.append(lambda: self._control_plane.member_add(profile.name, id_, old))
 
     def _is_hidden(self, profile: ActionProfileInfo) -> bool:
         return bool(self._states[profile.id].one_shots)
@@ -132,7 +128,7 @@ class ActionProfileEntries:
 
     # --- groups
 
-    def write_group(self, update: int, message: p4r.ActionProfileGroup, journal: UndoLog | None) -> None:
+    def write_group(self, update: int, message: p4r.ActionProfileGroup, undo_log: UndoLog | None) -> None:
         """INSERT, MODIFY or DELETE of a group."""
         profile = self._schema.profile(message.action_profile_id)
         if not profile.with_selector:
@@ -140,12 +136,12 @@ class ActionProfileEntries:
         if message.group_id == 0:
             raise invalid(f"{profile.name}: group id 0 is not allowed")
         if update == p4r.Update.DELETE:
-            self._delete_group(profile, message.group_id, journal)
+            self._delete_group(profile, message.group_id, undo_log)
         else:
-            self._set_group(update, profile, message, journal)
+            self._set_group(update, profile, message, undo_log)
 
     def _set_group(
-        self, update: int, profile: ActionProfileInfo, message: p4r.ActionProfileGroup, journal: UndoLog | None
+        self, update: int, profile: ActionProfileInfo, message: p4r.ActionProfileGroup, undo_log: UndoLog | None
     ) -> None:
         self._refuse_mixing(profile)
         groups, id_ = self._states[profile.id].groups, message.group_id
@@ -161,32 +157,36 @@ class ActionProfileEntries:
         kept = p4r.ActionProfileGroup()
         kept.CopyFrom(message)
         watch = _watched(kept, f"{profile.name}: group {id_}")
-        (self._switch.group_add if old is None else self._switch.group_modify)(profile.name, id_, members, watch)
+        (self._control_plane.group_add if old is None else self._control_plane.group_modify)(
+            profile.name, id_, members, watch
+        )
         groups[id_] = kept
-        if journal is not None:
-            journal.append(lambda: self._restore_group(profile, id_, old))
+        if undo_log is not None:
+            undo_log.append(lambda: self._restore_group(profile, id_, old))
 
     def _restore_group(self, profile: ActionProfileInfo, id_: int, old: p4r.ActionProfileGroup | None) -> None:
         groups = self._states[profile.id].groups
         if old is None:
-            self._switch.group_delete(profile.name, id_)
+            self._control_plane.group_delete(profile.name, id_)
             del groups[id_]
             return
         members = [(member.member_id, max(member.weight, 1)) for member in old.members]
         watch = _watched(old, profile.name)
-        (self._switch.group_modify if id_ in groups else self._switch.group_add)(profile.name, id_, members, watch)
+        (self._control_plane.group_modify if id_ in groups else self._control_plane.group_add)(
+            profile.name, id_, members, watch
+        )
         groups[id_] = old
 
-    def _delete_group(self, profile: ActionProfileInfo, id_: int, journal: UndoLog | None) -> None:
+    def _delete_group(self, profile: ActionProfileInfo, id_: int, undo_log: UndoLog | None) -> None:
         state = self._states[profile.id]
         if id_ not in state.groups:
             raise not_found(f"{profile.name} has no group {id_}")
         if state.references[GroupRef(id_)]:
             raise precondition(f"{profile.name}: a table entry still refers to group {id_}")
-        self._switch.group_delete(profile.name, id_)
+        self._control_plane.group_delete(profile.name, id_)
         old = state.groups.pop(id_)
-        if journal is not None:
-            journal.append(lambda: self._restore_group(profile, id_, old))
+        if undo_log is not None:
+            undo_log.append(lambda: self._restore_group(profile, id_, old))
 
     def _group_members(self, profile: ActionProfileInfo, message: p4r.ActionProfileGroup) -> list[tuple[int, int]]:
         what = f"{profile.name}: group {message.group_id}"
@@ -215,18 +215,18 @@ class ActionProfileEntries:
         if not profile.with_selector:
             raise invalid(f"{profile.name} is an action profile without selector; it takes no action set")
         state = self._states[profile.id]
-        if state.groups or (not state.one_shots and self._switch.members(profile.name)):
+        if state.groups or (not state.one_shots and self._control_plane.members(profile.name)):
             raise invalid(f"{profile.name} is programmed with members and groups; action sets cannot be mixed in")
         members = self._one_shot_members(profile, table, message)
         made: list[int] = []
         try:
             for call, _, _ in members:
                 made.append(self._fresh_id(state))
-                self._switch.member_add(profile.name, made[-1], call)
+                self._control_plane.member_add(profile.name, made[-1], call)
             group_id = self._fresh_id(state)
             weights = [(id_, weight) for id_, (_, weight, _) in zip(made, members, strict=True)]
             watch = {id_: port for id_, (_, _, port) in zip(made, members, strict=True) if port is not None}
-            self._switch.group_add(profile.name, group_id, weights, watch)
+            self._control_plane.group_add(profile.name, group_id, weights, watch)
         except SwitchError:
             self._remove_members(profile, made)
             raise
@@ -236,13 +236,13 @@ class ActionProfileEntries:
     def remove_one_shot(self, profile: ActionProfileInfo, group: GroupRef) -> None:
         """Delete the group and its members."""
         state = self._states[profile.id]
-        self._switch.group_delete(profile.name, group.id)
+        self._control_plane.group_delete(profile.name, group.id)
         self._remove_members(profile, state.one_shots.pop(group.id))
 
     def _remove_members(self, profile: ActionProfileInfo, ids: list[int] | tuple[int, ...]) -> None:
         for id_ in ids:
             with suppress(NotFound):
-                self._switch.member_delete(profile.name, id_)
+                self._control_plane.member_delete(profile.name, id_)
 
     def _fresh_id(self, state: _State) -> int:
         state.next_id = state.next_id % 0x7FFFFFFF + 1
@@ -292,7 +292,7 @@ class ActionProfileEntries:
         found = []
         for profile in self._schema.profiles_to_read(message.action_profile_id):
             if not self._is_hidden(profile):
-                members = self._switch.members(profile.name)
+                members = self._control_plane.members(profile.name)
                 budget.take(len(members), profile.name)
                 found.append((profile, sorted(members.items())))
         return (

@@ -182,7 +182,7 @@ class Device:
         before, state = self._committed, self._forwarding
         switch = self._switch.stage(config.pipeline)
         try:
-            staged = _Staged(config, ForwardingState(config.schema, switch), switch)
+            staged = _Staged(config, ForwardingState(config.schema, switch.control_plane), switch)
             if reconcile and before is not None and state is not None and not _same_program(before, config):
                 _carry_over(state, staged.forwarding)
         except BaseException:
@@ -207,7 +207,6 @@ class Device:
     def _adopt(self, staged: _Staged) -> None:
         """Swap the staged switch with the active one; `staged.switch` has the old program afterwards."""
         self._switch.adopt(staged.switch)
-        staged.forwarding.attach(self._switch)
         self._committed = staged.config
         self._forwarding = staged.forwarding
         if self._saved is not staged:
@@ -334,7 +333,7 @@ class Device:
 
     def _digests_ready(self) -> None:
         _clear(self._digest_event)
-        digests = self._switch.take_digests()
+        digests = self._switch.control_plane.take_digests()
         if self._forwarding is not None:
             self._send_digests(self._forwarding.digests.offer(digests, time.monotonic_ns()))
 

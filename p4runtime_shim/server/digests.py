@@ -58,7 +58,7 @@ class Digests:
 
     # --- configuration
 
-    def write(self, update: int, message: p4r.DigestEntry, journal: UndoLog | None) -> None:
+    def write(self, update: int, message: p4r.DigestEntry, undo_log: UndoLog | None) -> None:
         """INSERT enables a digest, MODIFY changes its configuration, DELETE disables it."""
         info = find(self._schema.digests, message.digest_id, "digest")
         old = self._streams.get(info.id)
@@ -80,8 +80,8 @@ class Digests:
                 stream.sent = set(old.sent)
                 stream.next_list = old.next_list
             self._streams[info.id] = stream
-        if journal is not None:
-            journal.append(lambda: self._restore(info.id, old))
+        if undo_log is not None:
+            undo_log.append(lambda: self._restore(info.id, old))
 
     def _restore(self, id_: int, stream: _Stream | None) -> None:
         if stream is None:

@@ -18,7 +18,7 @@ from p4runtime_shim.server import p4data
 from p4runtime_shim.server.budget import ReadBudget, WriteBudget
 from p4runtime_shim.server.p4info import ArrayInfo, Schema, find
 from p4runtime_shim.server.rpc_errors import invalid, out_of_range, unimplemented
-from p4runtime_shim.server.switch_interface import SwitchInterface
+from p4runtime_shim.server.switch_interface import ControlPlaneInterface
 from p4runtime_shim.server.undo_log import UndoLog
 
 _MAX_COUNT = 2**63 - 1  # int64
@@ -30,14 +30,10 @@ _Message = p4r.CounterEntry | p4r.RegisterEntry | p4r.MeterEntry
 class ExternEntries:
     """The indexed externs of one switch."""
 
-    def __init__(self, schema: Schema, switch: SwitchInterface) -> None:
+    def __init__(self, schema: Schema, control_plane: ControlPlaneInterface) -> None:
         self._schema = schema
-        self._switch = switch
+        self._control_plane = control_plane
         self._budget = WriteBudget()
-
-    def attach(self, switch: SwitchInterface) -> None:
-        """The state now belongs to another switch (`SwitchInterface.adopt`)."""
-        self._switch = switch
 
     def begin(self) -> None:
         """Start another Write, with a new budget."""
@@ -45,28 +41,24 @@ class ExternEntries:
 
     # --- counters
 
-    def write_counter(self, update: int, message: p4r.CounterEntry, journal: UndoLog | None) -> None:
+    def write_counter(self, update: int, message: p4r.CounterEntry, undo_log: UndoLog | None) -> None:
         """MODIFY of one cell or all."""
         array = find(self._schema.counters, message.counter_id, "counter")
         only_modify(update, f"counter {array.name}")
         indexes = _indexes(array, message)
         if not message.HasField("data"):
             return
-        value = counter_value(message.data)
-        if self._fills(array, message, journal):
-            self._switch.counter_fill(array.name, value)
-            return
-        for index in indexes:
-            if journal is not None:
-                old = self._switch.counter_read(array.name, index)
-                journal.append(partial(self._switch.counter_write, array.name, index, old))
-            self._switch.counter_write(array.name, index, value)
+        value, plane = counter_value(message.data), self._control_plane
+        if self._fills(array, message, undo_log):
+            plane.counter_fill(array.name, value)
+        else:
+            _write_cells(array.name, indexes, value, plane.counter_read, plane.counter_write, undo_log)
 
     def read_counters(self, message: p4r.CounterEntry, budget: ReadBudget) -> Iterator[p4r.CounterEntry]:
         """One cell, one counter, or all counters."""
-        switch = self._switch
+        plane = self._control_plane
         found = [
-            (array, _cells(array, message, budget, switch.counter_read, switch.counter_read_all))
+            (array, _cells(array, message, budget, plane.counter_read, plane.counter_read_all))
             for array in _selected(self._schema.counters, message.counter_id, "counter")
         ]
         return (
@@ -77,26 +69,23 @@ class ExternEntries:
 
     # --- registers
 
-    def write_register(self, update: int, message: p4r.RegisterEntry, journal: UndoLog | None) -> None:
+    def write_register(self, update: int, message: p4r.RegisterEntry, undo_log: UndoLog | None) -> None:
         """MODIFY of one cell or all."""
         array = find(self._schema.registers, message.register_id, "register")
         only_modify(update, f"register {array.name}")
         value = p4data.decode_leaf(array.type_spec, self._schema.type_info, message.data, f"register {array.name}")
         indexes = _indexes(array, message)
-        if self._fills(array, message, journal):
-            self._switch.register_fill(array.name, value)
-            return
-        for index in indexes:
-            if journal is not None:
-                old = self._switch.register_read(array.name, index)
-                journal.append(partial(self._switch.register_write, array.name, index, old))
-            self._switch.register_write(array.name, index, value)
+        plane = self._control_plane
+        if self._fills(array, message, undo_log):
+            plane.register_fill(array.name, value)
+        else:
+            _write_cells(array.name, indexes, value, plane.register_read, plane.register_write, undo_log)
 
     def read_registers(self, message: p4r.RegisterEntry, budget: ReadBudget) -> Iterator[p4r.RegisterEntry]:
         """One cell, one register, or all registers."""
-        switch = self._switch
+        plane = self._control_plane
         found = [
-            (array, _cells(array, message, budget, switch.register_read, switch.register_read_all, array.weight))
+            (array, _cells(array, message, budget, plane.register_read, plane.register_read_all, array.weight))
             for array in _selected(self._schema.registers, message.register_id, "register")
         ]
         return (self._register_entry(array, index, value) for array, cells in found for index, value in cells)
@@ -107,7 +96,7 @@ class ExternEntries:
 
     # --- meters
 
-    def write_meter(self, update: int, message: p4r.MeterEntry, journal: UndoLog | None) -> None:
+    def write_meter(self, update: int, message: p4r.MeterEntry, undo_log: UndoLog | None) -> None:
         """MODIFY of one cell or all; without a config, every packet is green."""
         array = find(self._schema.meters, message.meter_id, "meter")
         only_modify(update, f"meter {array.name}")
@@ -116,47 +105,53 @@ class ExternEntries:
         if message.HasField("config"):
             config = meter_config(message.config, array.type_spec, f"meter {array.name}")
         indexes = _indexes(array, message)
-        if self._fills(array, message, journal):
-            self._switch.meter_fill(array.name, config)
+        plane = self._control_plane
+        if self._fills(array, message, undo_log):
+            plane.meter_fill(array.name, config)
             if resets:
-                self._switch.meter_reset_colors(array.name)
-            return
-        for index in indexes:
-            if journal is not None:
-                old = self._switch.meter_read(array.name, index)
-                journal.append(partial(self._switch.meter_write, array.name, index, old))
-            self._switch.meter_write(array.name, index, config)
+                plane.meter_reset_colors(array.name)
+        else:
+            _write_cells(array.name, indexes, config, plane.meter_read, plane.meter_write, undo_log)
             if resets:
-                self._reset_colors(array.name, index, journal)
-
-    def _reset_colors(self, name: str, index: int, journal: UndoLog | None) -> None:
-        if journal is not None:
-            journal.append(partial(self._switch.meter_set_colors, name, index, self._switch.meter_colors(name, index)))
-        self._switch.meter_set_colors(name, index, MeterColors())
+                _write_cells(array.name, indexes, MeterColors(), plane.meter_colors, plane.meter_set_colors, undo_log)
 
     def read_meters(self, message: p4r.MeterEntry, budget: ReadBudget) -> Iterator[p4r.MeterEntry]:
         """One cell, one meter, or all meters; with color counters if the message has the field set."""
-        switch, colored = self._switch, message.HasField("counter_data")
+        plane, colored = self._control_plane, message.HasField("counter_data")
         found = []
         for array in _selected(self._schema.meters, message.meter_id, "meter"):
-            configs = _cells(array, message, budget, switch.meter_read, switch.meter_read_all)
+            configs = _cells(array, message, budget, plane.meter_read, plane.meter_read_all)
             colors: Iterator[tuple[int, MeterColors | None]] = repeat((0, None))
             if colored:
-                colors = _cells(array, message, budget, switch.meter_colors, switch.meter_colors_all, 3)
+                colors = _cells(array, message, budget, plane.meter_colors, plane.meter_colors_all, 3)
             found.append((array, zip(configs, colors, strict=False)))
         return (
             _meter_entry(array, index, config, color) for array, cells in found for (index, config), (_, color) in cells
         )
 
-    def _fills(self, array: ArrayInfo, message: _Message, journal: UndoLog | None) -> bool:
+    def _fills(self, array: ArrayInfo, message: _Message, undo_log: UndoLog | None) -> bool:
         """Whether to write all cells with one call; raises RESOURCE_EXHAUSTED if they exceed the Write's budget."""
         if message.HasField("index"):
             return False
-        if journal is None:
+        if undo_log is None:
             self._budget.fill(array.size, array.name)
             return True
         self._budget.undo(array.size, array.name)
         return False
+
+
+def _write_cells(
+    name: str,
+    indexes: range,
+    value: _T,
+    read: Callable[[str, int], _T],
+    write: Callable[[str, int, _T], None],
+    undo_log: UndoLog | None,
+) -> None:
+    for index in indexes:
+        if undo_log is not None:
+            undo_log.append(partial(write, name, index, read(name, index)))
+        write(name, index, value)
 
 
 def _cells(

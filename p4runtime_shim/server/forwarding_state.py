@@ -20,7 +20,7 @@ from p4runtime_shim.server.extern_entries import ExternEntries
 from p4runtime_shim.server.p4info import Schema
 from p4runtime_shim.server.replication_entries import ReplicationEntries
 from p4runtime_shim.server.rpc_errors import BatchError, RpcError, from_switch, invalid, unimplemented
-from p4runtime_shim.server.switch_interface import SwitchInterface
+from p4runtime_shim.server.switch_interface import ControlPlaneInterface
 from p4runtime_shim.server.table_entries import TableEntries
 from p4runtime_shim.server.table_entry_reads import TableEntryReads
 from p4runtime_shim.server.undo_log import UndoLog, roll_back
@@ -33,16 +33,15 @@ _Attempt = tuple[str, Iterator[Any]] | RpcError
 class ForwardingState:
     """The entities of one switch, as described by `schema`."""
 
-    def __init__(self, schema: Schema, switch: SwitchInterface) -> None:
+    def __init__(self, schema: Schema, control_plane: ControlPlaneInterface) -> None:
         self.schema = schema
-        self._switch = switch
+        self._control_plane = control_plane
         self.digests = Digests(schema)
-        profiles = ActionProfileEntries(schema, switch)
-        arrays = self._arrays = ExternEntries(schema, switch)
-        replication = ReplicationEntries(switch)
-        self._tables = TableEntries(schema, switch, profiles)
-        reads = TableEntryReads(schema, switch, self._tables)
-        self._parts = (profiles, arrays, replication, self._tables, reads)
+        profiles = ActionProfileEntries(schema, control_plane)
+        arrays = self._arrays = ExternEntries(schema, control_plane)
+        replication = ReplicationEntries(control_plane)
+        self._tables = TableEntries(schema, control_plane, profiles)
+        reads = TableEntryReads(schema, control_plane, self._tables)
         self._writers: dict[str, _Writer] = {
             "table_entry": self._tables.write,
             "direct_counter_entry": self._tables.write_counter,
@@ -83,28 +82,28 @@ class ForwardingState:
             raise BatchError(results, "updates")
 
     def _all_or_none(self, updates: Iterable[p4r.Update]) -> list[RpcError | None]:
-        journal: UndoLog = []
+        undo_log: UndoLog = []
         results: list[RpcError | None] = []
         failed = False
         for update in updates:
             result = RpcError(rpc_code.ABORTED, "not attempted: an earlier update failed") if failed else None
-            results.append(result or self._attempt(update, journal))
+            results.append(result or self._attempt(update, undo_log))
             failed = failed or results[-1] is not None
         if failed:
-            roll_back(journal)
+            roll_back(undo_log)
             results = [result or RpcError(rpc_code.ABORTED, "rolled back: a later update failed") for result in results]
         return results
 
-    def _attempt(self, update: p4r.Update, journal: UndoLog | None) -> RpcError | None:
+    def _attempt(self, update: p4r.Update, undo_log: UndoLog | None) -> RpcError | None:
         try:
-            self._write_one(update, journal)
+            self._write_one(update, undo_log)
         except RpcError as error:
             return error
         except SwitchError as error:
             return from_switch(error)
         return None
 
-    def _write_one(self, update: p4r.Update, journal: UndoLog | None) -> None:
+    def _write_one(self, update: p4r.Update, undo_log: UndoLog | None) -> None:
         if update.type not in (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE):
             raise invalid("the update has no type; use INSERT, MODIFY or DELETE")
         kind = update.entity.WhichOneof("entity")
@@ -113,7 +112,7 @@ class ForwardingState:
         writer = self._writers.get(kind)
         if writer is None:
             raise unimplemented(f"{kind} is not supported by the embedded switch")
-        writer(update.type, getattr(update.entity, kind), journal)
+        writer(update.type, getattr(update.entity, kind), undo_log)
 
     # --- reading
 
@@ -146,12 +145,6 @@ class ForwardingState:
         return kind, reader(getattr(entity, kind), budget)
 
     # --- moving
-
-    def attach(self, switch: SwitchInterface) -> None:
-        """The state now belongs to another switch (`SwitchInterface.adopt`)."""
-        self._switch = switch
-        for part in self._parts:
-            part.attach(switch)
 
     def entities(self, *, counts: bool) -> list[p4r.Update]:
         """Updates that write this state to an empty switch; with `counts`, including what packets have changed."""
@@ -190,9 +183,9 @@ class ForwardingState:
         for table in self.schema.tables.values():
             if not table.has_initial_entries or table.is_const:
                 continue
-            for entry in self._switch.table_entries(table.name):
+            for entry in self._control_plane.table_entries(table.name):
                 with suppress(PermissionDenied):  # a const entry
-                    self._switch.table_delete(table.name, entry.match, entry.priority)
+                    self._control_plane.table_delete(table.name, entry.match, entry.priority)
 
     def replay(self, updates: Iterable[p4r.Update]) -> None:
         """Write the updates of `entities`; existing (const) entries are skipped. Raises BatchError."""

@@ -15,7 +15,7 @@ from p4runtime_shim.entities import CloneSession, Replica
 from p4runtime_shim.server import bytestrings
 from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.rpc_errors import exists, invalid, not_found, unimplemented
-from p4runtime_shim.server.switch_interface import SwitchInterface
+from p4runtime_shim.server.switch_interface import ControlPlaneInterface
 from p4runtime_shim.server.undo_log import UndoLog
 
 _PORT_WIDTH = 9
@@ -27,22 +27,18 @@ _MAX_SESSION = 0x7FFF  # BMv2's limit on mirror session ids
 class ReplicationEntries:
     """The multicast groups and clone sessions of one switch, as written."""
 
-    def __init__(self, switch: SwitchInterface) -> None:
-        self._switch = switch
+    def __init__(self, control_plane: ControlPlaneInterface) -> None:
+        self._control_plane = control_plane
         self._groups: dict[int, p4r.MulticastGroupEntry] = {}
         self._sessions: dict[int, p4r.CloneSessionEntry] = {}
 
-    def attach(self, switch: SwitchInterface) -> None:
-        """The state now belongs to another switch (`SwitchInterface.adopt`)."""
-        self._switch = switch
-
-    def write(self, update: int, message: p4r.PacketReplicationEngineEntry, journal: UndoLog | None) -> None:
+    def write(self, update: int, message: p4r.PacketReplicationEngineEntry, undo_log: UndoLog | None) -> None:
         """INSERT, MODIFY or DELETE of a group or session."""
         kind = message.WhichOneof("type")
         if kind == "multicast_group_entry":
-            self._write_group(update, message.multicast_group_entry, journal)
+            self._write_group(update, message.multicast_group_entry, undo_log)
         elif kind == "clone_session_entry":
-            self._write_session(update, message.clone_session_entry, journal)
+            self._write_session(update, message.clone_session_entry, undo_log)
         else:
             raise invalid("a packet replication entry is neither a multicast group nor a clone session")
 
@@ -65,7 +61,7 @@ class ReplicationEntries:
             (p4r.PacketReplicationEngineEntry(clone_session_entry=session) for session in sessions),
         )
 
-    def _write_group(self, update: int, message: p4r.MulticastGroupEntry, journal: UndoLog | None) -> None:
+    def _write_group(self, update: int, message: p4r.MulticastGroupEntry, undo_log: UndoLog | None) -> None:
         id_ = message.multicast_group_id
         if not 0 < id_ <= _MAX_GROUP:
             raise invalid(f"multicast group id {id_} is not in 1..{_MAX_GROUP}")
@@ -76,20 +72,20 @@ class ReplicationEntries:
         else:
             _replicas(message.replicas, f"multicast group {id_}")
             self._put_group(id_, message)
-        if journal is not None:
-            journal.append(lambda: self._put_group(id_, old))
+        if undo_log is not None:
+            undo_log.append(lambda: self._put_group(id_, old))
 
     def _put_group(self, id_: int, message: p4r.MulticastGroupEntry | None) -> None:
         if message is None:
-            self._switch.multicast_delete(id_)
+            self._control_plane.multicast_delete(id_)
             self._groups.pop(id_, None)
             return
-        self._switch.multicast_set(id_, _replicas(message.replicas, f"multicast group {id_}"))
+        self._control_plane.multicast_set(id_, _replicas(message.replicas, f"multicast group {id_}"))
         self._groups[id_] = p4r.MulticastGroupEntry()
         self._groups[id_].CopyFrom(message)
         _make_canonical(self._groups[id_].replicas)
 
-    def _write_session(self, update: int, message: p4r.CloneSessionEntry, journal: UndoLog | None) -> None:
+    def _write_session(self, update: int, message: p4r.CloneSessionEntry, undo_log: UndoLog | None) -> None:
         id_ = message.session_id
         if not 0 < id_ <= _MAX_SESSION:
             raise invalid(f"clone session id {id_} is not in 1..{_MAX_SESSION}")
@@ -100,15 +96,15 @@ class ReplicationEntries:
         else:
             _session(message)
             self._put_session(id_, message)
-        if journal is not None:
-            journal.append(lambda: self._put_session(id_, old))
+        if undo_log is not None:
+            undo_log.append(lambda: self._put_session(id_, old))
 
     def _put_session(self, id_: int, message: p4r.CloneSessionEntry | None) -> None:
         if message is None:
-            self._switch.clone_session_delete(id_)
+            self._control_plane.clone_session_delete(id_)
             self._sessions.pop(id_, None)
             return
-        self._switch.clone_session_set(id_, _session(message))
+        self._control_plane.clone_session_set(id_, _session(message))
         self._sessions[id_] = p4r.CloneSessionEntry()
         self._sessions[id_].CopyFrom(message)
         _make_canonical(self._sessions[id_].replicas)

@@ -27,7 +27,7 @@ from p4runtime_shim.server.action_profile_entries import ActionProfileEntries
 from p4runtime_shim.server.extern_entries import counter_value, meter_config, only_modify, resets_colors
 from p4runtime_shim.server.p4info import Schema, TableInfo
 from p4runtime_shim.server.rpc_errors import denied, exhausted, invalid, unimplemented
-from p4runtime_shim.server.switch_interface import SwitchInterface
+from p4runtime_shim.server.switch_interface import ControlPlaneInterface
 from p4runtime_shim.server.undo_log import UndoLog
 
 Key = tuple[int, tuple[Match, ...], int]
@@ -49,19 +49,15 @@ _NOTHING = EntryMetadata()
 class TableEntries:
     """Writes to the tables of one switch."""
 
-    def __init__(self, schema: Schema, switch: SwitchInterface, profiles: ActionProfileEntries) -> None:
+    def __init__(self, schema: Schema, control_plane: ControlPlaneInterface, profiles: ActionProfileEntries) -> None:
         self._schema = schema
-        self._switch = switch
+        self._control_plane = control_plane
         self._profiles = profiles
         self._extras: dict[Key, EntryMetadata] = {}
         self._default_extras: dict[int, EntryMetadata] = {}
         self._initial_defaults = {
-            table.id: switch.table_default(table.name) for table in schema.tables.values() if not table.profile
+            table.id: control_plane.table_default(table.name) for table in schema.tables.values() if not table.profile
         }
-
-    def attach(self, switch: SwitchInterface) -> None:
-        """The state now belongs to another switch (`SwitchInterface.adopt`)."""
-        self._switch = switch
 
     def extra(self, key: Key) -> EntryMetadata:
         """The metadata of an entry."""
@@ -75,7 +71,7 @@ class TableEntries:
         """Whether the default entry differs from the program's."""
         if table.profile:
             return False
-        changed = self._switch.table_default(table.name) != self._initial_defaults[table.id]
+        changed = self._control_plane.table_default(table.name) != self._initial_defaults[table.id]
         return changed or table.id in self._default_extras
 
     def key(self, table: TableInfo, message: p4r.TableEntry) -> tuple[tuple[Match, ...], int]:
@@ -89,13 +85,13 @@ class TableEntries:
 
     # --- entries
 
-    def write(self, update: int, message: p4r.TableEntry, journal: UndoLog | None) -> None:
+    def write(self, update: int, message: p4r.TableEntry, undo_log: UndoLog | None) -> None:
         """INSERT, MODIFY or DELETE of an entry, MODIFY of a default entry."""
         table = self._schema.table(message.table_id)
         if message.is_const:
             raise invalid(f"table {table.name}: is_const cannot be set by a client")
         if message.is_default_action:
-            self._write_default(update, table, message, journal)
+            self._write_default(update, table, message, undo_log)
             return
         if not table.fields:
             raise invalid(f"table {table.name} has no key; only its default entry can be written")
@@ -103,16 +99,16 @@ class TableEntries:
             raise denied(f"table {table.name} is constant; only its direct counters and meters can be written")
         match, priority = self.key(table, message)
         if update == p4r.Update.DELETE:
-            self._delete(table, match, priority, journal)
+            self._delete(table, match, priority, undo_log)
             return
         _check_timeout(table, message)
         if len(message.metadata) > limits.MAX_METADATA_BYTES:
             raise exhausted(f"table {table.name}: metadata has at most {limits.MAX_METADATA_BYTES} bytes")
         self._check_direct(table, message)
         if update == p4r.Update.INSERT:
-            self._insert(table, match, priority, message, journal)
+            self._insert(table, match, priority, message, undo_log)
         else:
-            self._modify(table, match, priority, message, journal)
+            self._modify(table, match, priority, message, undo_log)
 
     def _insert(
         self,
@@ -120,24 +116,24 @@ class TableEntries:
         match: tuple[Match, ...],
         priority: int,
         message: p4r.TableEntry,
-        journal: UndoLog | None,
+        undo_log: UndoLog | None,
     ) -> None:
         if not message.HasField("action"):
             raise invalid(f"table {table.name}: the entry has no action")
         target = self._entry_target(table, message.action)
         try:
-            self._switch.table_insert(table.name, Entry(match, target, priority))
+            self._control_plane.table_insert(table.name, Entry(match, target, priority))
         except SwitchError:
             self._drop_one_shot(table, message.action, target)
             raise
         self._hold(table, target)
         self._remember((table.id, match, priority), message)
         if message.HasField("counter_data") and message.counter_data != p4r.CounterData():
-            self._switch.direct_counter_write(table.name, match, priority, counter_value(message.counter_data))
+            self._control_plane.direct_counter_write(table.name, match, priority, counter_value(message.counter_data))
         if message.HasField("meter_config"):
             self._write_meter_config(table, match, priority, message)
-        if journal is not None:
-            journal.append(lambda: self._delete(table, match, priority, None))
+        if undo_log is not None:
+            undo_log.append(lambda: self._delete(table, match, priority, None))
 
     def _modify(
         self,
@@ -145,15 +141,15 @@ class TableEntries:
         match: tuple[Match, ...],
         priority: int,
         message: p4r.TableEntry,
-        journal: UndoLog | None,
+        undo_log: UndoLog | None,
     ) -> None:
-        old = self._switch.table_entry(table.name, match, priority)
+        old = self._control_plane.table_entry(table.name, match, priority)
         key = (table.id, match, priority)
-        old_message = self._restorable(table, old) if journal is not None else None
+        old_message = self._restorable(table, old) if undo_log is not None else None
         if message.HasField("action"):
             target = self._entry_target(table, message.action)
             try:
-                self._switch.table_modify(table.name, replace(old, target=target))
+                self._control_plane.table_modify(table.name, replace(old, target=target))
             except SwitchError:
                 self._drop_one_shot(table, message.action, target)
                 raise
@@ -161,32 +157,34 @@ class TableEntries:
             self._release(table, old.target, self.extra(key))
         self._remember(key, message)
         if message.HasField("counter_data"):
-            self._switch.direct_counter_write(table.name, match, priority, counter_value(message.counter_data))
-        if journal is not None and old_message is not None:
-            journal.append(lambda: self._modify(table, match, priority, old_message, None))
+            self._control_plane.direct_counter_write(table.name, match, priority, counter_value(message.counter_data))
+        if undo_log is not None and old_message is not None:
+            undo_log.append(lambda: self._modify(table, match, priority, old_message, None))
         if table.meter:
             self._write_meter_config(table, match, priority, message)
         if message.HasField("meter_counter_data"):
-            self._reset_colors(table, match, priority, journal)
+            self._reset_colors(table, match, priority, undo_log)
 
-    def _delete(self, table: TableInfo, match: tuple[Match, ...], priority: int, journal: UndoLog | None) -> None:
+    def _delete(self, table: TableInfo, match: tuple[Match, ...], priority: int, undo_log: UndoLog | None) -> None:
         key = (table.id, match, priority)
-        keep_target = table.profile is not None or journal is not None
-        old = self._switch.table_entry(table.name, match, priority) if keep_target else None
-        old_message = self._restorable(table, old) if journal is not None and old is not None else None
+        keep_target = table.profile is not None or undo_log is not None
+        old = self._control_plane.table_entry(table.name, match, priority) if keep_target else None
+        old_message = self._restorable(table, old) if undo_log is not None and old is not None else None
         colors = (
-            self._switch.direct_meter_colors(table.name, match, priority)
-            if journal is not None and table.meter
+            self._control_plane.direct_meter_colors(table.name, match, priority)
+            if undo_log is not None and table.meter
             else None
         )
-        self._switch.table_delete(table.name, match, priority)
+        self._control_plane.table_delete(table.name, match, priority)
         extra = self._extras.pop(key, _NOTHING)
         if old is not None:
             self._release(table, old.target, extra)
-        if journal is not None and old_message is not None:
+        if undo_log is not None and old_message is not None:
             if colors is not None:
-                journal.append(lambda: self._switch.direct_meter_set_colors(table.name, match, priority, colors))
-            journal.append(lambda: self._insert(table, match, priority, old_message, None))
+                undo_log.append(
+                    lambda: self._control_plane.direct_meter_set_colors(table.name, match, priority, colors)
+                )
+            undo_log.append(lambda: self._insert(table, match, priority, old_message, None))
 
     def _restorable(self, table: TableInfo, entry: Entry) -> p4r.TableEntry:
         """A message that would recreate the entry, including direct resources."""
@@ -194,10 +192,10 @@ class TableEntries:
         message = p4r.TableEntry(metadata=extra.metadata, controller_metadata=extra.controller_metadata)
         message.action.CopyFrom(self.action_message(table, entry.target, extra))
         if table.has_counter:
-            value = self._switch.direct_counter_read(table.name, entry.match, entry.priority)
+            value = self._control_plane.direct_counter_read(table.name, entry.match, entry.priority)
             message.counter_data.CopyFrom(p4r.CounterData(packet_count=value.packets, byte_count=value.bytes))
         if table.meter:
-            config = self._switch.direct_meter_read(table.name, entry.match, entry.priority)
+            config = self._control_plane.direct_meter_read(table.name, entry.match, entry.priority)
             if config is not None:
                 message.meter_config.CopyFrom(
                     p4r.MeterConfig(cir=config.cir, cburst=config.cburst, pir=config.pir, pburst=config.pburst)
@@ -273,7 +271,7 @@ class TableEntries:
 
     # --- default entries
 
-    def _write_default(self, update: int, table: TableInfo, message: p4r.TableEntry, journal: UndoLog | None) -> None:
+    def _write_default(self, update: int, table: TableInfo, message: p4r.TableEntry, undo_log: UndoLog | None) -> None:
         if update != p4r.Update.MODIFY:
             raise invalid(f"table {table.name}: the default entry always exists; it can only be modified")
         if message.match or message.priority:
@@ -285,7 +283,7 @@ class TableEntries:
         _check_timeout(table, message)
         if message.HasField("counter_data") or message.HasField("meter_config"):
             raise unimplemented(f"table {table.name}: the default entry has no counter or meter on this target")
-        old, old_extra = self._switch.table_default(table.name), self._default_extras.get(table.id)
+        old, old_extra = self._control_plane.table_default(table.name), self._default_extras.get(table.id)
         call = self._initial_defaults[table.id]
         if message.HasField("action"):
             if message.action.WhichOneof("type") != "action":
@@ -293,11 +291,11 @@ class TableEntries:
             call = self._action_call(table, message.action.action, p4i.ActionRef.TABLE_ONLY)
         extra = EntryMetadata(message.metadata, message.controller_metadata) if message.HasField("action") else _NOTHING
         self._put_default(table, call, extra)
-        if journal is not None:
-            journal.append(lambda: self._put_default(table, old, old_extra or _NOTHING))
+        if undo_log is not None:
+            undo_log.append(lambda: self._put_default(table, old, old_extra or _NOTHING))
 
     def _put_default(self, table: TableInfo, call: ActionCall | None, extra: EntryMetadata) -> None:
-        self._switch.table_set_default(table.name, call)
+        self._control_plane.table_set_default(table.name, call)
         if extra == _NOTHING:
             self._default_extras.pop(table.id, None)
         else:
@@ -305,7 +303,7 @@ class TableEntries:
 
     # --- direct counters and meters
 
-    def write_counter(self, update: int, message: p4r.DirectCounterEntry, journal: UndoLog | None) -> None:
+    def write_counter(self, update: int, message: p4r.DirectCounterEntry, undo_log: UndoLog | None) -> None:
         """MODIFY of the counter of an entry."""
         table = self._schema.table(message.table_entry.table_id)
         only_modify(update, f"table {table.name}: a direct counter")
@@ -313,16 +311,16 @@ class TableEntries:
             raise invalid(f"table {table.name} has no direct counter")
         _refuse_default(table, message.table_entry)
         match, priority = self.key(table, message.table_entry)
-        old = self._switch.direct_counter_read(table.name, match, priority)
+        old = self._control_plane.direct_counter_read(table.name, match, priority)
         if message.HasField("data"):
             self._put_counter(table, match, priority, counter_value(message.data))
-            if journal is not None:
-                journal.append(lambda: self._put_counter(table, match, priority, old))
+            if undo_log is not None:
+                undo_log.append(lambda: self._put_counter(table, match, priority, old))
 
     def _put_counter(self, table: TableInfo, match: tuple[Match, ...], priority: int, value: CounterValue) -> None:
-        self._switch.direct_counter_write(table.name, match, priority, value)
+        self._control_plane.direct_counter_write(table.name, match, priority, value)
 
-    def write_meter(self, update: int, message: p4r.DirectMeterEntry, journal: UndoLog | None) -> None:
+    def write_meter(self, update: int, message: p4r.DirectMeterEntry, undo_log: UndoLog | None) -> None:
         """MODIFY of the meter of an entry; without a config, every packet is green."""
         table = self._schema.table(message.table_entry.table_id)
         only_modify(update, f"table {table.name}: a direct meter")
@@ -334,18 +332,20 @@ class TableEntries:
         config = None
         if message.HasField("config"):
             config = meter_config(message.config, table.meter.type, f"table {table.name}")
-        old = self._switch.direct_meter_read(table.name, match, priority)
-        self._switch.direct_meter_write(table.name, match, priority, config)
-        if journal is not None:
-            journal.append(lambda: self._switch.direct_meter_write(table.name, match, priority, old))
+        old = self._control_plane.direct_meter_read(table.name, match, priority)
+        self._control_plane.direct_meter_write(table.name, match, priority, config)
+        if undo_log is not None:
+            undo_log.append(lambda: self._control_plane.direct_meter_write(table.name, match, priority, old))
         if resets:
-            self._reset_colors(table, match, priority, journal)
+            self._reset_colors(table, match, priority, undo_log)
 
-    def _reset_colors(self, table: TableInfo, match: tuple[Match, ...], priority: int, journal: UndoLog | None) -> None:
-        old = self._switch.direct_meter_colors(table.name, match, priority)
-        self._switch.direct_meter_set_colors(table.name, match, priority, MeterColors())
-        if journal is not None:
-            journal.append(lambda: self._switch.direct_meter_set_colors(table.name, match, priority, old))
+    def _reset_colors(
+        self, table: TableInfo, match: tuple[Match, ...], priority: int, undo_log: UndoLog | None
+    ) -> None:
+        old = self._control_plane.direct_meter_colors(table.name, match, priority)
+        self._control_plane.direct_meter_set_colors(table.name, match, priority, MeterColors())
+        if undo_log is not None:
+            undo_log.append(lambda: self._control_plane.direct_meter_set_colors(table.name, match, priority, old))
 
     def _write_meter_config(
         self, table: TableInfo, match: tuple[Match, ...], priority: int, message: p4r.TableEntry
@@ -353,7 +353,7 @@ class TableEntries:
         config = None
         if table.meter and message.HasField("meter_config"):
             config = meter_config(message.meter_config, table.meter.type, f"table {table.name}")
-        self._switch.direct_meter_write(table.name, match, priority, config)
+        self._control_plane.direct_meter_write(table.name, match, priority, config)
 
     def _check_direct(self, table: TableInfo, message: p4r.TableEntry) -> None:
         if message.HasField("counter_data"):

@@ -21,7 +21,7 @@ from p4runtime_shim.server.budget import ReadBudget
 from p4runtime_shim.server.extern_entries import color_data, counter_data, meter_message
 from p4runtime_shim.server.p4info import Schema, TableInfo, find
 from p4runtime_shim.server.rpc_errors import invalid, unimplemented
-from p4runtime_shim.server.switch_interface import SwitchInterface
+from p4runtime_shim.server.switch_interface import ControlPlaneInterface
 from p4runtime_shim.server.table_entries import EntryMetadata, TableEntries
 
 _T = TypeVar("_T")
@@ -41,14 +41,10 @@ class _Row:
 class TableEntryReads:
     """Reads of the tables of one switch."""
 
-    def __init__(self, schema: Schema, switch: SwitchInterface, tables: TableEntries) -> None:
+    def __init__(self, schema: Schema, control_plane: ControlPlaneInterface, tables: TableEntries) -> None:
         self._schema = schema
-        self._switch = switch
+        self._control_plane = control_plane
         self._tables = tables
-
-    def attach(self, switch: SwitchInterface) -> None:
-        """The state now belongs to another switch (`SwitchInterface.adopt`)."""
-        self._switch = switch
 
     def read(self, wanted: p4r.TableEntry, budget: ReadBudget) -> Iterator[p4r.TableEntry]:
         """Entries that match the filter."""
@@ -98,20 +94,20 @@ class TableEntryReads:
         self, table: TableInfo, entries: Sequence[Entry] | None, budget: ReadBudget, counted: bool, colored: bool
     ) -> Iterator[_Row]:
         """Entries (None: all) with the requested resources, copied now."""
-        switch, name = self._switch, table.name
+        plane, name = self._control_plane, table.name
         every = entries is None
-        rows = switch.table_entries(name) if entries is None else entries
+        rows = plane.table_entries(name) if entries is None else entries
         budget.take(len(rows) * 4, f"table {name}")
         extras = [self._tables.extra((table.id, entry.match, entry.priority)) for entry in rows]
         counters: Iterable[CounterValue | None] = repeat(None)
         configs: Iterable[MeterConfig | None] = repeat(None)
         colors: Iterable[MeterColors | None] = repeat(None)
         if counted:
-            counters = switch.table_counters(name) if every else self._each(switch.direct_counter_read, name, rows)
+            counters = plane.table_counters(name) if every else self._each(plane.direct_counter_read, name, rows)
         if table.meter is not None:
-            configs = switch.table_meters(name) if every else self._each(switch.direct_meter_read, name, rows)
+            configs = plane.table_meters(name) if every else self._each(plane.direct_meter_read, name, rows)
         if colored:
-            colors = switch.table_colors(name) if every else self._each(switch.direct_meter_colors, name, rows)
+            colors = plane.table_colors(name) if every else self._each(plane.direct_meter_colors, name, rows)
         return map(_Row, rows, extras, counters, configs, colors)
 
     @staticmethod
@@ -123,9 +119,9 @@ class TableEntryReads:
             return None
         match = entry_codec.decode_match(table, wanted.match)
         if table.needs_priority and wanted.priority == 0:
-            return [entry for entry in self._switch.table_entries(table.name) if entry.match == match]
+            return [entry for entry in self._control_plane.table_entries(table.name) if entry.match == match]
         try:
-            return [self._switch.table_entry(table.name, match, wanted.priority)]
+            return [self._control_plane.table_entry(table.name, match, wanted.priority)]
         except NotFound:
             return []
 
@@ -134,7 +130,7 @@ class TableEntryReads:
             raise unimplemented(f"table {table.name}: the default entry has no counter or meter on this target")
         if wanted.table_id and (wanted.match or wanted.priority):
             match, priority = self._tables.key(table, wanted)
-            return [self._switch.table_entry(table.name, match, priority)]
+            return [self._control_plane.table_entry(table.name, match, priority)]
         return None
 
     def _messages(self, table: TableInfo, rows: Iterator[_Row], wanted: p4r.TableEntry) -> Iterator[p4r.TableEntry]:
@@ -159,7 +155,7 @@ class TableEntryReads:
         if wanted.match or wanted.priority:
             raise invalid(f"table {table.name}: the default entry has no match and no priority")
         message = p4r.TableEntry(table_id=table.id, is_default_action=True, is_const=table.const_default)
-        call = self._switch.table_default(table.name)
+        call = self._control_plane.table_default(table.name)
         if call is not None and call.name in self._schema.actions_by_name:
             message.action.action.CopyFrom(entry_codec.encode_action(self._schema, call))
         _add_extra(message, self._tables.default_extra(table.id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as c
 
 from p4runtime_shim.ctypes_bindings import NO_MEMORY, Engine
-from p4runtime_shim.errors import NotFound, ResourceExhausted, SwitchError
+from p4runtime_shim.errors import ResourceExhausted, SwitchError
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.state.action_profile_state import ActionProfileState
 from p4runtime_shim.state.extern_state import ExternState
@@ -56,10 +56,3 @@ class ProgramState:
         """Free the objects that the engine does not own. Call it after the program was unloaded."""
         for profile in self.profiles:
             profile.close()
-
-
-def require(state: ProgramState | None) -> ProgramState:
-    """The state; raises NotFound if no program is loaded."""
-    if state is None:
-        raise NotFound("no program is loaded")
-    return state

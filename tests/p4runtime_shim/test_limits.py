@@ -71,7 +71,7 @@ def grows(builder: Builder, then: Any = RECIRCULATE, *, times: int = 8) -> None:
 @pytest.mark.parametrize("length", [64, 1500, 2048])
 def test_a_packet_that_grew_beyond_a_frame_does_not_pass_again(length: int) -> None:
     with switch_of(lambda b: grows(b, times=50), max_frame=2048, buffer_packets=8) as switch:
-        switch.clone_session_set(5, CloneSession((Replica(2, 1),)))
+        switch.control_plane.clone_session_set(5, CloneSession((Replica(2, 1),)))
         for now in range(20):
             switch.receive(1, bytes([now]) * length, now)
             for _ in range(100):
@@ -86,7 +86,7 @@ def test_a_packet_as_long_as_a_frame_may_be_passes_again(length: int, passes: in
         switch.receive(1, bytes(length), 1)
         while switch.transmit(1, 1) is not None:
             pass
-        assert switch.register_read("count", 0) == passes
+        assert switch.control_plane.register_read("count", 0) == passes
         assert drops(switch)["frame_size"] == 1
 
 
@@ -134,7 +134,7 @@ def digest_of(words: int) -> Builder:
 def test_a_digest_of_the_greatest_length_is_taken_and_a_longer_one_refused() -> None:
     with Switch(Pipeline.load(digest_of(4096).text()), ports=(1,), seed=1) as switch:
         switch.receive(1, bytes(60), 1)
-        assert [len(digest.values) for digest in switch.take_digests()] == [4096]
+        assert [len(digest.values) for digest in switch.control_plane.take_digests()] == [4096]
     with pytest.raises(Unsupported, match="digest of 262208 bits"):
         Pipeline.load(digest_of(4097).text())
 
@@ -148,7 +148,7 @@ def test_a_digest_that_the_taker_has_no_room_for_is_lost_and_does_not_stop_those
         assert take(switch.handle, c.byref(which), c.byref(when), values, 2) == -1
         assert switch.digests_lost() == 2
         switch.receive(1, bytes(60), 3)
-        assert [digest.time for digest in switch.take_digests()] == [3]
+        assert [digest.time for digest in switch.control_plane.take_digests()] == [3]
 
 
 # --- loops ---
@@ -195,7 +195,7 @@ def copies_of_copies_towards_nowhere(builder: Builder) -> None:
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_without_end_is_cut_off_counted_and_logged_once(name: str) -> None:
     with switch_of(LOOPS[name]) as switch:
-        switch.multicast_set(1, [Replica(77, number) for number in range(500)])
+        switch.control_plane.multicast_set(1, [Replica(77, number) for number in range(500)])
         switch.set_logging()
         for now in range(3):
             start = time.process_time()

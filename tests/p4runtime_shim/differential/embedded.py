@@ -42,7 +42,7 @@ def pipeline(name: str) -> Pipeline:
 @contextmanager
 def _running(vector: Vector) -> Iterator[tuple[Switch, ForwardingState]]:
     with Switch(pipeline(vector.program), device_id=1, ports=(*PORTS, CPU_PORT), seed=1) as switch:
-        forwarding = ForwardingState(schema(vector.program), switch)
+        forwarding = ForwardingState(schema(vector.program), switch.control_plane)
         for update in vector.updates:
             forwarding.write([p4r.Update.FromString(update)])
         yield switch, forwarding
@@ -57,7 +57,7 @@ def run(vector: Vector) -> tuple[Outcome, int]:
             now = step * STEP_NS
             switch.receive(port, frame, now)
             count += _take_frames(vector.program, switch, header, outcome, now)
-            for digests in forwarding.digests.offer(switch.take_digests(), now):
+            for digests in forwarding.digests.offer(switch.control_plane.take_digests(), now):
                 for item in digests.data:
                     outcome.digests.append([digests.digest_id, *leaves(item)])
         _take_state(vector, switch, forwarding, outcome)
@@ -90,7 +90,7 @@ def _take_state(vector: Vector, switch: Switch, forwarding: ForwardingState, out
     collect_counters(forwarding.read(wanted(vector.program)), vector.program, outcome)
     for register in pipeline(vector.program).program.registers:
         if register.width <= WIDEST_REGISTER:
-            cells = [switch.register_read(register.name, index) for index in range(register.size)]
+            cells = [switch.control_plane.register_read(register.name, index) for index in range(register.size)]
             if any(cells):
                 outcome.registers[register.name] = cells
 

@@ -24,7 +24,7 @@ class Switch:
 
     def __init__(self, under: SwitchInterface) -> None:
         self.under = under
-        self.state = ForwardingState(SCHEMA, under)
+        self.state = ForwardingState(SCHEMA, under.control_plane)
 
     def write(self, *updates: p4r.Update, atomicity: int = 0) -> None:
         self.state.write(updates, atomicity)

@@ -10,8 +10,8 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from p4runtime_shim.entities import ActionCall, Entry, Exact
-from p4runtime_shim.fake_switch import FakeSwitch
 from p4runtime_shim.switch import Pipeline, Switch
+from tests.p4runtime_shim.server.fake_switch import FakeSwitch
 
 PROGRAM = Path(__file__).parent / "programs" / "families.json"
 
@@ -51,9 +51,9 @@ def fake() -> FakeSwitch:
 def bring_along(switch: FakeSwitch, pipeline: Any) -> None:
     """Default actions and const entries."""
     for table in ("kinds", "exact_", "lpm_", "const_", "keyless"):
-        switch.table_set_default(f"I.{table}", ActionCall("I.drop"))
-    switch.table_insert("I.const_", Entry((Exact(1),), ActionCall("I.drop")))
-    switch.table_insert("I.const_", Entry((Exact(2),), ActionCall("I.set", (2, 5))))
+        switch.control_plane.table_set_default(f"I.{table}", ActionCall("I.drop"))
+    switch.control_plane.table_insert("I.const_", Entry((Exact(1),), ActionCall("I.drop")))
+    switch.control_plane.table_insert("I.const_", Entry((Exact(2),), ActionCall("I.set", (2, 5))))
 
 
 def real() -> Switch:

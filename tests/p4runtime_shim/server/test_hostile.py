@@ -89,7 +89,7 @@ def test_writes_and_reads_of_mutilated_entities(make, atomicity: int) -> None:  
     print(f"seed {seed}")
     chance = random.Random(seed)
     under = make()
-    state = ForwardingState(p4info.build(sample.p4info()), under)
+    state = ForwardingState(p4info.build(sample.p4info()), under.control_plane)
     done = refused = 0
     for _ in range(ROUNDS):
         try:
@@ -109,7 +109,7 @@ def test_writes_and_reads_of_mutilated_entities(make, atomicity: int) -> None:  
     assert refused
     # What is there can be listed, and written into an empty switch.
     updates = state.entities(counts=True)
-    again = ForwardingState(state.schema, make())
+    again = ForwardingState(state.schema, make().control_plane)
     again.replay(updates)
     assert sorted(map(str, again.entities(counts=True))) == sorted(map(str, updates))
     under.close()
@@ -130,6 +130,6 @@ def test_mutilated_p4infos() -> None:
         except RpcError:
             continue
         under = sample.fake()
-        state = ForwardingState(schema, under)
+        state = ForwardingState(schema, under.control_plane)
         failed = failure(lambda state=state: state.write(VALID))
         assert failed is None or len(failed.results) == len(VALID)

@@ -44,7 +44,7 @@ class Running:
         info = p4info(name)
         items = (*info.tables, *info.actions, *info.action_profiles)
         self.ids = {item.preamble.name.removeprefix("MyIngress."): item.preamble.id for item in items}
-        self.state = ForwardingState(config.schema, switch)
+        self.state = ForwardingState(config.schema, switch.control_plane)
         self._switch = switch
 
     def entry(self, table: str, *match: dict[str, Any], action: str = "forward", port: int = 2) -> p4r.TableEntry:

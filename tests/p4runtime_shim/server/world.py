@@ -18,11 +18,11 @@ from google.protobuf import text_format
 
 from p4runtime_shim.entities import ActionCall
 from p4runtime_shim.errors import Unsupported
-from p4runtime_shim.fake_switch import FakeSwitch
 from p4runtime_shim.server.device import Device
 from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_server
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
 from tests.p4runtime_shim.server import sample
+from tests.p4runtime_shim.server.fake_switch import FakeSwitch
 
 P4SRC = Path(__file__).parents[3] / "p4src" / "build"
 CPU_PORT = 255

@@ -1,4 +1,3 @@
-# ruff: noqa: D102 - the methods are documented in p4runtime_shim/switch.py, state/control_plane.py
 """A fake switch for tests of the layers above: the control plane of `Switch`, without forwarding.
 
 It stores what is written and raises the engine's errors for missing and duplicate objects. Tests put frames for the
@@ -26,8 +25,6 @@ from p4runtime_shim.entities import (
 )
 from p4runtime_shim.errors import AlreadyExists, NotFound
 
-_OF_A_PROGRAM = ("pipeline", "tables", "_members", "_groups", "watched", "_cells", "_fills", "_multicast", "_sessions")
-
 _Key = tuple[tuple[Match, ...], int]
 
 
@@ -48,8 +45,8 @@ class _Table:
 class _Snapshot(Sequence[Any]):
     """The cells of an array at one time; its size is not limited."""
 
-    def __init__(self, switch: FakeSwitch, kind: str, name: str, empty: Any) -> None:
-        self._cells, self._fill = dict(switch._cells), switch._fills.get((kind, name), empty)
+    def __init__(self, plane: FakeControlPlane, kind: str, name: str, empty: Any) -> None:
+        self._cells, self._fill = dict(plane._cells), plane._fills.get((kind, name), empty)
         self._kind, self._name = kind, name
 
     def __len__(self) -> int:
@@ -59,78 +56,19 @@ class _Snapshot(Sequence[Any]):
         return self._cells.get((self._kind, self._name, index), self._fill)
 
 
-class FakeSwitch:
-    """Methods as in `Switch`. `on_pipeline` may fill in a program's initial entries."""
+class FakeControlPlane:
+    """Stores what is written. `digests` are those not taken yet."""
 
-    def __init__(self, on_pipeline: Callable[[FakeSwitch, Any], None] = lambda switch, pipeline: None) -> None:
-        self.pipeline: Any = None
-        self.closed = False
-        self.staged: list[FakeSwitch] = []
-        self.inbox: list[tuple[int, bytes]] = []
-        self.outbox: deque[bytes] = deque()
-        self.digests: list[Digest] = []
-        self._on_pipeline = on_pipeline
-        self._events: dict[str, int] = {}
-        self._clear()
-
-    def _clear(self) -> None:
+    def __init__(self) -> None:
         self.tables: defaultdict[str, _Table] = defaultdict(_Table)
+        self.watched: dict[tuple[str, int], dict[int, int]] = {}
+        self.digests: list[Digest] = []
         self._members: defaultdict[str, dict[int, ActionCall]] = defaultdict(dict)
         self._groups: defaultdict[str, dict[int, tuple[tuple[int, int], ...]]] = defaultdict(dict)
-        self.watched: dict[tuple[str, int], dict[int, int]] = {}
         self._cells: dict[tuple[str, str, int], Any] = {}
         self._fills: dict[tuple[str, str], Any] = {}
         self._multicast: dict[int, tuple[Replica, ...]] = {}
         self._sessions: dict[int, CloneSession] = {}
-
-    def set_pipeline(self, pipeline: Any) -> None:
-        """Start with another program, empty."""
-        staged = self.stage(pipeline)
-        self.adopt(staged)
-        staged.close()
-
-    def stage(self, pipeline: Any) -> FakeSwitch:
-        """Another fake with the program's initial entries."""
-        staged = FakeSwitch(self._on_pipeline)
-        staged.pipeline = pipeline
-        self._on_pipeline(staged, pipeline)
-        self.staged.append(staged)
-        return staged
-
-    def adopt(self, staged: FakeSwitch) -> None:
-        """Swap everything with it except packets, digests and events."""
-        for name in _OF_A_PROGRAM:
-            mine = getattr(self, name)
-            setattr(self, name, getattr(staged, name))
-            setattr(staged, name, mine)
-
-    def close(self) -> None:
-        """Record that it was closed."""
-        self.closed = True
-
-    # --- packets and digests
-
-    def receive(self, port: int, frame: bytes, now: int) -> None:
-        self.inbox.append((port, frame))
-
-    def transmit(self, port: int, now: int) -> bytes | None:
-        return self.outbox.popleft() if self.outbox else None
-
-    def set_port_event(self, port: int, fd: int) -> None:
-        self._events["packet"] = fd
-
-    def set_digest_event(self, fd: int) -> None:
-        self._events["digest"] = fd
-
-    def punt(self, frame: bytes) -> None:
-        """Send a frame to the controller."""
-        self.outbox.append(frame)
-        os.eventfd_write(self._events["packet"], 1)
-
-    def report(self, digest: Digest) -> None:
-        """Emit a digest."""
-        self.digests.append(digest)
-        os.eventfd_write(self._events["digest"], 1)
 
     def take_digests(self) -> list[Digest]:
         taken, self.digests = self.digests, []
@@ -322,6 +260,67 @@ class FakeSwitch:
 
     def clone_sessions(self) -> dict[int, CloneSession]:
         return dict(self._sessions)
+
+
+class FakeSwitch:
+    """Methods as in `Switch`. `on_pipeline` may fill in a program's initial entries."""
+
+    def __init__(self, on_pipeline: Callable[[FakeSwitch, Any], None] = lambda switch, pipeline: None) -> None:
+        self.pipeline: Any = None
+        self.control_plane = FakeControlPlane()
+        self.closed = False
+        self.staged: list[FakeSwitch] = []
+        self.inbox: list[tuple[int, bytes]] = []
+        self.outbox: deque[bytes] = deque()
+        self._on_pipeline = on_pipeline
+        self._events: dict[str, int] = {}
+
+    def set_pipeline(self, pipeline: Any) -> None:
+        """Start with another program, empty."""
+        staged = self.stage(pipeline)
+        self.adopt(staged)
+        staged.close()
+
+    def stage(self, pipeline: Any) -> FakeSwitch:
+        """Another fake with the program's initial entries."""
+        staged = FakeSwitch(self._on_pipeline)
+        staged.pipeline = pipeline
+        self._on_pipeline(staged, pipeline)
+        self.staged.append(staged)
+        return staged
+
+    def adopt(self, staged: FakeSwitch) -> None:
+        """Swap everything with it except packets and events."""
+        self.pipeline, staged.pipeline = staged.pipeline, self.pipeline
+        self.control_plane, staged.control_plane = staged.control_plane, self.control_plane
+
+    def close(self) -> None:
+        """Record that it was closed."""
+        self.closed = True
+
+    # --- packets and digests
+
+    def receive(self, port: int, frame: bytes, now: int) -> None:
+        self.inbox.append((port, frame))
+
+    def transmit(self, port: int, now: int) -> bytes | None:
+        return self.outbox.popleft() if self.outbox else None
+
+    def set_port_event(self, port: int, fd: int) -> None:
+        self._events["packet"] = fd
+
+    def set_digest_event(self, fd: int) -> None:
+        self._events["digest"] = fd
+
+    def punt(self, frame: bytes) -> None:
+        """Send a frame to the controller."""
+        self.outbox.append(frame)
+        os.eventfd_write(self._events["packet"], 1)
+
+    def report(self, digest: Digest) -> None:
+        """Emit a digest."""
+        self.control_plane.digests.append(digest)
+        os.eventfd_write(self._events["digest"], 1)
 
 
 def _must_have(items: dict[int, Any], key: int, what: str) -> None:
