@@ -141,15 +141,15 @@ class Device:
         """GetForwardingPipelineConfig RPC; None if there is no config."""
         if self._committed is None:
             return None
-        message = self._committed.message
+        config = self._committed
         response = p4r.ForwardingPipelineConfig()
-        if message.HasField("cookie"):
-            response.cookie.CopyFrom(message.cookie)
+        if config.cookie is not None:
+            response.cookie.cookie = config.cookie
         kinds = p4r.GetForwardingPipelineConfigRequest
         if response_type in (kinds.ALL, kinds.P4INFO_AND_COOKIE):
-            response.p4info.CopyFrom(message.p4info)
+            response.p4info.CopyFrom(config.p4info)
         if response_type in (kinds.ALL, kinds.DEVICE_CONFIG_AND_COOKIE):
-            response.p4_device_config = message.p4_device_config
+            response.p4_device_config = config.device_config
         return response
 
     def _check_primary(self, request: p4r.WriteRequest | Request) -> None:
@@ -354,7 +354,7 @@ class Device:
 
 
 def _same_program(before: PipelineConfig, after: PipelineConfig) -> bool:
-    return before.pipeline is after.pipeline and before.message.p4info == after.message.p4info
+    return before.pipeline is after.pipeline and before.p4info == after.p4info
 
 
 def _carry_over(state: ForwardingState, new: ForwardingState) -> None:

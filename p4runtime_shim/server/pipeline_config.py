@@ -27,18 +27,27 @@ _KEEP = 16  # cached programs and schemas; those in use stay alive anyway
 
 @dataclass(frozen=True, slots=True)
 class LoadedProgram:
-    """A loaded BMv2 JSON, the names of its tables, and the names of everything that a client can address."""
+    """A loaded BMv2 JSON, the names of its tables, and the names of everything that a client can address.
+
+    `device_config` is the `p4_device_config` that it was first loaded from.
+    """
 
     pipeline: Any
+    device_config: bytes
     names: frozenset[str]
     tables: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineConfig:
-    """A verified pipeline config."""
+    """A verified pipeline config; `cookie` is None if the client set none.
 
-    message: p4r.ForwardingPipelineConfig
+    Switches with the same config share its parts, which are far larger than a switch's own state.
+    """
+
+    p4info: p4i.P4Info
+    device_config: bytes
+    cookie: int | None
     schema: Schema
     pipeline: Any
 
@@ -49,7 +58,7 @@ class PipelineConfigLoader:
     def __init__(self, load: LoadProgram) -> None:
         self._load = load
         self._programs: OrderedDict[bytes, asyncio.Task[LoadedProgram]] = OrderedDict()
-        self._schemas: OrderedDict[bytes, Schema] = OrderedDict()
+        self._schemas: OrderedDict[bytes, tuple[p4i.P4Info, Schema]] = OrderedDict()
 
     async def realize(self, message: p4r.ForwardingPipelineConfig) -> PipelineConfig:
         """Verify a config; raises RpcError or SwitchError."""
@@ -57,21 +66,24 @@ class PipelineConfigLoader:
             raise invalid("the pipeline config has no P4Info")
         if not message.p4_device_config:
             raise invalid("the pipeline config has no p4_device_config; put the BMv2 JSON there")
-        schema = self._schema(message.p4info)
-        program = await self.program(unwrap(message.p4_device_config))
+        p4info_message, schema = self._schema(message.p4info)
+        device_config = message.p4_device_config
+        program = await self.program(device_config)
+        if device_config == program.device_config:
+            device_config = program.device_config
         schema = _present(schema, program.names, program.tables)
-        kept = p4r.ForwardingPipelineConfig()
-        kept.CopyFrom(message)
-        return PipelineConfig(kept, schema, program.pipeline)
+        cookie = message.cookie.cookie if message.HasField("cookie") else None
+        return PipelineConfig(p4info_message, device_config, cookie, schema, program.pipeline)
 
-    async def program(self, data: bytes) -> LoadedProgram:
-        """The loaded program for a BMv2 JSON file's bytes."""
+    async def program(self, device_config: bytes) -> LoadedProgram:
+        """The loaded program for a `p4_device_config` or a BMv2 JSON file's bytes."""
+        data = unwrap(device_config)
         if len(data) > limits.MAX_PROGRAM_BYTES:
             raise invalid(f"p4_device_config has {len(data)} bytes; the maximum is {limits.MAX_PROGRAM_BYTES}")
         key = hashlib.sha256(data).digest()
         task = self._programs.get(key)
         if task is None:
-            task = asyncio.create_task(asyncio.to_thread(self._load_now, data))
+            task = asyncio.create_task(asyncio.to_thread(self._load_now, data, device_config))
             self._programs[key] = task
         self._programs.move_to_end(key)
         try:
@@ -84,7 +96,7 @@ class PipelineConfigLoader:
             self._programs.popitem(last=False)
         return program
 
-    def _load_now(self, data: bytes) -> LoadedProgram:
+    def _load_now(self, data: bytes, device_config: bytes) -> LoadedProgram:
         try:
             text = data.decode("utf-8")
             document = json.loads(text)
@@ -95,14 +107,16 @@ class PipelineConfigLoader:
         if not isinstance(document, dict):
             raise invalid("p4_device_config is not BMv2 JSON: it is not an object")
         try:
-            return LoadedProgram(self._load(text), _names(document), _table_names(document))
+            return LoadedProgram(self._load(text), device_config, _names(document), _table_names(document))
         except RecursionError:
             raise invalid("p4_device_config: its expressions are nested too deeply") from None
 
-    def _schema(self, message: p4i.P4Info) -> Schema:
+    def _schema(self, message: p4i.P4Info) -> tuple[p4i.P4Info, Schema]:
         key = hashlib.sha256(message.SerializeToString(deterministic=True)).digest()
         if key not in self._schemas:
-            self._schemas[key] = p4info.build(message)
+            kept = p4i.P4Info()
+            kept.CopyFrom(message)
+            self._schemas[key] = kept, p4info.build(kept)
         self._schemas.move_to_end(key)
         while len(self._schemas) > _KEEP:
             self._schemas.popitem(last=False)

@@ -40,6 +40,28 @@ def test_pushes_at_the_same_time_compile_once_and_share() -> None:
     asyncio.run(work())
 
 
+def test_switches_with_the_same_config_share_it() -> None:
+    async def work() -> None:
+        programs = PipelineConfigLoader(str)
+        one, other = [await programs.realize(config(sample.device_config())) for _ in range(2)]
+        assert one.device_config is other.device_config
+        assert one.p4info is other.p4info
+        data = sample.device_config()
+        wrapped = b"\x1a" + _varint(len(data)) + data  # field 3 of a p4.tmp.P4DeviceConfig
+        third = await programs.realize(config(wrapped))
+        assert third.pipeline is one.pipeline
+        assert third.device_config == wrapped, "a client reads what it has written"
+
+    asyncio.run(work())
+
+
+def _varint(value: int) -> bytes:
+    head = b""
+    while value > 0x7F:
+        head, value = head + bytes([value & 0x7F | 0x80]), value >> 7
+    return head + bytes([value])
+
+
 def test_a_failure_is_not_remembered() -> None:
     attempts = 0
 
