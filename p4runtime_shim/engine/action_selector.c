@@ -1,7 +1,7 @@
 /* Members and groups of action selectors, and the ports that members need.
  *
- * A packet takes one of a group's slots. Members whose port is down are taken out of them, so that a lookup need not ask:
- * when a port changes, the slots of the groups that need any port are made anew from all their members. */
+ * A packet uses one of a group's slots. Members whose port is down have none, so that a lookup need not check: when a port
+ * changes, the slots of all groups that need a port are rebuilt from their members. */
 #include <stdlib.h>
 #include <string.h>
 

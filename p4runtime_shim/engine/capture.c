@@ -1,10 +1,10 @@
-/* Packet capture: what goes in and out of each port, to pcap files.
+/* Packet capture: the frames received and sent on each port, to pcap files.
  *
- * Whoever moves packets copies each frame, under the switch's lock, to the end of a buffer of fixed size, already as a pcap
- * record; records of one file form a chain. Whoever writes swaps that buffer for an empty one, and then writes every chain
- * without any lock, many records a system call. A frame that finds the buffer full is lost and counted: the switch never
- * waits for a disk. When a file cannot be written (a full disk), it is cut back to its last whole record, the rest of the
- * chain is lost and counted, and the next chain is tried as if nothing had happened. */
+ * The data plane appends each frame, under the switch's lock and already as a pcap record, to a buffer of fixed size; the
+ * records of one file form a chain. The writing thread swaps that buffer for an empty one, then writes every chain without a
+ * lock, many records per system call. A frame that finds the buffer full is lost and counted: the switch never waits for a
+ * disk. When a write fails (a full disk), the file is truncated to its last complete record, the remaining records of the
+ * chain are lost and counted, and the next chain is tried as usual. */
 #include "capture.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define GATHER 256 /* records in one system call */
 
 struct record { /* in a buffer: this, then `length` bytes of frame, then padding to 8 bytes */
-    uint32_t next; /* place of the next record of the same file */
+    uint32_t next; /* offset of the next record of the same file */
     uint32_t length;
     uint32_t pcap[4]; /* seconds, nanoseconds, bytes kept, bytes seen */
 };
@@ -33,7 +33,7 @@ struct buffer {
 
 struct file {
     int fd;
-    off_t end; /* of the last whole record */
+    off_t end; /* of the last complete record */
 };
 
 struct sw_capture {
@@ -97,8 +97,8 @@ void sw_capture_frame(struct sw *sw, unsigned port, enum sw_direction direction,
         c->stats.lost++;
         return;
     }
-    uint32_t place = (uint32_t)b->used;
-    struct record *r = (struct record *)(void *)(b->bytes + place);
+    uint32_t offset = (uint32_t)b->used;
+    struct record *r = (struct record *)(void *)(b->bytes + offset);
     uint64_t when = (uint64_t)(now + c->wall);
     *r = (struct record){NONE, (uint32_t)len, {0, 0, (uint32_t)len, (uint32_t)len}};
     r->pcap[0] = (uint32_t)(when / 1000000000u);
@@ -106,10 +106,10 @@ void sw_capture_frame(struct sw *sw, unsigned port, enum sw_direction direction,
     if (len)
         memcpy(r + 1, data, len);
     if (b->first[s] == NONE)
-        b->first[s] = place;
+        b->first[s] = offset;
     else
-        ((struct record *)(void *)(b->bytes + b->last[s]))->next = place;
-    b->last[s] = place;
+        ((struct record *)(void *)(b->bytes + b->last[s]))->next = offset;
+    b->last[s] = offset;
     uint64_t one = 1;
     if (!b->used && c->event >= 0 && write(c->event, &one, sizeof one) < 0) {
         /* a full eventfd is signalled already */
@@ -119,18 +119,18 @@ void sw_capture_frame(struct sw *sw, unsigned port, enum sw_direction direction,
 
 /* --- writing --- */
 
-static struct record *at(const struct buffer *b, uint32_t place) {
-    return (struct record *)(void *)(b->bytes + place);
+static struct record *at(const struct buffer *b, uint32_t offset) {
+    return (struct record *)(void *)(b->bytes + offset);
 }
 
 static size_t on_disk(const struct record *r) { return sizeof r->pcap + r->length; }
 
 /* Writes records of a chain, as many as one system call takes; the bytes that were written, or -1. */
-static ssize_t write_some(const struct buffer *b, const struct file *file, uint32_t place) {
+static ssize_t write_some(const struct buffer *b, const struct file *file, uint32_t offset) {
     struct iovec parts[2 * GATHER];
     int n = 0;
-    for (; place != NONE && n < 2 * GATHER; place = at(b, place)->next) {
-        struct record *r = at(b, place);
+    for (; offset != NONE && n < 2 * GATHER; offset = at(b, offset)->next) {
+        struct record *r = at(b, offset);
         parts[n++] = (struct iovec){r->pcap, sizeof r->pcap};
         parts[n++] = (struct iovec){r + 1, r->length};
     }
@@ -141,24 +141,24 @@ static ssize_t write_some(const struct buffer *b, const struct file *file, uint3
     return done;
 }
 
-/* One chain; 0 or an errno. A short write is taken up again where its last whole record ends. */
-static int write_chain(const struct buffer *b, struct file *file, uint32_t place, struct sw_capture_stats *sum) {
-    while (place != NONE) {
-        ssize_t left = write_some(b, file, place);
+/* Writes one chain; 0 or an errno. After a short write, continues after the last complete record. */
+static int write_chain(const struct buffer *b, struct file *file, uint32_t offset, struct sw_capture_stats *sum) {
+    while (offset != NONE) {
+        ssize_t left = write_some(b, file, offset);
         int error = left < 0 ? errno : 0;
-        if (left >= 0 && (size_t)left < on_disk(at(b, place)))
-            error = pwrite(file->fd, "", 1, file->end + left) < 0 ? errno : ENOSPC; /* one byte more says what is wrong */
-        for (; place != NONE && left >= (ssize_t)on_disk(at(b, place)); place = at(b, place)->next) {
-            left -= (ssize_t)on_disk(at(b, place));
-            file->end += (off_t)on_disk(at(b, place));
+        if (left >= 0 && (size_t)left < on_disk(at(b, offset)))
+            error = pwrite(file->fd, "", 1, file->end + left) < 0 ? errno : ENOSPC; /* one more byte shows what is wrong */
+        for (; offset != NONE && left >= (ssize_t)on_disk(at(b, offset)); offset = at(b, offset)->next) {
+            left -= (ssize_t)on_disk(at(b, offset));
+            file->end += (off_t)on_disk(at(b, offset));
             sum->frames++;
         }
         if (!error)
             continue;
-        for (; place != NONE; place = at(b, place)->next)
+        for (; offset != NONE; offset = at(b, offset)->next)
             sum->lost++;
         if (ftruncate(file->fd, file->end)) {
-            /* what stands behind the last whole record is written over by the next chain */
+            /* bytes after the last complete record are overwritten by the next chain */
         }
         return error;
     }

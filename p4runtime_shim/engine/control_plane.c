@@ -15,7 +15,7 @@ static int set_target(struct sw_entry *e, const struct sw_target *t) {
     return SW_OK;
 }
 
-/* The only part of the control plane that takes long: packets wait only while the trees change places. */
+/* The only slow part of the control plane: packets wait only while the trees are swapped. */
 static void rebuild(struct sw *sw, struct sw_table *t) {
     struct sw_table fresh;
     if (sw_ternary_rebuild(t, &fresh))

@@ -9,11 +9,11 @@
 
 enum { SW_OK = 0, SW_NO_MEMORY = -1, SW_FULL = -2, SW_BAD = -3 };
 
-/* Replace the program; all state starts empty, queued packets are dropped. NULL unloads. The texts are copied; SW_BAD when they
- * are not as many as the program prints. */
+/* Replace the program; all state starts empty, queued packets are dropped. NULL unloads. The texts are copied; SW_BAD when their
+ * number is wrong. */
 int sw_load(struct sw *sw, const struct sw_program *program, const char *const *texts, uint32_t text_count);
 /* Replace the program by that of `staged`, with all its entries and cells; queued packets are dropped. It cannot fail.
- * `staged` is a switch of the same ports, buffers and frame size that nobody drives; it is left with what was replaced. */
+ * `staged` is a switch of the same ports, buffers and frame size without a driver; it gets the old program. */
 void sw_adopt(struct sw *sw, struct sw *staged);
 
 struct sw_call *sw_call_new(uint32_t action, uint32_t words, const uint64_t *args);
@@ -73,9 +73,9 @@ void sw_ctl_queue_limits(struct sw *sw, unsigned port, unsigned queue, uint32_t 
 /* The oldest digest: words written to `values`, or -1 when there is none. One that is longer than `cap` is lost, and counted. */
 int sw_ctl_digest(struct sw *sw, uint32_t *list, int64_t *time, uint64_t *values, uint32_t cap);
 uint64_t sw_ctl_digests_lost(struct sw *sw);
-/* Which lines are wanted, and the eventfd written when one is added (-1 = none). */
+/* Which records to add, and the eventfd written when one is added (-1 = none). */
 void sw_ctl_logging(struct sw *sw, int messages, int trace, int event);
-/* The oldest line, cut to `cap` bytes with its end; its length, or -1 when there is none. */
+/* The oldest record, truncated to `cap` bytes with its NUL; its length, or -1 when there is none. */
 int sw_ctl_log_record(struct sw *sw, int64_t *time, char *text, uint32_t cap);
 uint64_t sw_ctl_log_records_lost(struct sw *sw);
 void sw_ctl_stats(struct sw *sw, uint64_t *drops);
@@ -87,8 +87,8 @@ void sw_ctl_port_event(struct sw *sw, unsigned port, int fd);
 void sw_ctl_digest_event(struct sw *sw, int fd);
 void sw_ctl_epoch(struct sw *sw, int64_t epoch);
 
-/* shutdown_timer.c: after SIGTERM or SIGINT, for which Python must have set its handlers, the process and its children are gone
- * after so many milliseconds, whatever they do. Once a process; a negative errno if it cannot be. */
+/* shutdown_timer.c: so many milliseconds after SIGTERM or SIGINT, for which Python must have set its handlers, the process and
+ * its children are killed, whatever they do. Once per process; 0 or a negative errno. */
 int sw_exit_within(uint32_t milliseconds);
 
 #endif

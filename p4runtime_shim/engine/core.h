@@ -2,7 +2,7 @@
  *
  * The engine knows nothing of the program but its tables' shapes and the functions below; the program knows the engine's
  * structs, so that table lookups, counters and registers compile to straight code. A packet keeps its parsed headers (the
- * "phv", a struct of the generated code) next to its bytes while it is queued, because egress goes on where ingress ended. */
+ * "phv", a struct of the generated code) next to its bytes while it is queued, because egress continues where ingress ended. */
 #ifndef SW_CORE_H
 #define SW_CORE_H
 
@@ -17,12 +17,12 @@
 
 #define SW_ABI 8
 #define SW_MAX_QUEUES 8
-#define SW_MAX_LOG_RECORD 1000 /* longest line of the log or trace; longer ones are cut */
+#define SW_MAX_LOG_RECORD 1000 /* longest log record or trace line; longer ones are truncated */
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
 
 /* What one call of a verb may do, in steps of some nanoseconds, beyond one way of a packet through the program and what waited
  * when it was called: further passes of all packets, copies, egress towards dead ports, rounds of loops in the program. So a verb
- * returns after some ten milliseconds, whatever the program is (BMv2's thread goes round for ever). */
+ * returns after some ten milliseconds, whatever the program is (BMv2's thread loops for ever). */
 #define SW_MAX_STEPS (1u << 22)
 #define SW_MIN_PASS_STEPS 4096 /* steps that a pass costs at least: there are never more than 1024 */
 #define SW_LOOP_LIMIT 2       /* sw_packet.failed: the loop limit, not an assertion */
@@ -36,12 +36,12 @@ struct sw_packet {
     uint32_t parsed;        /* bytes before data that the parser took */
     uint32_t length;        /* as the program sees it: follows add_header and remove_header */
     uint32_t ingress_len;   /* as counters and meters see it */
-    uint32_t truncate_to; /* truncate(): at most so many bytes leave */
+    uint32_t truncate_to; /* truncate(): at most so many bytes are sent */
     uint32_t egress_spec, mcast;
     uint32_t parser_error;
     uint32_t clone_session, clone_list, resubmit_list, recirc_list, digest_list;
     uint16_t egress_port, arrival_port;
-    uint8_t clone, resubmit, recirc; /* asked for */
+    uint8_t clone, resubmit, recirc; /* requested */
     uint8_t checksum_error, exited, failed, passes, queue;
     uint8_t charged; /* its bytes count against the port it came from (priority_flow_control.c) */
     uint32_t wire_len; /* bytes counted against the queue's limit */
@@ -62,11 +62,11 @@ struct sw_queue {
 struct sw_pause {
     struct sw_pause_config config;
     uint32_t buffered[SW_MAX_QUEUES]; /* bytes that arrived here and have not left the switch */
-    uint8_t asserted;                 /* the neighbour has been, or will be, told to stop */
+    uint8_t asserted;                 /* the neighbour has been, or will be, paused */
     uint8_t pending;                  /* priorities for the next frame to the neighbour; 0 = no frame */
-    uint8_t paused;                 /* the neighbour told us to stop, until `paused_until` */
+    uint8_t paused;                 /* the neighbour paused us, until `paused_until` */
     int64_t paused_until[SW_MAX_QUEUES];
-    int64_t refresh_at; /* when to repeat what `asserted` says */
+    int64_t refresh_at; /* when to repeat the PAUSE of `asserted` */
 };
 
 /* From when on a line is free. */
@@ -83,10 +83,10 @@ struct sw_port {
     int event;
     uint64_t rate;
     int64_t slack;
-    struct sw_tx_link tx_link, ideal_link; /* ideal_link: how the line would be if whoever transmits were never late */
-    int64_t due;                /* when the frame that left last would have begun to leave the ideal line */
-    int64_t resumed_at;           /* when flow control last let frames go on that it had held */
-    uint64_t idle_ns;             /* ns that the line stood idle although a frame waited, while timing was on */
+    struct sw_tx_link tx_link, ideal_link; /* ideal_link: the state of a link whose driver is never late */
+    int64_t due;                /* when the last frame sent would have started on the ideal link */
+    int64_t resumed_at;           /* when flow control last resumed paused frames */
+    uint64_t idle_ns;             /* ns that the link was idle although a frame was queued, while timing was on */
     struct sw_pause pause;
     struct sw_port_stats stats;
 };
@@ -129,7 +129,7 @@ struct sw_register {
 
 struct sw {
     const struct sw_program *program;
-    char **texts; /* the program's own words, for the log and the trace; its C has none of them */
+    char **texts; /* the program's strings, for the log and the trace; the generated C has none of them */
     struct sw_table *tables;
     struct sw_counter **counters;
     struct sw_register *registers;
@@ -151,9 +151,9 @@ struct sw {
     uint16_t *ready;
     uint32_t ready_count;
     int event, digest_event, outside_ready;
-    struct sw_capture *capture; /* NULL: nobody captures */
+    struct sw_capture *capture; /* NULL: no capture */
     int pausing; /* some port has flow control */
-    int timing;  /* ideal lines are kept */
+    int timing;  /* ideal links are kept */
 
     struct sw_map groups, sessions;
     struct sw_group *watching; /* groups of selectors with members that need ports */
@@ -170,7 +170,7 @@ struct sw {
     uint64_t seed;
     uint32_t device_id;
     uint32_t steps_left;        /* steps that the running verb has left */
-    uint8_t loop_logged;  /* it has been said that the program loops */
+    uint8_t loop_logged;  /* the loop has been logged */
     pthread_mutex_t lock;
 };
 
@@ -237,7 +237,7 @@ void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason);
 void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned port);
 void sw_mark_ready(struct sw *sw, struct sw_port *port);
 struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port);
-/* A frame leaves that waited since `since`. */
+/* A frame queued since `since` is sent. */
 void sw_link_transmit(struct sw *sw, struct sw_port *port, int64_t since, int64_t now, uint32_t bytes);
 void sw_link_resume(struct sw_port *port, int64_t until); /* by flow control, which is no lateness */
 void sw_drain_down_port(struct sw *sw, struct sw_port *port);
@@ -245,7 +245,7 @@ void sw_drain_down_port(struct sw *sw, struct sw_port *port);
 /* priority_flow_control.c */
 int sw_pause_charge(struct sw *sw, struct sw_packet *p); /* false: no headroom left, drop it */
 void sw_pause_release(struct sw *sw, struct sw_packet *p);
-void sw_pause_reset(struct sw *sw); /* all packets are gone */
+void sw_pause_reset(struct sw *sw); /* all packets have been freed */
 size_t sw_pause_emit(struct sw *sw, struct sw_port *port, uint8_t *frame, size_t cap);
 int sw_pause_receive(struct sw *sw, struct sw_port *port, const uint8_t *frame, size_t len); /* true: it was a PAUSE */
 void sw_pause_expire(struct sw *sw, struct sw_port *port);
@@ -276,7 +276,7 @@ void sw_clear_digests(struct sw *sw);
 /* log.c, trace.c; called by generated code too */
 void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *values);
 void sw_assertion_failed(struct sw *sw, struct sw_packet *p, const char *what);
-void sw_log_loop_limit(struct sw *sw, const struct sw_packet *p); /* once a program, to whoever takes messages */
+void sw_log_loop_limit(struct sw *sw, const struct sw_packet *p); /* once per program */
 void sw_trace(struct sw *sw, const struct sw_packet *p, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void sw_trace_table(struct sw *sw, const struct sw_packet *p, const char *name, const struct sw_table *t,
                     const uint64_t *key, const struct sw_entry *e);
@@ -284,7 +284,7 @@ void sw_trace_action(struct sw *sw, const struct sw_packet *p, const char *name,
                      unsigned count, const uint64_t *args);
 void sw_clear_log(struct sw *sw);
 
-/* One line of the trace about a packet; costs a test when nobody traces. */
+/* One trace line about a packet; costs a test when tracing is off. */
 #define SW_TRACE(sw, p, ...)                                                                                            \
     do {                                                                                                                \
         if (__builtin_expect((sw)->tracing, 0))                                                                         \

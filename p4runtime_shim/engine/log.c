@@ -1,5 +1,5 @@
-/* Lines for people: log_msg() of the program, failed assertions, and the trace of packets. They wait in a bounded list, as
- * whoever moves packets must not call into whoever reads them. */
+/* The log for users: log_msg() of the program, failed assertions, and the trace of packets. Records are queued in a bounded
+ * list, so that the data plane never calls into their readers. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static size_t print_number(char *out, size_t cap, i128 value) {
     return used;
 }
 
-/* Each {} of the format is replaced by the next value; \{ and \} stand for themselves. */
+/* Each {} of the format is replaced by the next value; \{ and \} are literal braces. */
 void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *values) {
     char text[512];
     size_t used = 0;
@@ -91,7 +91,7 @@ void sw_log_loop_limit(struct sw *sw, const struct sw_packet *p) {
         return;
     sw->loop_logged = 1;
     char text[200];
-    int length = snprintf(text, sizeof text, "packet %llu is dropped: it goes round in a loop of the program, or passes it too often;"
+    int length = snprintf(text, sizeof text, "packet %llu is dropped: it loops in the program, or passes through it too often;"
                           " further ones are only counted (loop_limit)", p ? (unsigned long long)p->id : 0ull);
     add_log_record(sw, text, (size_t)length);
 }

@@ -1,8 +1,8 @@
 /* Meters: two rates, three colors (RFC 2698, color-blind); 0 is green, 1 yellow, 2 red. */
 #include "core.h"
 
-/* Tokens are counted from the start of time, so that rounding does not add up. A fast meter has issued more than 64 bits can
- * say after some seconds; a double says that too, without fractions from 2^52 on. */
+/* Tokens are counted from time 0, so that rounding errors do not accumulate. A fast meter exceeds 64 bits after some seconds,
+ * so the count is a double, without fractions from 2^52 on. */
 static int take(struct sw_meter_rate *r, uint64_t now_us, uint64_t amount) {
     double issued = (double)now_us * r->per_us;
     if (issued < 0x1p63)

@@ -1,8 +1,8 @@
 /* The packet pool: fixed buffers in one mapping, handed out last-in first-out so that few pages are ever touched.
  *
  * A buffer is a struct sw_packet, its phv, and its bytes. The address sanitizer sees one mapping and no limits in it, so under
- * it there is a gap behind each of the three, and gaps and buffers that nobody has are poisoned: one byte too far, or a
- * packet that was given back, is reported. */
+ * it there is a gap behind each of the three, and gaps and free buffers are poisoned: access one byte too
+ * far, or to a freed packet, is reported. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

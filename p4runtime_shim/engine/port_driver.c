@@ -1,9 +1,9 @@
-/* The loop: wait for frames, lines that come free, or news of interfaces; take turns.
+/* The event loop: frames, links that become free, and changes of interfaces.
  *
- * Every port with frames waiting gets one batch a round (epoll is level-triggered, and tells of all ports at once), so a
- * flood on one port costs the others at most one batch of waiting. Frames go into the switch under its lock, and those that
- * are to leave come out under the same lock; system calls are made without it. Ports of one switch take turns in the
- * transmit batch in the same way. The clock is read once a batch. */
+ * Each round receives one batch from every port with frames (epoll is level-triggered and reports all ports), so a flood on
+ * one port delays the others by at most one batch. A batch enters the switch, and frames to send leave it, under the same
+ * lock; system calls are made without it. Ports of one switch take turns in the transmit batch in the same way. The clock is
+ * read once per batch. */
 #include "port_driver_internal.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RETRY_INTERVAL 1000000000LL /* ns between looks for interfaces that do not exist; netlink usually tells first */
+#define RETRY_INTERVAL 1000000000LL /* ns between attempts to open a missing interface; netlink usually reports it first */
 #define SPIN_GUARD_NS 1000000LL       /* ns before looking again at a switch whose wake-up time does not move */
 #define MAX_EVENTS 256
 
@@ -105,7 +105,7 @@ static void drop_idle_ports(struct drv_switch *owner)
     }
 }
 
-/* Sends what the switch has to send now. Called with its lock held; returns without it. */
+/* Sends the frames that are due. Called with the switch locked; unlocks it. */
 static void drain(struct drv *drv, struct drv_switch *owner, int64_t now)
 {
     for (;;) {
@@ -120,7 +120,7 @@ static void drain(struct drv *drv, struct drv_switch *owner, int64_t now)
     drop_idle_ports(owner);
     owner->wake = sw_next_wakeup(owner->sw);
     sw_unlock(owner->sw);
-    if (owner->wake <= now) /* only a port that nobody serves can cause this: do not spin */
+    if (owner->wake <= now) /* only a port without a driver can cause this: do not spin */
         owner->wake = now + SPIN_GUARD_NS;
 }
 
@@ -141,7 +141,7 @@ static void port_event(struct drv *drv, struct drv_port *port, uint32_t events)
     int count = port_receive(drv, port, &now);
     if (count > 0)
         drain(drv, port->owner, now);
-    /* ENETDOWN tells that the interface went down or away; netlink says which, but may say it later. */
+    /* ENETDOWN: the interface is down or gone; netlink reports which, perhaps later. */
     if (count == -ENETDOWN || count == -ENXIO || count == -ENODEV || (events & EPOLLERR))
         link_inspect(drv, port, drv_now());
     if (port->fd >= 0 && port->blocked && (events & EPOLLOUT) && port_unblock(drv, port))

@@ -1,7 +1,7 @@
 /* The real-time port driver: moves frames between AF_PACKET sockets and switches, in one thread.
  *
  * Make one, add the ports of any number of switches, call drv_run() in a thread of its own. Everything but drv_run() may be
- * called from other threads where it says so. Errors are negative errno values. */
+ * called from other threads where stated. Errors are negative errno values. */
 #ifndef PORT_DRIVER_H
 #define PORT_DRIVER_H
 
@@ -14,8 +14,8 @@ struct drv;
 struct drv_options {
     uint32_t max_frame;     /* longest frame of any switch, in bytes */
     uint32_t socket_buffer; /* receive and send buffer of each socket, in bytes of kernel memory */
-    int32_t bmv2_send_buffer; /* send buffers as the kernel makes them (net.core.wmem_default), which BMv2 leaves alone */
-    int64_t coalesce;       /* ns that a line may stand idle so that several ports share a wake-up */
+    int32_t bmv2_send_buffer; /* send buffers of the kernel's default size (net.core.wmem_default), as in BMv2 */
+    int64_t coalesce;       /* ns that a link may be idle so that several ports share a wake-up */
     int32_t use_qdisc;      /* send through the queueing discipline of the interface (netem, tbf) instead of past it */
 };
 
@@ -32,7 +32,7 @@ struct drv_port_stats {
     uint64_t tx_blocked;     /* times the send buffer was full (the frames waited) */
     uint64_t tx_lost;        /* frames taken from the switch that were lost when the interface went away */
     uint64_t downs;          /* times the port went down */
-    uint64_t reopens;        /* times the socket was made anew because the interface had vanished */
+    uint64_t reopens;        /* times the socket was reopened because the interface had vanished */
     uint64_t up;             /* 1: carrier present, interface up, and not held down */
     uint64_t ifindex;        /* 0 while the interface does not exist */
 };
@@ -51,7 +51,7 @@ void drv_destroy(struct drv *drv);
  * drv_run() only. */
 int drv_add_port(struct drv *drv, struct sw *sw, unsigned port, const char *ifname);
 
-/* Blocks until drv_stop(); 0, or -errno when the loop itself cannot go on. */
+/* Blocks until drv_stop(); 0, or -errno when the loop itself fails. */
 int drv_run(struct drv *drv);
 /* Any thread, any time: drv_run() returns soon, also when it is called later. */
 void drv_stop(struct drv *drv);

@@ -1,17 +1,17 @@
-/* How long frames were delayed by the machine: what neither the rate of a line nor what waited ahead of them explains.
+/* How long frames were delayed by the machine, beyond the link rate and the frames queued ahead.
  *
- * A frame is here from the moment at which the kernel took it from the sender's interface (its receive stamp) until the send
- * call that ends with it at the next. Of that time, three parts are the model's: what waits ahead of it on a line of the
- * port's rate, what flow control holds back, and whatever interfaces and their queueing disciplines do between two sockets.
- * The rest is the machine's, and is noted in two histograms a port: at arrival, from the stamp until the switch has the frame;
- * at departure, from the moment at which an ideal line (switch.h) would have begun with it until it was sent. What slack lets
- * a late line make up for is late all the same; the line time that it does not give back is told beside (sw_port_idle_ns()).
- * What coalescing costs (port_driver.h) is in it too: it is ours.
+ * A frame is in this switch from the time at which the kernel took it from the sender's interface (its receive timestamp)
+ * until the return of the call that sent it. Three parts of that time belong to the model: waiting for frames ahead on a link
+ * of the port's rate, flow control, and what interfaces and their queueing disciplines do between two sockets. The remainder
+ * is the machine's, recorded in two histograms per port: at arrival, from the timestamp until the switch has the frame; at
+ * departure, from the time at which the ideal link (switch.h) would have started it until it was sent. A frame sent late is
+ * late even if `slack` makes up for the link time; link time that is lost is counted in sw_port_idle_ns(). The cost of
+ * coalescing (port_driver.h) is included.
  *
- * Stamps are of CLOCK_REALTIME, so that clock is read beside the monotonic one for each batch. When the two have moved
- * against each other by more than adjusting a clock does, it was set, or this thread was interrupted just there: the batch's
- * arrivals are not noted. Stamps cost time for every frame, on all sockets of the machine; they are taken only while
- * somebody asks for them. */
+ * Timestamps are of CLOCK_REALTIME, so for each batch that clock is read together with the monotonic one. When the two have
+ * diverged by more than clock adjustment explains, the clock was set or this thread was interrupted in between, and the
+ * batch's arrivals are not recorded. Timestamps cost time for every frame on all sockets of the machine; they are enabled
+ * only on request. */
 #include "port_driver_internal.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ void delay_arrivals(struct drv *drv, struct drv_port *port, unsigned count, int6
 void delay_departures(struct drv_port *port, const struct tx_slot *slots, unsigned count, int64_t began, int64_t ended)
 {
     for (unsigned i = 0; i < count; i++)
-        if (slots[i].due) /* taken from the switch when nobody asked yet */
+        if (slots[i].due) /* taken from the switch before measuring began */
             note(&port->departures, began + (ended - began) * (i + 1) / count - slots[i].due);
 }
 

@@ -24,9 +24,9 @@ struct drv_port {
     unsigned number;
     char name[IFNAMSIZ];
     int fd;      /* -1 while the interface does not exist */
-    int ifindex; /* 0 likewise */
+    int ifindex; /* 0 if missing */
     bool carrier;
-    int up;       /* what the switch was told last; -1 = nothing yet */
+    int up;       /* the last state passed to the switch; -1 = none yet */
     bool active;  /* in owner->active */
     bool blocked; /* send buffer full: frames wait in `stash` for EPOLLOUT */
     int held;     /* held down by drv_hold_down(); atomic */
@@ -45,7 +45,7 @@ struct drv_switch {
     struct drv_port *ports[SW_MAX_PORTS];
     struct drv_port *active[SW_MAX_PORTS]; /* ports that may have something to send */
     unsigned active_count;
-    unsigned turn; /* which active port goes first, so that none is always last */
+    unsigned turn; /* the active port that is first, so that none is always last */
 };
 
 struct tx_slot {
@@ -106,9 +106,9 @@ int port_open(struct drv *drv, struct drv_port *port);
 void port_close(struct drv *drv, struct drv_port *port);
 int rx_prepare(struct drv *drv);
 /* Receives one batch and hands it to the switch [locked by this function while it does]; leaves the switch locked when it
- * returns > 0, so that the caller goes on to transmit under the same lock. Sets *now to the time of the batch. */
+ * returns > 0, so that the caller can transmit under the same lock. Sets *now to the time of the batch. */
 int port_receive(struct drv *drv, struct drv_port *port, int64_t *now);
-/* Adds the kernel's count of frames dropped for want of receive buffer; any thread, under drv->fd_lock. */
+/* Adds the kernel's count of frames dropped because the receive buffer was full; any thread, under drv->fd_lock. */
 void port_count_drops(struct drv_port *port);
 /* Sends the frames in drv->tx_slots and empties it. Not under a lock. */
 void tx_flush(struct drv *drv);
@@ -128,7 +128,7 @@ int link_open(void);
 void link_receive(struct drv *drv, int64_t now);
 /* Looks at the interface itself instead of waiting for news of it; opens it if it came (back). */
 void link_inspect(struct drv *drv, struct drv_port *port, int64_t now);
-/* Tells the switch when the state of the port has changed. */
+/* Informs the switch when the state of the port has changed. */
 void port_refresh(struct drv *drv, struct drv_port *port, int64_t now);
 
 #endif

@@ -254,7 +254,7 @@ static unsigned send_slots(const struct drv *drv, struct drv_port *port, const s
             bump(&port->stats.tx_lost, count - done);
             return count;
         } else if (errno != EINTR) {
-            tx_count_error(port, errno); /* this one frame was refused; the rest may pass */
+            tx_count_error(port, errno); /* this frame was rejected; the next ones may not be */
             done++;
         }
     }

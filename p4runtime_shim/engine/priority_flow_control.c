@@ -1,15 +1,15 @@
-/* Priority flow control (IEEE 802.1Q clause 36, frames of 802.3 annex 31D): a port that takes in more than the switch can
- * pass on tells its neighbour to stop, a priority at a time, and is told to stop likewise.
+/* Priority flow control (IEEE 802.1Q clause 36, frames of 802.3 annex 31D): a port that receives more than the switch can
+ * forward pauses its neighbour, per priority, and is paused by it in the same way.
  *
- * What waits in the switch is counted where it came from: each port counts, for each priority under flow control, the bytes
- * that arrived there and have not left. Beyond `xoff` the port sends PAUSE, at or below `xon` it takes that back. Between
- * PAUSE and the neighbour's silence frames go on arriving; `headroom` bytes beyond `xoff` are for them, and what does not
- * fit there either is dropped. A priority is the queue that the program chose, the same at every port.
+ * Buffered bytes are charged to the port where they arrived: each port counts, for each priority under flow control, the
+ * bytes that arrived there and have not left. Above `xoff` the port sends PAUSE, at or below `xon` it cancels it. Frames that
+ * arrive before the neighbour has stopped may use `headroom` more bytes; beyond that they are dropped. A priority is the
+ * queue that the program chose, the same at every port.
  *
- * A PAUSE holds for a time. While a port is over, it is said again after half of it; a PAUSE received ends by itself. Frames
- * of other priorities pass a paused one, frames of the same priority wait behind it whatever neighbour they came from and
- * whatever port they go to next: head-of-line blocking is part of it. PAUSE frames themselves are never paused, queued or
- * forwarded. */
+ * A PAUSE is valid for a time. While a port is above its threshold, it repeats the PAUSE after half of that time; a received
+ * PAUSE expires by itself. Frames of other priorities pass a paused one; frames of the same priority wait behind it,
+ * whichever port they came from or go to: head-of-line blocking is part of it. PAUSE frames themselves are never paused,
+ * queued or forwarded. */
 #include <string.h>
 
 #include "core.h"
@@ -36,7 +36,7 @@ int sw_set_pause(struct sw *sw, unsigned number, const struct sw_pause_config *c
     if (pause->paused)
         sw_link_resume(port, sw->now);
     pause->paused = 0;
-    pause->pending = pause->asserted; /* whoever was stopped may go on; or is told again below, with the next frame */
+    pause->pending = pause->asserted; /* resume the neighbour; the next frame pauses it again below if necessary */
     pause->asserted = 0;
     if (pause->pending)
         sw_mark_ready(sw, port);
@@ -104,7 +104,7 @@ size_t sw_pause_emit(struct sw *sw, struct sw_port *port, uint8_t *frame, size_t
         return 0;
     memset(frame, 0, FRAME_BYTES);
     memcpy(frame, group_address, 6);
-    frame[6] = 0x02; /* locally administered: the engine knows no addresses, and nobody looks at this one */
+    frame[6] = 0x02; /* locally administered: the engine has no addresses, and receivers ignore this one */
     put16(frame + 8, sw->device_id);
     put16(frame + 10, port->number);
     put16(frame + 12, 0x8808);
@@ -119,7 +119,7 @@ size_t sw_pause_emit(struct sw *sw, struct sw_port *port, uint8_t *frame, size_t
     return FRAME_BYTES;
 }
 
-/* --- being told --- */
+/* --- received PAUSE frames --- */
 
 int sw_pause_receive(struct sw *sw, struct sw_port *port, const uint8_t *frame, size_t len) {
     struct sw_pause *pause = &port->pause;
@@ -153,7 +153,7 @@ void sw_pause_expire(struct sw *sw, struct sw_port *port) {
 
 void sw_pause_port_down(struct sw_port *port) {
     port->pause.paused = 0;
-    port->pause.pending = port->pause.asserted = 0; /* the neighbour forgets too; the next frame that finds too much says it again */
+    port->pause.pending = port->pause.asserted = 0; /* the neighbour forgets too; the next frame above the threshold sends PAUSE again */
 }
 
 /* --- time --- */

@@ -1,4 +1,4 @@
-/* The end of the process some time after a signal that asks for it, whatever its threads do.
+/* Ends the process some time after SIGTERM or SIGINT, whatever its threads do.
  *
  * Python handles a signal when the main thread comes back to it, which may be never: a thread in here may be busy with a
  * packet, or hold the interpreter's lock. So the handler that Python has set is wrapped: the first signal also starts a

@@ -41,7 +41,7 @@ struct sw *sw_create(const struct sw_config *config) {
     return sw;
 }
 
-/* Takes every packet off its queue; the pool that they lie in stays. */
+/* Empties all queues; the packet pool stays. */
 static void forget_packets(struct sw *sw) {
     for (uint32_t i = 0; i < sw->port_count; i++) {
         struct sw_port *port = &sw->port_list[i];
@@ -166,7 +166,7 @@ static void swap_programs(struct sw *sw, struct sw *staged) {
 }
 
 void sw_adopt(struct sw *sw, struct sw *staged) {
-    sw_lock(sw); /* nobody else knows of `staged` */
+    sw_lock(sw); /* no other thread knows `staged` */
     forget_packets(sw);
     sw_clear_digests(sw);
     swap_programs(sw, staged);

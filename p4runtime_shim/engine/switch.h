@@ -1,4 +1,4 @@
-/* The switch as a C object: the device verbs, for whoever moves its packets (port_driver.c, ctypes).
+/* The switch as a C object: the device verbs, for a driver (port_driver.c, ctypes).
  *
  * A `struct sw` is one switch: ports, queues, a packet pool, and the tables and state of the P4 program loaded into it.
  * It reads no clock and opens no socket: every verb takes `now` (nanoseconds, monotonic, of the caller's choosing), and
@@ -63,28 +63,28 @@ void sw_tick(struct sw *sw, int64_t now);
 /* Carrier. Frames queued for a port that goes down run through egress and are then dropped and counted (port_down). */
 void sw_port_changed(struct sw *sw, unsigned port, int up, int64_t now);
 
-/* Ports that went from "nothing to send" to "something to send" since last asked, by any verb on any port (egress clones and
+/* Ports that went from "nothing to send" to "something to send" since the last call, by any verb on any port (egress clones and
  * recirculation reach other ports too). Writes at most `cap` numbers, returns how many; call again while it returns cap. */
 size_t sw_take_ready(struct sw *sw, uint16_t *ports, size_t cap);
 
-/* True when the port has a frame to send (sw_transmit may still return 0: line busy, priority paused, dropped in egress). */
+/* True when the port has a frame to send (sw_transmit may still return 0: link busy, priority paused, dropped in egress). */
 int sw_has_backlog(const struct sw *sw, unsigned port);
 
-/* Line of a port: 0 = no limit. With a rate, frame n+1 starts when frame n has left, bit-exact without drift. `slack` ns lets
- * a late caller make up for line time that was lost while a frame waited, at most so much at a time (0 = never, for virtual
- * time; some ms for a real-time driver, whose thread does not always run when it wants to). */
+/* Rate of a port's link: 0 = no limit. With a rate, frame n+1 starts when frame n has left, bit-exact without drift. `slack` ns lets
+ * a late caller make up for link time that was lost while a frame was queued, at most so much at a time (0 = never, for virtual
+ * time; some ms for a real-time driver, whose thread is not always scheduled in time). */
 int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int64_t slack);
-/* Time from which the line of the port is free (a value not after now means it is free already). */
+/* Time from which the link of the port is free (a value not after now means it is free already). */
 int64_t sw_port_free_at(const struct sw *sw, unsigned port);
 
-/* For a caller that wants to know how late it is: with timing on, the switch keeps beside each line an ideal one, which begins
- * with each frame when the frame was queued and the line was free, and stands still only while flow control holds it. [locked] */
+/* Measures how late the caller is: with timing on, each link has an ideal one, which starts each frame as soon as the frame is
+ * queued and the link is free, and pauses only for flow control. [locked] */
 void sw_set_timing(struct sw *sw, int on);
-/* When the frame that sw_transmit() gave last would have begun to leave the ideal line, at the time of that call or before it.
+/* When the last frame of sw_transmit() would have started on the ideal link, at the time of that call or before it.
  * 0 while timing is off. [locked] */
 int64_t sw_transmit_due(const struct sw *sw, unsigned port);
 
-/* For how long (ns) the line of the port has stood idle although a frame waited, beyond what slack made up for. [locked] */
+/* How long (ns) the link of the port was idle although a frame was queued, beyond what slack made up for. [locked] */
 uint64_t sw_port_idle_ns(const struct sw *sw, unsigned port);
 
 /* Priority flow control of a port (priority_flow_control.c). Bytes are counted as frames without FCS. */
@@ -105,7 +105,7 @@ void sw_set_epoch(struct sw *sw, int64_t epoch);
 /* Written by the sw_dev_* wrappers (control plane packet-out, port_changed ...) when they left a port ready: for a driver
  * asleep in epoll. The driver's own sw_* calls never write it. [locked] */
 void sw_set_event(struct sw *sw, int fd);
-/* Written whenever `port` becomes ready, whoever caused it: for a packet-in reader of the CPU port. [locked] */
+/* Written whenever `port` becomes ready, for any reason: for a packet-in reader of the CPU port. [locked] */
 void sw_set_port_event(struct sw *sw, unsigned port, int fd);
 /* Written whenever a digest is queued. [locked] */
 void sw_set_digest_event(struct sw *sw, int fd);

@@ -47,7 +47,7 @@ void sw_table_clear(struct sw_table *t) {
 
 /* --- exact --- */
 
-static void place(struct sw_exact *x, struct sw_slot slot) {
+static void insert_slot(struct sw_exact *x, struct sw_slot slot) {
     uint32_t i = (uint32_t)slot.hash & x->mask;
     while (x->slots[i].entry)
         i = (i + 1) & x->mask;
@@ -62,7 +62,7 @@ static int grow(struct sw_exact *x) {
     if (x->slots)
         for (uint32_t i = 0; i <= x->mask; i++)
             if (x->slots[i].entry)
-                place(&bigger, x->slots[i]);
+                insert_slot(&bigger, x->slots[i]);
     free(x->slots);
     *x = bigger;
     return 0;
@@ -72,7 +72,7 @@ int sw_exact_add(struct sw_table *t, struct sw_entry *e) {
     if ((!t->exact.slots || 2 * (t->count + 1) > t->exact.mask + 1) && grow(&t->exact))
         return -1;
     e->hash = sw_hash_key(e->key, t->desc->words);
-    place(&t->exact, (struct sw_slot){e->hash, e});
+    insert_slot(&t->exact, (struct sw_slot){e->hash, e});
     return 0;
 }
 

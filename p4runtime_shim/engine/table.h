@@ -36,7 +36,7 @@ struct sw_group {
     uint32_t id, count;
     struct sw_member **slots; /* one a unit of weight, by rising member id, without those whose port is down */
     uint32_t all_count;
-    struct sw_member **all; /* those as well */
+    struct sw_member **all; /* those included */
     uint16_t *watch;        /* for each of `all` the port it needs, or SW_NO_PORT; NULL: none needs any */
     struct sw_group *next, **before; /* in the switch's list of groups that need ports */
 };
@@ -68,7 +68,7 @@ struct sw_entry {
 };
 
 struct sw_field_desc {
-    uint16_t word, words; /* place in the key */
+    uint16_t word, words; /* position in the key */
     uint16_t bits;        /* width */
     uint8_t range;        /* compared as low <= k <= high */
     uint32_t name;        /* among the texts of the switch */
@@ -110,7 +110,7 @@ struct sw_tree {
     struct sw_tree_node root;
     struct sw_entry *entries;
     uint32_t count, references;
-    uint32_t limit; /* references beyond which leaves are not cut; 0: the usual */
+    uint32_t limit; /* references beyond which leaves are not split; 0: the default */
     int64_t best; /* highest rank inside */
 };
 
@@ -208,9 +208,9 @@ void sw_exact_remove(struct sw_table *t, struct sw_entry *e);
 int sw_ternary_add(struct sw_table *t, struct sw_entry *e);
 void sw_ternary_remove(struct sw_table *t, struct sw_entry *e);
 void sw_ternary_clear(struct sw_table *t);
-/* Parts the entries of a table whose trees are due into new trees, which fresh then has. Packets may use the table meanwhile;
- * entries may not come or go before sw_ternary_swap(), which leaves the old trees in fresh for sw_ternary_drop(). -1 without
- * memory: then what is there serves on. */
+/* Builds new trees for a table that is due for it, in `fresh`. Packets may use the table meanwhile; its entries must not change
+ * before sw_ternary_swap(), which leaves the old trees in `fresh` for sw_ternary_drop(). -1 when out of memory: the table keeps
+ * its trees. */
 int sw_ternary_rebuild(struct sw_table *t, struct sw_table *fresh);
 void sw_ternary_swap(struct sw_table *t, struct sw_table *fresh);
 void sw_ternary_drop(struct sw_table *old);

@@ -1,23 +1,23 @@
 /* Lpm, ternary, range and optional keys: decision trees with arrays of children.
  *
- * A node names a window, some neighbouring bits of the key, and has a child for each value of them; an entry that does not
- * care about a bit of the window lies in several children. The window grows around the bit that parts the entries best, for
- * as long as hardly an entry is copied, to about as many children as there are entries: so a lookup is mostly one array, one
- * short leaf and one entry. A leaf keeps its entries by falling priority: the first that matches wins. Ranges take part
- * with the bits that their ends share, and are compared in full in the leaf.
+ * A node names a window, some adjacent bits of the key, and has a child for each value of them; an entry that does not care
+ * about a bit of the window is in several children. The window starts from the bit that divides the entries best, and grows
+ * to about as many children as there are entries while few entries are copied: a lookup is mostly one array, one short leaf
+ * and one entry. The entries of a leaf are sorted by falling priority: the first match wins. A range counts with the leading
+ * bits that its ends share, and is compared in full in the leaf.
  *
- * Entries that leave a field open would be copied at every cut on that field, so entries are parted into classes by which
- * words of the key they mostly specify (EffiCuts' separable trees); classes share a tree where that makes few copies, and a tree stops
- * cutting when copies outnumber its entries too far. An entry that would go into too many leaves of a tree that exists
- * goes into a plain list instead. Trees grow with their entries, and are built anew when these have doubled (ternary_build.c):
- * beside those that packets use, which are then exchanged for the new ones, so that packets do not wait for it. */
+ * Entries with a wildcard field would be copied by every split on that field. They are therefore divided into classes by the
+ * words of the key that they mostly specify (the separable trees of EffiCuts); classes share a tree where that makes few
+ * copies, and a tree is not split further when its copies outnumber its entries too far. An entry that would be copied to
+ * too many leaves of an existing tree is added to the overflow list. When the number of entries has doubled, all trees are
+ * rebuilt (ternary_build.c) while packets use the old ones, and then swapped in. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ternary.h"
 
 #define MAX_SPREAD 256 /* leaves that an entry may be added to */
-#define MAX_OVERFLOW 64   /* entries in the plain list before trees are built anew, if it is a sixteenth of all */
+#define MAX_OVERFLOW 64   /* entries in the overflow list before a rebuild, if they are a sixteenth of all */
 
 int sw_match_ranges(const struct sw_table_desc *d, const struct sw_entry *e, const uint64_t *key) {
     const uint64_t *high = e->key + 2 * d->words;
@@ -72,7 +72,7 @@ int ternary_leaf_put(struct sw_tree_node *n, const struct sw_table_desc *d, stru
     for (; i && n->items[i - 1].rank < e->rank; i--)
         n->items[i] = n->items[i - 1];
     n->items[i] = (struct sw_item){0, 0, e, e->rank};
-    if (n->count == 1) { /* the word in which the first entry specifies most is looked at before all else */
+    if (n->count == 1) { /* the word in which the first entry specifies most is compared first */
         const uint64_t *mask = sw_entry_mask(d, e);
         n->word = 0;
         for (uint16_t w = 0; w < d->words; w++)
@@ -97,7 +97,7 @@ static void leaf_take(struct sw_tree_node *n, const struct sw_entry *e, struct s
         }
 }
 
-/* The leaves where an entry lies or would lie, counted up to `most`. */
+/* The number of leaves that have or would have an entry, at most `most`. */
 static uint32_t spread(const struct sw_tree_node *n, const struct sw_table_desc *d, struct sw_entry *e, uint32_t most) {
     if (!n->bits)
         return 1;
@@ -121,7 +121,7 @@ static int put(struct sw_tree *t, struct sw_tree_node *n, const struct sw_table_
     if (ternary_leaf_put(n, d, e))
         return -1;
     t->references++;
-    /* A leaf that could not be cut is tried again when it has doubled. */
+    /* A leaf that could not be split is tried again at twice its size. */
     if (n->count == LEAF_LIMIT + 1 || (n->count > LEAF_LIMIT && !(n->count & (n->count - 1))))
         ternary_split(t, n, d);
     return 0;
@@ -184,7 +184,7 @@ static struct sw_tree *overflow_of(struct sw_table *t) {
     return t->overflow;
 }
 
-/* The tree of a class; classes beyond a limit go to the plain list, until trees are built anew. */
+/* The tree of a class; classes beyond a limit go to the overflow list until the next rebuild. */
 static struct sw_tree *tree_for(struct sw_table *t, uint64_t sign) {
     for (uint32_t i = 0; i < t->class_count; i++)
         if (t->classes[i].signature == sign)
@@ -258,7 +258,7 @@ void sw_ternary_remove(struct sw_table *t, struct sw_entry *e) {
                 u->best = i->rank;
         ternary_sort(t);
     }
-    if (t->count - 1 < t->built / 4) /* the next entries build it anew */
+    if (t->count - 1 < t->built / 4) /* the next entries cause a rebuild */
         t->built = t->count - 1;
 }
 

@@ -1,13 +1,13 @@
-/* What the two parts of the ternary tables share: ternary.c (entries in and out) and ternary_build.c (cuts). */
+/* What the two parts of the ternary tables share: ternary.c (adding and removing entries) and ternary_build.c (splitting). */
 #ifndef SW_TERNARY_H
 #define SW_TERNARY_H
 
 #include "table.h"
 
-#define LEAF_LIMIT 8 /* entries a leaf holds before it is cut */
+#define LEAF_LIMIT 8 /* entries in a leaf before it is split */
 #define MAX_TREES 32
 
-/* Where an entry lies below a node: one child for each value of the bits that it does not care about. */
+/* The children of a node that have an entry: one for each value of its wildcard bits. */
 struct ternary_children {
     uint32_t fixed, open, now;
 };
@@ -39,6 +39,6 @@ struct sw_tree *ternary_new_tree(struct sw_table *t);
 void ternary_free_below(struct sw_tree_node *n);
 void ternary_free_trees(struct sw_table *t);
 
-/* Turns a leaf into a node if that helps, and its children likewise. Without memory all stays as it is. */
+/* Turns a leaf into a node if that helps, and so on for its children. Changes nothing when out of memory. */
 void ternary_split(struct sw_tree *t, struct sw_tree_node *n, const struct sw_table_desc *d);
 #endif

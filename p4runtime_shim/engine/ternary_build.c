@@ -1,4 +1,4 @@
-/* Cutting leaves of ternary tables, and building all trees of a table from scratch. */
+/* Splitting leaves of ternary tables, and building all trees of a table from scratch. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 struct window {
     uint16_t word;
-    uint8_t bits, shift; /* bits 0: no cut helps */
+    uint8_t bits, shift; /* bits 0: no split helps */
 };
 
 /* --- choosing a window --- */
@@ -67,7 +67,7 @@ static int wanted_bits(uint32_t count) {
     return bits;
 }
 
-/* The bit with the smallest larger side, and neighbours that part the entries well, while few are copied. */
+/* The bit with the smallest larger side, and adjacent bits that divide the entries well, while few are copied. */
 static struct window choose(const struct sw_tree_node *n, const struct sw_table_desc *d) {
     struct window best = {0};
     uint32_t larger[64], at_best[64], smallest = UINT32_MAX, seen = 0;
@@ -80,7 +80,7 @@ static struct window choose(const struct sw_tree_node *n, const struct sw_table_
                 memcpy(at_best, larger, sizeof larger);
             }
     }
-    if (!best.bits || smallest >= seen - seen / 8) /* a cut must take away an eighth */
+    if (!best.bits || smallest >= seen - seen / 8) /* a split must remove an eighth */
         return (struct window){0};
     for (int wanted = wanted_bits(n->count); best.bits < wanted;) {
         int low = best.shift - 1, high = best.shift + best.bits;
@@ -92,12 +92,12 @@ static struct window choose(const struct sw_tree_node *n, const struct sw_table_
             break;
         best = wider;
     }
-    while (best.bits > 1 && !copies_few(n, d, best)) /* the sample was not like the rest */
+    while (best.bits > 1 && !copies_few(n, d, best)) /* the sample was not representative */
         best.bits--;
     return best;
 }
 
-/* --- cutting --- */
+/* --- splitting --- */
 
 void ternary_split(struct sw_tree *t, struct sw_tree_node *n, const struct sw_table_desc *d) {
     if (t->references >= (t->limit ? t->limit : MAX_COPIES * t->count + 4096))

@@ -1,4 +1,4 @@
-/* What the trace says of tables and actions: the key, the entry that was hit, and the arguments, by their names in P4. */
+/* The trace of tables and actions: the key, the entry that was hit, and the arguments, by their P4 names. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

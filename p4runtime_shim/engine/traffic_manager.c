@@ -26,7 +26,7 @@ void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason) {
     }
 }
 
-/* Tell whoever transmits that the port has something to send. */
+/* Notify the transmitting thread that the port has something to send. */
 void sw_mark_ready(struct sw *sw, struct sw_port *port) {
     signal_fd(port->event);
     if (port->in_ready_list)
@@ -95,7 +95,7 @@ void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned number) {
 }
 
 struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port) {
-    uint32_t open = port->up ? port->waiting & ~port->pause.paused : port->waiting; /* what a dead port held is drained */
+    uint32_t open = port->up ? port->waiting & ~port->pause.paused : port->waiting; /* the queues of a port that is down are drained */
     if (!open)
         return NULL;
     struct sw_queue *q = &port->queue[31 - __builtin_clz(open)];
@@ -119,10 +119,9 @@ static void occupy(struct sw_tx_link *link, int64_t start, uint32_t bytes, uint6
     link->remainder = (uint64_t)(units % rate);
 }
 
-/* A frame starts on the line when it was there and the line was free and not held, but no longer ago than `slack`: a caller
- * that is later than that loses line time, and a line that had nothing to send gains none. On the ideal line it starts
- * whenever it is handed over. A frame that overtook others may make the ideal line later than it would have been, never
- * earlier. */
+/* A frame starts when it was queued and the link was free and not paused, but at most `slack` ago: a later caller loses link
+ * time, and an idle link gains none. On the ideal link it starts at that time, however late the caller is. A frame that
+ * overtook others may delay the ideal link, but never advances it. */
 void sw_link_transmit(struct sw *sw, struct sw_port *port, int64_t since, int64_t now, uint32_t bytes) {
     if (sw->timing)
         port->due = since;

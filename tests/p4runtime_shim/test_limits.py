@@ -203,7 +203,7 @@ def test_a_loop_without_end_is_cut_off_counted_and_logged_once(name: str) -> Non
             assert switch.transmit(1, now) is None
             assert time.process_time() - start < 2  # tens of milliseconds
         assert switch.stats().drops["loop_limit"] >= 3
-        assert [line.text.partition(":")[2][:24] for line in switch.take_log()] == [" it goes round in a loop"]
+        assert [line.text.partition(":")[2][:24] for line in switch.take_log()] == [" it loops in the program"]
         switch.set_pipeline(switch.pipeline)
         switch.receive(1, bytes(9000), 9)
         switch.transmit(1, 9)
