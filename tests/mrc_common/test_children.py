@@ -108,6 +108,29 @@ def test_a_child_runs_its_parents_code_and_nothing_else_beside_it(tmp_path: Path
     assert done.stdout == f"{tmp_path}/mrc_host/__init__.py None __main__ ['x']\n"
 
 
+@pytest.mark.parametrize("how", ["module", "code"])
+def test_what_a_user_has_installed_for_himself_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """``sudo -E`` keeps HOME: root's children then ran what a ``.pth`` file in the user's own site-packages says."""
+    python: str = getattr(sys, "_base_executable", sys.executable)  # an environment of its own has no such folder
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ask = [python, "-c", "import site; print(site.getusersitepackages() if site.ENABLE_USER_SITE else '')"]
+    own = subprocess.run(ask, env=children.environment(), capture_output=True, text=True, check=True).stdout.strip()
+    if not own:
+        pytest.skip("this Python takes nothing from there")
+    witness = tmp_path / "executed"
+    Path(own).mkdir(parents=True)
+    (Path(own) / "own.pth").write_text(f"import sys; open({str(witness)!r}, 'a').write(sys.executable)\n")
+    subprocess.run([python, "-c", ""], env=children.environment(), check=True)
+    assert witness.exists(), "other Pythons do run it"
+    witness.unlink()
+    monkeypatch.setattr(sys, "executable", python)
+    command = children.python("mrc_common.units") if how == "module" else children.python_code("import json")
+    children.run(command, check=True)
+    assert not witness.exists()
+
+
 def test_a_module_that_is_not_there_is_said():
     done = children.run(children.python("mrc_host.nothing"), capture_output=True, text=True, check=False)
     assert done.returncode == 1
