@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from controller.client import ControllerClient
+from controller.server import Listening
 from tests.controller.p4runtime_stand_in import StandIn, serve
+from tests.controller.serving import Running, running
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric
 
@@ -13,6 +16,26 @@ from topologies.fabric import Fabric
 @pytest.fixture
 def fabric() -> Fabric:
     return multi_plane_clos("ctltest", planes=2, t0=2, t1=2, hosts=4)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Of a controller's socket."""
+    return tmp_path / "c.sock"
+
+
+@pytest.fixture
+def one(fabric: Fabric, path: Path) -> Iterator[Running]:
+    """A controller that runs."""
+    with running(fabric, Listening(path)) as found:
+        yield found
+
+
+@pytest.fixture
+def client(one: Running, path: Path) -> Iterator[ControllerClient]:
+    """A client of it."""
+    with ControllerClient(path) as connected:
+        yield connected
 
 
 @pytest.fixture

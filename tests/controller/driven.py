@@ -11,9 +11,10 @@ from controller.errors import ControllerError
 from controller.events import Events
 from controller.fault_impairments import Shape
 from controller.injector import FaultInjector
-from controller.values import Event
+from controller.values import Event, FleetStatus, LinkEnd, LinkStatus
 from simulation.clock import Clock
 from simulation.virtual_time_loop import VirtualTimeLoop
+from topologies.emulation.link_counters import Traffic
 from topologies.entries import TableEntry
 from topologies.fabric import Endpoint, Fabric, Link
 
@@ -24,7 +25,10 @@ T = TypeVar("T")
 
 
 class Cables:
-    """Stands for FabricLinks: which links are down, and every change as (time, link, up)."""
+    """Stands for FabricLinks: which links are down, and every change as (time, link, up).
+
+    A link says how many it is in what was asked for by the frames that it has carried upwards, of 100 bytes each.
+    """
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
@@ -35,6 +39,27 @@ class Cables:
         self.broken_shape: Endpoint | None = None
         self.absent = ""
         self.slow_s = 0.0
+
+    async def read(self, links: Iterable[Link]) -> list[LinkStatus]:
+        def end(place: Endpoint) -> LinkEnd:
+            return LinkEnd(place.node, place.port, f"{place.node}-{place.port}")
+
+        return [
+            LinkStatus(
+                name=link.name,
+                kind=link.kind,
+                plane=link.plane,
+                lower=end(link.lower),
+                upper=end(link.upper),
+                rate_bps=link.rate_bps,
+                up=link.name not in self.down,
+                upward=Traffic(number, 100 * number),
+                downward=Traffic(),
+                fault_ids=(),
+                read_at_ns=7,
+            )
+            for number, link in enumerate(links)
+        ]
 
     async def set_up(self, links: Iterable[Link], *, up: bool, absent_ok: bool = False) -> None:
         await asyncio.sleep(self.slow_s)
@@ -66,8 +91,13 @@ class Switches:
 
     def __init__(self) -> None:
         self.entries: dict[str, tuple[TableEntry, ...]] = {}
+        self.status = FleetStatus("ctltest", True, ())
+        self.reconciled = 0
         self.away = ""
         self.back = asyncio.Event()
+
+    async def reconcile(self) -> None:
+        self.reconciled += 1
 
     async def set_faults(self, entries: Mapping[str, Iterable[TableEntry]], *, later: bool = False) -> tuple[str, ...]:
         before, found = self.entries, {name: tuple(found) for name, found in entries.items()}

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -19,7 +18,6 @@ from controller.injector import FaultInjector
 from controller.path_map.service import PathMapService
 from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
-from controller.values import FleetStatus
 from tests.controller.driven import Cables, Switches
 from topologies.fabric import Fabric
 
@@ -35,7 +33,7 @@ class Running:
         self.switches = Switches()
         self.events = Events()
         self.injector = FaultInjector(fabric, self.switches, self.cables, self.events)
-        fleet: Any = SimpleNamespace(status=FleetStatus(fabric.name, True, ()), set_faults=self.switches.set_faults)
+        fleet: Any = self.switches
         links: Any = self.cables
         self.service = ControllerService(
             fabric, fleet, links, events=self.events, injector=self.injector, agents=agents

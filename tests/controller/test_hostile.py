@@ -28,7 +28,7 @@ from controller.proto.controller_v1_pb2_grpc import ControllerStub
 from controller.proto.path_map_v1_pb2_grpc import PathMapStub
 from controller.server import LARGEST_REQUEST, MOST_REQUESTS, Listening
 from controller.service import MAX_LEASES, ControllerService
-from controller.values import EventKind, FleetStatus
+from controller.values import EventKind
 from tests.controller.driven import Cables, Switches
 from tests.controller.serving import Running, free_port, running
 from tests.controller.test_leases import until
@@ -41,11 +41,6 @@ FABRIC = multi_plane_clos("hostile", planes=2, t0=2, t1=2, hosts=4)
 MS = 1_000_000
 Code = grpc.StatusCode
 REFUSALS = {Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.RESOURCE_EXHAUSTED}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "c.sock"
 
 
 @pytest.fixture
@@ -143,8 +138,8 @@ def make_service() -> tuple[Any, FaultInjector, Cables]:
     cables, switches = Cables(lambda: 0), Switches()
     events: Any = SimpleNamespace(publish=lambda *_: None)
     links: Any = cables
+    fleet: Any = switches
     injector = FaultInjector(FABRIC, switches, cables, events)
-    fleet: Any = SimpleNamespace(status=FleetStatus("hostile", True, ()))
     return ControllerService(FABRIC, fleet, links, events=events, injector=injector), injector, cables
 
 

@@ -13,10 +13,8 @@ import pytest
 from controller import service
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.server import Listening
 from controller.values import Event, EventKind
-from tests.controller.serving import Running, running
-from topologies.fabric import Fabric
+from tests.controller.serving import Running
 
 HOLDER = """
 import sys
@@ -26,23 +24,6 @@ with ControllerClient(sys.argv[1]) as client, client.lease("me"):
     print("held", flush=True)
     sys.stdin.read()
 """
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "c.sock"
-
-
-@pytest.fixture
-def one(fabric: Fabric, path: Path) -> Iterator[Running]:
-    with running(fabric, Listening(path)) as found:
-        yield found
-
-
-@pytest.fixture
-def client(one: Running, path: Path) -> Iterator[ControllerClient]:
-    with ControllerClient(path) as connected:
-        yield connected
 
 
 def until(happened: Callable[[], bool]) -> None:
