@@ -68,7 +68,7 @@ class Denylists:
             raise NoAgentsError
         for name in names:
             socket = self._sockets.format(name=name)
-            with _sentence(name), verbs.open_controller(socket, patience_s=AGENT_PATIENCE_S) as nic:
+            with _sentence(name), verbs.open_controller(socket, timeout_s=AGENT_PATIENCE_S) as nic:
                 yield from ask(name, nic)
 
 

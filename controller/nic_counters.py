@@ -42,7 +42,7 @@ def _of_hosts(names: Sequence[str], sockets: str, queue_pairs: bool) -> list[Nic
 
 def _of_host(name: str, socket: str, queue_pairs: bool) -> NicCounters:
     try:
-        with closing(AgentConnection(socket, patience_s=AGENT_PATIENCE_S)) as agent:
+        with closing(AgentConnection(socket, timeout_s=AGENT_PATIENCE_S)) as agent:
             qpns = [int(qp["qpn"]) for qp in agent.request("qps")] if queue_pairs else []
             read = {qpn: _of_pair(agent, qpn) for qpn in qpns}
             pairs = {qpn: counters for qpn, counters in read.items() if counters}

@@ -70,7 +70,7 @@ async def incast(world: SimulatedWorld, congestion: str) -> tuple[int, int, int]
 def main() -> None:
     """Print a line for each congestion control."""
     fabric = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
-    own = {"aimd": Algorithm(lambda line: Aimd(line.window))}
+    own = {"aimd": Algorithm(lambda link: Aimd(link.window))}
     for name in ("none", "aimd", "nscc"):
         with SimulatedWorld(fabric, seed=1, rate=100_000_000_000, congestion=own) as world:
             took, sent, again = world.run(incast(world, name)) or (0, 0, 0)

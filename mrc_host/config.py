@@ -84,17 +84,19 @@ class Dscp:
     control: int = 46
 
 
-# Least and greatest value of the whole numbers in TransportSettings. Times may be up to an hour.
+SPRAYING: Final = ("reactive", "oblivious")
+
+# Smallest and largest value of the integers in TransportSettings. Times may be up to an hour.
 _HOUR: Final = 3_600_000_000_000
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "sack_threshold": (1, 1 << 30),
     "bitmap_range": (1, 255),
-    "open_messages": (1, 1 << 15),
+    "max_inflight_messages": (1, 1 << 15),
     "always_skip_marks": (0, 1 << 20),
     "base_rtt": (0, _HOUR),
     "assumed_rate": (1, 1 << 50),
     "default_window": (1, 1 << 40),
-    "plane_burst": (1, 1 << 30),
+    "plane_skew_limit": (1, 1 << 30),
     "reorder_fraction": (0, 1600),
     "tail_probe_min": (1, _HOUR),
     "linear_retries": (0, 255),
@@ -108,7 +110,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "probe_timeout": (1, _HOUR),
     "probe_spacing": (0, _HOUR),
     "flap_half_life": (1, _HOUR),
-    "reverse_interval": (1, _HOUR),
+    "reverse_probe_interval": (1, _HOUR),
     "port_status_retry": (1, _HOUR),
     "port_status_max": (1, _HOUR),
     "flap_window": (0, _HOUR),
@@ -117,46 +119,77 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class TransportSettings:
-    """Figures that the specification leaves to the implementation. Times are nanoseconds, sizes bytes.
+    """What the specification leaves to the implementation. Times are nanoseconds, sizes bytes.
 
-    Acknowledging: a SACK is due once `sack_threshold` bytes (each packet counts at least 1024) have arrived.
-    Receiving: on each queue pair a packet more than `bitmap_range` * 128 PSNs ahead of the cumulative one, though
-    inside the range that was promised, is refused with NACK NO_BITMAP, and one of a message that is `open_messages` or
-    more ahead of the first incomplete one with NO_RESOURCE; both are sent again. After `always_skip_marks` ECN marks
-    in a row on one path (0: never) a SACK says ALWAYS_SKIP instead of SKIP_ONCE.
-    Congestion control (docs/congestion.md): `congestion` names that of MRC: nscc, one controller for all queue pairs
-    towards a destination; fixed or none; or "", which is nscc where `base_rtt` is told and fixed where it is not.
-    `rc_congestion` names that of RC: dcqcn, fixed or none. `default_window` is the fixed window. `base_rtt` is the
-    unloaded round trip of a full packet on the longest path (0: not known), `trimming` whether switches trim, `nscc`
-    replaces constants of NSCC and `dcqcn` those of DCQCN, `assumed_rate` (b/s) stands for a port whose rate is given
-    as 0.
-    Balance: on one queue pair no plane may be more than `plane_burst` data packets of 4096 bytes, or accordingly more
-    shorter ones, ahead of the slowest usable plane.
-    Loss: a packet is lost once one sent later on the same path has arrived, or one sent a reorder window later on the
-    same plane, which is at least `reorder_fraction` (percent) of a smoothed RTT (docs/protocol.md §10.1); never by what
-    other planes deliver. `tail_probe_min` is the shortest
-    wait for an acknowledgement before a reliability probe asks for one. The ACK timeout is repeated `linear_retries`
-    times, then doubles up to 2**`max_backoff` times its value.
-    Lives of a queue pair: `packet_lifetime` is the longest time that a packet may be on its way; for so long the PSNs
-    that a life used are not used again (docs/protocol.md §12).
-    Paths: with `oblivious` they are used in turn whatever happens on them: no rest after a mark or trim, none taken out
-    of use. Otherwise one in `backup_share` paths of a plane is a backup; at least `ev_min_active` paths of the queue
-    pair stay in the active set. A bad path returns after `probe_successes` background probes in a row came back,
-    `probe_interval` apart. A probe counts as lost after `probe_timeout`; then the next is sent, with up to four times
-    that patience. The whole NIC sends at most one background probe every `probe_spacing`. A path that fails again after
-    its return waits longer: each failure doubles the interval, up to 64 times, and half of them are forgotten in
-    `flap_half_life`.
-    `reverse_interval` is how often a receiver that sends nothing probes its reverse paths. `port_status_retry` is
-    the wait before a port status update that was not answered is repeated on the next plane; it doubles up to
-    `port_status_max` when each plane has had its turn. When a port returns, paths that went bad at most `flap_window`
-    before it was lost are GOOD again without a probe.
+    Acknowledgements and receiving:
 
-    Raises InvalidArgumentError for a value outside of its range.
+    * `sack_threshold`: a SACK is due once this many bytes have arrived; each packet counts at least 1024.
+    * `bitmap_range` (units of 128 PSNs): a packet further ahead of the cumulative PSN, though inside the range that was
+      promised, is refused with NACK NO_BITMAP, and sent again.
+    * `max_inflight_messages`: a packet of a message that far ahead of the first incomplete one is refused with NACK
+      NO_RESOURCE, and sent again.
+    * `always_skip_marks`: after so many ECN marks in a row on one path a SACK says ALWAYS_SKIP instead of SKIP_ONCE;
+      0: never.
+
+    Congestion control (docs/congestion.md):
+
+    * `congestion`: that of MRC: nscc (one controller for all queue pairs towards a destination), fixed, none, or "":
+      nscc if `base_rtt` is given, otherwise fixed.
+    * `rc_congestion`: that of RC: dcqcn, fixed or none.
+    * `base_rtt`: unloaded round trip of a full packet on the longest path; 0: not known.
+    * `trimming`: whether switches trim.
+    * `nscc`, `dcqcn`: constants of the two.
+    * `assumed_rate` (b/s): rate of a port whose rate is given as 0.
+    * `default_window`: the fixed window.
+
+    Spraying and balance:
+
+    * `spraying`: "reactive", or "oblivious": every path in turn whatever happens on it; a mark or trim brings no rest,
+      and no path goes out of use.
+    * `plane_skew_limit`: how many data packets of 4096 bytes, or accordingly more shorter ones, a plane may be ahead of
+      the slowest usable plane, on one queue pair.
+
+    Loss and timeouts:
+
+    * `reorder_fraction` (percent of a smoothed RTT): least reorder window. A packet is lost once one sent later on the
+      same path has arrived, or one sent a reorder window later on the same plane (docs/protocol.md §10.1); never
+      because of what other planes deliver.
+    * `tail_probe_min`: shortest probe timeout.
+    * `linear_retries`: how often the ACK timeout is repeated before it doubles.
+    * `max_backoff`: how often it doubles.
+
+    Queue pairs:
+
+    * `send_queue_depth`: requests in a send queue.
+    * `packet_lifetime`: longest time that a packet may take to arrive; for so long the PSNs that a queue pair has used
+      are not used again after a reset (docs/protocol.md §12).
+
+    Paths:
+
+    * `backup_share`: one in so many paths of a plane is a backup.
+    * `ev_min_active`: so many paths of a queue pair stay in the active set at least.
+    * `probe_interval`: time between background probes of a bad path.
+    * `probe_successes`: a bad path returns after so many of them in a row were answered.
+    * `probe_timeout`: an EV probe without an answer counts as lost after this time. The next is sent then, with up to
+      four times the timeout.
+    * `probe_spacing`: shortest time between background probes of the whole NIC.
+    * `flap_half_life`: a path that fails again after its return waits longer: each failure doubles the interval, up to
+      64 times, and half of the failures are forgotten in this time.
+    * `reverse_probe_interval`: how often a receiver that sends nothing probes its reverse paths.
+
+    Ports:
+
+    * `port_status_retry`: wait before a port status update without an answer is repeated on the next plane.
+    * `port_status_max`: that wait doubles up to this when each plane has had its turn.
+    * `flap_window`: when a port returns, paths that went bad at most this time before it was lost are GOOD again
+      without a probe.
+
+    Raises InvalidArgumentError for a value out of range.
     """
 
     sack_threshold: int = 32768
     bitmap_range: int = 255
-    open_messages: int = 16384
+    max_inflight_messages: int = 16384
     always_skip_marks: int = 0
     congestion: str = ""
     rc_congestion: str = "fixed"
@@ -166,14 +199,14 @@ class TransportSettings:
     dcqcn: DcqcnProfile = field(default_factory=DcqcnProfile)
     assumed_rate: int = 1_000_000_000
     default_window: int = 262144
-    plane_burst: int = 8
+    plane_skew_limit: int = 8
     reorder_fraction: int = 25
     tail_probe_min: int = 100_000
     linear_retries: int = 7
     max_backoff: int = 6
     send_queue_depth: int = 1024
     packet_lifetime: int = 1_000_000_000
-    oblivious: bool = False
+    spraying: str = "reactive"
     backup_share: int = 8
     ev_min_active: int = 1
     probe_interval: int = 20_000_000
@@ -181,7 +214,7 @@ class TransportSettings:
     probe_timeout: int = 50_000_000
     probe_spacing: int = 500_000
     flap_half_life: int = 10_000_000_000
-    reverse_interval: int = 10_000_000
+    reverse_probe_interval: int = 10_000_000
     port_status_retry: int = 10_000_000
     port_status_max: int = 1_000_000_000
     flap_window: int = 1_000_000_000
@@ -191,6 +224,9 @@ class TransportSettings:
             value = getattr(self, name)
             if not least <= value <= most:
                 raise InvalidArgumentError(f"Transport setting {name} must be between {least} and {most}, not {value}.")
+        if self.spraying not in SPRAYING:
+            known = " or ".join(SPRAYING)
+            raise InvalidArgumentError(f"Transport setting spraying must be {known}, not {self.spraying}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.control_plane import ControlPlane
 from mrc_host.transport.demux import Demultiplexer
-from mrc_host.transport.host import Host
 from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import QueuePair, check_attributes
@@ -88,10 +88,10 @@ class Nic:
             algorithms.check(known, QpAttributes(), config.settings.transport, mrc)
         self._config = config
         self._rng = random.Random(seed)
-        self._host = Host(config, self._rng, random.Random(f"first PSNs {seed} {incarnation}"), known)
-        self._scheduler = self._host.scheduler
+        self._context = NicContext(config, self._rng, random.Random(f"first PSNs {seed} {incarnation}"), known)
+        self._scheduler = self._context.scheduler
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
-        self._peers = {d.address: Peer(self._host, d) for d in config.destinations}
+        self._peers = {d.address: Peer(self._context, d) for d in config.destinations}
         self._qps: dict[int, QueuePair] = {}
         self._qpn_shift = random.Random(incarnation).getrandbits(24) if incarnation else 0
         self._retired: dict[int, int] = {}  # QPNs of queue pairs that are gone -> until when none gets it again
@@ -101,8 +101,8 @@ class Nic:
         self._notified: set[int] = set()
         self._drops = dict.fromkeys(Drop, 0)
         self._trace: Tracer | None = None
-        self.control = ControlPlane(self._host, self._peers, self._profile_used)
-        self._demux = Demultiplexer(self._host, self._qps, self._peers, self.control.prober, self._pauses)
+        self.control = ControlPlane(self._context, self._peers, self._profile_used)
+        self._demux = Demultiplexer(self._context, self._qps, self._peers, self.control.prober, self._pauses)
         self._ports = [PortStats() for _ in ports]
         self._gone = QpStats()  # of queue pairs that were destroyed
 
@@ -119,9 +119,9 @@ class Nic:
         Never raises on account of the frame: what is malformed or not for this NIC is dropped and counted.
         The frame is not kept after the call, so its buffer may be reused.
         """
-        self._host.now = now
+        self._context.now = now
         scheduler = self._scheduler
-        scheduler.asked = 0  # input_begins, without the call
+        scheduler.empty_ports = 0  # input_begins, without the call
         scheduler.kick = False
         stats = self._ports[port]
         stats.rx_frames += 1
@@ -139,10 +139,10 @@ class Nic:
 
     def transmit(self, port: int, now: int) -> bytes | None:
         """Next frame for `port`, or None when there is none now (or the port is down)."""
-        if not self._host.local_up >> port & 1:
+        if not self._context.local_up >> port & 1:
             return None
         if self._trace is not None:
-            self._host.now = now
+            self._context.now = now
         frame = self._scheduler.transmit(port, now)
         if frame is not None:
             if self._trace is not None:
@@ -158,26 +158,26 @@ class Nic:
 
     def tick(self, now: int) -> None:
         """Run everything that is due at `now`; then ports may have frames. Early calls are harmless."""
-        self._host.now = now
+        self._context.now = now
         self._scheduler.input_begins()
         self._scheduler.tick(now)
 
     def port_changed(self, port: int, up: bool, now: int) -> None:
         """The link of `port` went down or came up. Traffic leaves the port at once and peers are told."""
-        host = self._host
-        host.now = now
+        context = self._context
+        context.now = now
         self._scheduler.input_begins()
         bit = 1 << port
-        if bool(host.local_up & bit) == up:
+        if bool(context.local_up & bit) == up:
             return
-        host.local_up ^= bit
+        context.local_up ^= bit
         if up:
             self._ports[port].recovered += 1
         else:
             self._ports[port].downed += 1
         if self._pauses is not None:
             self._pauses.port_down(port, now)
-        host.emit(PortEvent(now, port, up, True))
+        context.emit(PortEvent(now, port, up, True))
         for peer in self._peers.values():
             peer.local_ports_changed(now)
 
@@ -189,11 +189,11 @@ class Nic:
         The address is chosen by the NIC (page aligned, never reused). A region without LOCAL_WRITE may not have
         REMOTE_WRITE (InvalidArgumentError), as in verbs.
         """
-        return self._host.memory.register(pd, buffer, access)
+        return self._context.memory.register(pd, buffer, access)
 
     def deregister_memory(self, lkey: int) -> None:
         """Forget a region at once: later packets naming its rkey are refused. NotFoundError if unknown."""
-        self._host.memory.deregister(lkey)
+        self._context.memory.deregister(lkey)
 
     # ---- completion queues --------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class Nic:
         while qpn in self._qps or qpn in self._retired:
             qpn = self._draw_qpn()
         make = MrcQueuePair if qp_type is QpType.MRC else RcQueuePair
-        self._qps[qpn] = make(self._host, qpn, pd, sends, receives, attributes)
+        self._qps[qpn] = make(self._context, qpn, pd, sends, receives, attributes)
         sends.users += 1
         receives.users += 1
         return qpn
@@ -309,7 +309,7 @@ class Nic:
         attributes = states.changed(qp.attributes, qp.state, state, changes or {}, remote is not None)
         self._check_attributes(attributes, qp.kind)
         peer = None if remote is None else self._known_peer(remote.address)
-        self._host.now = now
+        self._context.now = now
         self._scheduler.input_begins()
         before, qp.attributes = qp.attributes, attributes
         try:
@@ -334,8 +334,8 @@ class Nic:
     def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:
         routing = SRH_LENGTH if self._config.settings.ev_format is EvFormat.SRV6_SRH else 0
         check_attributes(attributes, self._config.mtu - routing)
-        algorithms.check(self._host.algorithms, attributes, self._host.transport, kind is QpType.MRC)
-        if attributes.ev_profile and attributes.ev_profile not in self._host.ev_profiles:
+        algorithms.check(self._context.algorithms, attributes, self._context.transport, kind is QpType.MRC)
+        if attributes.ev_profile and attributes.ev_profile not in self._context.ev_profiles:
             raise NotFoundError(f"NIC {self._config.name} has no EV profile {attributes.ev_profile}.")
 
     def _known_peer(self, address: bytes) -> Peer:
@@ -349,7 +349,7 @@ class Nic:
     def destroy_qp(self, qpn: int, now: int) -> None:
         """Remove a queue pair. Requests that had not completed complete as FLUSHED in its send CQ first."""
         qp = self._qp(qpn)
-        self._host.now = now
+        self._context.now = now
         del self._qps[qpn]
         qp.destroy(now)
         self._gone.add(qp.stats)
@@ -365,7 +365,7 @@ class Nic:
             if until > now:
                 break
             del retired[number]
-        retired[qpn] = now + self._host.transport.packet_lifetime
+        retired[qpn] = now + self._context.transport.packet_lifetime
 
     def qp_address(self, qpn: int) -> QpAddress:
         """What the other end needs to connect to this queue pair; a RESET after it was used changes the PSN."""
@@ -394,7 +394,7 @@ class Nic:
         qp = self._qp(qpn)
         if qp.state is not QpState.RTS and qp.state is not QpState.ERROR:
             raise StateError(f"Queue pair {qpn:#x} is not connected yet: it is in {qp.state.name}, not RTS.")
-        self._host.now = now
+        self._context.now = now
         self._scheduler.input_begins()
         qp.post(request, now)
 
@@ -405,7 +405,7 @@ class Nic:
 
         At most 4096 are kept; ``nic_counters()['events_lost']`` counts more.
         """
-        return self._host.take_events()
+        return self._context.take_events()
 
     def set_trace(self, sink: TraceSink | None) -> None:
         """Send the event trace (docs/trace.md) to `sink` from now on; None ends it.
@@ -415,7 +415,7 @@ class Nic:
         trace = None
         if sink is not None:
             trace = Tracer(sink, self._config.settings, self._connections)
-        self._trace = self._host.trace = trace
+        self._trace = self._context.trace = trace
         for cq in self._cqs.values():
             cq.trace = None if trace is None else self._trace_completion
 
@@ -425,7 +425,7 @@ class Nic:
 
     def _trace_completion(self, entry: Completion) -> None:
         if self._trace is not None:
-            self._trace.completion(entry, self._host.now)
+            self._trace.completion(entry, self._context.now)
 
     def _trace_state(self, qp: QueuePair, now: int, state: str = "") -> None:
         if self._trace is not None:
@@ -443,7 +443,7 @@ class Nic:
             "rx_bytes": sum(stats.rx_bytes for stats in self._ports),
             "tx_frames": sum(stats.tx_frames for stats in self._ports),
             "tx_bytes": sum(stats.tx_bytes for stats in self._ports),
-            "events_lost": self._host.events_lost,
+            "events_lost": self._context.events_lost,
         }
         if self._pauses is not None:
             counters["pauses_received"] = self._pauses.received
@@ -474,7 +474,7 @@ class Nic:
 
     def port_counters(self) -> tuple[dict[str, int], ...]:
         """All counters and gauges of each port (docs/counters.md), by name."""
-        host = self._host
+        context = self._context
         peers = [peer for peer in self._peers.values() if peer.users]
         return tuple(
             {
@@ -482,11 +482,11 @@ class Nic:
                 "rx_bytes": stats.rx_bytes,
                 "tx_frames": stats.tx_frames,
                 "tx_bytes": stats.tx_bytes,
-                "tx_plane_retransmitted_packets": host.retransmitted_by_plane[port],
-                "tx_plane_lost_packets": host.lost_by_plane[port],
+                "tx_plane_retransmitted_packets": context.retransmitted_by_plane[port],
+                "tx_plane_lost_packets": context.lost_by_plane[port],
                 "link_downed": stats.downed,
                 "link_recovered": stats.recovered,
-                "link_up": host.local_up >> port & 1,
+                "link_up": context.local_up >> port & 1,
                 "paths": sum(len(peer.members[port]) for peer in peers),
                 "paths_assumed_bad": sum(peer.bad_paths(port) for peer in peers),
                 "paths_denied": sum(peer.denied.of_plane[port] for peer in peers),

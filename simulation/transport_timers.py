@@ -41,7 +41,7 @@ class Timing:
             "probe_timeout": 4 * trip + self.queue,
             "probe_spacing": -(-trip // 4),
             "flap_half_life": 5000 * trip,
-            "reverse_interval": 10 * trip,
+            "reverse_probe_interval": 10 * trip,
             "port_status_retry": patience,
             "port_status_max": 100 * patience,
             "flap_window": 500 * trip,

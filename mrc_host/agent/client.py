@@ -41,8 +41,8 @@ from mrc_host.verbs.provider import EventSink, Provider
 class AgentProvider(Provider):
     """Verbs on the NIC of the agent at `path` (see :class:`mrc_host.verbs.provider.Provider`)."""
 
-    def __init__(self, path: str | os.PathLike[str], *, patience_s: float = ANSWER_TIMEOUT_S) -> None:
-        self._connection = connection = AgentConnection(path, patience_s=patience_s)
+    def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        self._connection = connection = AgentConnection(path, timeout_s=timeout_s)
         connection.on_completion = self._on_completion
         connection.on_event = self._on_event
         connection.on_failure = self._on_failure

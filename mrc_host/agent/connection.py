@@ -31,11 +31,11 @@ from mrc_host.agent.table import AgentVerbs
 from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent
 from mrc_host.verbs.declaration import Verb
-from mrc_host.verbs.errors import AgentLostError, ClosedError, ProtocolError, RefusedError
+from mrc_host.verbs.errors import AgentLostError, ClosedError, ProtocolError, RejectedError
 from mrc_host.verbs.provider import EventSink
 
 ANSWER_TIMEOUT_S = 30.0  # how long applications wait for an agent's answer
-POST_PATIENCE_S = 1.0  # how long a post waits for room in the socket
+POST_TIMEOUT_S = 1.0  # how long a post waits for room in the socket
 EVENT_TYPES: dict[str, type] = {"path": PathEvent, "port": PortEvent, "qp": QpEvent, "probe": ProbeEvent}
 
 CompletionSink = Callable[[int, Completion], None]
@@ -57,14 +57,14 @@ class AgentConnection(AgentVerbs):
     """A greeted connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none.
 
     Its methods are the agent's verbs (:mod:`mrc_host.agent.table`), each a request and its answer. An agent that
-    has not answered after `patience_s` is taken for dead.
+    has not answered after `timeout_s` is taken for dead.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, client: str | None = None, patience_s: float = ANSWER_TIMEOUT_S
+        self, path: str | os.PathLike[str], *, client: str | None = None, timeout_s: float = ANSWER_TIMEOUT_S
     ) -> None:
         self.path = os.fspath(path)
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self.on_completion: CompletionSink = _ignore
         self.on_event: EventSink = _ignore
         self.on_failure: Callable[[], None] = _ignore
@@ -74,7 +74,7 @@ class AgentConnection(AgentVerbs):
         self._parts: dict[int, bytearray] = {}
         self._requests = 0
         self._buffer = memoryview(bytearray(protocol.MAX_MESSAGE))
-        self._socket = _connect(self.path, patience_s)
+        self._socket = _connect(self.path, timeout_s)
         _connections.add(self)
         self._poller = select.poll()
         self._poller.register(self._socket, select.POLLIN)
@@ -110,7 +110,7 @@ class AgentConnection(AgentVerbs):
         if len(messages) > 1:
             raise InvalidArgumentError(f"A request has at most {protocol.MAX_MESSAGE} bytes: ask for less at once.")
         self.send(messages[0], fd)
-        deadline = monotonic_ns() + int(self._patience_s * 1e9)
+        deadline = monotonic_ns() + int(self._timeout_s * 1e9)
         while number not in self._replies:
             if monotonic_ns() >= deadline:
                 self._fail(
@@ -124,7 +124,7 @@ class AgentConnection(AgentVerbs):
         self.check()
         if self._try_send(message, fd):
             return
-        deadline = monotonic_ns() + int(POST_PATIENCE_S * 1e9)
+        deadline = monotonic_ns() + int(POST_TIMEOUT_S * 1e9)
         while not self._try_send(message, fd):
             left = deadline - monotonic_ns()
             if left <= 0:
@@ -288,11 +288,11 @@ def event_from_json(data: dict[str, Any]) -> AsyncEvent:
     return event
 
 
-def _connect(path: str, patience_s: float) -> socket.socket:
+def _connect(path: str, timeout_s: float) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, protocol.SOCKET_BUFFER)
-        sock.settimeout(patience_s)
+        sock.settimeout(timeout_s)
         sock.connect(path)
     except PermissionError:
         sock.close()
@@ -312,7 +312,7 @@ def _error_named(name: Any, message: str) -> MrcError:
     kind = getattr(errors, str(name), None)
     if isinstance(kind, type) and issubclass(kind, MrcError):
         return kind(message)
-    return RefusedError(message)
+    return RejectedError(message)
 
 
 def _ignore(*_: Any) -> None:

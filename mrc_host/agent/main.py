@@ -25,7 +25,7 @@ from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, group_id
 from mrc_host.agent.config_file import load_config
 from mrc_host.agent.connection import control_socket
 from mrc_host.agent.server import AgentServer
-from mrc_host.config import NicConfig
+from mrc_host.config import SPRAYING, NicConfig
 from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
 from mrc_host.driver.packet import PacketSockets
 from mrc_host.errors import MrcError
@@ -108,7 +108,7 @@ def _configured(config: NicConfig, options: argparse.Namespace) -> NicConfig:
         "congestion": options.congestion,
         "rc_congestion": options.rc_congestion,
         "base_rtt": None if options.base_rtt_us is None else options.base_rtt_us * 1000,
-        "oblivious": None if options.spraying is None else options.spraying == "oblivious",
+        "spraying": options.spraying,
     }
     settings = config.settings
     transport = replace(settings.transport, **{name: value for name, value in given.items() if value is not None})
@@ -164,8 +164,6 @@ def _parser() -> argparse.ArgumentParser:
     transport.add_argument("--congestion", metavar="NAME", help="congestion control of MRC: nscc, fixed or none")
     transport.add_argument("--rc-congestion", metavar="NAME", help="congestion control of RC: dcqcn, fixed or none")
     transport.add_argument("--base-rtt-us", type=int, metavar="US", help="unloaded round trip, which NSCC has to know")
-    transport.add_argument(
-        "--spraying", choices=("reactive", "oblivious"), help="whether paths react to marks and losses"
-    )
+    transport.add_argument("--spraying", choices=SPRAYING, help="whether paths react to marks and losses")
     parser.add_argument("--ready-fd", type=int, metavar="FD", help="write the ready line to this descriptor")
     return parser

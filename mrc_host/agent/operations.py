@@ -26,7 +26,7 @@ from mrc_host.probing import ProbePlan
 from mrc_host.values import Access, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs.declaration import Caller, Handle, Thing
 from mrc_host.verbs.device import DeviceVerbs
-from mrc_host.verbs.errors import RefusedError
+from mrc_host.verbs.errors import RejectedError
 
 MAX_OBJECTS = 65536  # of each kind and client, so that a runaway client does not exhaust the agent
 
@@ -37,7 +37,7 @@ def execute(server: AgentServices, session: Session, request: Mapping[str, Any],
     name = given.pop("op", None)
     verb = VERBS.get(name) if isinstance(name, str) else None
     if verb is None:
-        raise RefusedError(f"The agent knows no operation {shown(name)}.")
+        raise RejectedError(f"The agent knows no operation {shown(name)}.")
     operations = Operations(server, session)
     if verb.caller is Caller.CONTROLLER:
         operations.check_controller(verb.name)
@@ -61,7 +61,7 @@ class Operations(DeviceVerbs, AgentVerbs):
     def check_controller(self, what: str) -> None:
         """Refuse `what` to a client that came in by the applications' socket."""
         if not self._session.control:
-            raise RefusedError(
+            raise RejectedError(
                 f"{what!r} is for the controller, not for applications: use {self._server.control_path}, which the "
                 "agent's own user alone may open."
             )

@@ -217,7 +217,7 @@ class AgentServer:
                 owner.push(cq)
         events = self.nic.async_events()
         if events:
-            self._tell(events)
+            self._notify(events)
         due = None if self._trace is None else self._trace.turn(now)
         if self._trace is not None and self._trace.ended:  # its disk is full
             self.trace_to("")
@@ -233,7 +233,7 @@ class AgentServer:
             due = self._accept_at if due is None else min(due, self._accept_at)
         return due
 
-    def _tell(self, events: list[AsyncEvent]) -> None:
+    def _notify(self, events: list[AsyncEvent]) -> None:
         for event in events:
             self._event_count += 1
             message = {"number": self._event_count, "type": _EVENT_TYPES[type(event)], "event": to_json(event)}

@@ -31,7 +31,7 @@ from mrc_host.agent.table import EventScope
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, QpType, WorkRequest
-from mrc_host.verbs.errors import ProtocolError, RefusedError
+from mrc_host.verbs.errors import ProtocolError, RejectedError
 
 if TYPE_CHECKING:
     from mrc_host.nic import Nic
@@ -223,7 +223,7 @@ class Session:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def _handle(self, message: memoryview, fds: list[int], cut: bool) -> None:
+    def _handle(self, message: memoryview, fds: list[int], truncated: bool) -> None:
         kind, flags, request = protocol.unpack_header(message)
         body = message[protocol.HEADER.size :]
         if not self._greeted:
@@ -233,7 +233,7 @@ class Session:
         elif kind == Kind.CREDIT:
             self._credit(body)
         elif kind == Kind.REQUEST and not flags:
-            self._request(request, body, fds, cut)
+            self._request(request, body, fds, truncated)
         else:
             raise ProtocolError(f"No client sends messages of kind {kind} with flags {flags}.")
 
@@ -251,10 +251,10 @@ class Session:
         self.send(protocol.pack_json(Kind.HELLO, request, self._greeting))
         log.info("%s: connected", self.name)
 
-    def _request(self, request: int, body: memoryview, fds: list[int], cut: bool) -> None:
+    def _request(self, request: int, body: memoryview, fds: list[int], truncated: bool) -> None:
         arguments = protocol.unpack_json(body)
         try:
-            if cut:
+            if truncated:
                 raise ResourceExhaustedError(descriptors.NONE_LEFT)
             result = self._execute(self, arguments, fds)
             answer = protocol.pack_json(Kind.REPLY, request, {"result": to_json(result)})
@@ -262,7 +262,7 @@ class Session:
             answer = _refusal(request, error)
         except Exception:  # a defect of ours, but no client may stop the NIC with it
             log.exception("%s: a request failed", self.name)
-            answer = _refusal(request, RefusedError("The agent failed at this request; its log says how."))
+            answer = _refusal(request, RejectedError("The agent failed at this request; its log says how."))
         self.send(answer)
 
     # -- posts -----------------------------------------------------------------------------------------------------

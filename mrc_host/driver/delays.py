@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _BUCKETS = 40
-_STEP_LEAST_NS = 1_000_000  # that the clocks may seem to move against each other between two batches ...
+_MIN_STEP_NS = 1_000_000  # that the clocks may seem to move against each other between two batches ...
 _STEP_SHARE = 1000  # ... and this part of the time between the batches
 
 
@@ -81,6 +81,6 @@ class StampClock:
         offset = self._real() - now
         before, checked = self._offset, self._checked
         self._offset, self._checked = offset, now
-        if checked is None or abs(offset - before) > _STEP_LEAST_NS + (now - checked) // _STEP_SHARE:
+        if checked is None or abs(offset - before) > _MIN_STEP_NS + (now - checked) // _STEP_SHARE:
             return None
         return now + offset - stamp

@@ -95,17 +95,17 @@ class PortStatus:
     rx_dropped: int
 
 
-class _Line:
+class _NicPort:
     """One port's socket and the state of its line."""
 
     __slots__ = (
-        "arrivals", "asked", "backlog", "blocked", "config", "departures", "free_at", "held", "idle", "index",
-        "ns_per_byte", "packet", "port", "rx_bytes", "rx_dropped", "rx_frames", "tx_bytes", "tx_dropped", "tx_frames",
+        "arrivals", "backlog", "blocked", "config", "departures", "free_at", "held", "idle", "index", "ns_per_byte",
+        "number", "packet", "queried", "rx_bytes", "rx_dropped", "rx_frames", "tx_bytes", "tx_dropped", "tx_frames",
         "up",
     )  # fmt: skip
 
-    def __init__(self, port: int, config: PortConfig) -> None:
-        self.port = port
+    def __init__(self, number: int, config: PortConfig) -> None:
+        self.number = number
         self.config = config
         self.packet: PacketPort | None = None
         self.index = 0
@@ -115,7 +115,7 @@ class _Line:
         self.held: bytes | None = None  # a frame that the socket had no room for
         self.blocked = False  # the socket has no room: wait until it is writable
         self.ns_per_byte = _BITS_NS / config.rate_bps if config.rate_bps else 0.0
-        self.asked = 0  # when netlink was last asked because a frame could not be sent
+        self.queried = 0  # when netlink was last queried because a frame could not be sent
         self.tx_frames = self.tx_bytes = self.tx_dropped = 0
         self.rx_frames = self.rx_bytes = self.rx_dropped = 0
         self.arrivals, self.departures = DelayCounter(), DelayCounter()
@@ -162,7 +162,7 @@ class NicDriver:
         self._taken_at = 0  # when the first frame since the last turn was; 0: none was, or nobody measures
         self._cause_at = 0  # the same, or when the turn began
         self._now = 0  # the latest time told to the NIC by a turn: it must not see an earlier one after it
-        self._lines = [_Line(i, port) for i, port in enumerate(config.ports)]
+        self._ports = [_NicPort(i, port) for i, port in enumerate(config.ports)]
         self._buffer = memoryview(bytearray(1 << 16))
         self._monitor: LinkMonitor | None = None
 
@@ -174,10 +174,10 @@ class NicDriver:
             except TimeoutError as error:
                 raise DriverError(str(error)) from None
             links = monitor.links()
-            for line in self._lines:
-                self._check(line, links.get(line.config.interface))
-                if line.packet is None:
-                    self._link_changed(line, links[line.config.interface])
+            for nic_port in self._ports:
+                self._check(nic_port, links.get(nic_port.config.interface))
+                if nic_port.packet is None:
+                    self._link_changed(nic_port, links[nic_port.config.interface])
             self._loop.add(monitor.fileno(), READABLE, monitor.on_readable)
         except BaseException:
             self.close()
@@ -187,8 +187,8 @@ class NicDriver:
     def close(self) -> None:
         """Leave the loop and close every socket. Closing twice, or without start, does nothing."""
         self._loop.remove_turn(self._turn)
-        for line in self._lines:
-            self._close_port(line)
+        for nic_port in self._ports:
+            self._close_port(nic_port)
         if self._monitor is not None:
             self._loop.remove(self._monitor.fileno())
             self._monitor.close()
@@ -196,7 +196,7 @@ class NicDriver:
 
     def ports(self) -> tuple[PortStatus, ...]:
         """State and counters of every port."""
-        return tuple(self._status(line) for line in self._lines)
+        return tuple(self._status(nic_port) for nic_port in self._ports)
 
     def measure_delays(self, on: bool) -> None:
         """Measure delays from now on, or no more (the start). It costs a microsecond or two a batch of frames."""
@@ -205,17 +205,18 @@ class NicDriver:
     def delays(self) -> tuple[PortDelays, ...]:
         """What was measured so far, of every port."""
         return tuple(
-            PortDelays(line.port, line.arrivals.read(), line.departures.read(), int(line.idle)) for line in self._lines
+            PortDelays(port.number, port.arrivals.read(), port.departures.read(), int(port.idle))
+            for port in self._ports
         )
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
-    def _on_readable(self, line: _Line, mask: int) -> None:
-        packet = line.packet
+    def _on_readable(self, nic_port: _NicPort, mask: int) -> None:
+        packet = nic_port.packet
         if packet is None:
             return
         if mask & WRITABLE:
-            self._unblock(line)
+            self._unblock(nic_port)
             if mask == WRITABLE:
                 return
             mask &= ~WRITABLE
@@ -223,7 +224,7 @@ class NicDriver:
             self._monitor.on_readable()
             return
         receive_into, buffer = packet.receive_into, self._buffer
-        receive, port, clock = self._nic.receive, line.port, self._clock
+        receive, port, clock = self._nic.receive, nic_port.number, self._clock
         frames = total = 0
         measuring = self._measuring
         waited: int | None = None
@@ -240,10 +241,10 @@ class NicDriver:
         except OSError as error:
             if not is_link_error(error):
                 raise
-        line.rx_frames += frames
-        line.rx_bytes += total
+        nic_port.rx_frames += frames
+        nic_port.rx_bytes += total
         if waited is not None:
-            line.arrivals.note(waited, frames)
+            nic_port.arrivals.note(waited, frames)
         self._taken += frames
         self._left |= frames == RECEIVE_BATCH
 
@@ -260,14 +261,14 @@ class NicDriver:
         wakeup = nic.wakeup()
         if wakeup is not None and wakeup <= now:
             nic.tick(now)
-        again, busy = self._serve_lines(now)
+        again, busy = self._serve_ports(now)
         now = self._now
         wakeup = nic.wakeup()
         if not again and wakeup is not None and wakeup <= now:
             # What left on one port made another ready. It goes now, before other turns tell clients of what arrived:
             # one that then destroys its queue pair must not take along the acknowledgement that its peer waits for.
             nic.tick(now)
-            again, busy = self._serve_lines(now)
+            again, busy = self._serve_ports(now)
             wakeup = nic.wakeup()
         if again:
             return self._now
@@ -289,94 +290,94 @@ class NicDriver:
         if self._stream and not left and self._vain < COALESCE_VAIN:
             self._loop.rest(now + self._coalesce_ns)
 
-    def _serve_lines(self, now: int) -> tuple[bool, float | None]:
+    def _serve_ports(self, now: int) -> tuple[bool, float | None]:
         """Send on every line that is free; whether to go on at once, and when the first busy line becomes free."""
         again = False
         busy: float | None = None
         self._now = now
-        for line in self._lines:
-            if line.up:
+        for nic_port in self._ports:
+            if nic_port.up:
                 now = self._now  # time has passed while the lines before were served
-                if line.free_at <= now and not line.blocked and self._transmit(line, now):
+                if nic_port.free_at <= now and not nic_port.blocked and self._transmit(nic_port, now):
                     again = True
-                if line.free_at > now and (busy is None or line.free_at < busy):
-                    busy = line.free_at
+                if nic_port.free_at > now and (busy is None or nic_port.free_at < busy):
+                    busy = nic_port.free_at
         return again, busy
 
-    def _transmit(self, line: _Line, now: int) -> bool:
+    def _transmit(self, nic_port: _NicPort, now: int) -> bool:
         """Send what the NIC has for a free line, as far as the line goes; True if the batch ended before either."""
-        packet = line.packet
+        packet = nic_port.packet
         if packet is None:
             return False
-        transmit, send, port, clock = self._nic.transmit, packet.send, line.port, self._clock
-        ns_per_byte, longest = line.ns_per_byte, packet.max_frame
-        measuring, due = self._measuring, line.free_at if line.backlog else self._cause_at
-        free_at = max(line.free_at, now - self._burst_ns) if line.backlog else float(now)
-        idle = free_at - line.free_at if line.backlog and line.ns_per_byte else 0.0
-        line.backlog = True
+        transmit, send, port, clock = self._nic.transmit, packet.send, nic_port.number, self._clock
+        ns_per_byte, longest = nic_port.ns_per_byte, packet.max_frame
+        measuring, due = self._measuring, nic_port.free_at if nic_port.backlog else self._cause_at
+        free_at = max(nic_port.free_at, now - self._burst_ns) if nic_port.backlog else float(now)
+        idle = free_at - nic_port.free_at if nic_port.backlog and nic_port.ns_per_byte else 0.0
+        nic_port.backlog = True
         frames = total = 0
-        held, line.held = line.held, None
+        held, nic_port.held = nic_port.held, None
         for _ in range(TRANSMIT_BATCH):
             frame, held = held or transmit(port, now), None
             if frame is None:
-                line.backlog = False
+                nic_port.backlog = False
                 break
             length = len(frame)
             if length > longest:
-                line.tx_dropped += 1
+                nic_port.tx_dropped += 1
                 continue
             try:
                 send(frame)
                 frames += 1
                 total += length
             except BlockingIOError:
-                self._block(line, frame)
+                self._block(nic_port, frame)
                 break
             except OSError as error:
-                self._send_failed(line, error, now)
+                self._send_failed(nic_port, error, now)
             now = clock()
             free_at += (length + ETHERNET_OVERHEAD) * ns_per_byte
             if measuring:
-                line.departures.note(int(now - due))
-                line.idle += idle
+                nic_port.departures.note(int(now - due))
+                nic_port.idle += idle
                 due, idle = free_at, 0.0
             if free_at > now:
                 break
-        line.free_at = free_at
-        line.tx_frames += frames
-        line.tx_bytes += total
+        nic_port.free_at = free_at
+        nic_port.tx_frames += frames
+        nic_port.tx_bytes += total
         self._now = now
-        return line.backlog and free_at <= now and not line.blocked
+        return nic_port.backlog and free_at <= now and not nic_port.blocked
 
-    def _block(self, line: _Line, frame: bytes) -> None:
+    def _block(self, nic_port: _NicPort, frame: bytes) -> None:
         """Keep a frame that the socket has no room for until it has."""
-        line.held, line.blocked = frame, True
-        if line.packet is not None:
-            self._loop.modify(line.packet.fileno(), READABLE | WRITABLE)
+        nic_port.held, nic_port.blocked = frame, True
+        if nic_port.packet is not None:
+            self._loop.modify(nic_port.packet.fileno(), READABLE | WRITABLE)
 
-    def _unblock(self, line: _Line) -> None:
-        if line.blocked:
-            line.blocked = False
-            if line.packet is not None:
-                self._loop.modify(line.packet.fileno(), READABLE)
+    def _unblock(self, nic_port: _NicPort) -> None:
+        if nic_port.blocked:
+            nic_port.blocked = False
+            if nic_port.packet is not None:
+                self._loop.modify(nic_port.packet.fileno(), READABLE)
 
-    def _send_failed(self, line: _Line, error: OSError, now: int) -> None:
+    def _send_failed(self, nic_port: _NicPort, error: OSError, now: int) -> None:
         """Count a frame that was lost on its way to the line; MRC sends it again."""
         if not is_lost_frame(error):
             raise error
-        line.tx_dropped += 1
+        nic_port.tx_dropped += 1
         # netlink may be withholding a carrier change: have it tell the state now
-        if self._monitor is not None and line.index and now - line.asked >= _QUERY_INTERVAL_NS:
-            line.asked = now
-            self._monitor.query(line.index)
+        if self._monitor is not None and nic_port.index and now - nic_port.queried >= _QUERY_INTERVAL_NS:
+            nic_port.queried = now
+            self._monitor.query(nic_port.index)
 
     # -- links -----------------------------------------------------------------------------------------------------
 
-    def _check(self, line: _Line, link: LinkState | None) -> None:
-        name, needed = line.config.interface, self._config.mtu
+    def _check(self, nic_port: _NicPort, link: LinkState | None) -> None:
+        name, needed = nic_port.config.interface, self._config.mtu
         if link is None:
             raise DriverError(
-                f"Interface {name!r} of port {line.port} does not exist in this network namespace: "
+                f"Interface {name!r} of port {nic_port.number} does not exist in this network namespace: "
                 "start the agent inside the host's namespace, after its links are made."
             )
         if link.mtu < needed:
@@ -386,59 +387,59 @@ class NicDriver:
             )
 
     def _on_link(self, link: LinkState) -> None:
-        for line in self._lines:
-            if line.config.interface == link.name:
-                self._link_changed(line, link)
+        for nic_port in self._ports:
+            if nic_port.config.interface == link.name:
+                self._link_changed(nic_port, link)
 
-    def _link_changed(self, line: _Line, link: LinkState) -> None:
-        if link.index != line.index:
-            self._close_port(line)
+    def _link_changed(self, nic_port: _NicPort, link: LinkState) -> None:
+        if link.index != nic_port.index:
+            self._close_port(nic_port)
             if link.index:
-                self._open_port(line, link)
-        up = link.up and line.packet is not None
-        if up != line.up:
-            line.up = up
-            line.free_at, line.backlog = 0.0, False
-            self._drop_held(line)
-            self._nic.port_changed(line.port, up, self._clock())
+                self._open_port(nic_port, link)
+        up = link.up and nic_port.packet is not None
+        if up != nic_port.up:
+            nic_port.up = up
+            nic_port.free_at, nic_port.backlog = 0.0, False
+            self._drop_held(nic_port)
+            self._nic.port_changed(nic_port.number, up, self._clock())
 
-    def _open_port(self, line: _Line, link: LinkState) -> None:
+    def _open_port(self, nic_port: _NicPort, link: LinkState) -> None:
         max_frame = self._config.mtu + ETHERNET_HEADER
         try:
-            packet = self._open_packet_port(line.config.interface, line.config.mac, max_frame)
+            packet = self._open_packet_port(nic_port.config.interface, nic_port.config.mac, max_frame)
         except DriverError:  # vanished again meanwhile: netlink is about to say so
             return
-        line.packet, line.index = packet, link.index
-        self._loop.add(packet.fileno(), READABLE, lambda mask: self._on_readable(line, mask))
+        nic_port.packet, nic_port.index = packet, link.index
+        self._loop.add(packet.fileno(), READABLE, lambda mask: self._on_readable(nic_port, mask))
 
-    def _drop_held(self, line: _Line) -> None:
+    def _drop_held(self, nic_port: _NicPort) -> None:
         """What waited for the socket is lost with the link, as what was on it."""
-        self._unblock(line)
-        if line.held is not None:
-            line.held = None
-            line.tx_dropped += 1
+        self._unblock(nic_port)
+        if nic_port.held is not None:
+            nic_port.held = None
+            nic_port.tx_dropped += 1
 
-    def _close_port(self, line: _Line) -> None:
-        self._drop_held(line)
-        packet = line.packet
-        line.packet, line.index = None, 0
+    def _close_port(self, nic_port: _NicPort) -> None:
+        self._drop_held(nic_port)
+        packet = nic_port.packet
+        nic_port.packet, nic_port.index = None, 0
         if packet is not None:
-            line.rx_dropped += packet.kernel_drops()
+            nic_port.rx_dropped += packet.kernel_drops()
             self._loop.remove(packet.fileno())
             packet.close()
 
-    def _status(self, line: _Line) -> PortStatus:
-        if line.packet is not None:
-            line.rx_dropped += line.packet.kernel_drops()
+    def _status(self, nic_port: _NicPort) -> PortStatus:
+        if nic_port.packet is not None:
+            nic_port.rx_dropped += nic_port.packet.kernel_drops()
         return PortStatus(
-            port=line.port,
-            interface=line.config.interface,
-            up=line.up and line.packet is not None,
-            rate_bps=line.config.rate_bps,
-            tx_frames=line.tx_frames,
-            tx_bytes=line.tx_bytes,
-            rx_frames=line.rx_frames,
-            rx_bytes=line.rx_bytes,
-            tx_dropped=line.tx_dropped,
-            rx_dropped=line.rx_dropped,
+            port=nic_port.number,
+            interface=nic_port.config.interface,
+            up=nic_port.up and nic_port.packet is not None,
+            rate_bps=nic_port.config.rate_bps,
+            tx_frames=nic_port.tx_frames,
+            tx_bytes=nic_port.tx_bytes,
+            rx_frames=nic_port.rx_frames,
+            rx_bytes=nic_port.rx_bytes,
+            tx_dropped=nic_port.tx_dropped,
+            rx_dropped=nic_port.rx_dropped,
         )

@@ -28,7 +28,7 @@ MOST_QPS = 1024
 MOST_DEPTH = 1 << 16
 MOST_MEMORY = 1 << 30  # bytes that one end writes to, of all queue pairs together
 GONE = "The other end is gone."
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _LONGEST_LINE = 1 << 20
 _WAITING = ("", "*" * 36, "* Waiting for client to connect... *", "*" * 36)  # perftest's words
 
@@ -92,7 +92,7 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
-        sock.settimeout(_PATIENCE_S)
+        sock.settimeout(_TIMEOUT_S)
         self._lines = sock.makefile("r", encoding="utf-8", newline="\n")
 
     def send(self, value: Any) -> None:
@@ -126,12 +126,12 @@ def foreign() -> ToolError:
     return ToolError("The other end does not speak this tool's language.")
 
 
-def connect(peer: str, port: str, patience_s: float = 5.0) -> Channel:
-    """Reach the server. One at a UNIX socket may just have been started, so it is given `patience_s` to listen."""
+def connect(peer: str, port: str, timeout_s: float = 5.0) -> Channel:
+    """Reach the server. One at a UNIX socket may just have been started, so it is given `timeout_s` to listen."""
     if peer.startswith("unix:"):
-        return Channel(_connect_unix(peer[5:], time.monotonic() + patience_s))
+        return Channel(_connect_unix(peer[5:], time.monotonic() + timeout_s))
     try:
-        return Channel(socket.create_connection((peer, int(port)), timeout=_PATIENCE_S))
+        return Channel(socket.create_connection((peer, int(port)), timeout=_TIMEOUT_S))
     except (OSError, ValueError) as error:
         raise ToolError(f"No server answers at {peer} port {port}: {error}.") from None
 

@@ -138,7 +138,7 @@ class AckGenerator:
         planes: int,
         received: ReceivedPackets,
     ) -> None:
-        attributes, host = connection.attributes, connection.host
+        attributes, nic = connection.attributes, connection.nic
         self._owner = owner
         self._connection = connection
         self._paths = paths
@@ -149,9 +149,9 @@ class AckGenerator:
         self._offer = min(attributes.mpr, self._cap)  # units of 128 PSNs that SACKs offer, 0 when fixed
         self._window = max(attributes.mpr, self._cap) * 128 - 1
         self._trim_nack = attributes.trim_nack
-        self._silent = host.settings.out_of_window is OutOfWindow.DROP
-        self._threshold = host.transport.sack_threshold
-        self._skip_after = host.transport.always_skip_marks
+        self._silent = nic.settings.out_of_window is OutOfWindow.DROP
+        self._threshold = nic.transport.sack_threshold
+        self._skip_after = nic.transport.always_skip_marks
         self._marked: dict[int, int] = {}  # marks in a row by entropy value; empty unless they are counted
         self._low = [-1] * planes  # by plane: oldest PSN that arrived and was not shown in a SACK, -1 none
         self._high = [-1] * planes

@@ -85,7 +85,7 @@ class AckProcessing:
         probes: ReliabilityProbes,
         timer: RetransmissionTimer,
     ) -> None:
-        settings = connection.host.settings
+        settings = connection.nic.settings
         self._owner = owner
         self._stats = connection.stats
         self._peer = peer
@@ -120,7 +120,7 @@ class AckProcessing:
         stats.sacks_received += 1
         if sack.mark != control.MARK_NONE:
             stats.marks_heard += 1
-        timer.broken(now)
+        timer.end_silence(now)
         received = (sack.rcvd_units - self._rcvd_units) & 0xFFFFFF
         newest = received < HALF  # not overtaken by a newer SACK
         asked = rtt = 0  # when that was sent which this answers, and how long ago, for congestion control
@@ -139,18 +139,20 @@ class AckProcessing:
             self._rcvd_units = sack.rcvd_units
             self._window.offered(sack.mpr)
             self._count_received(sack, cack, received, now)
-        if self._attribution.waiting() and (bound := timer.patience()):
-            self._blame(self._attribution.shown(cack + 1, cack + sack.bitmap_offset, sack.bitmap, asked - bound), now)
+        if self._attribution.waiting() and (bound := timer.base_pto()):
+            self._retire_confirmed(
+                self._attribution.shown(cack + 1, cack + sack.bitmap_offset, sack.bitmap, asked - bound), now
+            )
         if sack.probe:
             touched |= self._probe_answered(sack.ack_offset & 0xFFFF, sack.mark, now)
         self._alive(now, acked > 0)
         if sack.probe and not sent.in_flight and not sent.lost():
-            timer.waits()
+            timer.reset_retries()
         marked = sack.mark != control.MARK_NONE  # of either kind: congestion control knows no paths
         if newest:
             self._loss.detect(touched, cack + 1, cack + sack.bitmap_offset, now)
             if asked and sent.una < sent.next_psn:
-                self._loss.detect_silent_plane(asked, timer.timeout, cack + sack.bitmap_offset, now)
+                self._loss.detect_silent_plane(asked, timer.ack_timeout, cack + sack.bitmap_offset, now)
             got = received * control.RCVD_UNIT
             self._window.limit_by(sack, got, sent.in_flight + acked)
             self._window.cc.on_ack(acked, got, rtt, marked, now, sack.cwnd_penalty, sack.restore_cwnd)
@@ -179,8 +181,8 @@ class AckProcessing:
         self._stats.round_trip(rtt)
         paths.round_trip[record.index] = rtt
         if not trip.smoothed or trip.doubtful:
-            self._owner.arm(now + 2 * rtt + timer.tail_min)
-        trip.sample(rtt, timer.outlasted(asked, now), now)
+            self._owner.arm(now + 2 * rtt + timer.min_pto)
+        trip.sample(rtt, timer.delayed_by_silence(asked, now), now)
         answered = sack.mark == control.MARK_SKIP_ONCE and paths.stands_out(record.index, trip.min_rtt, now)
         if paths.weights.slow:
             paths.weights.ease(trip.min_rtt, now)
@@ -188,7 +190,7 @@ class AckProcessing:
 
     def _measured(self, plane: int, sent: int, now: int) -> None:
         """What was sent on `plane` at `sent` is answered: take the round-trip time."""
-        self._round_trips[plane].sample(now - sent, self._timer.outlasted(sent, now), now)
+        self._round_trips[plane].sample(now - sent, self._timer.delayed_by_silence(sent, now), now)
 
     def _path_reported(self, entropy: int, mark: int, now: int) -> None:
         """What a SACK says about the path of the packet that caused it."""
@@ -213,9 +215,9 @@ class AckProcessing:
             and self._sent.next_psn - cack <= sack.bitmap_offset + control.SACK_BITS
         ):
             believed = spurious.compare()
-            self._blame(attribution.counted(spurious.count.duplicates if believed else NEVER), now)
+            self._retire_confirmed(attribution.counted(spurious.count.duplicates if believed else NEVER), now)
 
-    def _blame(self, confirmed: list[Suspect], now: int) -> None:
+    def _retire_confirmed(self, confirmed: list[Suspect], now: int) -> None:
         """Retire paths to blame for a timeout; what was sent before the peer was first heard tells nothing of them."""
         for index, sent, _ in confirmed:
             if sent >= self._sent.first_arrived:
@@ -237,8 +239,8 @@ class AckProcessing:
     def _alive(self, now: int, progress: bool) -> None:
         if progress:
             self._attribution.progress()
-        if self._timer.heard(now, progress):
-            self._owner.arm(now + self._timer.quiet_time())
+        if self._timer.on_heard(now, progress):
+            self._owner.arm(now + self._timer.pto())
 
     # ---- acknowledged packets -----------------------------------------------------------------------------------
 
@@ -251,7 +253,7 @@ class AckProcessing:
             record = ring[psn & mask]
             if record.state != FREE:
                 if not acked and record.attempts == 1:
-                    self._timer.waited(now - record.sent)
+                    self._timer.sample_ack_time(now - record.sent)
                 acked += record.weight
                 touched |= 1 << record.lane
                 self._free(record, now)
@@ -266,7 +268,7 @@ class AckProcessing:
             record = ring[(una + low.bit_length() - 1) & mask]
             if record.state != FREE:
                 if not acked and record.attempts == 1:
-                    self._timer.waited(now - record.sent)
+                    self._timer.sample_ack_time(now - record.sent)
                 acked += record.weight
                 touched |= 1 << record.lane
                 self._free(record, now)
@@ -343,7 +345,7 @@ class AckProcessing:
     def on_nack(self, nack: Nack, now: int) -> tuple[CompletionStatus, str] | None:
         """Take a NACK. Returns status and reason when that is the end of the queue pair."""
         sent, timer = self._sent, self._timer
-        if nack.reason == control.NACK_UNEXP_EVENT and self._probes.asked_with(nack.psn, nack.timestamp):
+        if nack.reason == control.NACK_UNEXP_EVENT and self._probes.in_flight(nack.psn, nack.timestamp):
             return _UNEXPECTED
         psn = expand(nack.psn, sent.una)
         if not sent.una <= psn < sent.next_psn:
@@ -362,7 +364,7 @@ class AckProcessing:
             return _OTHER_LIFE  # in this life it is the very one that the peer expects
         self._alive(now, False)
         name = control.NACK_NAMES.get(nack.reason, "nack")
-        if not timer.refused(now):
+        if not timer.on_nack(now):
             retries = timer.retries - 1
             return (
                 CompletionStatus.RETRY_EXCEEDED,
@@ -383,7 +385,7 @@ class AckProcessing:
         psn = sent.una + ((number - sent.una) & 0xFFFF)
         record = sent.record(psn)
         data = psn < sent.next_psn and record.psn == psn and record.state == OUT and record.stamp == stamp
-        return data or self._probes.asked_with(number, stamp)
+        return data or self._probes.in_flight(number, stamp)
 
     def on_ack(self, psn: int, nak: bool, msn: int, now: int) -> Drop | None:
         """Complete every request up to message count `msn` (24 bit).

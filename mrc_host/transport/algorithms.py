@@ -13,7 +13,7 @@ from typing import Final
 
 from mrc_host.config import TransportSettings
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.transport.congestion import CongestionControl, Line
+from mrc_host.transport.congestion import CongestionControl, LinkParameters
 from mrc_host.transport.dcqcn import Dcqcn, DcqcnParameters
 from mrc_host.transport.nscc import Nscc, NsccParameters
 from mrc_host.values import CcProfile, QpAttributes
@@ -23,14 +23,14 @@ _UNLIMITED: Final = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """A congestion control: how to make a controller for a line, and who may use it.
+    """A congestion control: how to make a controller for a link, and who may use it.
 
     With `shared` one controller serves all MRC queue pairs towards a destination. `mrc` and `rc` say for which queue
     pairs it is. With `cnp` the receiving end of an RC queue pair answers ECN marks with CNPs. With `receiver_limit` a
     slow receiver's penalty bounds the queue pair that it names.
     """
 
-    make: Callable[[Line], CongestionControl]
+    make: Callable[[LinkParameters], CongestionControl]
     shared: bool = False
     mrc: bool = True
     rc: bool = True
@@ -38,26 +38,26 @@ class Algorithm:
     receiver_limit: bool = False
 
 
-def _nscc(line: Line) -> CongestionControl:
-    if not line.base_rtt:
+def _nscc(link: LinkParameters) -> CongestionControl:
+    if not link.base_rtt:
         raise InvalidArgumentError(
             "NSCC has to know the unloaded round trip of this network: set base_rtt in the NIC's transport settings."
         )
-    cc = Nscc(NsccParameters.for_line(line.rate_bps, line.base_rtt, line.mtu, line.trimming, line.nscc))
-    cc.cwnd = max(cc.cwnd // line.share, line.mtu)
+    cc = Nscc(NsccParameters.for_line(link.rate_bps, link.base_rtt, link.mtu, link.trimming, link.nscc))
+    cc.cwnd = max(cc.cwnd // link.share, link.mtu)
     return cc
 
 
-def _dcqcn(line: Line) -> CongestionControl:
-    return Dcqcn(DcqcnParameters.for_line(line.rate_bps, profile=line.dcqcn), line.window)
+def _dcqcn(link: LinkParameters) -> CongestionControl:
+    return Dcqcn(DcqcnParameters.for_line(link.rate_bps, profile=link.dcqcn), link.window)
 
 
 ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
     {
         "nscc": Algorithm(_nscc, shared=True, rc=False, receiver_limit=True),
         "dcqcn": Algorithm(_dcqcn, mrc=False, cnp=True),
-        "fixed": Algorithm(lambda line: CongestionControl(line.window)),
-        "none": Algorithm(lambda line: CongestionControl(_UNLIMITED)),
+        "fixed": Algorithm(lambda link: CongestionControl(link.window)),
+        "none": Algorithm(lambda link: CongestionControl(_UNLIMITED)),
     }
 )
 
@@ -94,16 +94,18 @@ def derived(known: Mapping[str, Algorithm], profile: CcProfile, settings: Transp
     if profile.window is not None and (base.shared or profile.window < 1):
         raise InvalidArgumentError(f"A window of {profile.window} bytes makes no sense with {profile.algorithm!r}.")
 
-    def make(line: Line) -> CongestionControl:
-        window = line.window if profile.window is None else profile.window
-        return base.make(replace(line, nscc=profile.nscc, dcqcn=profile.dcqcn, window=window))
+    def make(link: LinkParameters) -> CongestionControl:
+        window = link.window if profile.window is None else profile.window
+        return base.make(replace(link, nscc=profile.nscc, dcqcn=profile.dcqcn, window=window))
 
     make(_example(settings))
     return replace(base, make=make)
 
 
-def _example(settings: TransportSettings) -> Line:
-    return Line(base_rtt=settings.base_rtt, trimming=settings.trimming, nscc=settings.nscc, dcqcn=settings.dcqcn)
+def _example(settings: TransportSettings) -> LinkParameters:
+    return LinkParameters(
+        base_rtt=settings.base_rtt, trimming=settings.trimming, nscc=settings.nscc, dcqcn=settings.dcqcn
+    )
 
 
 def check(known: Mapping[str, Algorithm], attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> None:

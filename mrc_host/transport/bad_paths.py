@@ -21,11 +21,11 @@ from typing import Final
 from mypy_extensions import trait
 
 from mrc_host.transport.ev_probes import EvProbes
-from mrc_host.transport.host import Host
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.values import PathReason
 
 _MAX_DAMPING: Final = 6  # doublings of the interval
-_PATIENCE: Final = 4  # how many times probe_timeout a lost probe may wait at most
+_MAX_TIMEOUT_FACTOR: Final = 4  # how many times probe_timeout a lost probe may wait at most
 
 
 @trait
@@ -42,16 +42,16 @@ class PathUser(ABC):
 class _Watched:
     """A bad path."""
 
-    __slots__ = ("due", "interval", "patience", "pending", "plane", "reserved", "sent", "since", "successes", "users")
+    __slots__ = ("due", "interval", "pending", "plane", "reserved", "sent", "since", "successes", "timeout", "users")
 
-    def __init__(self, plane: int, now: int, interval: int, patience: int) -> None:
+    def __init__(self, plane: int, now: int, interval: int, timeout: int) -> None:
         self.users: dict[PathUser, None] = {}
         self.plane = plane
         self.since = now
         self.due = 0
         self.reserved = False  # `due` is a moment reserved for its probe
         self.interval = interval  # between probes that come back
-        self.patience = patience
+        self.timeout = timeout
         self.pending = -1  # request id on the way, -1 for none
         self.sent = 0
         self.successes = 0
@@ -60,10 +60,10 @@ class _Watched:
 class BadPaths:
     """Background probes towards one peer."""
 
-    __slots__ = ("_due", "_host", "_kind", "_penalties", "_probes", "_watched", "of_plane")
+    __slots__ = ("_due", "_kind", "_nic", "_penalties", "_probes", "_watched", "of_plane")
 
-    def __init__(self, host: Host, probes: EvProbes, ports: int, kind: int) -> None:
-        self._host = host
+    def __init__(self, nic: NicContext, probes: EvProbes, ports: int, kind: int) -> None:
+        self._nic = nic
         self._kind = kind  # class of the probes
         self._penalties: dict[int, tuple[float, int]] = {}  # by path: penalty, and when it was that
         self._probes = probes
@@ -81,7 +81,7 @@ class BadPaths:
         """`user` holds path `index` for bad; when to call `run`."""
         watched = self._watched.get(index)
         if watched is None:
-            settings = self._host.transport
+            settings = self._nic.transport
             interval = settings.probe_interval << self._punish(index, now)
             watched = self._watched[index] = _Watched(plane, now, interval, settings.probe_timeout)
             self.of_plane[plane] += 1
@@ -112,7 +112,7 @@ class BadPaths:
     def _punish(self, index: int, now: int) -> int:
         """A path failed: how many times its probe interval doubles."""
         penalty, then = self._penalties.get(index, (0.0, now))
-        penalty = penalty * 0.5 ** ((now - then) / self._host.transport.flap_half_life) + 1
+        penalty = penalty * 0.5 ** ((now - then) / self._nic.transport.flap_half_life) + 1
         self._penalties[index] = penalty, now
         return min(int(penalty + 0.5) - 1, _MAX_DAMPING)
 
@@ -125,16 +125,16 @@ class BadPaths:
         for user in self._drop(index).users:
             user.path_probed_good(index, reason, now)
 
-    def plane_up(self, plane: int, guilty_until: int, now: int) -> None:
-        """A plane is usable again, and so are paths that went bad at `guilty_until` or later; the others are probed."""
+    def plane_up(self, plane: int, cleared_since: int, now: int) -> None:
+        """A plane is usable again, and so are paths that went bad at `cleared_since` or later; others are probed."""
         for index, watched in list(self._watched.items()):
             if watched.plane != plane:
                 continue
-            if watched.since >= guilty_until:
+            if watched.since >= cleared_since:
                 self._forgive(index)
                 self._works(index, PathReason.PORT_UP, now)
             else:
-                watched.patience = self._host.transport.probe_timeout
+                watched.timeout = self._nic.transport.probe_timeout
                 self._schedule(index, watched, now)
 
     # ---- probing --------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class BadPaths:
                 watched.due = 0  # probed again when the plane comes up
                 continue
             if not watched.reserved:
-                slot = self._host.probe_slot(now)
+                slot = self._nic.probe_slot(now)
                 if slot > now:
                     self._schedule(index, watched, slot, True)
                     continue
@@ -173,19 +173,19 @@ class BadPaths:
         if watched.pending >= 0:
             self._probes.cancel(watched.pending)
             watched.successes = 0
-            watched.patience = min(watched.patience * 2, self._host.transport.probe_timeout * _PATIENCE)
+            watched.timeout = min(watched.timeout * 2, self._nic.transport.probe_timeout * _MAX_TIMEOUT_FACTOR)
         watched.pending = self._probes.send(index, watched.plane, self._kind)
         watched.sent = now
-        self._schedule(index, watched, now + watched.patience)
+        self._schedule(index, watched, now + watched.timeout)
 
     def answered(self, index: int, request_id: int, now: int) -> int:
         """A probe on path `index` came back; when to call `run`, 0 when nothing is due for it."""
         watched = self._watched.get(index)
         if watched is None or watched.pending != request_id:
             return 0
-        settings = self._host.transport
+        settings = self._nic.transport
         watched.pending = -1
-        watched.patience = settings.probe_timeout
+        watched.timeout = settings.probe_timeout
         watched.successes += 1
         if watched.successes >= settings.probe_successes:
             self._works(index, PathReason.PROBE, now)

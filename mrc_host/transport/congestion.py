@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LinkParameters:
     """What a controller is fitted to: rate of the ports it sends on (bit/s), unloaded round trip (ns), MTU (bytes).
 
     `trimming` says whether switches trim and the peer answers it; `nscc` replaces single constants of NSCC, `dcqcn` of

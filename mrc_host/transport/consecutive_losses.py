@@ -12,8 +12,8 @@ from __future__ import annotations
 from math import ceil, log
 from typing import Final
 
-_FEWEST: Final = 3  # losses in a row, whatever the share of losses
-_MOST: Final = 16
+_MIN_LOSSES: Final = 3  # losses in a row, whatever the share of losses
+_MAX_LOSSES: Final = 16
 _CHANCE: Final = log(1e-6)
 _WINDOW: Final = 512  # transmissions that the share is taken from, at most
 _BEGINNING: Final = 64  # the same, at least
@@ -46,7 +46,7 @@ class ConsecutiveLosses:
                 self._count(losses, newest)
             losses = 1
         self._streaks[index] = (losses, arrived)
-        return losses < _FEWEST or losses < self._needed(newest)
+        return losses < _MIN_LOSSES or losses < self._needed(newest)
 
     def _count(self, losses: int, newest: int) -> None:
         sent = newest - self._since
@@ -59,5 +59,5 @@ class ConsecutiveLosses:
         """How many losses in a row show that a path is dead."""
         share = min(self._chance / max(newest - self._since, _BEGINNING), _HALF)
         if not share:
-            return _FEWEST
-        return min(max(ceil(_CHANCE / log(share)), _FEWEST), _MOST)
+            return _MIN_LOSSES
+        return min(max(ceil(_CHANCE / log(share)), _MIN_LOSSES), _MAX_LOSSES)

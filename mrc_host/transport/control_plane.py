@@ -12,9 +12,9 @@ from typing import Final
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.transport.algorithms import derived
-from mrc_host.transport.host import Host
+from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.path_prober import PathProber
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.prober import Prober
 from mrc_host.transport.profiles import check_profile
 from mrc_host.values import CcProfile, DeniedPath, DestinationInfo, EvProfile, PortState
 
@@ -27,13 +27,13 @@ _MAX_TIMEOUT: Final = 60_000_000_000
 class ControlPlane:
     """Commands of a controller. All times are integer nanoseconds of the NIC's clock."""
 
-    def __init__(self, host: Host, peers: Mapping[bytes, Peer], profile_used: Callable[[int | str], bool]) -> None:
-        self._host = host
+    def __init__(self, nic: NicContext, peers: Mapping[bytes, Peer], profile_used: Callable[[int | str], bool]) -> None:
+        self._nic = nic
         self._peers = peers
         self._profile_used = profile_used
         self._next_profile = 1
         self._next_probe = 1
-        self.prober = Prober(host)
+        self.prober = PathProber(nic)
 
     # ---- EV profiles --------------------------------------------------------------------------------------------
 
@@ -44,24 +44,24 @@ class ControlPlane:
         anywhere is found out when a queue pair with it goes to RTS.
         """
         check_profile(profile)
-        if len(self._host.ev_profiles) >= _MAX_PROFILES:
+        if len(self._nic.ev_profiles) >= _MAX_PROFILES:
             raise ResourceExhaustedError(f"{_MAX_PROFILES} EV profiles exist already; destroy some.")
         number = self._next_profile
         self._next_profile += 1
-        self._host.ev_profiles[number] = profile
+        self._nic.ev_profiles[number] = profile
         return number
 
     def destroy_ev_profile(self, number: int) -> None:
         """Forget a profile. NotFoundError; StateError while a queue pair has it."""
-        if number not in self._host.ev_profiles:
+        if number not in self._nic.ev_profiles:
             raise NotFoundError(f"There is no EV profile {number}.")
         if self._profile_used(number):
             raise StateError(f"EV profile {number} is still used by a queue pair; destroy that first.")
-        del self._host.ev_profiles[number]
+        del self._nic.ev_profiles[number]
 
     def ev_profiles(self) -> dict[int, EvProfile]:
         """All profiles by number; number 0, which is not among them, is AUTO with everything the NIC was given."""
-        return dict(self._host.ev_profiles)
+        return dict(self._nic.ev_profiles)
 
     # ---- CC profiles --------------------------------------------------------------------------------------------
 
@@ -71,27 +71,27 @@ class ControlPlane:
         InvalidArgumentError when the name is taken, has not 1 to 64 characters, or a constant is out of range;
         ResourceExhaustedError when 4096 exist.
         """
-        known = self._host.algorithms
+        known = self._nic.algorithms
         if not 1 <= len(name) <= _MAX_NAME:
             raise InvalidArgumentError(f"The name of a CC profile has 1 to {_MAX_NAME} characters.")
         if name in known:
             raise InvalidArgumentError(f"There is a congestion control {name!r} already: choose another name.")
-        if len(self._host.cc_profiles) >= _MAX_PROFILES:
+        if len(self._nic.cc_profiles) >= _MAX_PROFILES:
             raise ResourceExhaustedError(f"{_MAX_PROFILES} CC profiles exist already; destroy some.")
-        known[name] = derived(known, profile, self._host.transport)
-        self._host.cc_profiles[name] = profile
+        known[name] = derived(known, profile, self._nic.transport)
+        self._nic.cc_profiles[name] = profile
 
     def destroy_cc_profile(self, name: str) -> None:
         """Forget a profile. NotFoundError; StateError while a queue pair names it."""
-        if name not in self._host.cc_profiles:
+        if name not in self._nic.cc_profiles:
             raise NotFoundError(f"There is no CC profile {name!r}.")
         if self._profile_used(name):
             raise StateError(f"CC profile {name!r} is still used by a queue pair; destroy that first.")
-        del self._host.cc_profiles[name], self._host.algorithms[name]
+        del self._nic.cc_profiles[name], self._nic.algorithms[name]
 
     def cc_profiles(self) -> dict[str, CcProfile]:
         """All profiles by name. The congestion controls that a NIC has anyway are not among them."""
-        return dict(self._host.cc_profiles)
+        return dict(self._nic.cc_profiles)
 
     # ---- paths --------------------------------------------------------------------------------------------------
 
@@ -144,8 +144,8 @@ class ControlPlane:
     def port_states(self, peer: bytes | None = None) -> tuple[PortState, ...]:
         """Our ports, or those of `peer` as it last told us (up, where it never did). NotFoundError."""
         if peer is None:
-            up = self._host.local_up
-            return tuple(PortState(p.plane, bool(up >> p.plane & 1), True, p.rate_bps) for p in self._host.config.ports)
+            up = self._nic.local_up
+            return tuple(PortState(p.plane, bool(up >> p.plane & 1), True, p.rate_bps) for p in self._nic.config.ports)
         known = self._peer(peer)
         return tuple(
             PortState(plane, bool(known.ports_up >> plane & 1), False)
@@ -173,5 +173,5 @@ class ControlPlane:
         return known, index
 
     def _begin(self, now: int) -> None:
-        self._host.now = now
-        self._host.scheduler.input_begins()
+        self._nic.now = now
+        self._nic.scheduler.input_begins()

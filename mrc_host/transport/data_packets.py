@@ -29,7 +29,7 @@ class DataPackets:
     __slots__ = ("_full_weight", "_middle", "_mtu", "_peer", "_remote_qpn", "_solicited", "_tick_flags", "_trimmable")
 
     def __init__(self, connection: Connection, peer: Peer) -> None:
-        attributes, settings = connection.attributes, connection.host.settings
+        attributes, settings = connection.attributes, connection.nic.settings
         self._peer = peer
         self._remote_qpn = connection.remote_qpn
         self._mtu = attributes.path_mtu
@@ -40,7 +40,7 @@ class DataPackets:
         self._trimmable = attributes.trim_nack_dest
         self._tick_flags = headers.tick_flags(settings.timestamp_tick)
 
-    def cut(self, wqe: Wqe, record: SentPacket) -> bool:
+    def segment(self, wqe: Wqe, record: SentPacket) -> bool:
         """The next segment of a message goes into `record`; whether it is the last."""
         offset = wqe.offset
         size = wqe.length - offset

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.checksum import crc32
-from mrc_host.transport.host import Host
+from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.path_prober import PathProber
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.prober import Prober
 from mrc_host.transport.qp import QueuePair
 from mrc_host.transport.refusals import identity
 from mrc_host.wire import control, headers, icrc, opcodes
@@ -42,25 +42,25 @@ class Demultiplexer:
 
     def __init__(
         self,
-        host: Host,
+        nic: NicContext,
         qps: dict[int, QueuePair],
         peers: dict[bytes, Peer],
-        prober: Prober,
+        prober: PathProber,
         pauses: Pauses | None,
     ) -> None:
-        self._host = host
+        self._nic = nic
         self._qps = qps
         self._peers = peers
         self._prober = prober
         self._pauses = pauses
-        self._address = host.config.address
-        self._parser = Parser(host.config)
-        self._flows: list[dict[bytes, Flow]] = [{} for _ in host.config.ports]
+        self._address = nic.config.address
+        self._parser = Parser(nic.config)
+        self._flows: list[dict[bytes, Flow]] = [{} for _ in nic.config.ports]
 
     def receive(self, port: int, frame: bytes | memoryview, now: int) -> Drop | None:
         """Hand one Ethernet frame on, or say why it is dropped. struct.error and IndexError: it is too short."""
-        host = self._host
-        if not host.local_up >> port & 1:
+        nic = self._nic
+        if not nic.local_up >> port & 1:
             return Drop.PORT_DOWN
         flows = self._flows[port]
         length = PREFIX_LENGTHS[frame[KIND_BYTE]]
@@ -102,7 +102,7 @@ class Demultiplexer:
             return Drop.MALFORMED
         if pkey & _PARTITION != _PARTITION:
             return Drop.PKEY
-        trace = host.trace
+        trace = nic.trace
         if trace is not None:
             trace.received(port, frame, flow, now)
         mrc = opcode in _MRC_OPCODES
@@ -120,14 +120,14 @@ class Demultiplexer:
             return Drop.QP_STATE
         if peer.address != flow.source:
             return Drop.WRONG_SOURCE
-        if mrc != qp.mrc or flow.srv6 != (mrc and host.srv6):
+        if mrc != qp.mrc or flow.srv6 != (mrc and nic.srv6):
             return Drop.WRONG_TRANSPORT
         return qp.receive(opcode, view, flow, port, now)
 
     def _refuse(self, qp: QueuePair | None, opcode: int, qpn: int, frame: memoryview, flow: Flow, now: int) -> None:
         """Tell a peer whose data or probe finds no queue pair, or one that was reset, that it sends in vain."""
         peer = self._peers.get(flow.source)
-        if peer is None or flow.trimmed or flow.srv6 != self._host.srv6:
+        if peer is None or flow.trimmed or flow.srv6 != self._nic.srv6:
             return
         if (opcode > opcodes.WRITE_ONLY_IMM and opcode != opcodes.PROBE) or opcode in _RC_OPCODES:
             return
@@ -144,7 +144,7 @@ class Demultiplexer:
             return Drop.UNKNOWN_PEER
         start = flow.start
         _opcode, _flags, _pkey, qpn, word = headers.bth.unpack_from(frame, start)
-        if flow.trimmed or flow.srv6 != self._host.srv6 or qpn & 0xFFFFFF != opcodes.ENDPOINT_QPN:
+        if flow.trimmed or flow.srv6 != self._nic.srv6 or qpn & 0xFFFFFF != opcodes.ENDPOINT_QPN:
             return Drop.MALFORMED
         at = start + headers.BTH_LENGTH
         if opcode == opcodes.ENDPOINT_REQUEST:
@@ -159,11 +159,11 @@ class Demultiplexer:
                 return None
             if request.op > control.OP_EV_PROBE:
                 return Drop.MALFORMED
-            if flow.dscp != self._host.settings.dscp.control:
+            if flow.dscp != self._nic.settings.dscp.control:
                 peer.acknowledging(now)  # the peer looks for paths that work: the answers need some too
             peer.receive_request(word & 0xFFFF, request, now)
             return None
         if peer is None:
             return Drop.UNKNOWN_PEER
-        response = control.parse_endpoint_response(frame, at, self._host.settings.endpoint_op_shift)
+        response = control.parse_endpoint_response(frame, at, self._nic.settings.endpoint_op_shift)
         return None if peer.receive_response(word & 0xFFFF, response, port, now) else Drop.STALE_RESPONSE

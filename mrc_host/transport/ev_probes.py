@@ -1,7 +1,8 @@
-"""EV probes towards one peer: endpoint requests on one path each, by the id that their answers repeat.
+"""EV probes towards one peer: endpoint requests (EV_PROBE), each on one path, found again by the id in their answers.
 
-Background probes, probes of reverse paths and those that a controller asks for differ on the wire only in their class;
-each who sends one remembers the id. A probe waits for the line of its plane's port.
+Three parts send them: ``bad_paths`` (background probes), ``reverse_paths`` (reverse-path probes) and
+``endpoint_probes`` (pings). On the wire they differ only in their traffic class. The sender keeps the id; a probe waits
+in a queue here until the port of its plane is free.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import deque
 
 
 class EvProbes:
-    """Probes on the way to one peer."""
+    """Probes queued or in flight towards one peer."""
 
     __slots__ = ("_next_id", "_paths", "_queues")
 
@@ -35,7 +36,7 @@ class EvProbes:
         self._paths.pop(request_id, None)
 
     def answered(self, request_id: int) -> int:
-        """The path that an answer speaks of; -1 when nobody waits for it."""
+        """The path of the probe that is answered; -1 when nobody waits for the answer."""
         return self._paths.pop(request_id, (-1, 0))[0]
 
     def take(self, port: int, only: int = -1) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 from mypy_extensions import trait
 
-from mrc_host.transport.host import Host
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.window import WindowUser
 from mrc_host.values import CompletionStatus, QpAttributes
@@ -20,12 +20,12 @@ from mrc_host.values import CompletionStatus, QpAttributes
 class Connection:
     """A queue pair from connecting to RESET: numbers of the two ends, attributes, its NIC's services, its counters."""
 
-    __slots__ = ("attributes", "host", "pd", "qpn", "remote_qpn", "stats")
+    __slots__ = ("attributes", "nic", "pd", "qpn", "remote_qpn", "stats")
 
     def __init__(
-        self, host: Host, qpn: int, remote_qpn: int, pd: int, attributes: QpAttributes, stats: QpStats
+        self, nic: NicContext, qpn: int, remote_qpn: int, pd: int, attributes: QpAttributes, stats: QpStats
     ) -> None:
-        self.host = host
+        self.nic = nic
         self.qpn = qpn
         self.remote_qpn = remote_qpn
         self.pd = pd  # protection domain

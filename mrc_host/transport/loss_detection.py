@@ -165,7 +165,7 @@ class LossDetection:
         """
         oldest = self._sent.record(self._sent.una)
         plane = oldest.plane
-        before = asked - (self._round_trips[plane].patience() or unknown)
+        before = asked - (self._round_trips[plane].pto() or unknown)
         if oldest.state != OUT or oldest.sent > before:
             return
         lanes = self._sent.lanes[2 * plane : 2 * plane + 2]
@@ -255,7 +255,7 @@ class LossDetection:
         """
         last = self._paths.round_trip[record.index]
         usual = waited <= last if last else record.followed > 0
-        return usual and waited <= self._round_trips[record.plane].patience()
+        return usual and waited <= self._round_trips[record.plane].pto()
 
     # ---- dead paths ---------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.completion import CompletionQueue
-from mrc_host.transport.host import Host
 from mrc_host.transport.interfaces import MrcRequesterOwner, MrcResponderOwner
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.nscc import Nscc
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
 from mrc_host.transport.peer import Peer
@@ -47,7 +47,7 @@ _NAK_STATUS = {
     ),
 }
 _GONE: Final = "The peer's queue pair is gone: it was destroyed, or its NIC has restarted."
-_LEAST_PATHS: Final = 4  # a plane, however small the window that hints leave
+_MIN_PATHS: Final = 4  # a plane, however small the window that hints leave
 _TS_FLAG: Final = headers.TS_PRESENT >> 24
 _DATA_SIZE: Final = headers.data_ts.size
 _data: Final = headers.data_ts.unpack_from
@@ -63,18 +63,18 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
 
     def __init__(
         self,
-        host: Host,
+        nic: NicContext,
         qpn: int,
         pd: int,
         send_cq: CompletionQueue,
         recv_cq: CompletionQueue,
         attributes: QpAttributes,
     ) -> None:
-        super().__init__(host, QpType.MRC, qpn, pd, send_cq, recv_cq, attributes)
+        super().__init__(nic, QpType.MRC, qpn, pd, send_cq, recv_cq, attributes)
         self.requester: Requester | None = None
         self.responder: Responder | None = None
         self._nak_pending = False
-        self._solicited = headers.solicited_bit(host.settings.bth_order)
+        self._solicited = headers.solicited_bit(nic.settings.bth_order)
         self._answer_port = 0  # mask of the port chosen for the next answer
 
     def start_receiving(self, first_psn: int, now: int) -> None:
@@ -85,18 +85,18 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
 
     def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS: settle which paths there are, and send on them."""
-        attributes, settings, host, peer = self.attributes, self.host.transport, self.host, self.joined()
-        profile = host.ev_profiles.get(attributes.ev_profile)
-        universe = None if profile is None else resolve(profile, peer, host.rng)
+        attributes, settings, nic, peer = self.attributes, self.nic.transport, self.nic, self.joined()
+        profile = nic.ev_profiles.get(attributes.ev_profile)
+        universe = None if profile is None else resolve(profile, peer, nic.rng)
         paths = PathSet(
             peer.plane_of,
             active_paths=self._expected_paths(peer),
             backup_share=settings.backup_share,
             ev_min_active=settings.ev_min_active if profile is None else profile.ev_min_active,
-            rng=host.rng,
+            rng=nic.rng,
             listener=self,
             universe=universe,
-            oblivious=settings.oblivious,
+            oblivious=settings.spraying == "oblivious",
         )
         self.requester = Requester(self, self.connection(), peer, paths, self.sends, first_psn)
         for index in peer.denied:
@@ -118,7 +118,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         if not (given.num_qps_per_peer or given.num_send_peers or given.num_remote_recv_peers):
             return None
         planes = peer.planes.bit_count()
-        return max(2 * peer.line(given).packets() // max(given.num_qps_per_peer, 1), _LEAST_PATHS * planes)
+        return max(2 * peer.link_parameters(given).packets() // max(given.num_qps_per_peer, 1), _MIN_PATHS * planes)
 
     def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
         """Go to ERROR once, and leave the shared window to others."""
@@ -153,7 +153,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         start = flow.start
         if flow.trimmed:
             *_, word, _rqmsn, _msn, stamp, _tick = headers.trimmed.unpack_from(frame, start)
-            return responder.acks.trimmed(word, stamp, flow, flow.dscp == self.host.settings.dscp.trimmed_lasthop)
+            return responder.acks.trimmed(word, stamp, flow, flow.dscp == self.nic.settings.dscp.trimmed_lasthop)
         kind = opcode - opcodes.WRITE_FIRST
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         imm = stamp = 0
@@ -274,13 +274,13 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         else:
             self.stats.operation_refused += 1
         text = _NAK_STATUS[syndrome][1].replace("The peer refused", "This NIC refused the peer")
-        self.enter_error(CompletionStatus.FLUSHED, text, self.host.now)
+        self.enter_error(CompletionStatus.FLUSHED, text, self.nic.now)
         self.offer_control()
 
     def fail_responder(self, reason: str) -> None:
         """The peer broke the protocol."""
         self.stats.operation_refused += self.state is not QpState.ERROR
-        self.enter_error(CompletionStatus.FLUSHED, reason, self.host.now)
+        self.enter_error(CompletionStatus.FLUSHED, reason, self.nic.now)
 
     def room_again(self) -> None:
         """The receive CQ was polled."""
@@ -299,7 +299,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         """Stand in line on every port where data may leave."""
         mask = self.data_ports()
         if mask:
-            self.host.scheduler.activate_data(self, mask)
+            self.nic.scheduler.activate_data(self, mask)
 
     def offer_control(self) -> None:
         """Stand in line on every port where an answer or a probe may leave."""
@@ -314,7 +314,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
                 self._answer_port = peer.answer_port(sweeping)
             mask |= self._answer_port
         if mask:
-            self.host.scheduler.activate_control(self, mask)
+            self.nic.scheduler.activate_control(self, mask)
 
     def queued_ports(self) -> int:
         """Mask of the ports where this queue pair is queued with data."""
@@ -339,13 +339,13 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         """The shared window has room."""
         mask = self.data_ports()
         if mask:
-            self.host.scheduler.activate_data(self, mask)
+            self.nic.scheduler.activate_data(self, mask)
         return mask != 0
 
-    def ask_for_others(self, patience: int, now: int) -> bool:
+    def probe_for_others(self, interval: int, now: int) -> bool:
         """Others wait for the shared window, which this queue pair's bytes fill."""
         requester = self.requester
-        return self.running and requester is not None and requester.ask_for_others(patience, now)
+        return self.running and requester is not None and requester.probe_for_others(interval, now)
 
     def transmit_control(self, port: int, now: int) -> bytes | None:
         """Next answer or probe for `port`."""
@@ -362,7 +362,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
                 return frame
         if requester is None or not self.running or not requester.probes.mask >> port & 1:
             return None
-        return None if self.host.scheduler.holds(self, port) else requester.probe(port, now)
+        return None if self.nic.scheduler.holds(self, port) else requester.probe(port, now)
 
     def on_timer(self, now: int) -> int:
         """Probe or time out where due."""
@@ -385,7 +385,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             peer.watch(self, index, now)
         elif old == BAD:
             peer.unwatch(self, index)
-        self.host.emit(
+        self.nic.emit(
             PathEvent(
                 now, self.qpn, peer.evs[index], peer.plane_of[index], STATES[old], STATES[new], reason, first_loss
             )
@@ -393,16 +393,16 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
 
     def path_rested(self, index: int, old: int, new: int, reason: PathReason) -> None:
         """Only the trace is told: this happens too often for an event."""
-        trace, peer = self.host.trace, self.peer
+        trace, peer = self.nic.trace, self.peer
         if trace is not None and peer is not None:
             ev, plane = peer.evs[index], peer.plane_of[index]
-            trace.path(self.qpn, ev, plane, STATES[old], STATES[new], reason, self.host.now)
+            trace.path(self.qpn, ev, plane, STATES[old], STATES[new], reason, self.nic.now)
 
     def packet_lost(self, index: int, psn: int, sent: int, why: str) -> None:
         """Only the trace is told."""
-        trace, peer = self.host.trace, self.peer
+        trace, peer = self.nic.trace, self.peer
         if trace is not None and peer is not None:
-            trace.lost(self.qpn, psn, peer.evs[index], peer.plane_of[index], sent, why, self.host.now)
+            trace.lost(self.qpn, psn, peer.evs[index], peer.plane_of[index], sent, why, self.nic.now)
 
     def path_denied(self, index: int, denied: bool, now: int) -> None:
         """The controller forbids a path or allows it again."""

@@ -24,22 +24,22 @@ from collections.abc import Sequence
 from typing import Final
 
 _MAX_EVERY: Final = 64  # rotations
-_PATIENCE: Final = 12  # shortest round trips until a path gets more again
+_EASE_AFTER: Final = 12  # shortest round trips until a path gets more again
 _OUTSTANDING: Final = 2  # times the delay of the others
-_MIN_CUT: Final = 2
-_MAX_CUT: Final = 4
+_MIN_STEP: Final = 2
+_MAX_STEP: Final = 4
 
 
 class _Slow:
     """A path that stood out."""
 
-    __slots__ = ("cut", "due", "every", "plane", "turns")
+    __slots__ = ("due", "every", "plane", "slowed", "turns")
 
     def __init__(self, plane: int) -> None:
         self.plane = plane
         self.every = 1
         self.turns = 0  # rotations that it has sat out since it was used
-        self.cut = -1  # when `every` last grew
+        self.slowed = -1  # when `every` last grew
         self.due = 0  # when it shrinks next
 
 
@@ -106,7 +106,7 @@ class PathWeights:
         entry = self.slow.get(index)
         if not self._stands_out(index, entry, known, round_trips, least):
             return False
-        if entry is not None and now - trip < entry.cut:
+        if entry is not None and now - trip < entry.slowed:
             return True
         self._look(known, ring, round_trips, now + least)  # queues may have grown everywhere
         if not self._stands_out(index, entry, known, round_trips, least):
@@ -117,9 +117,9 @@ class PathWeights:
             entry = self.slow[index] = _Slow(plane)
             known.until = now
         others = self._slowest_other(index, entry, known, round_trips)
-        entry.every = min(entry.every * min(max(trip // others, _MIN_CUT), _MAX_CUT), _MAX_EVERY)
-        entry.cut = now
-        entry.due = now + _PATIENCE * least
+        entry.every = min(entry.every * min(max(trip // others, _MIN_STEP), _MAX_STEP), _MAX_EVERY)
+        entry.slowed = now
+        entry.due = now + _EASE_AFTER * least
         self._due = min(slow.due for slow in self.slow.values())
         return True
 
@@ -156,7 +156,7 @@ class PathWeights:
         for index, entry in list(self.slow.items()):
             if now >= entry.due:
                 entry.every -= max(1, entry.every >> 2)
-                entry.due = now + _PATIENCE * least
+                entry.due = now + _EASE_AFTER * least
                 if entry.every <= 1:
                     del self.slow[index]
         self._due = min((entry.due for entry in self.slow.values()), default=0)

@@ -41,7 +41,7 @@ DENIED: Final = 3
 _OUTSIDE: Final = 4  # a path of the peer that is not in this queue pair's universe
 
 STATES: Final = (PathState.GOOD, PathState.SKIP, PathState.ASSUMED_BAD, PathState.DENIED)
-_STIR: Final = 2  # exchanges per rotation
+_RESHUFFLED: Final = 2  # exchanges per rotation
 _TRIAL: Final = 2  # packets
 
 
@@ -157,14 +157,14 @@ class PathSet:
         count = len(ring)
         at = self._cursor[plane]
         rested = False
-        spare = held = -1
+        rested_path = held = -1
         trial = self.trial
         weights = self.weights
         slow = weights.slow
         for _ in range(count):
             if at >= count:
                 at = 0
-                self._stir(ring)
+                self._reshuffle(ring)
             index = ring[at]
             at += 1
             now_state = state[index]
@@ -181,15 +181,15 @@ class PathSet:
                     state[index] = GOOD
                     rested = True
                     self._listener.path_rested(index, SKIP, GOOD, PathReason.ROTATION)
-                spare = index
+                rested_path = index
         self._cursor[plane] = at
-        if spare >= 0:
-            spare = self._relieve(plane, spare, avoid)
+        if rested_path >= 0:
+            rested_path = self._swap_in_backup(plane, rested_path, avoid)
         else:
-            spare = held if held >= 0 else self._last_resort(plane, avoid)
-        if spare >= 0:
-            self.sent[spare] += 1
-        return spare
+            rested_path = held if held >= 0 else self._last_resort(plane, avoid)
+        if rested_path >= 0:
+            self.sent[rested_path] += 1
+        return rested_path
 
     def _on_trial(self, index: int, avoid: int) -> bool:
         """Whether a path must wait until something comes through on it; what was lost before never goes there."""
@@ -199,7 +199,7 @@ class PathSet:
             return False
         return left >= 0
 
-    def _relieve(self, plane: int, index: int, avoid: int) -> int:
+    def _swap_in_backup(self, plane: int, index: int, avoid: int) -> int:
         """A GOOD backup in the place of `index`, which rests as all of the ring do; `index` when there is none."""
         state, backups = self._state, self._backups[plane]
         for place, backup in enumerate(backups):
@@ -232,11 +232,11 @@ class PathSet:
             index = bad[(turn + 1) % len(bad)]
         return index
 
-    def _stir(self, ring: list[int]) -> None:
+    def _reshuffle(self, ring: list[int]) -> None:
         count = len(ring)
         if count > 2:
             rng = self._rng
-            for _ in range(_STIR):
+            for _ in range(_RESHUFFLED):
                 a, b = int(rng.random() * count), int(rng.random() * count)
                 ring[a], ring[b] = ring[b], ring[a]
 

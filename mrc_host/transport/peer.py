@@ -22,12 +22,12 @@ from mrc_host.config import Destination, EvFormat
 from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.bad_paths import BadPaths, PathUser
-from mrc_host.transport.congestion import Line
+from mrc_host.transport.congestion import LinkParameters
 from mrc_host.transport.denylist import Denylist
+from mrc_host.transport.endpoint_probes import MAX_ENDPOINT_PROBES, EndpointProbes
 from mrc_host.transport.ev_probes import EvProbes
-from mrc_host.transport.host import Host
 from mrc_host.transport.interfaces import AnswerPaths
-from mrc_host.transport.pings import MAX_PINGS, Pings
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.port_status import PeerPorts, PortStatus
 from mrc_host.transport.refusals import Refusals
 from mrc_host.transport.reordering import Reordering
@@ -50,7 +50,7 @@ _crc32: Final = crc32
 _pack_trailer: Final = icrc.pack_trailer
 _MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
-_SEARCHING: Final = 8  # probes in a reverse_interval while paths are searched
+_SEARCHING: Final = 8  # probes in a reverse_probe_interval while paths are searched
 
 
 @trait
@@ -79,8 +79,8 @@ class Peer(Source, AnswerPaths):
         "_answer_port",
         "_bad",
         "_down_since",
-        "_host",
-        "_pings",
+        "_endpoint_probes",
+        "_nic",
         "_prefixes",
         "_probes",
         "_refusals",
@@ -109,13 +109,13 @@ class Peer(Source, AnswerPaths):
         "windows",
     )
 
-    def __init__(self, host: Host, destination: Destination) -> None:
+    def __init__(self, nic: NicContext, destination: Destination) -> None:
         super().__init__()
-        self._host = host
-        self._rng = host.rng
+        self._nic = nic
+        self._rng = nic.rng
         self.address = destination.address
         self.destination = destination
-        ports = len(host.config.ports)
+        ports = len(nic.config.ports)
         self.evs = tuple(ev for ev in destination.evs if destination.template.plane(ev) < ports)
         self.plane_of = bytes(destination.template.plane(ev) for ev in self.evs)
         self.index_of = {ev: index for index, ev in enumerate(self.evs)}
@@ -125,12 +125,12 @@ class Peer(Source, AnswerPaths):
         self.planes = sum(1 << p for p, m in enumerate(self.members) if m)
         self.round_trips = [RoundTrip() for _ in range(ports)]
         self.reordering = [Reordering() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
-        self.lost_by_plane = host.lost_by_plane
+        self.lost_by_plane = nic.lost_by_plane
         self.users: dict[PlaneUser, None] = {}
         self.windows: dict[str, SharedWindow] = {}  # by congestion control: the window that queue pairs share
         self.denied = Denylist(ports)
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
-        self._remote = PeerPorts(host.transport.packet_lifetime)
+        self._remote = PeerPorts(nic.transport.packet_lifetime)
         self._down_since = [0] * ports
         self.usable = 0
         self.answerable = 0  # usable planes with a path that the controller does not forbid
@@ -139,12 +139,12 @@ class Peer(Source, AnswerPaths):
         self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, when it came
         self._refusals = Refusals()
         self._probes = EvProbes(self._rng, ports)
-        self._bad = BadPaths(host, self._probes, ports, NO_TRIM)
-        self._reverse = ReversePaths(self._rng, self.members, host.transport.reverse_interval)
-        self._pings = Pings(host, destination.address)
+        self._bad = BadPaths(nic, self._probes, ports, NO_TRIM)
+        self._reverse = ReversePaths(self._rng, self.members, nic.transport.reverse_probe_interval)
+        self._endpoint_probes = EndpointProbes(nic, destination.address)
         self._reverse_at = 0
         self._reverse_used = False
-        self._status = PortStatus(host)
+        self._status = PortStatus(nic)
         self._set_usable()
 
     @property
@@ -159,8 +159,8 @@ class Peer(Source, AnswerPaths):
     def add(self, ev: int) -> int:
         """Make a new entropy value a path; -1 where only the given ones exist (SRv6), or in no plane of ours."""
         plane = self.destination.template.plane(ev)
-        widest = 16 if self._host.settings.ev_format is EvFormat.UDP else 32
-        if self._host.srv6 or plane >= len(self.members) or ev >> widest:
+        widest = 16 if self._nic.settings.ev_format is EvFormat.UDP else 32
+        if self._nic.srv6 or plane >= len(self.members) or ev >> widest:
             return -1
         index = len(self.evs)
         self.evs += (ev,)
@@ -180,12 +180,12 @@ class Peer(Source, AnswerPaths):
         return known if known is not None else self._make_prefix(key, index, kind, body)
 
     def _make_prefix(self, key: int, index: int, kind: int, body: int) -> tuple[bytes, int, int]:
-        dscp = self._host.settings.dscp
+        dscp = self._nic.settings.dscp
         role = (dscp.trimmable, dscp.retransmit, dscp.control, dscp.no_trim)[kind]
         ev = self.evs[index]
         ecn = 0 if kind == CONTROL else ECT0
         template, plane = self.destination.template, self.plane_of[index]
-        head, seed = self._host.encapsulation.path(plane, template, self.address, ev, role, ecn, body)
+        head, seed = self._nic.encapsulation.path(plane, template, self.address, ev, role, ecn, body)
         made = (head, seed, icrc.mask_constant(body))
         if len(self._prefixes) >= _MAX_PREFIXES:
             self._prefixes.clear()
@@ -200,7 +200,7 @@ class Peer(Source, AnswerPaths):
     # ---- planes ----
 
     def _set_usable(self) -> None:
-        local = self._host.local_up & self.planes
+        local = self._nic.local_up & self.planes
         self.usable = local & self._remote.up or local
         self.answerable = self.denied.open(self.usable, self.members)
 
@@ -212,7 +212,7 @@ class Peer(Source, AnswerPaths):
 
     def _own_planes(self) -> int:
         """Planes where our port has a link and a path is allowed, whatever the peer says."""
-        return self.denied.open(self._host.local_up & self.planes, self.members)
+        return self.denied.open(self._nic.local_up & self.planes, self.members)
 
     def _planes_changed(self, now: int) -> None:
         before = self.usable
@@ -223,8 +223,8 @@ class Peer(Source, AnswerPaths):
                 self._down_since[plane] = now
             elif is_ and not was:
                 # Losses just before the port went down were the port's, not the path's.
-                guilty_until = self._down_since[plane] - self._host.transport.flap_window
-                self._bad.plane_up(plane, guilty_until, now)
+                cleared_since = self._down_since[plane] - self._nic.transport.flap_window
+                self._bad.plane_up(plane, cleared_since, now)
                 self._run_probes(now)
         if before != self.usable:
             for user in self.users:
@@ -233,19 +233,19 @@ class Peer(Source, AnswerPaths):
 
     def tell_port_status(self, now: int) -> None:
         """Send the peer a port status update, and again until it answers."""
-        self._status.tell(now)
+        self._status.announce(now)
         self._offer()
-        self._host.scheduler.arm(self, self._status.next_time)
+        self._nic.scheduler.arm(self, self._status.next_time)
 
     def _port_status(self, request_id: int, mask: int, now: int) -> bool:
         """The peer told us which of its ports are usable; False when that is not to be answered."""
         before = self._remote.up
-        if not self._remote.told(request_id, mask, now):
+        if not self._remote.reported(request_id, mask, now):
             return False
         changed = (before ^ self._remote.up) & self.planes
         for plane in range(len(self.members)):
             if changed >> plane & 1:
-                self._host.emit(PortEvent(now, plane, bool(mask >> plane & 1), False, self.address))
+                self._nic.emit(PortEvent(now, plane, bool(mask >> plane & 1), False, self.address))
         if changed:
             self._planes_changed(now)
         return True
@@ -283,16 +283,16 @@ class Peer(Source, AnswerPaths):
 
     # ---- congestion control ----
 
-    def line(self, attributes: QpAttributes) -> Line:
+    def link_parameters(self, attributes: QpAttributes) -> LinkParameters:
         """What a congestion controller towards this peer is fitted to: all our ports that lead there together.
 
         A port of rate 0 (not limited, or not known) counts as `assumed_rate`.
         """
-        transport = self._host.transport
+        transport = self._nic.transport
         window = attributes.congestion_window
-        ports = self._host.config.ports
+        ports = self._nic.config.ports
         rate = sum(port.rate_bps or transport.assumed_rate for port in ports if self.planes >> port.plane & 1)
-        return Line(
+        return LinkParameters(
             rate,
             transport.base_rtt,
             attributes.path_mtu,
@@ -302,14 +302,14 @@ class Peer(Source, AnswerPaths):
             max(attributes.num_send_peers, attributes.num_remote_recv_peers, 1),
         )
 
-    def window(self, user: WindowUser, name: str, algorithm: Algorithm, line: Line) -> SharedWindow:
+    def window(self, user: WindowUser, name: str, algorithm: Algorithm, link: LinkParameters) -> SharedWindow:
         """The window that `user` shares with all others of the same congestion control.
 
         The first one's line fits it; it lasts as long as anybody uses it.
         """
         window = self.windows.get(name)
         if window is None:
-            window = self.windows[name] = SharedWindow(algorithm.make(line))
+            window = self.windows[name] = SharedWindow(algorithm.make(link))
         window.users[user] = None
         return window
 
@@ -318,7 +318,7 @@ class Peer(Source, AnswerPaths):
         for name, window in list(self.windows.items()):
             window.users.pop(user, None)
             window.waiting.pop(user, None)
-            window.silent.pop(user, None)
+            window.timed_out.pop(user, None)
             if not window.users:
                 del self.windows[name]
 
@@ -355,12 +355,12 @@ class Peer(Source, AnswerPaths):
         """We send acknowledgements: keep looking for reverse paths while this goes on."""
         self._reverse_used = True
         if not self._reverse_at:
-            self._reverse_at = now + self._host.transport.reverse_interval
-            self._host.scheduler.arm(self, self._reverse_at)
+            self._reverse_at = now + self._nic.transport.reverse_probe_interval
+            self._nic.scheduler.arm(self, self._reverse_at)
 
     def doubt_reverse_paths(self, asked: bool = False) -> None:
         """The peer repeats or `asked` for what was acknowledged: our SACKs may be lost, so look for reverse paths."""
-        now = self._host.now
+        now = self._nic.now
         self._expire_reverse_probes(now)
         for index in self._reverse.doubt(self.answerable, self._bad, self.denied, now, asked):
             self._probe_reverse_path(index, now)
@@ -389,10 +389,10 @@ class Peer(Source, AnswerPaths):
 
     def _search_soon(self, now: int) -> None:
         """Where no reverse path is left, the next one is probed soon, whether anything arrives or not."""
-        soon = now + max(1, self._host.transport.reverse_interval // _SEARCHING)
+        soon = now + max(1, self._nic.transport.reverse_probe_interval // _SEARCHING)
         if self._reverse.searching and (not self._reverse_at or self._reverse_at > soon):
             self._reverse_at = soon
-            self._host.scheduler.arm(self, soon)
+            self._nic.scheduler.arm(self, soon)
 
     def _expire_reverse_probes(self, now: int) -> None:
         for request_id in self._reverse.expire(now):
@@ -406,7 +406,7 @@ class Peer(Source, AnswerPaths):
     def watch(self, user: PlaneUser, index: int, now: int) -> None:
         """`user` holds path `index` for bad: probe it until it works."""
         plane = self.plane_of[index]
-        self._host.scheduler.arm(self, self._bad.watch(user, index, plane, now))
+        self._nic.scheduler.arm(self, self._bad.watch(user, index, plane, now))
         self._reverse.forget(index)
 
     def unwatch(self, user: PlaneUser, index: int) -> None:
@@ -417,7 +417,7 @@ class Peer(Source, AnswerPaths):
         if self._bad.run(self.usable, now):
             self._offer()
         if due := self._bad.next_time():
-            self._host.scheduler.arm(self, due)
+            self._nic.scheduler.arm(self, due)
 
     def _send_probe(self, index: int) -> int:
         request_id = self._probes.send(index, self.plane_of[index], CONTROL)  # what tells of reverse paths
@@ -426,11 +426,13 @@ class Peer(Source, AnswerPaths):
 
     def ping(self, index: int, probe_id: int, timeout: int, now: int) -> None:
         """Send an endpoint probe on path `index`; its outcome, at the latest after `timeout`, is a ProbeEvent."""
-        if len(self._pings) >= MAX_PINGS:
-            raise ResourceExhaustedError(f"{MAX_PINGS} probes are on the way to this NIC already; wait for some.")
+        if len(self._endpoint_probes) >= MAX_ENDPOINT_PROBES:
+            raise ResourceExhaustedError(
+                f"{MAX_ENDPOINT_PROBES} probes to this NIC are in flight already; wait for some."
+            )
         request_id = self._send_probe(index)
-        self._pings.add(request_id, probe_id, self.evs[index], self.plane_of[index], now + timeout)
-        self._host.scheduler.arm(self, now + timeout)
+        self._endpoint_probes.add(request_id, probe_id, self.evs[index], self.plane_of[index], now + timeout)
+        self._nic.scheduler.arm(self, now + timeout)
 
     # ---- endpoint operations ----
 
@@ -460,11 +462,11 @@ class Peer(Source, AnswerPaths):
         if index < 0:
             return False
         self._reverse.probe_answered(request_id, now)
-        pinged = self._pings.answered(request_id, port, response.service_time, now)
+        pinged = self._endpoint_probes.answered(request_id, port, response.service_time, now)
         if index in self._bad and not pinged:
             due = self._bad.answered(index, request_id, now)
             if due:
-                self._host.scheduler.arm(self, due)
+                self._nic.scheduler.arm(self, due)
         self.works(index, now)
         return True
 
@@ -481,7 +483,7 @@ class Peer(Source, AnswerPaths):
         return mask
 
     def _offer(self) -> None:
-        self._host.scheduler.activate_control(self, self._wanted())
+        self._nic.scheduler.activate_control(self, self._wanted())
 
     def data_ports(self) -> int:
         """Peers send no data."""
@@ -504,17 +506,17 @@ class Peer(Source, AnswerPaths):
             index = self._reverse.any_path(port, self.denied)
             if index >= 0:
                 return self.frame(index, CONTROL, self._status.take(port, now))
-        request_id, path, kind = self._probes.take(port, CONTROL if self._host.scheduler.holds(self, port) else -1)
+        request_id, path, kind = self._probes.take(port, CONTROL if self._nic.scheduler.holds(self, port) else -1)
         if path < 0:
             return None
-        self._pings.sent(request_id, now)
+        self._endpoint_probes.sent(request_id, now)
         request = EndpointRequest(OP_EV_PROBE, 0, timestamp(now))
         return self.frame(path, kind, control.pack_endpoint_request(request_id, request))
 
     def _answer(self, port: int, now: int) -> bytes:
         if self._responses:
             request_id, op, stamp, arrived = self._responses.popleft()
-            settings = self._host.settings
+            settings = self._nic.settings
             took = max(1, now - arrived) if settings.service_time else 0
             response = EndpointResponse(op, stamp, took if took <= control.MAX_SERVICE_TIME else 0)
             return control.pack_endpoint_response(request_id, response, settings.endpoint_op_shift)
@@ -529,8 +531,8 @@ class Peer(Source, AnswerPaths):
         if self._reverse_at and self._reverse_at <= now:
             self._probe_reverse(now)
         self._run_probes(now)
-        for request_id in self._pings.expire(now):
+        for request_id in self._endpoint_probes.expire(now):
             self._probes.cancel(request_id)
-        due = (self._status.next_time, self._reverse_at, self._bad.next_time(), self._pings.next_deadline())
+        due = (self._status.next_time, self._reverse_at, self._bad.next_time(), self._endpoint_probes.next_deadline())
         times = [t for t in due if t]
         return min(times, default=0)

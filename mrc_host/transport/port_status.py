@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.host import Host
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.rotation import next_plane
 from mrc_host.wire import control
 from mrc_host.wire.control import OP_PORT_STATUS_UPDATE, EndpointRequest
@@ -26,11 +26,11 @@ _OVERTAKEN: Final = 16  # updates on the way at a time, at most
 class PortStatus:
     """The newest update to one peer. Ports and planes are masks, times ns."""
 
-    __slots__ = ("_host", "_id", "_last", "_tried", "_wait", "fresh", "next_time", "port", "repeating")
+    __slots__ = ("_id", "_last", "_nic", "_tried", "_wait", "fresh", "next_time", "port", "repeating")
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._id = host.rng.getrandbits(16)
+    def __init__(self, nic: NicContext) -> None:
+        self._nic = nic
+        self._id = nic.rng.getrandbits(16)
         self._wait = 0
         self._tried = 0  # planes that had their turn since the wait grew
         self._last = 0  # the plane that had the last turn
@@ -39,10 +39,10 @@ class PortStatus:
         self.repeating = False  # waits to be sent again,
         self.port = 0  # on this port
 
-    def tell(self, now: int) -> None:
+    def announce(self, now: int) -> None:
         """A new update is due, and repeated until it is answered."""
         self._id = (self._id + 1) & 0xFFFF
-        self._wait = self._host.transport.port_status_retry
+        self._wait = self._nic.transport.port_status_retry
         self._tried = 0
         self.next_time = now + self._wait
         self.fresh = True
@@ -68,7 +68,7 @@ class PortStatus:
             return False
         if not planes & ~self._tried:
             self._tried = 0
-            self._wait = min(self._wait * 2, self._host.transport.port_status_max)
+            self._wait = min(self._wait * 2, self._nic.transport.port_status_max)
         self.next_time = now + self._wait
         self.fresh = False
         self.repeating = True
@@ -87,7 +87,7 @@ class PortStatus:
         self._count(1 << port)
         self.fresh = self.repeating = False
         self.port = 0
-        request = EndpointRequest(OP_PORT_STATUS_UPDATE, self._host.local_up, timestamp(now))
+        request = EndpointRequest(OP_PORT_STATUS_UPDATE, self._nic.local_up, timestamp(now))
         return control.pack_endpoint_request(self._id, request)
 
     def _count(self, port: int) -> None:
@@ -106,7 +106,7 @@ class PeerPorts:
         self._id = -1  # of the newest update
         self._at = 0  # when it came
 
-    def told(self, request_id: int, mask: int, now: int) -> bool:
+    def reported(self, request_id: int, mask: int, now: int) -> bool:
         """Take an update; False for one that seems overtaken, and is not to be answered."""
         if self._id >= 0:
             age = (self._id - request_id) & 0xFFFF

@@ -8,9 +8,9 @@ from abc import abstractmethod
 from mrc_host.counters import Level, at_level
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.completion import CompletionQueue, Receiver
-from mrc_host.transport.host import Host
 from mrc_host.transport.interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.lives import UsedPsns
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer, PlaneUser
 from mrc_host.transport.scheduler import Source
 from mrc_host.transport.stats import QpStats
@@ -72,9 +72,9 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         "_psns_received",
         "_psns_sent",
         "attributes",
-        "host",
         "kind",
         "mrc",
+        "nic",
         "pd",
         "peer",
         "qpn",
@@ -89,7 +89,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
 
     def __init__(
         self,
-        host: Host,
+        nic: NicContext,
         kind: QpType,
         qpn: int,
         pd: int,
@@ -98,7 +98,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         attributes: QpAttributes,
     ) -> None:
         super().__init__()
-        self.host = host
+        self.nic = nic
         self.kind = kind
         self.qpn = qpn
         self.pd = pd
@@ -111,10 +111,10 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         self.stats = QpStats()
         self.peer: Peer | None = None
         self.remote_qpn = 0
-        self.sends = SendQueue(qpn, pd, send_cq, host.memory, host.transport.send_queue_depth)
-        self._psns_sent = UsedPsns(host.transport.packet_lifetime)
-        self._psns_received = UsedPsns(host.transport.packet_lifetime)
-        self._chosen_psn = host.psn_rng.getrandbits(24)  # of this life, unless the attributes say another
+        self.sends = SendQueue(qpn, pd, send_cq, nic.memory, nic.transport.send_queue_depth)
+        self._psns_sent = UsedPsns(nic.transport.packet_lifetime)
+        self._psns_received = UsedPsns(nic.transport.packet_lifetime)
+        self._chosen_psn = nic.psn_rng.getrandbits(24)  # of this life, unless the attributes say another
         self._first_received = 0
 
     # ---- states ----
@@ -175,7 +175,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         self._psns_sent.add(peer, self.remote_qpn, self.first_psn, sent, now)
         self._psns_received.add(peer, self.remote_qpn, self._first_received, received, now)
         if sent:
-            self._chosen_psn = self._psns_sent.next_first(self.host.psn_rng)
+            self._chosen_psn = self._psns_sent.next_first(self.nic.psn_rng)
         self.attributes = dataclasses.replace(
             attributes,
             send_psn=None if sent else attributes.send_psn,
@@ -189,11 +189,11 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
 
     def connection(self) -> Connection:
         """What the two halves know of this queue pair, from RTR on."""
-        return Connection(self.host, self.qpn, self.remote_qpn, self.pd, self.attributes, self.stats)
+        return Connection(self.nic, self.qpn, self.remote_qpn, self.pd, self.attributes, self.stats)
 
     def arm(self, when: int) -> None:
         """Call ``on_timer`` at `when`, unless it is to be called sooner."""
-        self.host.scheduler.arm(self, when)
+        self.nic.scheduler.arm(self, when)
 
     def armed(self) -> bool:
         """Whether the timer runs."""
@@ -271,7 +271,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         self._count_error(status)
         self.running = False
         self.sends.fail(status, reason)
-        self.host.emit(QpEvent(now, self.qpn, reason))
+        self.nic.emit(QpEvent(now, self.qpn, reason))
 
     def _count_error(self, status: CompletionStatus) -> None:
         stats = self.stats
@@ -292,7 +292,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
 
     def _end(self, reason: str, now: int) -> None:
         self.running = False
-        self.host.scheduler.disarm(self)
+        self.nic.scheduler.disarm(self)
         self._remember_psns(now)
         self.sends.fail(CompletionStatus.FLUSHED, reason)
         self.send_cq.forget(self)

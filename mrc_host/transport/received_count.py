@@ -19,29 +19,41 @@ _MIXED: Final = -1
 class ReceivedCount:
     """The peer's count against ours, for one requester. All sizes are units of 256 bytes."""
 
-    __slots__ = ("_alike", "_offset", "_repeat_size", "_seen", "acked", "calibrated", "duplicates", "repeated", "total")
+    __slots__ = (
+        "_alike",
+        "_offset",
+        "_packet_size",
+        "_seen",
+        "acked",
+        "calibrated",
+        "duplicates",
+        "retransmissions",
+        "total",
+    )
 
     def __init__(self) -> None:
         self.acked = 0  # all packets acknowledged, each once
-        self.repeated = 0  # all retransmissions
+        self.retransmissions = 0  # all retransmissions
         self.total = 0  # what the peer says
         self.duplicates = 0  # found so far
         self.calibrated = False  # both counts have agreed once
         self._alike = True  # they agreed when this could last be told
         self._offset = 0  # growth that was not believed
         self._seen = 0  # `acked` at the last comparison
-        self._repeat_size = 0  # size of each retransmission; 0 when there was none, _MIXED when sizes differ
+        self._packet_size = 0  # size of each retransmission; 0 when there was none, _MIXED when sizes differ
 
-    def repeat(self, units: int) -> None:
+    def retransmitted(self, units: int) -> None:
         """A packet of so many units is sent again."""
-        self.repeated += units
-        if self._repeat_size != units:
-            self._repeat_size = _MIXED if self._repeat_size else units
+        self.retransmissions += units
+        if self._packet_size != units:
+            self._packet_size = _MIXED if self._packet_size else units
 
     def compare(self) -> bool:
         """A SACK shows all that is on the way: take its count; False when the peer is not believed."""
         grown = self.total - self.acked - self._offset - self.duplicates
-        if not 0 <= grown <= self.repeated - self.duplicates or (self._repeat_size > 0 and grown % self._repeat_size):
+        if not 0 <= grown <= self.retransmissions - self.duplicates or (
+            self._packet_size > 0 and grown % self._packet_size
+        ):
             self._alike = False
         elif not grown and self.acked != self._seen:
             self._alike = self.calibrated = True

@@ -39,7 +39,7 @@ class ReliabilityProbes:
         """How many are on the way, as far as that is remembered."""
         return len(self._unanswered)
 
-    def ask(self, planes: int, usable: int, again: bool) -> None:
+    def request(self, planes: int, usable: int, again: bool) -> None:
         """Have one sent on each of `planes`; where none of these is usable, on one usable plane after the other.
 
         Then a question that was not answered is repeated (`again`) on two: each may meet a dead path, there or back.
@@ -77,7 +77,7 @@ class ReliabilityProbes:
         """It is on the way no more."""
         self._unanswered.pop(number, None)
 
-    def asked_with(self, number: int, stamp: int) -> bool:
+    def in_flight(self, number: int, stamp: int) -> bool:
         """Whether a probe with this number and timestamp is on the way."""
         probe = self._unanswered.get(number)
         return probe is not None and headers.timestamp(probe.sent) == stamp

@@ -9,8 +9,8 @@ here.
 **Sending.** A port that is free asks for a packet on its plane. Lost packets go first, oldest gap first, then the next
 segment of the oldest request. The packet gets the plane's next path at that moment. Three limits hold: the congestion
 window, the range of PSNs the peer accepts (MPR), and the number of WRITE_WITH_IMM the peer accepts in flight. Planes
-are kept equal: none may be more than ``plane_burst`` packets of 4096 bytes ahead; retransmissions count, but wait for
-no plane.
+are kept equal: none may be more than ``plane_skew_limit`` packets of 4096 bytes ahead; retransmissions count, but
+wait for no plane.
 
 **Timeouts.** After a while without an answer a reliability probe goes out on each plane that has packets on the way,
 unless more data is queued for a port: that brings an acknowledgement too, and the last packet that can go for now asks
@@ -58,11 +58,11 @@ class Requester:
         "_attribution",
         "_balance",
         "_current",
-        "_host",
         "_loss",
         "_max_wimm",
         "_msn",
         "_mtu",
+        "_nic",
         "_owner",
         "_packets",
         "_peer",
@@ -92,11 +92,11 @@ class Requester:
         sends: SendQueue,
         first_psn: int,
     ) -> None:
-        attributes, host, stats = connection.attributes, connection.host, connection.stats
-        settings = host.transport
+        attributes, nic, stats = connection.attributes, connection.nic, connection.stats
+        settings = nic.transport
         planes = len(peer.members)
         self._owner = owner
-        self._host = host
+        self._nic = nic
         self._stats = stats
         self._peer = peer
         self._sends = sends
@@ -104,7 +104,7 @@ class Requester:
         self._remote_qpn = connection.remote_qpn
         self._mtu = attributes.path_mtu
         self._max_wimm = attributes.max_wimm_dest
-        self._tick = host.settings.timestamp_tick.value
+        self._tick = nic.settings.timestamp_tick.value
         # parts
         self.paths = paths
         self.window = SendWindow(owner, connection, peer)
@@ -112,7 +112,7 @@ class Requester:
         self.spurious = SpuriousRetransmissions(stats)
         self.probes = ReliabilityProbes()
         self._attribution = TimeoutAttribution()
-        self._balance = PlaneBalance(settings.plane_burst, self._mtu, planes, peer.planes)
+        self._balance = PlaneBalance(settings.plane_skew_limit, self._mtu, planes, peer.planes)
         self._packets = DataPackets(connection, peer)
         self._loss = LossDetection(
             self.sent, paths, self.window.cc, peer.round_trips, peer.reordering, stats, peer.lost_by_plane,
@@ -144,15 +144,15 @@ class Requester:
             self._wait()
             return 0
         if sent.in_flight >= window.limit.limit:
-            self._stall(PEER, self._host.now)
+            self._stall(PEER, self._nic.now)
             return 0  # an acknowledgement of our own opens it
         mask = self._planes()
         if not mask:
-            self._stall(PATHS, self._host.now)
+            self._stall(PATHS, self._nic.now)
         if sent.lost():
             return mask
         if (self._current is None and not self._may_start()) or sent.next_psn - sent.una >= window.psn_range:
-            self._stall(PEER, self._host.now)
+            self._stall(PEER, self._nic.now)
             return 0
         return mask & self._balance.mask or mask
 
@@ -213,7 +213,7 @@ class Requester:
             return None
         balance.spend(plane)
         record = sent.new_record()
-        if self._packets.cut(wqe, record):
+        if self._packets.segment(wqe, record):
             self._current = None
         self._stats.data_sent += 1
         return self._emit(record, wqe, plane, index, DATA, now)
@@ -247,7 +247,7 @@ class Requester:
             tried = 1 << record.plane  # all had it: another round
             left = planes & ~tried or planes
         if record.attempts > 1:
-            left = self.sent.proven(left, record.sent - self.timer.quiet_time()) or left
+            left = self.sent.proven(left, record.sent - self.timer.pto()) or left
             if not left >> plane & 1:
                 return None
         record.tried = tried
@@ -257,7 +257,7 @@ class Requester:
             return None
         self.sent.take_lost()
         self._stats.retransmitted += 1
-        self._host.retransmitted_by_plane[plane] += 1
+        self._nic.retransmitted_by_plane[plane] += 1
         if self._balance.mask >> plane & 1:
             self._balance.spend(plane)
         known = self.spurious.remember(record)
@@ -287,7 +287,7 @@ class Requester:
         if self._stalled != _NO_STALL:
             self.settle_stats(now)
             self._stalled = _NO_STALL
-            timer.hurries = 0
+            timer.blocked_pto_count = 0
         timer.last_sent = now
         sent.transmitted(record, plane, kind, index, now // self._tick & 0xFFFF, now)
         word = record.psn & MASK | headers.TS_PRESENT
@@ -303,8 +303,8 @@ class Requester:
         if not self._owner.armed():
             if timer.last_heard < now:
                 timer.last_heard = now
-            timer.progressed = now
-            self._owner.arm(timer.look_again(now + timer.quiet_time(), now))
+            timer.last_progress = now
+            self._owner.arm(timer.recheck_at(now + timer.pto(), now))
         return frame
 
     # ---- waiting ------------------------------------------------------------------------------------------------
@@ -317,15 +317,15 @@ class Requester:
         """
         if not self._work():
             return
-        now = self._host.now
+        now = self._nic.now
         self._stall(WINDOW, now)
         shared = self.window.shared
         if shared is not None:
             shared.waiting[self._owner] = None
             if self.window.unasked():
-                self._owner.arm(now + self.timer.quiet_time())
-            elif shared.silent:
-                self._owner.arm(now + self.timer.hurry_time())
+                self._owner.arm(now + self.timer.pto())
+            elif shared.timed_out:
+                self._owner.arm(now + self.timer.blocked_pto())
 
     def _work(self) -> bool:
         return self.sent.lost() or self._current is not None or self._may_start()
@@ -351,7 +351,7 @@ class Requester:
     def settle(self) -> None:
         """Bytes were given back or the window moved: let others use what there is room for."""
         if self._stalled != _NO_STALL and not self._pending():
-            self.settle_stats(self._host.now)
+            self.settle_stats(self._nic.now)
             self._stalled = _NO_STALL
         self.window.settle(self.sent.in_flight)
 
@@ -365,22 +365,22 @@ class Requester:
         """Other planes are usable now: count the balance afresh. What was not answered may be answered there: ask."""
         self._balance.refill(self._peer.planes)
         if self.timer.retries:
-            self._ask(self._planes(), now)
+            self._request_probes(self._planes(), now)
 
     def path_opened(self, index: int, now: int) -> None:
         """A path works or is allowed again. What was not answered for long may be answered there: ask."""
         plane = self._peer.plane_of[index]
         if self.timer.retries and self._planes() >> plane & 1:
             self.probes.prefer(plane, index)
-            self._ask(1 << plane, now)
+            self._request_probes(1 << plane, now)
 
-    def ask_for_others(self, patience: int, now: int) -> bool:
+    def probe_for_others(self, interval: int, now: int) -> bool:
         """Others wait for our bytes: ask, unless we did within `patience` ns; False when acknowledged again."""
         if not self.timer.retries:
             return False
         planes = self._planes()
-        if self.sent.in_flight and planes and now >= self.timer.asked + patience:
-            self._ask(planes, now)
+        if self.sent.in_flight and planes and now >= self.timer.last_probe + interval:
+            self._request_probes(planes, now)
         return True
 
     # ---- timeouts -----------------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ class Requester:
         """There is work, but every plane is down or denied: see to it that this does not last for ever."""
         if not self._owner.armed() and self._starved():
             self.timer.last_heard = max(self.timer.last_heard, now)
-            self._owner.arm(now + self.timer.retry_time())
+            self._owner.arm(now + self.timer.rto())
 
     def _starved(self) -> bool:
         return self._pending() and not self._planes()
@@ -401,41 +401,41 @@ class Requester:
             if self._owner.queued_ports():
                 return 0  # others go first; to ask now, about nothing, would only keep them and us waiting longer
             if self.window.waiting():
-                return self._have_others_ask(now)
+                return self._have_others_probe(now)
         if sent.una == sent.next_psn and not self._sends.outstanding and not self._starved():
             return 0
         oldest, mask = sent.oldest()
-        retry = timer.retry_time()
-        since = self._waiting_since(oldest)
-        due = since + retry if since else 0
+        rto = timer.rto()
+        since = self._rto_since(oldest)
+        due = since + rto if since else 0
         stalled = sent.una < sent.next_psn and sent.record(sent.una).attempts > _MANY_ATTEMPTS
-        if (due and now >= due) or (stalled and now >= max(timer.progressed, timer.last_timeout) + retry):
-            self._time_out(now, retry)
-            return timer.look_again(now + min(timer.retry_time(), timer.quiet_time()), now)
-        quiet = max(timer.last_heard, oldest, timer.asked, timer.last_sent) + timer.quiet_time()
+        if (due and now >= due) or (stalled and now >= max(timer.last_progress, timer.last_timeout) + rto):
+            self._on_timeout(now, rto)
+            return timer.recheck_at(now + min(timer.rto(), timer.pto()), now)
+        quiet = max(timer.last_heard, oldest, timer.last_probe, timer.last_sent) + timer.pto()
         if now >= quiet:
             if not self._queued() and (not sent.lost() or self.window.waiting()):
-                self._ask(mask, now)
-                timer.ask_less()
-                due = due or now + retry
-            quiet = now + timer.quiet_time()
-        return timer.look_again(min(due or quiet, quiet), now)
+                self._request_probes(mask, now)
+                timer.back_off_pto()
+                due = due or now + rto
+            quiet = now + timer.pto()
+        return timer.recheck_at(min(due or quiet, quiet), now)
 
-    def _have_others_ask(self, now: int) -> int:
+    def _have_others_probe(self, now: int) -> int:
         """Others fill the window; it wakes us. Until then have those ask that are silent. When to come again, or 0."""
         timer, shared = self.timer, self.window.shared
         assert shared is not None
-        if not shared.silent or not shared.hurry(timer.hurry_time(), now):
+        if not shared.timed_out or not shared.probe_timed_out(timer.blocked_pto(), now):
             return 0
-        timer.hurry_less()
-        return now + timer.hurry_time()
+        timer.back_off_blocked_pto()
+        return now + timer.blocked_pto()
 
-    def _waiting_since(self, oldest: int) -> int:
+    def _rto_since(self, oldest: int) -> int:
         """Since when the ACK timeout runs, 0 for not at all: that of the oldest packet on the way, or of a question."""
         timer = self.timer
         if not oldest and (self.sent.lost() or self._starved()):  # nobody is asked about what cannot leave
             return max(timer.last_heard, timer.last_timeout)
-        return oldest or timer.unanswered
+        return oldest or timer.probing_since
 
     def _queued(self) -> bool:
         """Whether data waits only for a port's turn: what it brings about answers a probe's question, or asks it.
@@ -445,18 +445,18 @@ class Requester:
         """
         return not self.timer.retries and self._owner.queued_ports() & self.ports() != 0
 
-    def _ask(self, mask: int, now: int) -> None:
+    def _request_probes(self, mask: int, now: int) -> None:
         """Send reliability probes on the planes in `mask`; on one plane after the other when nothing is on the way."""
-        again = self.timer.unanswered > 0
-        self.timer.ask(now)
-        self.probes.ask(mask, self._planes(), again)
+        again = self.timer.probing_since > 0
+        self.timer.on_probe(now)
+        self.probes.request(mask, self._planes(), again)
         self._owner.offer_control()
 
-    def _time_out(self, now: int, retry: int) -> None:
+    def _on_timeout(self, now: int, rto: int) -> None:
         """The ACK timeout, `retry`, has passed."""
         timer = self.timer
         self._stats.timeouts += 1
-        if not timer.may_go_on(now, retry):
+        if not timer.on_timeout(now, rto):
             heard = (now - timer.last_heard) // 1_000_000
             why = f"the peer was last heard {heard} ms ago" if self._planes() else "its paths are all down or denied"
             self._owner.enter_error(
@@ -467,9 +467,9 @@ class Requester:
             return
         shared = self.window.shared
         if shared is not None:
-            shared.silent[self._owner] = None
-        self.window.cc.on_timeout(now, self._expire(now - retry, now))
-        self._ask(self._planes(), now)  # on all: which of them are dead nobody knows
+            shared.timed_out[self._owner] = None
+        self.window.cc.on_timeout(now, self._expire(now - rto, now))
+        self._request_probes(self._planes(), now)  # on all: which of them are dead nobody knows
         self._owner.offer_data()
 
     def _expire(self, before: int, now: int) -> int:

@@ -41,10 +41,10 @@ class Responder:
     __slots__ = (
         "_cq_full",
         "_cq_full_since",
-        "_host",
         "_max_open",
         "_max_wimm",
         "_mtu",
+        "_nic",
         "_owner",
         "_pd",
         "_reach",
@@ -59,16 +59,16 @@ class Responder:
     def __init__(
         self, owner: MrcResponderOwner, connection: Connection, paths: AnswerPaths, planes: int, first_psn: int
     ) -> None:
-        attributes, settings = connection.attributes, connection.host.transport
+        attributes, settings = connection.attributes, connection.nic.transport
         self._owner = owner
-        self._host = connection.host
+        self._nic = connection.nic
         self._stats = connection.stats
         self._pd = connection.pd
         self._mtu = attributes.path_mtu
         self._max_wimm = attributes.max_wimm
         window = max(attributes.mpr, attributes.dynamic_mpr) * 128 - 1
         self._reach = min(window, settings.bitmap_range * 128)  # PSNs ahead that are accepted
-        self._max_open = settings.open_messages
+        self._max_open = settings.max_inflight_messages
         self.received = ReceivedPackets(first_psn)
         self.messages = IncomingMessages(first_psn, self._mtu)
         self.acks = AckGenerator(owner, connection, paths, planes, self.received)
@@ -146,7 +146,7 @@ class Responder:
         if ahead >= self._max_open:
             self.acks.send_nack(control.NACK_NO_RESOURCE, psn, flow, stamp)
             return None
-        region = self._host.memory.remote(self._pd, rkey, address, size)
+        region = self._nic.memory.remote(self._pd, rkey, address, size)
         if region is None:
             self._refuse(msn, headers.NAK_REMOTE_ACCESS)
             return None
@@ -205,7 +205,7 @@ class Responder:
                     self._wait_for_room()
                     return
                 if self._cq_full:
-                    self.settle_stats(self._host.now)
+                    self.settle_stats(self._nic.now)
                     self._cq_full = False
                     self.acks.receive_queue_has_room()
                 self._wimm_done += 1
@@ -223,7 +223,7 @@ class Responder:
         """The receive CQ is full."""
         if not self._cq_full:
             self._cq_full = True
-            self._cq_full_since = self._host.now
+            self._cq_full_since = self._nic.now
             self._stats.cq_full_events += 1
             self.acks.receive_queue_full()
 

@@ -1,13 +1,17 @@
-"""How long a requester waits for a word of its peer: first for any, then for an acknowledgement, and when it gives up.
+"""Timers of a requester: the probe timeout, the retransmission timeout, and how many retries are left.
 
-About two round-trip times after the last word, and after its own last packet, it should ask (``quiet_time``), each
-time with twice the patience. The ACK timeout (1.024 us * 2**timeout, docs/protocol.md §2) is repeated, then doubled
-(``retry_time``); it is never shorter than measured round-trip times call for, nor than packets were seen to wait for
-their acknowledgement, which on a slow link is most of all the peer's waiting for more of them. It runs from when the
-oldest packet on the way was sent; where none is, from the oldest question without an answer. Packets sent at different
-times time out at different times: that is one retry as long as less than a whole interval has passed
-(``may_go_on``). A peer that answers with NACKs alone for a whole interval has cost a retry too (``refused``), so
-nobody is asked for ever to take what it has no room for.
+**Probe timeout (PTO).** Some two round-trip times after it last heard from the peer, and after its own last packet, a
+requester sends reliability probes (``pto``; compare RFC 8985 and RFC 9002). Each further probe doubles the wait.
+
+**Retransmission timeout (RTO).** The ACK timeout of the queue pair (1.024 us * 2**timeout, docs/protocol.md §2) is
+repeated ``linear_retries`` times, then doubled (``rto``). It is never shorter than the measured round trips call for,
+nor than packets were seen to wait for their acknowledgement: on a slow link most of that wait is the peer collecting
+packets to acknowledge together. The RTO runs from when the oldest packet in flight was sent, or, with nothing in
+flight, from the oldest probe without an answer.
+
+**Retries.** Packets sent at different times also time out at different times. All timeouts within one RTO count as one
+retry (``on_timeout``). An RTO in which the peer answered with nothing but NACKs is a retry too (``on_nack``), so
+that a requester does not send for ever what the peer has no room for.
 """
 
 from __future__ import annotations
@@ -16,66 +20,71 @@ from typing import Final
 
 from mrc_host.transport.round_trip import RoundTrip
 
-_FOR_EVER: Final = 255  # retry count
-_LOOKS: Final = 16  # parts of a wait in doubt
+_UNLIMITED: Final = 255  # retry count
+_RECHECKS: Final = 16  # parts of a wait while round-trip times are doubtful
 
 
 class RetransmissionTimer:
     """Times of one requester. All are nanoseconds."""
 
     __slots__ = (
-        "_backoff",
-        "_counted_at",
-        "_ended_at",
-        "_limit",
+        "_ack_times",
         "_linear",
         "_max_backoff",
-        "_refused_from",
+        "_nacks_since",
+        "_pto_count",
+        "_retry_counted",
+        "_retry_limit",
         "_round_trips",
-        "_waits",
-        "asked",
-        "hurries",
+        "_silence_ended",
+        "ack_timeout",
+        "blocked_pto_count",
         "last_heard",
+        "last_probe",
+        "last_progress",
         "last_sent",
         "last_timeout",
-        "progressed",
+        "min_pto",
+        "probing_since",
         "retries",
-        "tail_min",
-        "timeout",
-        "unanswered",
     )
 
     def __init__(
-        self, round_trips: list[RoundTrip], timeout: int, retry_count: int, linear: int, max_backoff: int, tail_min: int
+        self, round_trips: list[RoundTrip], timeout: int, retry_count: int, linear: int, max_backoff: int, min_pto: int
     ) -> None:
+        """`round_trips` are those of all planes, `timeout` and `retry_count` the attributes of the queue pair.
+
+        The first `linear` retries do not double the ACK timeout; then it doubles `max_backoff` times at most. `min_pto`
+        is the shortest probe timeout once round trips are known.
+        """
         self._round_trips = round_trips
-        self.timeout = 1024 << timeout  # the ACK timeout before any doubling
-        self._limit = retry_count
+        self.ack_timeout = 1024 << timeout  # before any doubling
+        self._retry_limit = retry_count
         self._linear = linear
         self._max_backoff = max_backoff
-        self.tail_min = tail_min  # least quiet time once round trips are known
-        self.retries = 0  # intervals without progress
-        self._counted_at = 0  # when the last of them was counted
-        self._waits = RoundTrip()  # of the packet that waited longest for a SACK
-        self._refused_from = 0  # start of the interval in which only NACKs came; 0 for none
+        self.min_pto = min_pto
+        self.retries = 0  # timeouts without progress
+        self._retry_counted = 0  # when the last of them was counted
+        self._ack_times = RoundTrip()  # of the packet that waited longest for a SACK
+        self._nacks_since = 0  # start of the interval in which only NACKs came; 0 for none
         self.last_heard = 0
-        self._ended_at = 0  # when a word last came after more than an ACK timeout without one
+        self._silence_ended = 0  # when the peer was last heard after more than an ACK timeout of silence
         self.last_sent = 0  # data
         self.last_timeout = 0
-        self.progressed = 0  # when anything was last acknowledged, or sent after a pause
-        self.asked = 0  # when the peer was last asked
-        self.unanswered = 0  # when it was first asked since it was last heard, or a timeout passed; 0 for not at all
-        self._backoff = 0  # doublings of the quiet time
-        self.hurries = 0  # how often others were made to ask since data last left
+        self.last_progress = 0  # when anything was last acknowledged, or sent after a pause
+        self.last_probe = 0  # when probes were last requested
+        self.probing_since = 0  # first probe since the peer was heard or a timeout passed; 0 for none
+        self._pto_count = 0  # probes without progress: doublings of the PTO
+        self.blocked_pto_count = 0  # doublings of the blocked PTO since data last left
 
-    def patience(self) -> int:
-        """Twice the longest round-trip time, or four deviations above it; 0 before the first measurement."""
-        return max(trip.patience() for trip in self._believed())
+    def base_pto(self) -> int:
+        """The longest probe timeout that round trips call for, without a minimum or backoff; 0 before the first."""
+        return max(trip.pto() for trip in self._trusted())
 
-    def _believed(self) -> list[RoundTrip]:
-        """Round trips without those in doubt, once something newer on another plane did not wait.
+    def _trusted(self) -> list[RoundTrip]:
+        """Round trips, but no doubtful ones once another plane has a newer sample that is not doubtful.
 
-        A plane may have died since, and then nothing corrects its own.
+        The plane of the doubtful one may have failed since, and then no new sample would ever correct it.
         """
         trips = self._round_trips
         for trip in trips:
@@ -84,104 +93,104 @@ class RetransmissionTimer:
                 return [other for other in trips if not other.doubtful or other.sampled >= newest]
         return trips
 
-    def broken(self, now: int) -> None:
-        """A word came."""
-        if now > self.last_heard + self.timeout:
-            self._ended_at = now
+    def end_silence(self, now: int) -> None:
+        """Something came from the peer; remember it if that ends a long silence."""
+        if now > self.last_heard + self.ack_timeout:
+            self._silence_ended = now
 
-    def outlasted(self, sent: int, now: int) -> bool:
-        """Whether the answer to what was sent at `sent` may have waited for a silence to end."""
-        return sent < self._ended_at and now > sent + self.timeout
+    def delayed_by_silence(self, sent: int, now: int) -> bool:
+        """Whether the answer to what was sent at `sent` may have been held up until a silence ended."""
+        return sent < self._silence_ended and now > sent + self.ack_timeout
 
-    def look_again(self, due: int, now: int) -> int:
-        """When to look whether what is due at `due` still is: sooner while others may correct a round-trip time.
+    def recheck_at(self, due: int, now: int) -> int:
+        """When to check a timer that expires at `due`: earlier while a doubtful round trip may yet be corrected.
 
-        Each look that finds it still in doubt comes a part of the time left before it is due: that is few looks.
+        Each check that finds it still doubtful comes after a fixed part of the time left, so there are few checks.
         """
-        if any(trip.doubtful for trip in self._believed()):
-            return min(due, now + max(self.timeout, (due - now) // _LOOKS))
+        if any(trip.doubtful for trip in self._trusted()):
+            return min(due, now + max(self.ack_timeout, (due - now) // _RECHECKS))
         return due
 
-    def waited(self, time: int) -> None:
-        """The first packet that a SACK acknowledges, sent once, had waited for so long."""
-        self._waits.sample(time)
+    def sample_ack_time(self, time: int) -> None:
+        """The first packet that a SACK acknowledges, and that was sent only once, was acknowledged after `time`."""
+        self._ack_times.sample(time)
 
-    def quiet_time(self) -> int:
-        """How long to wait for a word before asking; once it was asked, no longer than the ACK timeout."""
-        quiet = self.patience()
-        quiet = max(quiet, self.tail_min) if quiet else self.timeout // 4
-        return min(quiet << self._backoff, max(quiet, self.retry_time())) if self._backoff else quiet
+    def pto(self) -> int:
+        """Probe timeout, doubled for each probe without progress, but then no longer than the RTO."""
+        base = self.base_pto()
+        base = max(base, self.min_pto) if base else self.ack_timeout // 4
+        return min(base << self._pto_count, max(base, self.rto())) if self._pto_count else base
 
-    def hurry_time(self) -> int:
-        """How long to wait for what others have on the way before they are made to ask."""
-        quiet = self.quiet_time()
-        return min(quiet << self.hurries, max(quiet, self.timeout << self._max_backoff))
+    def blocked_pto(self) -> int:
+        """How long to wait while others fill the shared window, before those that timed out are made to probe."""
+        pto = self.pto()
+        return min(pto << self.blocked_pto_count, max(pto, self.ack_timeout << self._max_backoff))
 
-    def hurry_less(self) -> None:
-        """They were made to ask: next time wait twice as long, but no longer than retries may come to."""
-        if 2 * self.hurry_time() <= self.timeout << self._max_backoff:
-            self.hurries += 1
+    def back_off_blocked_pto(self) -> None:
+        """They were made to probe: wait twice as long next time, but no longer than the longest RTO."""
+        if 2 * self.blocked_pto() <= self.ack_timeout << self._max_backoff:
+            self.blocked_pto_count += 1
 
-    def retry_time(self) -> int:
-        """The ACK timeout now: the attribute's, but no less than measured times call for, doubled by retries.
+    def rto(self) -> int:
+        """Retransmission timeout: the ACK timeout or what measured times call for, doubled by retries.
 
-        It ends where the attribute's would by itself: times that held an outage are not multiplied on top of that.
+        The upper bound is that of the ACK timeout alone: times that include an outage are not multiplied beyond it.
         """
         doublings = min(max(self.retries - self._linear, 0), self._max_backoff)
-        once = max(self.timeout, self.patience(), self._waits.patience())
-        return min(once << doublings, max(once, self.timeout << self._max_backoff))
+        base = max(self.ack_timeout, self.base_pto(), self._ack_times.pto())
+        return min(base << doublings, max(base, self.ack_timeout << self._max_backoff))
 
-    def ask(self, now: int) -> None:
-        """The peer is asked."""
-        self.asked = now
-        if not self.unanswered:
-            self.unanswered = now
+    def on_probe(self, now: int) -> None:
+        """Probes are requested."""
+        self.last_probe = now
+        if not self.probing_since:
+            self.probing_since = now
 
-    def ask_less(self) -> None:
-        """It was asked: next time wait twice as long, but ask within the ACK timeout, so that an answer can stop it."""
-        if 2 * self.quiet_time() <= self.retry_time():
-            self._backoff += 1
+    def back_off_pto(self) -> None:
+        """Probes were requested: wait twice as long for the next, but no longer than the RTO."""
+        if 2 * self.pto() <= self.rto():
+            self._pto_count += 1
 
-    def heard(self, now: int, progress: bool) -> bool:
-        """The peer was heard; whether with that `progress` retries have come to an end."""
-        self.broken(now)
+    def on_heard(self, now: int, progress: bool) -> bool:
+        """The peer was heard; whether this `progress` puts an end to retries."""
+        self.end_silence(now)
         self.last_heard = now
-        self.unanswered = 0
+        self.probing_since = 0
         if not progress:
             return False
-        self._backoff = 0
-        self._refused_from = 0
-        self.progressed = now
+        self._pto_count = 0
+        self._nacks_since = 0
+        self.last_progress = now
         if not self.retries:
             return False
         self.retries = 0
         return True
 
-    def waits(self) -> None:
-        """The peer has it all and says so, but does not complete it yet: that is no retry, and no progress either."""
+    def reset_retries(self) -> None:
+        """The peer has received everything and says so, but does not complete it yet: neither a retry nor progress."""
         self.retries = 0
-        self._refused_from = 0
+        self._nacks_since = 0
 
-    def may_go_on(self, now: int, retry: int) -> bool:
-        """The ACK timeout, `retry`, has passed: count it; False when that is once too often."""
+    def on_timeout(self, now: int, rto: int) -> bool:
+        """The retransmission timeout, `rto`, has passed: count a retry; False when no more are left."""
         self.last_timeout = now
-        self.unanswered = 0
-        return self._count(now, retry)
+        self.probing_since = 0
+        return self._count_retry(now, rto)
 
-    def refused(self, now: int) -> bool:
-        """A NACK came: False when there has been nothing else for one interval too many."""
-        if not self._refused_from:
-            self._refused_from = now
+    def on_nack(self, now: int) -> bool:
+        """A NACK came: False when an RTO with nothing but NACKs was one retry too many."""
+        if not self._nacks_since:
+            self._nacks_since = now
             return True
-        retry = self.retry_time()
-        if now < self._refused_from + retry:
+        rto = self.rto()
+        if now < self._nacks_since + rto:
             return True
-        self._refused_from = now
-        return self._count(now, retry)
+        self._nacks_since = now
+        return self._count_retry(now, rto)
 
-    def _count(self, now: int, retry: int) -> bool:
-        if self.retries and now < self._counted_at + retry:
+    def _count_retry(self, now: int, rto: int) -> bool:
+        if self.retries and now < self._retry_counted + rto:
             return True
         self.retries += 1
-        self._counted_at = now
-        return self._limit == _FOR_EVER or self.retries <= self._limit
+        self._retry_counted = now
+        return self._retry_limit == _UNLIMITED or self.retries <= self._retry_limit

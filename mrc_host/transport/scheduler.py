@@ -114,7 +114,7 @@ class Scheduler:
         self._control = [Queue() for _ in range(ports)]
         self._data = [Queue() for _ in range(ports)]
         self._all = (1 << ports) - 1
-        self.asked = 0  # ports that answered "nothing" since the last input
+        self.empty_ports = 0  # ports that answered "nothing" since the last input
         self.kick = False
         self.held_control = self.held_data = 0  # ports that may not send: see pause.py
         self._held: list[dict[Source, None]] = [{} for _ in range(ports)]  # with probes in the class of data
@@ -146,7 +146,7 @@ class Scheduler:
             self._enter(self._data, places, missing)
 
     def _enter(self, queues: list[Queue], places: list[Place], mask: int) -> None:
-        if mask & self.asked:
+        if mask & self.empty_ports:
             self.kick = True
         while mask:
             low = mask & -mask
@@ -175,7 +175,7 @@ class Scheduler:
 
     def input_begins(self) -> None:
         """The driver will ask all idle ports after this input, so earlier answers no longer matter."""
-        self.asked = 0
+        self.empty_ports = 0
         self.kick = False
 
     def transmit(self, port: int, now: int) -> bytes | None:
@@ -210,7 +210,7 @@ class Scheduler:
                 return frame
             queue.leave(place)
             source.data_mask &= ~bit
-        self.asked |= bit
+        self.empty_ports |= bit
         return None
 
     # ---- timers ----

@@ -33,7 +33,7 @@ class SendWindow:
     )
 
     def __init__(self, user: WindowUser, connection: Connection, peer: Peer) -> None:
-        attributes, host = connection.attributes, connection.host
+        attributes, nic = connection.attributes, connection.nic
         self._user = user
         self._mtu = attributes.path_mtu
         self.psn_range = attributes.mpr_dest * 128 - 1  # PSNs ahead of the cumulative one that the peer accepts
@@ -41,16 +41,16 @@ class SendWindow:
         self.limit = ReceiverLimit(attributes.path_mtu)
         self._active = False  # counted among those that have bytes on the way
         self._unasked = 0  # bytes sent since an acknowledgement was last asked for
-        name = algorithms.choose(attributes, host.transport, True)
-        algorithm = algorithms.find(host.algorithms, name, True)
+        name = algorithms.choose(attributes, nic.transport, True)
+        algorithm = algorithms.find(nic.algorithms, name, True)
         self._obedient = algorithm.receiver_limit  # the congestion control lets a slow receiver ask for less
-        line = peer.line(attributes)
+        link = peer.link_parameters(attributes)
         self.shared: SharedWindow | None = None
         if algorithm.shared:
-            self.shared = peer.window(user, name, algorithm, line)
+            self.shared = peer.window(user, name, algorithm, link)
             self.cc: CongestionControl = self.shared.cc
         else:
-            self.cc = algorithm.make(line)
+            self.cc = algorithm.make(link)
 
     def used(self, weight: int) -> bool:
         """A packet of `weight` bytes leaves; whether so many did that it should ask for an acknowledgement."""

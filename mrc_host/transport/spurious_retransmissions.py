@@ -74,7 +74,7 @@ class SpuriousRetransmissions:
                 del self.packets[next(iter(self.packets))]
             known = self.packets[record.psn] = Retransmission(record.by_order)
         known.add(record.stamp, record.sent, record.index, record.lane)
-        self.count.repeat(record.weight >> 8)
+        self.count.retransmitted(record.weight >> 8)
         return known
 
     def arrived(self, known: Retransmission, number: int, newest: bool) -> None:
@@ -102,7 +102,7 @@ class SpuriousRetransmissions:
             self.excess = excess
             # In packets, when those that were sent again are of one size, or by their mean.
             self._since_count = 0
-            self._estimated = -(-excess * self._stats.retransmitted // max(self.count.repeated, 1))
+            self._estimated = -(-excess * self._stats.retransmitted // max(self.count.retransmissions, 1))
             self._update()
         return believed
 

@@ -1,10 +1,10 @@
 """A congestion window that several queue pairs share: who uses it, and who waits for room.
 
-A queue pair that finds the window shut leaves the port's line and waits here. Whoever gives bytes back, or moves the
-window, lets as many of the waiting stand in line again as there is room for, in the order of their coming.
+A queue pair that finds the window full leaves the port's queue and waits here. When bytes are acknowledged or the
+window moves, as many of those waiting as there is room for are queued at the port again, first come first served.
 
-Whose bytes fill the window may not have heard of them for long, and by then asks seldom. Who has just come to wait need
-not be as patient: it has them ask in its own time.
+The queue pairs whose bytes fill the window may have heard nothing for long, and back off by then. One that has just
+started to wait has no reason to back off yet: it makes them probe at its own intervals.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ class WindowUser(ABC):
 
     @abstractmethod
     def window_opened(self) -> bool:
-        """There may be room: stand in line if there is data; False when there is none to send."""
+        """There may be room: queue at the port if there is data; False when there is none to send."""
 
     @abstractmethod
-    def ask_for_others(self, patience: int, now: int) -> bool:
-        """Others wait for its bytes: ask, unless it did within `patience` ns; False when it is heard again, or gone."""
+    def probe_for_others(self, interval: int, now: int) -> bool:
+        """Others wait for its bytes: probe, unless it did within `interval` ns; False once heard again, or closed."""
 
 
 class SharedWindow:
-    """One controller towards one destination. `active` is how many queue pairs have bytes on the way.
+    """One controller towards one destination. `active` is how many queue pairs have bytes in flight.
 
-    In `silent` are those whose ACK timeout has passed, perhaps some that were heard since.
+    `timed_out` holds those whose retransmission timeout has passed, perhaps some that have been heard since.
     """
 
-    __slots__ = ("_hurried", "active", "cc", "silent", "users", "waiting")
+    __slots__ = ("_last_probed", "active", "cc", "timed_out", "users", "waiting")
 
     def __init__(self, cc: CongestionControl) -> None:
         self.cc = cc
         self.active = 0
         self.users: dict[WindowUser, None] = {}
         self.waiting: dict[WindowUser, None] = {}
-        self.silent: dict[WindowUser, None] = {}
-        self._hurried = 0  # when the silent ones were last made to ask
+        self.timed_out: dict[WindowUser, None] = {}
+        self._last_probed = 0  # when those that timed out were last made to probe
 
     def open(self, size: int) -> None:
-        """If there is room, let those that wait stand in line again, each for a packet of `size` bytes."""
+        """While there is room, let those that wait queue again, each for a packet of `size` bytes."""
         cc, waiting = self.cc, self.waiting
         room = cc.cwnd - cc.inflight
-        for _ in range(len(waiting)):  # who comes back at once is not asked again
+        for _ in range(len(waiting)):  # one that waits again at once gets no second turn
             if room <= 0:
                 break
             user = next(iter(waiting))
@@ -59,11 +59,11 @@ class SharedWindow:
             if user.window_opened():
                 room -= size
 
-    def hurry(self, patience: int, now: int) -> bool:
-        """Somebody has waited for `patience` ns: have the silent ones ask, however many wait; False for none."""
-        if now >= self._hurried + patience:
-            self._hurried = now
-            for user in list(self.silent):
-                if not user.ask_for_others(patience, now):
-                    del self.silent[user]
-        return bool(self.silent)
+    def probe_timed_out(self, interval: int, now: int) -> bool:
+        """Make those that timed out probe, once per `interval` ns however many wait; False when there are none."""
+        if now >= self._last_probed + interval:
+            self._last_probed = now
+            for user in list(self.timed_out):
+                if not user.probe_for_others(interval, now):
+                    del self.timed_out[user]
+        return bool(self.timed_out)

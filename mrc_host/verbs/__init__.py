@@ -49,7 +49,7 @@ from mrc_host.verbs.errors import (
     ClosedError,
     CompletionError,
     ProtocolError,
-    RefusedError,
+    RejectedError,
     WaitTimeoutError,
 )
 from mrc_host.verbs.local import LocalProvider
@@ -65,16 +65,16 @@ def open(path: str | PathLike[str]) -> Context:  # noqa: A001 - the verb's own n
     return Context(AgentProvider(path), owns_provider=True)
 
 
-def open_controller(path: str | PathLike[str], *, patience_s: float | None = None) -> Controller:
+def open_controller(path: str | PathLike[str], *, timeout_s: float | None = None) -> Controller:
     """Look after the NIC whose agent listens at `path`, the applications' socket or the controller's own.
 
     Raises AgentLostError when none does, or when this user may not (docs/privileges.md); so does every command that
-    the agent has not answered after `patience_s` (30).
+    the agent has not answered after `timeout_s` (30).
     """
     from mrc_host.agent.client import AgentProvider
     from mrc_host.agent.connection import ANSWER_TIMEOUT_S, for_controller
 
-    provider = AgentProvider(for_controller(path), patience_s=patience_s or ANSWER_TIMEOUT_S)
+    provider = AgentProvider(for_controller(path), timeout_s=timeout_s or ANSWER_TIMEOUT_S)
     return Controller(provider, owns_provider=True)
 
 
@@ -112,7 +112,7 @@ __all__ = [
     "QpState",
     "QpType",
     "QueuePair",
-    "RefusedError",
+    "RejectedError",
     "RemoteMemory",
     "WaitTimeoutError",
     "WorkRequest",

@@ -190,7 +190,7 @@ class Controller:
     def trace(self, path: str | os.PathLike[str]) -> None:
         """Have the agent write the NIC's event trace (docs/trace.md) to `path`; "" ends it.
 
-        The file is made by this process, and its own. RefusedError for a NIC in this process, which is given a sink
+        The file is made by this process, and its own. RejectedError for a NIC in this process, which is given a sink
         instead (``Nic.set_trace``); MrcError when the file cannot be made.
         """
         self._check_open()

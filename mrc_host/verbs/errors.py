@@ -13,7 +13,7 @@ class ProtocolError(MrcError):
     """The other end of the agent's socket does not speak our protocol or our version of it."""
 
 
-class RefusedError(MrcError):
+class RejectedError(MrcError):
     """The NIC or its agent refused an operation; the sentence says why."""
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mrc_host.errors import MrcError
 from mrc_host.values import Access, Completion, MemoryRegionInfo, WorkRequest
 from mrc_host.verbs.device import DeviceVerbs
-from mrc_host.verbs.errors import RefusedError
+from mrc_host.verbs.errors import RejectedError
 from mrc_host.verbs.provider import EventSink, Provider
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class LocalProvider(DeviceVerbs, Provider):
     def deny_path(self, peer: bytes, ev: int, denied: bool, leased: bool = False) -> None:
         """Forbid or allow a path; nobody can lease one here."""
         if leased:
-            raise RefusedError("This NIC has no agent to lease a denial from.")
+            raise RejectedError("This NIC has no agent to lease a denial from.")
         self._nic.control.set_path_denied(peer, ev, denied, self._clock())
         self._poke()
 
@@ -132,7 +132,7 @@ class LocalProvider(DeviceVerbs, Provider):
 
     def trace(self, path: str) -> None:
         """A device in this process writes no files: refused."""
-        raise RefusedError("This NIC has no agent to write a trace: give it a sink with Nic.set_trace.")
+        raise RejectedError("This NIC has no agent to write a trace: give it a sink with Nic.set_trace.")
 
     def events_dropped(self) -> int:
         """Events that the NIC could not keep."""
@@ -158,9 +158,9 @@ class LocalProvider(DeviceVerbs, Provider):
     def wait(self, deadline: int | None) -> None:
         """Let the world run until something was dispatched or `deadline` has come in its own time."""
         if self._advance is None:
-            raise RefusedError("This NIC's world cannot be waited for: drive it, then poll, or use asyncio.")
+            raise RejectedError("This NIC's world cannot be waited for: drive it, then poll, or use asyncio.")
         if not self._advance(deadline):
-            raise RefusedError("The world has come to rest: nothing will ever arrive here.")
+            raise RejectedError("The world has come to rest: nothing will ever arrive here.")
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Nothing to do: the world calls :meth:`dispatch` in its own loop."""

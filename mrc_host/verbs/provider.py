@@ -66,7 +66,7 @@ class Provider(NicVerbs):
 
     @abstractmethod
     def trace(self, path: str) -> None:
-        """Write the NIC's event trace to `path` ("": nowhere); RefusedError where nobody can."""
+        """Write the NIC's event trace to `path` ("": nowhere); RejectedError where nobody can."""
 
     @abstractmethod
     def events_dropped(self) -> int:

@@ -48,6 +48,8 @@ def sweep(
     from mrc_lab.sweeps.grid import make_grid
 
     grid = make_grid(files, settings, seeds)
+    for note in grid.notes:
+        click.echo(f"note: {note}", err=True)
     if check:
         click.echo(f"{len(grid.runs)} runs, all in order")
         return 0

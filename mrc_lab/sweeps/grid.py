@@ -45,11 +45,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All runs of a sweep, and what tells it from another: its files, by name with a digest, and the keys it sets."""
+    """All runs of a sweep, and what tells it from another: its files, by name with a digest, and the keys it sets.
+
+    `notes` is what whoever wrote the files and settings should know, a sentence each.
+    """
 
     runs: tuple[Run, ...]
     files: tuple[tuple[str, str], ...]
     keys: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[int]) -> Grid:
@@ -59,6 +63,7 @@ def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[in
     """
     assignments = [_sweepable(parse_assignment(text)) for text in settings]
     keys = [assignment.key for assignment in assignments]
+    notes = [assignment.note for assignment in assignments]
     for number, name in enumerate(keys):
         if name in keys[:number]:
             raise FileError(f"--set {name} is given twice: put all its values behind one")
@@ -69,12 +74,14 @@ def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[in
     digests: dict[str, str] = {}
     for file in files:
         text = read_text(file)
-        name, points = _points(file, text, assignments)
+        document = parse(text, str(file))
+        notes += document.notes
+        name, points = _points(file, document, text, assignments)
         if name in digests:
             raise ExperimentError(f"there are two experiments {name}", "Give each file a name of its own.")
         digests[name] = hashlib.sha256(text.encode()).hexdigest()
         runs += [Run(name, str(file), laid, chosen, seed) for chosen, laid in points for seed in seeds]
-    return Grid(tuple(runs), tuple(digests.items()), tuple(keys))
+    return Grid(tuple(runs), tuple(digests.items()), tuple(keys), tuple(dict.fromkeys(filter(None, notes))))
 
 
 def _sweepable(assignment: Assignment) -> Assignment:
@@ -86,10 +93,9 @@ def _sweepable(assignment: Assignment) -> Assignment:
 
 
 def _points(
-    file: Path, text: str, assignments: Sequence[Assignment]
+    file: Path, document: Value, text: str, assignments: Sequence[Assignment]
 ) -> tuple[str, list[tuple[tuple[tuple[str, str], ...], str]]]:
     """Name of the file's experiment and, for every combination, the settings and the text with them laid in."""
-    document = parse(text, str(file))
     _check_variants(document, assignments)
     points = []
     name = ""

@@ -1,8 +1,8 @@
 """What must hold of how much was sent, where, and when.
 
-* Where nothing gave a reason to leave a plane, none carries more than `plane_burst` first transmissions beyond all that
-  another carries. Retransmissions use up a plane's share, but wait for no plane (as `requester` says): one packet that
-  is sent again and again takes the place of new ones, and may go where the share is used up.
+* Where nothing gave a reason to leave a plane, none carries more than `plane_skew_limit` first transmissions beyond all
+  that another carries. Retransmissions use up a plane's share, but wait for no plane (as `requester` says): one packet
+  that is sent again and again takes the place of new ones, and may go where the share is used up.
 * Where every path loses alike, the active set keeps its floor (`ev_min_active`): no path carries half more than
   its share of that.
 * Queue pairs with work without end that share a NIC, each with a window that never shuts, get equal bytes, whatever
@@ -27,7 +27,7 @@ from simulation.swarm.traffic_counts import Flow, TrafficCounts
 from topologies.faults.controller_down import ControllerDown
 from topologies.faults.loss import Loss
 
-_FULL: Final = 4096  # payload of the packets that `plane_burst` counts
+_FULL: Final = 4096  # payload of the packets that `plane_skew_limit` counts
 _UNFAIR: Final = 2.0  # times the bytes of another
 _SHARES: Final = 1.5  # times the mean over the floor
 _LEAST_FLOOR: Final = 8  # paths to speak of shares
@@ -60,7 +60,7 @@ class Shares:
             repeated = self._counts.repeated.get((end.nic, other.qp.qpn), Counter())
             first = [counts[plane] for plane in range(self._scenario.fabric.planes)]
             again = [repeated[plane] for plane in range(self._scenario.fabric.planes)]
-            burst = self._transport.plane_burst * max(1, _FULL // end.pair.attributes.path_mtu)
+            burst = self._transport.plane_skew_limit * max(1, _FULL // end.pair.attributes.path_mtu)
             if max(first) > min(map(sum, zip(first, again, strict=True))) + burst:
                 self._report(f"{end.nic} sent {first} packets by plane and {again} again, though no path was bad")
 

@@ -52,7 +52,7 @@ def test_without_congestion_control_the_queue_stays_full() -> None:
 
 @pytest.mark.parametrize("oblivious", [False, True])
 def test_oblivious_spraying_stays_on_a_dead_path_that_reactive_spraying_leaves(oblivious: bool) -> None:
-    world = World(planes=1, uplinks=8, transport=TransportSettings(oblivious=oblivious))
+    world = World(planes=1, uplinks=8, transport=TransportSettings(spraying="oblivious" if oblivious else "reactive"))
     world.faults.dead_paths.add((0, 3))
     a, b = connect(world)
     for _ in range(4):

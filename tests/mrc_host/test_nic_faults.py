@@ -115,7 +115,7 @@ def test_planes_carry_equal_load() -> None:
     world.record = True
     transfer(world, a, b, count=256)
     data = Counter(port for _t, nic, port, frame in world.sent if nic == 0 and len(frame) > 1000)
-    assert max(data.values()) - min(data.values()) <= 2 * TransportSettings().plane_burst
+    assert max(data.values()) - min(data.values()) <= 2 * TransportSettings().plane_skew_limit
 
 
 def test_planes_of_different_delay_cause_no_retransmission() -> None:

@@ -61,8 +61,8 @@ flaps = st.lists(
 limits = st.sampled_from(
     [
         TransportSettings(),
-        TransportSettings(bitmap_range=1, plane_burst=1 << 10),
-        TransportSettings(open_messages=2, always_skip_marks=2),
+        TransportSettings(bitmap_range=1, plane_skew_limit=1 << 10),
+        TransportSettings(max_inflight_messages=2, always_skip_marks=2),
     ]
 )
 psns = st.sampled_from([None, 0, 0xFFFFFF, 0xFFFFF8, 0x7FFFFE])
@@ -292,7 +292,7 @@ def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
     for _t, nic, port, frame in world.sent:
         if nic == 0 and len(frame) > 1000 and not frame[102 + 8] & 0x20:
             first[port] += 1
-    assert max(first) - min(first) <= 2 * TransportSettings().plane_burst
+    assert max(first) - min(first) <= 2 * TransportSettings().plane_skew_limit
     world.run(500 * MS)  # several probes of each bad path
     bad = {(p.plane, p.ev & 0x3FF) for p in a.nic.qp_paths(a.qpn) if p.state is PathState.ASSUMED_BAD}
     assert retired <= bad <= dead

@@ -36,7 +36,7 @@ def check_shares(world: World) -> None:
                 shares.append(flying)
             assert window.cc.inflight == sum(shares)
             assert window.active == sum(1 for share in shares if share)
-            assert set(window.waiting) | set(window.silent) <= set(window.users)
+            assert set(window.waiting) | set(window.timed_out) <= set(window.users)
 
 
 def two_pairs(**faults: float) -> tuple[World, End, End, End, End]:
@@ -121,7 +121,7 @@ def test_who_comes_after_an_outage_waits_for_no_timeout_that_grew_in_it() -> Non
     check_shares(world)
 
 
-def test_those_who_wait_hurry_others_less_and_less_while_the_outage_lasts() -> None:
+def test_those_who_wait_make_others_probe_less_and_less_often_while_the_outage_lasts() -> None:
     """Patience doubles from a quarter of the timeout to 64 times that: each newcomer has others ask 8 times or so."""
     world = World(transport=NSCC)
     pairs = [connect(world, attributes=QpAttributes(timeout=8, retry_count=40)) for _ in range(8)]
@@ -143,7 +143,7 @@ def test_those_who_wait_hurry_others_less_and_less_while_the_outage_lasts() -> N
     check_shares(world)
 
 
-def test_only_those_whose_bytes_fill_the_window_are_hurried() -> None:
+def test_only_those_whose_bytes_fill_the_window_are_made_to_probe() -> None:
     """The window bounds how many are, though hundreds may be silent: what the others asked would free nothing."""
     world = World(transport=NSCC)
     pairs = [connect(world, size=1 << 15, attributes=QpAttributes(timeout=8, retry_count=40)) for _ in range(40)]
@@ -153,11 +153,11 @@ def test_only_those_whose_bytes_fill_the_window_are_hurried() -> None:
     world.run(20 * MS)
     (window,) = windows(world.nics[0])
     asked = []
-    for user in list(window.silent):
+    for user in list(window.timed_out):
         assert isinstance(user, MrcQueuePair)
         assert user.requester is not None
         user.requester.probes.mask = 0
-        assert user.ask_for_others(0, world.now), "it stays among the silent ones"
+        assert user.probe_for_others(0, world.now), "it stays among the silent ones"
         assert (user.requester.probes.mask != 0) == (user.requester.sent.in_flight > 0)
         asked.append(user.requester.sent.in_flight > 0)
     assert 0 < sum(asked) <= window.cc.cwnd // NOMINAL + 1 < len(asked)

@@ -7,7 +7,7 @@ from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import CompletionStatus, QpType
-from mrc_host.verbs.errors import RefusedError, WaitTimeoutError
+from mrc_host.verbs.errors import RejectedError, WaitTimeoutError
 from mrc_lab.workloads.collectives.out_of_band import LocalMeeting
 from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.errors import SimulationError, StalledError
@@ -97,7 +97,7 @@ def test_blocking_calls_let_the_world_run():
         with pytest.raises(WaitTimeoutError):
             cq.wait(0.5)
         assert world.now == before + 500_000_000
-        with pytest.raises(RefusedError, match="come to rest"):
+        with pytest.raises(RejectedError, match="come to rest"):
             cq.wait()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.checksum import crc32
-from mrc_host.transport.host import Host
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
 from mrc_host.wire import headers, icrc, opcodes
 from mrc_host.wire.encap import ECT0
@@ -33,26 +33,26 @@ def path_hash(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int) -> int
 class Link:
     """Frames of one RC queue pair."""
 
-    __slots__ = ("_data_dscp", "_host", "_peer", "_prefixes", "_sport", "port")
+    __slots__ = ("_data_dscp", "_nic", "_peer", "_prefixes", "_sport", "port")
 
-    def __init__(self, host: Host, peer: Peer, qpn: int, remote_qpn: int) -> None:
-        chosen = path_hash(host.config.address, qpn, peer.address, remote_qpn)
+    def __init__(self, nic: NicContext, peer: Peer, qpn: int, remote_qpn: int) -> None:
+        chosen = path_hash(nic.config.address, qpn, peer.address, remote_qpn)
         planes = [p for p in range(len(peer.members)) if peer.planes >> p & 1]
         self.port = planes[chosen % len(planes)]
         self._sport = _FIRST_SPORT | chosen >> 16 & 0x3FFF
-        self._host = host
+        self._nic = nic
         self._peer = peer
-        self._data_dscp = host.settings.dscp.no_trim
+        self._data_dscp = nic.settings.dscp.no_trim
         self._prefixes: dict[int, tuple[bytes, int]] = {}
 
     @property
     def rate_bps(self) -> int:
         """Line rate of the port, in bit/s."""
-        return self._host.config.ports[self.port].rate_bps or self._host.transport.assumed_rate
+        return self._nic.config.ports[self.port].rate_bps or self._nic.transport.assumed_rate
 
     def up(self) -> bool:
         """Whether the port has a link."""
-        return bool(self._host.local_up >> self.port & 1)
+        return bool(self._nic.local_up >> self.port & 1)
 
     @property
     def entropy(self) -> int:
@@ -66,8 +66,8 @@ class Link:
         if known is None:
             if len(self._prefixes) >= _MAX_PREFIXES:
                 self._prefixes.clear()
-            dscp = self._host.settings.dscp.control if control else self._data_dscp
-            known = self._prefixes[key] = self._host.encapsulation.hashed(
+            dscp = self._nic.settings.dscp.control if control else self._data_dscp
+            known = self._prefixes[key] = self._nic.encapsulation.hashed(
                 self.port, self._peer.address, self._sport, dscp, 0 if control else ECT0, body
             )
         return known

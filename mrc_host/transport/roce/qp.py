@@ -7,7 +7,7 @@ from typing import Final
 from mrc_host.transport import algorithms
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.dcqcn import CnpGenerator, DcqcnParameters
-from mrc_host.transport.host import Host
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import QueuePair
 from mrc_host.transport.roce.link import Link
@@ -34,14 +34,14 @@ class RcQueuePair(QueuePair):
 
     def __init__(
         self,
-        host: Host,
+        nic: NicContext,
         qpn: int,
         pd: int,
         send_cq: CompletionQueue,
         recv_cq: CompletionQueue,
         attributes: QpAttributes,
     ) -> None:
-        super().__init__(host, QpType.RC, qpn, pd, send_cq, recv_cq, attributes)
+        super().__init__(nic, QpType.RC, qpn, pd, send_cq, recv_cq, attributes)
         self._link: Link | None = None
         self._requester: RcRequester | None = None
         self._responder: RcResponder | None = None
@@ -50,11 +50,11 @@ class RcQueuePair(QueuePair):
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: answer what comes."""
-        self._link = Link(self.host, self.joined(), self.qpn, self.remote_qpn)
+        self._link = Link(self.nic, self.joined(), self.qpn, self.remote_qpn)
         self._responder = RcResponder(self, self.connection(), self._link, first_psn)
-        name = algorithms.choose(self.attributes, self.host.transport, False)
-        if algorithms.find(self.host.algorithms, name, False).cnp:
-            profile = self.host.transport.dcqcn
+        name = algorithms.choose(self.attributes, self.nic.transport, False)
+        if algorithms.find(self.nic.algorithms, name, False).cnp:
+            profile = self.nic.transport.dcqcn
             self._cnp = CnpGenerator(DcqcnParameters.for_line(self._link.rate_bps, profile=profile).cnp_interval)
 
     def start_sending(self, first_psn: int, now: int) -> None:
@@ -103,7 +103,7 @@ class RcQueuePair(QueuePair):
         if not self.running:
             if not responder.fatal:
                 return Drop.QP_STATE
-            responder.repeat()
+            responder.repeat_nak()
             return None
         if flow.ce:
             self.stats.marks_received += 1
@@ -141,7 +141,7 @@ class RcQueuePair(QueuePair):
 
     def fail_responder(self, reason: str) -> None:
         """The responder came to something that ends the queue pair."""
-        self.enter_error(CompletionStatus.FLUSHED, reason, self.host.now)
+        self.enter_error(CompletionStatus.FLUSHED, reason, self.nic.now)
 
     def room_again(self) -> None:
         """The receive CQ was polled; the dropped packet comes back by itself."""
@@ -150,7 +150,7 @@ class RcQueuePair(QueuePair):
         """Stand in line on our port if there is something to send."""
         mask = self.data_ports()
         if mask:
-            self.host.scheduler.activate_data(self, mask)
+            self.nic.scheduler.activate_data(self, mask)
 
     def kick(self, now: int) -> None:
         """There may be something to send."""
@@ -161,14 +161,14 @@ class RcQueuePair(QueuePair):
     def offer_control(self) -> None:
         """Stand in line on our port with an answer."""
         if self._link is not None:
-            self.host.scheduler.activate_control(self, 1 << self._link.port)
+            self.nic.scheduler.activate_control(self, 1 << self._link.port)
 
     def data_ports(self) -> int:
         """Our port, when something may be sent."""
         requester, link = self._requester, self._link
         if requester is None or link is None or not self.running:
             return 0
-        if not requester.ready(max(self.host.now, requester.last_sent)):
+        if not requester.ready(max(self.nic.now, requester.last_sent)):
             return 0
         return 1 << link.port
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from mrc_host.checksum import crc32
 from mrc_host.transport import algorithms
-from mrc_host.transport.congestion import CongestionControl, Line
+from mrc_host.transport.congestion import CongestionControl, LinkParameters
 from mrc_host.transport.interfaces import Connection, RequesterOwner
 from mrc_host.transport.roce.link import Link
 from mrc_host.transport.work import SendQueue, Wqe
@@ -35,12 +35,14 @@ _PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 def _controller(connection: Connection, link: Link) -> CongestionControl:
     """The controller of a queue pair; each has its own, being one flow."""
-    attributes, host = connection.attributes, connection.host
-    settings = host.transport
-    algorithm = algorithms.find(host.algorithms, algorithms.choose(attributes, settings, False), False)
+    attributes, nic = connection.attributes, connection.nic
+    settings = nic.transport
+    algorithm = algorithms.find(nic.algorithms, algorithms.choose(attributes, settings, False), False)
     window = settings.default_window if attributes.congestion_window is None else attributes.congestion_window
-    line = Line(link.rate_bps, settings.base_rtt, attributes.path_mtu, window, settings.trimming, dcqcn=settings.dcqcn)
-    return algorithm.make(line)
+    parameters = LinkParameters(
+        link.rate_bps, settings.base_rtt, attributes.path_mtu, window, settings.trimming, dcqcn=settings.dcqcn
+    )
+    return algorithm.make(parameters)
 
 
 class RcRequester:
@@ -74,7 +76,7 @@ class RcRequester:
     def __init__(
         self, owner: RequesterOwner, connection: Connection, link: Link, sends: SendQueue, first_psn: int
     ) -> None:
-        attributes, settings = connection.attributes, connection.host.transport
+        attributes, settings = connection.attributes, connection.nic.transport
         self._owner = owner
         self._stats = connection.stats
         self._remote_qpn = connection.remote_qpn

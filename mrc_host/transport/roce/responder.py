@@ -46,7 +46,7 @@ class RcResponder:
 
     def __init__(self, owner: ResponderOwner, connection: Connection, link: Link, first_psn: int) -> None:
         self._owner = owner
-        self._memory = connection.host.memory
+        self._memory = connection.nic.memory
         self._pd = connection.pd
         self._remote_qpn = connection.remote_qpn
         self._stats = connection.stats
@@ -149,7 +149,7 @@ class RcResponder:
         self._answer(syndrome)
         self._owner.fail_responder(reason)
 
-    def repeat(self) -> None:
+    def repeat_nak(self) -> None:
         """The peer sends on after the fatal NAK: say it again."""
         self._answer(self.fatal)
 

@@ -14,15 +14,20 @@ import yaml
 
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.errors import FileError
+from mrc_lab.experiments.files.renamed_keys import current_key
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A dotted key with one value or more. `texts` are the values as they were written."""
+    """A dotted key with one value or more. `texts` are the values as they were written.
+
+    `note` is what whoever wrote it should know, a sentence or nothing.
+    """
 
     key: str
     values: tuple[yaml.Node, ...]
     texts: tuple[str, ...]
+    note: str = ""
 
 
 def parse_assignment(text: str) -> Assignment:
@@ -42,12 +47,13 @@ def parse_assignment(text: str) -> Assignment:
     for number, one in enumerate(texts):
         if one in texts[:number]:
             raise FileError(f"--set {text}: {one} is given twice")
-    return Assignment(key, tuple(node.value), texts)
+    key, note = current_key(key)
+    return Assignment(key, tuple(node.value), texts, note and f"--set {text}: {note}")
 
 
 def assign(document: Value, key: str, node: yaml.Node) -> Value:
     """The document with `node` at `key`; FileError when the key leads through something that has no parts."""
-    return Value(_assigned(document, key.split("."), node), document.source)
+    return Value(_assigned(document, key.split("."), node), document.source, notes=document.notes)
 
 
 def holds(node: yaml.Node, key: str) -> bool:

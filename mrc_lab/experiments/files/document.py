@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from mrc_lab.experiments.files.errors import FileError
+from mrc_lab.experiments.files.renamed_keys import replace_old_keys
 from topologies import yaml_limits
 
 MAX_BYTES = 1 << 20
@@ -26,11 +27,15 @@ _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but newli
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A piece of a document. `key` is its dotted name from the top, empty for the whole."""
+    """A piece of a document. `key` is its dotted name from the top, empty for the whole.
+
+    `notes` is what whoever wrote a whole document should know, a sentence each.
+    """
 
     node: yaml.Node
     source: str
     key: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def line(self) -> int:
@@ -102,7 +107,7 @@ def parse(text: str, source: str) -> Value:
     if yaml_limits.is_larger_than(node, _MOST_PIECES):
         raise FileError(f"{source}: has more than {_MOST_PIECES} values, aliases written out")
     _check_pieces(node, source, 0)
-    return Value(node, source)
+    return Value(node, source, notes=tuple(f"{source}, {note}" for note in replace_old_keys(node)))
 
 
 def _where(error: yaml.YAMLError, text: str) -> str:

@@ -246,13 +246,14 @@ class Overrides(Kind):
     """Some fields of a plain dataclass (numbers, yes/no, texts), those in `times` with units; the rest stays as it is.
 
     Becomes a tuple of (name, value), so that it stays a value. `without` are fields that have a key of their own,
-    `parts` the kinds of fields that are no plain values.
+    `parts` the kinds of fields that are no plain values, `old` earlier names with today's, for the schema alone.
     """
 
     cls: type[Any]
     times: Collection[str] = ()
     without: Collection[str] = ()
     parts: Sequence[tuple[str, Kind]] = ()
+    old: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def read(self, value: Value) -> tuple[tuple[str, Any], ...]:
         """Pairs of name and value."""
@@ -264,6 +265,7 @@ class Overrides(Kind):
     def schema(self) -> JsonSchema:
         """An object without required keys."""
         properties = {name: kind.schema() for name, kind in self._kinds().items()}
+        properties |= {old: {**properties[name], "deprecated": True} for old, name in self.old.items()}
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
     def _kinds(self) -> dict[str, Kind]:

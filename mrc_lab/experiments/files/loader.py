@@ -61,7 +61,7 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
     for shown, place in zip(file.show, known["show"].elements() if file.show else (), strict=True):
         checks.check_shown(shown, cases, place)
     about = file.title or name, file.figure, file.about, file.scaled
-    return Experiment(name, *about, cases, expect, text, document.source, file.show)
+    return Experiment(name, *about, cases, expect, text, document.source, file.show, document.notes)
 
 
 def _cases(file: FilePart, document: Value) -> list[Case]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mrc_host.config import TransportSettings
+from mrc_host.config import SPRAYING, TransportSettings
 from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
-from mrc_lab.experiments.files import workloads
+from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
 from mrc_lab.experiments.files.field_types import (
@@ -46,7 +46,7 @@ TIMERS = (
     "probe_timeout",
     "probe_spacing",
     "flap_half_life",
-    "reverse_interval",
+    "reverse_probe_interval",
     "port_status_retry",
     "port_status_max",
     "flap_window",
@@ -125,9 +125,7 @@ class TransportPart:
     congestion: str | None = key(
         Text(), "congestion control: nscc, fixed or none; with rc dcqcn, fixed or none", default=None
     )
-    spraying: str | None = key(
-        Text(("reactive", "oblivious")), "whether marks, trims and losses change the paths in use", default=None
-    )
+    spraying: str | None = key(Text(SPRAYING), "whether marks, trims and losses change the paths in use", default=None)
     ev_choice: str = key(
         Text(("random", "coordinated")),
         "mrc: active paths at random, or such that the queue pairs of a rack share uplinks evenly",
@@ -143,8 +141,9 @@ class TransportPart:
         Overrides(
             TransportSettings,
             TIMERS,
-            without=("congestion", "rc_congestion", "oblivious"),
+            without=("congestion", "rc_congestion", "spraying"),
             parts=(("nscc", _NSCC), ("dcqcn", _DCQCN)),
+            old=renamed_keys.SETTINGS,
         ),
         "further fields of mrc_host.config.TransportSettings",
         default=(),
@@ -315,11 +314,13 @@ class Experiment:
     text: str
     source: str
     show: tuple[Shown, ...] = ()
+    key_notes: tuple[str, ...] = ()  # on keys under old names
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What whoever wrote the file should know, a sentence each."""
-        return tuple(dict.fromkeys(fault.note for case in self.cases for fault in case.faults if fault.note))
+        notes = (*self.key_notes, *(fault.note for case in self.cases for fault in case.faults))
+        return tuple(dict.fromkeys(filter(None, notes)))
 
     def case(self, name: str | None) -> Case:
         """The case of that name; None: the first."""

@@ -21,7 +21,7 @@ def settings_given(part: TransportPart) -> dict[str, Any]:
     if part.congestion is not None:
         given["congestion" if part.type == "mrc" else "rc_congestion"] = part.congestion
     if part.spraying is not None:
-        given["oblivious"] = part.spraying == "oblivious"
+        given["spraying"] = part.spraying
     return given
 
 

@@ -21,7 +21,7 @@ from mrc_host.values import (
     QpEvent,
     QpState,
 )
-from mrc_host.verbs import RefusedError, WaitTimeoutError
+from mrc_host.verbs import RejectedError, WaitTimeoutError
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 
@@ -139,7 +139,7 @@ def test_questions_of_an_observer(agents: Agents) -> None:
         observer.request("delays", measure="yes")
     observer.request("deny_path", peer="fd00:6d:7263::2", ev=5, denied=True)
     assert agents.call(lambda: agents.nics[0].denied) == [(agents.nics[1].config.address, 5, True)]
-    with pytest.raises(RefusedError, match="knows no operation 'fly'"):
+    with pytest.raises(RejectedError, match="knows no operation 'fly'"):
         observer.request("fly")
 
 

@@ -16,14 +16,16 @@ def configured(config: NicConfig, options: str = "") -> TransportSettings:
 
 
 def test_without_options_the_configuration_holds() -> None:
-    transport = TransportSettings(congestion="none", rc_congestion="dcqcn", base_rtt=7, oblivious=True, plane_burst=3)
+    transport = TransportSettings(
+        congestion="none", rc_congestion="dcqcn", base_rtt=7, spraying="oblivious", plane_skew_limit=3
+    )
     assert configured(replace(nic_config(0), settings=ProtocolSettings(transport=transport))) == transport
 
 
 def test_options_replace_single_settings() -> None:
     given = configured(nic_config(0), "--congestion nscc --rc-congestion dcqcn --base-rtt-us 50 --spraying oblivious")
-    assert given == TransportSettings(congestion="nscc", rc_congestion="dcqcn", base_rtt=50_000, oblivious=True)
-    assert not configured(nic_config(0), "--spraying reactive").oblivious
+    assert given == TransportSettings(congestion="nscc", rc_congestion="dcqcn", base_rtt=50_000, spraying="oblivious")
+    assert configured(nic_config(0), "--spraying reactive").spraying == "reactive"
 
 
 @pytest.mark.parametrize(

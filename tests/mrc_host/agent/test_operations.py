@@ -22,7 +22,7 @@ from mrc_host.agent.table import VERBS, AgentVerbs, EventScope
 from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError
 from mrc_host.probing import ProbePath, ProbePlan
 from mrc_host.values import Access, CcProfile, EvProfile, QpAddress, QpAttributes, QpState, QpType
-from mrc_host.verbs import AgentLostError, RefusedError
+from mrc_host.verbs import AgentLostError, RejectedError
 from mrc_host.verbs.declaration import Descriptor
 from tests.mrc_host.agent.clients import End, connected, ended, raw
 from tests.mrc_host.agent.conftest import Agents
@@ -208,10 +208,10 @@ def test_a_defect_in_a_verb_is_answered_and_told_and_stops_nobody(
 
     with caplog.at_level(logging.ERROR, "mrc.agent"):
         monkeypatch.setattr(agents.nics[0], "qp_state", broken)
-        with pytest.raises(RefusedError, match="The agent failed at this request; its log says how"):
+        with pytest.raises(RejectedError, match="The agent failed at this request; its log says how"):
             _ = a.qp.state
         monkeypatch.setattr(agents.nics[0], "qp_state", lambda qpn: object())  # cannot be said in JSON
-        with pytest.raises(RefusedError, match="The agent failed"):
+        with pytest.raises(RejectedError, match="The agent failed"):
             _ = a.qp.state
     assert "ZeroDivisionError: a defect" in caplog.text
     a.qp.write(a.mr, b.mr.remote)

@@ -18,7 +18,7 @@ from mrc_host.back_to_back import nic_config
 from mrc_host.errors import MrcError
 from mrc_host.verbs import AgentLostError
 from mrc_host.verbs.declaration import Caller
-from mrc_host.verbs.errors import RefusedError
+from mrc_host.verbs.errors import RejectedError
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 from tests.mrc_host.fake_nic import FakeNic, Wire
@@ -46,7 +46,7 @@ def test_what_is_the_controllers_is_refused_to_applications_in_one_sentence(spli
         ("trace", {"path": "/tmp/x"}),
     ]
     for name, arguments in attempts:
-        with pytest.raises(RefusedError) as refused:
+        with pytest.raises(RejectedError) as refused:
             application.request(name, **arguments)
         message = str(refused.value)
         assert "is for the controller, not for applications: use" in message
@@ -135,7 +135,7 @@ def test_one_socket_serves_the_controller_only_if_it_is_the_owners_alone(tmp_pat
             if group is None:
                 client.request("subscribe", scope="all")
             else:
-                with pytest.raises(RefusedError, match="for the controller"):
+                with pytest.raises(RejectedError, match="for the controller"):
                     client.request("subscribe", scope="all")
         finally:
             agents.stop()

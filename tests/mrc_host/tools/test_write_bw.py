@@ -197,7 +197,7 @@ def test_nobody_there_is_one_sentence(
     tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (write_bw, write_lat):
-        monkeypatch.setattr(module, "connect", functools.partial(connect, patience_s=0))
+        monkeypatch.setattr(module, "connect", functools.partial(connect, timeout_s=0))
         monkeypatch.setattr(module, "check_device", lambda device: device)
     assert tool(["-d", "x", f"unix:{tmp_path}/none"]) == 1
     assert "No server answers at unix:" in capsys.readouterr().err

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mrc_host.config import TransportSettings
-from mrc_host.transport.host import Host
 from mrc_host.transport.interfaces import AnswerPaths, Connection, MrcResponderOwner
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.stats import QpStats
 from mrc_host.values import QpAttributes
 from mrc_host.wire.encap import Flow
@@ -21,7 +21,7 @@ REMOTE_QPN = 0x4242
 def connection(attributes: Mapping[str, Any] | None = None, **settings: Any) -> Connection:
     """A connection of a NIC with two planes; `settings` are of the transport."""
     config = make_config(0, 2, 2, 2, transport=TransportSettings(**settings))
-    host = Host(config, random.Random(1), random.Random(1))
+    host = NicContext(config, random.Random(1), random.Random(1))
     return Connection(host, QPN, REMOTE_QPN, 0, QpAttributes(**(attributes or {})), QpStats())
 
 

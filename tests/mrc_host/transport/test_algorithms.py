@@ -5,7 +5,7 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.algorithms import ALGORITHMS, Algorithm, check, choose, find
-from mrc_host.transport.congestion import CongestionControl, Line
+from mrc_host.transport.congestion import CongestionControl, LinkParameters
 from mrc_host.transport.dcqcn import Dcqcn
 from mrc_host.transport.nscc import Nscc, NsccProfile
 from mrc_host.values import QpAttributes
@@ -58,7 +58,7 @@ def test_every_default_can_be_had():
 
 
 def test_controllers_are_fitted_to_the_line():
-    line = Line(rate_bps=100_000_000_000, base_rtt=12_000, mtu=4096, window=65_536)
+    line = LinkParameters(rate_bps=100_000_000_000, base_rtt=12_000, mtu=4096, window=65_536)
     nscc = ALGORITHMS["nscc"].make(line)
     assert isinstance(nscc, Nscc)
     assert nscc.cwnd == 225_000

@@ -9,7 +9,7 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.transport.bad_paths import BadPaths, PathUser
 from mrc_host.transport.ev_probes import EvProbes
-from mrc_host.transport.host import Host
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import NO_TRIM
 from mrc_host.values import PathReason, PathState
 from mrc_host.wire import control
@@ -33,7 +33,7 @@ class Bench:
     """Bad paths of a NIC without a NIC: probes are answered at once, or not at all."""
 
     def __init__(self, settings: TransportSettings = SETTINGS) -> None:
-        host = Host(make_config(0, 2, 2, 4, settings), random.Random(1), random.Random(2))
+        host = NicContext(make_config(0, 2, 2, 4, settings), random.Random(1), random.Random(2))
         self.probes = EvProbes(host.rng, 2)
         self.paths = BadPaths(host, self.probes, 2, NO_TRIM)
         self.user = User()

@@ -347,7 +347,7 @@ def test_a_reverse_path_that_failed_is_replaced_within_a_few_probes_though_nothi
     end.segment(0, msn=0, flags=headers.ACK_REQUEST | headers.RTX)  # acknowledged long ago: our SACKs did not arrive
     probes = requests(end.wait(100 * MS), control.OP_EV_PROBE)
     assert len({probe.ev for probe in probes}) == 8, "each path is tried"
-    assert probes[-1].time - probes[0].time < 2 * end.nic.config.settings.transport.reverse_interval
+    assert probes[-1].time - probes[0].time < 2 * end.nic.config.settings.transport.reverse_probe_interval
     end.segment(1, msn=1, flags=headers.ACK_REQUEST | headers.RTX)
     working = next(probe for probe in requests(end.wait(4 * MS), control.OP_EV_PROBE) if probe.ev not in known)
     answer(end, working)

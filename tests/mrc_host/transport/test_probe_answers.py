@@ -51,5 +51,5 @@ def test_idle_nics_with_a_dead_path_probe_at_a_bounded_rate(both: bool) -> None:
     before = world.frames
     world.run(10_000 * MS)
     settings = world.nics[0].config.settings.transport
-    probes = 10_000 * MS / settings.probe_timeout + 2 * 10_000 * MS / settings.reverse_interval
+    probes = 10_000 * MS / settings.probe_timeout + 2 * 10_000 * MS / settings.reverse_probe_interval
     assert 0 < world.frames - before <= 2 * probes * (1 + both)

@@ -31,7 +31,7 @@ def test_growth_by_what_was_sent_again_is_duplicates() -> None:
     assert arrive(count, 4)
     assert count.calibrated
     for _ in range(3):
-        count.repeat(UNITS)
+        count.retransmitted(UNITS)
     assert arrive(count, 8, duplicates=2)
     assert count.duplicates == 2 * UNITS
     assert arrive(count, 1, duplicates=1)
@@ -42,7 +42,7 @@ def test_growth_by_what_was_sent_again_is_duplicates() -> None:
 def test_a_peer_that_counts_otherwise_reports_no_duplicates(peers_units: int) -> None:
     count = ReceivedCount()
     for _ in range(50):
-        count.repeat(UNITS)
+        count.retransmitted(UNITS)
         assert not arrive(count, 32, peers_units)
     assert count.duplicates == 0
 
@@ -51,10 +51,10 @@ def test_one_disagreement_is_not_held_against_the_peer_for_ever() -> None:
     """The network duplicated a frame: nothing had been sent again."""
     count = ReceivedCount()
     assert not arrive(count, 4, duplicates=1)
-    count.repeat(UNITS)
+    count.retransmitted(UNITS)
     assert not arrive(count, 0, duplicates=1), "not believed before the counts agree again"
     assert arrive(count, 4)
-    count.repeat(UNITS)
+    count.retransmitted(UNITS)
     assert arrive(count, 4, duplicates=1)
     assert count.duplicates == UNITS
 
@@ -62,7 +62,7 @@ def test_one_disagreement_is_not_held_against_the_peer_for_ever() -> None:
 def test_packets_of_several_sizes_are_taken_by_their_sum() -> None:
     count = ReceivedCount()
     for units in (17, 5, 1):
-        count.repeat(units)
+        count.retransmitted(units)
     count.acked, count.total = 100, 106
     assert count.compare()
     assert count.duplicates == 6

@@ -37,7 +37,7 @@ def test_beyond_the_bitmap_and_inside_the_promise_is_no_bitmap() -> None:
 
 
 def test_a_message_too_far_ahead_is_no_resource() -> None:
-    end = FarEnd(transport=TransportSettings(open_messages=3))
+    end = FarEnd(transport=TransportSettings(max_inflight_messages=3))
     end.segment(3, ONLY_IMM, msn=3, imm=3, rqmsn=3)
     assert reasons(end) == [(control.NACK_NO_RESOURCE, 3)]
     for number in (2, 1, 0):
@@ -49,9 +49,9 @@ def test_a_message_too_far_ahead_is_no_resource() -> None:
     assert reasons(end) == [(control.NACK_UNEXP_EVENT, 4)], "no message is that far ahead"
 
 
-@pytest.mark.parametrize("limit", [{"bitmap_range": 1}, {"open_messages": 2}])
+@pytest.mark.parametrize("limit", [{"bitmap_range": 1}, {"max_inflight_messages": 2}])
 def test_everything_arrives_at_a_receiver_that_is_short_of_something(limit: dict[str, int]) -> None:
-    world = World(transport=TransportSettings(**limit, default_window=1 << 22, plane_burst=1 << 10))
+    world = World(transport=TransportSettings(**limit, default_window=1 << 22, plane_skew_limit=1 << 10))
     world.faults.loss = 0.02
     a, b = connect(world, size=1 << 20)
     for number in range(100):

@@ -8,7 +8,7 @@ from mrc_host.wire import headers
 
 def test_planes_that_are_asked_for_are_due_until_their_probe_leaves() -> None:
     probes = ReliabilityProbes()
-    probes.ask(0b110, 0b111, False)
+    probes.request(0b110, 0b111, False)
     assert probes.mask == 0b110
     assert probes.take(1) == -1
     assert probes.mask == 0b100
@@ -18,7 +18,7 @@ def test_without_a_usable_plane_among_them_all_usable_planes_take_turns() -> Non
     probes = ReliabilityProbes()
     asked = []
     for _ in range(4):
-        probes.ask(0, 0b101, False)
+        probes.request(0, 0b101, False)
         asked.append(probes.mask)
         for plane in range(3):
             probes.take(plane)
@@ -28,7 +28,7 @@ def test_without_a_usable_plane_among_them_all_usable_planes_take_turns() -> Non
 
 def test_a_question_that_was_not_answered_is_repeated_on_two_planes() -> None:
     probes = ReliabilityProbes()
-    probes.ask(0, 0b111, True)
+    probes.request(0, 0b111, True)
     assert probes.mask.bit_count() == 2
 
 
@@ -44,11 +44,11 @@ def test_an_answer_is_known_by_its_number_and_stamp() -> None:
     probe = probes.find(number)
     assert probe is not None
     assert (probe.plane, probe.path, probe.sent) == (1, 17, 5_000_000)
-    assert probes.asked_with(number, headers.timestamp(5_000_000))
-    assert not probes.asked_with(number, headers.timestamp(5_000_000) ^ 1)
+    assert probes.in_flight(number, headers.timestamp(5_000_000))
+    assert not probes.in_flight(number, headers.timestamp(5_000_000) ^ 1)
     probes.answered(number)
     assert probes.find(number) is None
-    assert not probes.asked_with(number, headers.timestamp(5_000_000))
+    assert not probes.in_flight(number, headers.timestamp(5_000_000))
 
 
 def test_few_are_remembered_and_numbers_wrap() -> None:

@@ -47,7 +47,7 @@ def test_first_transmissions_and_retransmissions_have_their_classes() -> None:
 
 
 def test_planes_take_turns_even_when_one_port_asks_more() -> None:
-    burst = TransportSettings().plane_burst
+    burst = TransportSettings().plane_skew_limit
     end = FarEnd(planes=4, attributes=WIDE)
     end.write(1 << 18)
     assert len(end.data(ports=(0,))) == burst
@@ -58,7 +58,7 @@ def test_planes_take_turns_even_when_one_port_asks_more() -> None:
 
 
 def test_what_is_sent_again_uses_up_the_share_of_its_plane_and_waits_for_none() -> None:
-    burst = TransportSettings().plane_burst
+    burst = TransportSettings().plane_skew_limit
     end = FarEnd(planes=2, attributes=WIDE)
     end.write(1 << 18)
     lost = end.data(ports=(0,))[:3]

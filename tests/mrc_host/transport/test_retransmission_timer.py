@@ -1,4 +1,4 @@
-"""How long a requester waits before it asks or sends again, and what counts as a retry."""
+"""How long a requester times before it asks or sends again, and what counts as a retry."""
 
 from itertools import pairwise
 
@@ -15,78 +15,78 @@ from tests.mrc_host.wires import MS, US, path_events
 TIMEOUT = 1024 << 4
 
 
-def silence(retry_count: int = 3, linear: int = 1, trips: list[RoundTrip] | None = None) -> RetransmissionTimer:
+def make_timer(retry_count: int = 3, linear: int = 1, trips: list[RoundTrip] | None = None) -> RetransmissionTimer:
     return RetransmissionTimer(trips or [RoundTrip()], 4, retry_count, linear, 2, 500)
 
 
 def test_the_retry_time_is_linear_then_doubles_to_a_limit() -> None:
-    quiet = silence(retry_count=255)
+    timer = make_timer(retry_count=255)
     times = []
     now = 1
     for _ in range(6):
-        times.append(quiet.retry_time() // TIMEOUT)
-        now += quiet.retry_time()
-        assert quiet.may_go_on(now, quiet.retry_time())
+        times.append(timer.rto() // TIMEOUT)
+        now += timer.rto()
+        assert timer.on_timeout(now, timer.rto())
     assert times == [1, 1, 2, 4, 4, 4]
 
 
 def test_measured_round_trips_make_it_wait_longer() -> None:
     trip = RoundTrip()
-    quiet = silence(trips=[RoundTrip(), trip])
-    assert (quiet.quiet_time(), quiet.patience()) == (TIMEOUT // 4, 0)
+    timer = make_timer(trips=[RoundTrip(), trip])
+    assert (timer.pto(), timer.base_pto()) == (TIMEOUT // 4, 0)
     trip.sample(100)
-    assert quiet.quiet_time() == 500, "the least"
+    assert timer.pto() == 500, "the least"
     trip.sample(10 * TIMEOUT)
-    assert quiet.retry_time() == quiet.quiet_time() == quiet.patience() > TIMEOUT
+    assert timer.rto() == timer.pto() == timer.base_pto() > TIMEOUT
 
 
 def test_asking_in_vain_doubles_the_wait_up_to_the_ack_timeout() -> None:
-    quiet = silence()
-    waits = []
+    timer = make_timer()
+    times = []
     for _ in range(5):
-        waits.append(quiet.quiet_time() * 4 // TIMEOUT)
-        quiet.ask_less()
-    assert waits == [1, 2, 4, 4, 4]
-    quiet.heard(1, True)
-    assert quiet.quiet_time() == TIMEOUT // 4
+        times.append(timer.pto() * 4 // TIMEOUT)
+        timer.back_off_pto()
+    assert times == [1, 2, 4, 4, 4]
+    timer.on_heard(1, True)
+    assert timer.pto() == TIMEOUT // 4
 
 
 def test_a_round_trip_that_grows_meanwhile_is_not_multiplied_beyond_what_the_timeouts_come_to() -> None:
     """Who asked, or had others ask, ten times or so at 10 us each is not to wait a thousand times 2 ms now."""
     trip = RoundTrip()
-    quiet = RetransmissionTimer([trip], 8, 10, 1, 6, 500)
+    timer = RetransmissionTimer([trip], 8, 10, 1, 6, 500)
     trip.sample(10 * US)
     for _ in range(10):
-        quiet.ask_less()
-    while 2 * quiet.hurry_time() <= 64 * (1024 << 8):
-        quiet.hurry_less()
+        timer.back_off_pto()
+    while 2 * timer.blocked_pto() <= 64 * (1024 << 8):
+        timer.back_off_blocked_pto()
     for _ in range(20):
         trip.sample(2 * MS)
-    assert quiet.patience() <= quiet.quiet_time() <= quiet.retry_time()
-    assert quiet.patience() <= quiet.hurry_time() <= max(quiet.patience(), 64 * (1024 << 8))
+    assert timer.base_pto() <= timer.pto() <= timer.rto()
+    assert timer.base_pto() <= timer.blocked_pto() <= max(timer.base_pto(), 64 * (1024 << 8))
 
 
 def test_nacks_alone_cost_a_retry_an_interval_and_progress_none() -> None:
-    quiet = silence(retry_count=2)
+    timer = make_timer(retry_count=2)
     step = TIMEOUT // 10
     for now in range(step, 4 * TIMEOUT, step):
         if now % (5 * step) == 0:
-            quiet.heard(now, True)
-        assert quiet.refused(now)
-    assert quiet.retries == 0
+            timer.on_heard(now, True)
+        assert timer.on_nack(now)
+    assert timer.retries == 0
     start = now
-    while quiet.refused(now := now + step):
+    while timer.on_nack(now := now + step):
         pass
-    assert quiet.retries == 3
+    assert timer.retries == 3
     assert 4 * TIMEOUT <= now - start <= 5 * TIMEOUT, "1 + 1 + 2 intervals, the last of them doubled"
 
 
 def test_a_timeout_and_nacks_in_the_same_interval_are_one_retry() -> None:
-    quiet = silence()
-    assert quiet.refused(1)
-    assert quiet.may_go_on(1 + TIMEOUT, TIMEOUT)
-    assert quiet.refused(2 + TIMEOUT)
-    assert quiet.retries == 1
+    timer = make_timer()
+    assert timer.on_nack(1)
+    assert timer.on_timeout(1 + TIMEOUT, TIMEOUT)
+    assert timer.on_nack(2 + TIMEOUT)
+    assert timer.retries == 1
 
 
 def test_silence_brings_a_probe_and_its_answer_the_loss() -> None:

@@ -107,36 +107,36 @@ def test_an_answer_that_waited_for_the_end_of_an_outage_makes_later_timeouts_no_
 
 def test_who_wakes_while_a_round_trip_is_in_doubt_does_not_sleep_past_its_correction() -> None:
     trip = RoundTrip()
-    quiet = RetransmissionTimer([trip], 8, 10, 1, 2, 500)
+    timer = RetransmissionTimer([trip], 8, 10, 1, 2, 500)
     trip.sample(4 * TIMEOUT, late=True)
-    assert quiet.look_again(quiet.retry_time(), 1) == 1 + TIMEOUT
-    assert quiet.look_again(TIMEOUT // 2, 1) == TIMEOUT // 2
+    assert timer.recheck_at(timer.rto(), 1) == 1 + TIMEOUT
+    assert timer.recheck_at(TIMEOUT // 2, 1) == TIMEOUT // 2
     trip.sample(TIMEOUT // 10)
-    assert quiet.look_again(5 * TIMEOUT, 1) == 5 * TIMEOUT
+    assert timer.recheck_at(5 * TIMEOUT, 1) == 5 * TIMEOUT
 
 
 def test_a_round_trip_in_doubt_counts_until_any_plane_has_a_newer_one_that_did_not_wait() -> None:
     """Its own plane may be dead by then."""
     doubted, other, never = RoundTrip(), RoundTrip(), RoundTrip()
-    quiet = RetransmissionTimer([doubted, other, never], 8, 10, 1, 2, 500)
+    timer = RetransmissionTimer([doubted, other, never], 8, 10, 1, 2, 500)
     other.sample(TIMEOUT // 10, now=1)
     doubted.sample(40 * TIMEOUT, late=True, now=50 * TIMEOUT)
-    assert quiet.retry_time() == 3 * 40 * TIMEOUT, "paths may have become so slow"
+    assert timer.rto() == 3 * 40 * TIMEOUT, "paths may have become so slow"
     other.sample(TIMEOUT // 10, now=51 * TIMEOUT)
-    assert quiet.retry_time() == TIMEOUT
-    assert quiet.look_again(5 * TIMEOUT, 1) == 5 * TIMEOUT
+    assert timer.rto() == TIMEOUT
+    assert timer.recheck_at(5 * TIMEOUT, 1) == 5 * TIMEOUT
     doubted.sample(2 * TIMEOUT, now=52 * TIMEOUT)
-    assert quiet.retry_time() == 6 * TIMEOUT
+    assert timer.rto() == 6 * TIMEOUT
 
 
 def test_a_wait_in_doubt_is_looked_at_few_times_however_short_the_ack_timeout() -> None:
     trip = RoundTrip()
-    quiet = RetransmissionTimer([trip], 0, 10, 1, 2, 500)
+    timer = RetransmissionTimer([trip], 0, 10, 1, 2, 500)
     trip.sample(1000 * MS, late=True)
     now, looks = 1, 0
-    due = now + quiet.retry_time()
+    due = now + timer.rto()
     while now < due:
-        now = quiet.look_again(due, now)
+        now = timer.recheck_at(due, now)
         looks += 1
     assert now == due
     assert looks < 300
@@ -191,15 +191,15 @@ def test_a_peer_that_dies_before_the_transport_ack_uses_up_the_budget(short: boo
 
 def test_a_round_trip_that_held_an_outage_is_not_multiplied_beyond_the_longest_ack_timeout() -> None:
     trip = RoundTrip()
-    quiet = RetransmissionTimer([trip], 8, 255, 0, 2, 500)
+    timer = RetransmissionTimer([trip], 8, 255, 0, 2, 500)
     trip.sample(TIMEOUT)
     times = []
     for _ in range(4):
-        times.append(quiet.retry_time() // TIMEOUT)
-        assert quiet.may_go_on(100 * len(times) * TIMEOUT, TIMEOUT)
+        times.append(timer.rto() // TIMEOUT)
+        assert timer.on_timeout(100 * len(times) * TIMEOUT, TIMEOUT)
     assert times == [3, 4, 4, 4]
     trip.sample(100 * TIMEOUT)
-    assert quiet.retry_time() == quiet.patience() > 4 * TIMEOUT
+    assert timer.rto() == timer.pto() > 4 * TIMEOUT
 
 
 def test_a_peer_that_only_refuses_uses_the_budget_up() -> None:

@@ -8,7 +8,7 @@ from mrc_host.wire import control
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd
 from tests.mrc_host.wires import US
 
-EAGER = TransportSettings(plane_burst=1 << 20)
+EAGER = TransportSettings(plane_skew_limit=1 << 20)
 
 
 class Waiter(WindowUser):
@@ -25,7 +25,7 @@ class Waiter(WindowUser):
             self.window.waiting[self] = None
         return self.data
 
-    def ask_for_others(self, patience: int, now: int) -> bool:
+    def probe_for_others(self, interval: int, now: int) -> bool:
         self.called += 1
         return self.again
 
@@ -57,17 +57,17 @@ def test_one_that_waits_again_at_once_is_not_asked_for_ever():
     assert stubborn.called == 1
 
 
-def test_those_who_hear_nothing_are_hurried_once_however_many_wait_until_they_are_heard_again() -> None:
+def test_those_who_hear_nothing_are_made_to_probe_once_however_many_wait_until_they_are_heard_again() -> None:
     window = SharedWindow(CongestionControl(4096))
     silent, heard = Waiter(window, again=True), Waiter(window)
-    window.silent = {silent: None, heard: None}
+    window.timed_out = {silent: None, heard: None}
     for _ in range(3):
-        assert window.hurry(10 * US, 50 * US)
+        assert window.probe_timed_out(10 * US, 50 * US)
     assert (silent.called, heard.called) == (1, 1)
-    assert window.hurry(10 * US, 60 * US)
+    assert window.probe_timed_out(10 * US, 60 * US)
     assert (silent.called, heard.called) == (2, 1)
     silent.again = False
-    assert not window.hurry(10 * US, 70 * US)
+    assert not window.probe_timed_out(10 * US, 70 * US)
 
 
 def test_the_window_of_the_peer_is_kept() -> None:

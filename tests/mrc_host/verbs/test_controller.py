@@ -22,7 +22,7 @@ from mrc_host.values import (
     QpState,
     QpType,
 )
-from mrc_host.verbs import ClosedError, Context, Controller, LocalProvider, RefusedError
+from mrc_host.verbs import ClosedError, Context, Controller, LocalProvider, RejectedError
 from tests.mrc_host.agent.conftest import Agents, agents
 from tests.mrc_host.wires import MS, World, address, connect, peers
 
@@ -174,7 +174,7 @@ def test_events_that_nobody_took_are_counted(local: Local) -> None:
 
 
 def test_a_local_nic_has_no_trace_file_and_a_closed_controller_does_nothing(local: Local) -> None:
-    with pytest.raises(RefusedError, match="set_trace"):
+    with pytest.raises(RejectedError, match="set_trace"):
         local.controller.trace("x")
     local.controller.close()
     local.controller.close()

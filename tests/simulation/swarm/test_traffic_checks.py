@@ -48,7 +48,7 @@ def balance(first, again):
     """What the rule on planes says of h1, which sent so many packets by plane for the first time, and again."""
     scenario = plan(writes=[write()])
     transport = scenario.fabric.settings.transport
-    assert (transport.plane_burst, scenario.pairs[0].attributes.path_mtu, scenario.fabric.planes) == (8, 4096, 2)
+    assert (transport.plane_skew_limit, scenario.pairs[0].attributes.path_mtu, scenario.fabric.planes) == (8, 4096, 2)
     ends = [
         SimpleNamespace(
             nic=nic, qp=SimpleNamespace(qpn=qpn), pair=scenario.pairs[0], rc=False, path_changed=False, lives=[None]

@@ -27,7 +27,7 @@ def test_what_a_fabric_says_itself_stays():
     assert fitted(fabric(base_rtt=5)).settings.transport.base_rtt == 5
     profile = NsccProfile(base_rtt_floor=7, gamma=0.5)
     assert fitted(fabric(nscc=profile)).settings.transport.nscc == profile
-    assert fitted(fabric(congestion="fixed", plane_burst=3)).settings.transport.congestion == "fixed"
+    assert fitted(fabric(congestion="fixed", plane_skew_limit=3)).settings.transport.congestion == "fixed"
 
 
 def test_hosts_know_whether_switches_trim():

@@ -14,8 +14,8 @@ WRITE = "{kind: write_bw, pairs: h1>h3, message: 64K}"
         ("{}", {}),
         ("{congestion: fixed}", {"congestion": "fixed"}),
         ("{type: rc, congestion: dcqcn}", {"rc_congestion": "dcqcn"}),
-        ("{spraying: oblivious}", {"oblivious": True}),
-        ("{spraying: reactive, settings: {base_rtt: 9us}}", {"oblivious": False, "base_rtt": 9_000}),
+        ("{spraying: oblivious}", {"spraying": "oblivious"}),
+        ("{spraying: reactive, settings: {base_rtt: 9us}}", {"spraying": "reactive", "base_rtt": 9_000}),
     ],
 )
 def test_what_a_file_says_becomes_settings(written, given):

@@ -51,8 +51,8 @@ def settings_of(transport, scale):
 
 
 def test_settings_that_are_no_times_or_rates_are_kept():
-    settings = settings_of("{congestion: none, settings: {plane_burst: 3, flap_window: 0us}}", 1e-4)
-    assert (settings.congestion, settings.plane_burst, settings.flap_window) == ("none", 3, 0)
+    settings = settings_of("{congestion: none, settings: {plane_skew_limit: 3, flap_window: 0us}}", 1e-4)
+    assert (settings.congestion, settings.plane_skew_limit, settings.flap_window) == ("none", 3, 0)
 
 
 def test_timers_grow_with_round_trips_and_stay_above_what_suits_processes():

@@ -18,7 +18,7 @@ from mrc_host.wire.encap import Encapsulation
 _MAX_EVENTS: Final = 4096
 
 
-class Host:
+class NicContext:
     """Shared services of one NIC."""
 
     __slots__ = (

@@ -1,11 +1,11 @@
 """Path probes of one NIC: sent by a plan, counted where they arrive (docs/path-mapping.md).
 
-A path probe is an endpoint request with an operation of our own (docs/protocol.md §10) on the control class, so that
-congestion neither delays nor drops it. The request id is the number of the path in its sender's plan, the field of the
-port mask carries the round. A probe is sent whenever its time has come; one whose port has no link counts as sent, and
-will not arrive. After a pause of the process the round goes on where it was: nothing is made up for in a burst.
+A path probe is an endpoint request with an operation of our own (docs/protocol.md §10) in the control class, so that
+congestion neither delays nor drops it. It is never answered, only counted. The request id is the number of the path in
+its sender's plan; the port mask field carries the round. A probe whose port has no link counts as sent and never
+arrives. After a pause of the process the round continues where it was: missed probes are not sent in a burst.
 
-What nobody collects is bounded: the oldest rounds are forgotten.
+Rounds that nobody collects are bounded: the oldest are forgotten.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from typing import Final
 from mrc_host.checksum import crc32
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.probing import MAX_PROBE_PATHS, ProbePlan, ProbeReport, ProbesArrived, ProbesSent
-from mrc_host.transport.host import Host
+from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.scheduler import Source
 from mrc_host.wire import control, icrc
 from mrc_host.wire.control import OP_PATH_PROBE, EndpointRequest
 from mrc_host.wire.headers import BTH_LENGTH, timestamp
 
 MAX_ROUNDS: Final = 4096  # kept of those sent, and of those that arrived from all NICs together
-_MOST_WAITING: Final = 16  # probes of one port that wait for its line; more are not sent at all
+_MAX_WAITING: Final = 16  # probes queued at one port; further ones are not sent
 _BODY: Final = BTH_LENGTH + control.REQUEST_LENGTH
 _MASK: Final = icrc.mask_constant(_BODY)
 _ROUNDS: Final = 1 << 32
 
 
-class Prober(Source):
+class PathProber(Source):
     """Sends the probes of a plan, if there is one, and counts those that arrive."""
 
     __slots__ = (
-        "_arrived", "_due", "_gap", "_host", "_number", "_order", "_plan", "_position", "_prefixes", "_rng", "_sent",
+        "_arrived", "_due", "_gap", "_nic", "_number", "_order", "_plan", "_position", "_prefixes", "_rng", "_sent",
         "_waiting",
     )  # fmt: skip
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, nic: NicContext) -> None:
         super().__init__()
-        self._host = host
+        self._nic = nic
         self._plan: ProbePlan | None = None
         self._prefixes: list[tuple[bytes, int]] = []
-        self._waiting: list[deque[tuple[int, int]]] = [deque() for _ in host.config.ports]
+        self._waiting: list[deque[tuple[int, int]]] = [deque() for _ in nic.config.ports]
         self._sent: dict[int, int] = {}
         self._arrived: dict[tuple[bytes, int], int] = {}
 
@@ -51,23 +51,23 @@ class Prober(Source):
 
     def start(self, plan: ProbePlan, now: int) -> None:
         """Probe by `plan` from now on, in place of any other; InvalidArgumentError when this NIC cannot."""
-        if not self._host.srv6:
+        if not self._nic.srv6:
             raise InvalidArgumentError("Paths can only be probed where MRC packets carry a uSID list (SRv6).")
-        ports = len(self._host.config.ports)
+        ports = len(self._nic.config.ports)
         if any(not 0 <= path.port < ports for path in plan.paths):
-            raise InvalidArgumentError(f"{self._host.config.name} has the ports 0 to {ports - 1} only.")
+            raise InvalidArgumentError(f"{self._nic.config.name} has the ports 0 to {ports - 1} only.")
         self.stop()
-        dscp = self._host.settings.dscp.control
-        srv6 = self._host.encapsulation.srv6
+        dscp = self._nic.settings.dscp.control
+        srv6 = self._nic.encapsulation.srv6
         self._prefixes = [srv6(p.port, p.outer, p.destination, p.ev, dscp, 0, _BODY) for p in plan.paths]
         self._plan = plan
         self._number = plan.first_round
-        self._rng = random.Random(self._host.rng.getrandbits(64))
+        self._rng = random.Random(self._nic.rng.getrandbits(64))
         self._order: list[int] = []
         self._position = 0
         self._gap = max(1, plan.round_ns // len(plan.paths))
         self._due = now + 1 + self._rng.randrange(self._gap)  # NICs that start together do not send together
-        self._host.scheduler.arm(self, self._due)
+        self._nic.scheduler.arm(self, self._due)
 
     def stop(self) -> None:
         """Send no more, and forget everything counted so far."""
@@ -88,7 +88,7 @@ class Prober(Source):
     # ---- frames -------------------------------------------------------------------------------------------------
 
     def receive(self, source: bytes, path: int, number: int) -> bool:
-        """A probe of round `number` has come from the NIC `source` on its path `path`; False when it cannot be ours."""
+        """A probe of round `number` came from NIC `source` on its path `path`; False when it cannot be one of ours."""
         if path >= MAX_PROBE_PATHS:
             return False
         arrived, key = self._arrived, (source, number)
@@ -116,11 +116,11 @@ class Prober(Source):
 
     def _send(self, index: int, port: int) -> None:
         queue = self._waiting[port]
-        if self._host.local_up >> port & 1:
-            if len(queue) >= _MOST_WAITING:
+        if self._nic.local_up >> port & 1:
+            if len(queue) >= _MAX_WAITING:
                 return
             queue.append((index, self._number))
-            self._host.scheduler.activate_control(self, 1 << port)
+            self._nic.scheduler.activate_control(self, 1 << port)
         sent, number = self._sent, self._number
         sent[number] = sent.get(number, 0) | 1 << index
         if len(sent) > MAX_ROUNDS:
