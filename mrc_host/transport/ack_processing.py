@@ -18,12 +18,12 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.config import ProbeMark
-from mrc_host.transport.interfaces import Connection, RequesterOwner
+from mrc_host.transport.interfaces import Connection, PathMonitor, RequesterOwner
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.paths import PathSet
-from mrc_host.transport.peer import Peer
 from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.send_window import SendWindow
 from mrc_host.transport.sent_packets import FREE, LOST, NEVER, OUT, SentPacket, SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
@@ -51,10 +51,11 @@ class AckProcessing:
 
     __slots__ = (
         "_attribution",
+        "_index_of",
         "_loss",
+        "_monitor",
         "_owner",
         "_paths",
-        "_peer",
         "_probe_mark",
         "_probes",
         "_rcvd_units",
@@ -74,7 +75,9 @@ class AckProcessing:
         self,
         owner: RequesterOwner,
         connection: Connection,
-        peer: Peer,
+        monitor: PathMonitor,
+        index_of: dict[int, int],
+        round_trips: list[RoundTrip],
         paths: PathSet,
         sends: SendQueue,
         window: SendWindow,
@@ -85,11 +88,13 @@ class AckProcessing:
         probes: ReliabilityProbes,
         timer: RetransmissionTimer,
     ) -> None:
+        """`index_of` gives the path of an entropy value; `round_trips` are those of the planes."""
         settings = connection.nic.settings
         self._owner = owner
         self._stats = connection.stats
-        self._peer = peer
-        self._round_trips = peer.round_trips
+        self._monitor = monitor
+        self._index_of = index_of
+        self._round_trips = round_trips
         self._paths = paths
         self._sends = sends
         self._window = window
@@ -194,11 +199,11 @@ class AckProcessing:
 
     def _path_reported(self, entropy: int, mark: int, now: int) -> None:
         """What a SACK says about the path of the packet that caused it."""
-        index = self._peer.index_of.get(entropy, -1)
+        index = self._index_of.get(entropy, -1)
         if index < 0:
             return
         if mark == control.MARK_NONE:
-            self._peer.works(index, now)
+            self._monitor.works(index, now)
         elif mark == control.MARK_SKIP_ONCE:
             self._paths.skip(index)
         elif mark == control.MARK_ALWAYS_SKIP:
@@ -229,7 +234,7 @@ class AckProcessing:
         if probe is None:
             return 0
         self._probes.answered(number)
-        self._peer.works(probe.path, now)
+        self._monitor.works(probe.path, now)
         if mark == control.MARK_SKIP_ONCE and self._probe_mark:
             self._paths.skip(probe.path)
         for lane in self._sent.lanes[2 * probe.plane : 2 * probe.plane + 2]:

@@ -106,6 +106,17 @@ class MrcResponderOwner(ResponderOwner):
 
 
 @trait
+class PathMonitor(ABC):
+    """Keeps track of the paths to a peer for all queue pairs."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def works(self, index: int, now: int) -> None:
+        """A packet is known to have come through on path `index`."""
+
+
+@trait
 class AnswerPaths(ABC):
     """Paths to a peer, as whoever answers it sees them."""
 

@@ -134,7 +134,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         """Lines and timers that still name this queue pair find nothing to do."""
         self._release()
         if self.peer is not None:
-            self.peer.leave_window(self)
+            self.peer.windows.leave(self)
         self.requester = None
         self.responder = None
         self._nak_pending = False

@@ -20,13 +20,12 @@ from mypy_extensions import trait
 from mrc_host.checksum import crc32
 from mrc_host.config import Destination, EvFormat
 from mrc_host.errors import ResourceExhaustedError
-from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.bad_paths import BadPaths, PathUser
 from mrc_host.transport.congestion import LinkParameters
 from mrc_host.transport.denylist import Denylist
 from mrc_host.transport.endpoint_probes import MAX_ENDPOINT_PROBES, EndpointProbes
 from mrc_host.transport.ev_probes import EvProbes
-from mrc_host.transport.interfaces import AnswerPaths
+from mrc_host.transport.interfaces import AnswerPaths, PathMonitor
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.port_status import PeerPorts, PortStatus
 from mrc_host.transport.refusals import Refusals
@@ -34,7 +33,7 @@ from mrc_host.transport.reordering import Reordering
 from mrc_host.transport.reverse_paths import ReversePaths
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.scheduler import Source
-from mrc_host.transport.window import SharedWindow, WindowUser
+from mrc_host.transport.window import SharedWindows
 from mrc_host.values import PortEvent, QpAttributes
 from mrc_host.wire import control, icrc
 from mrc_host.wire.control import OP_EV_PROBE, OP_PORT_STATUS_UPDATE, EndpointRequest, EndpointResponse
@@ -72,7 +71,7 @@ class PlaneUser(PathUser):
         """The controller forbids a path or allows it again."""
 
 
-class Peer(Source, AnswerPaths):
+class Peer(Source, AnswerPaths, PathMonitor):
     """One destination NIC."""
 
     __slots__ = (
@@ -127,7 +126,7 @@ class Peer(Source, AnswerPaths):
         self.reordering = [Reordering() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
         self.lost_by_plane = nic.lost_by_plane
         self.users: dict[PlaneUser, None] = {}
-        self.windows: dict[str, SharedWindow] = {}  # by congestion control: the window that queue pairs share
+        self.windows = SharedWindows()
         self.denied = Denylist(ports)
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
         self._remote = PeerPorts(nic.transport.packet_lifetime)
@@ -301,26 +300,6 @@ class Peer(Source, AnswerPaths):
             transport.nscc,
             max(attributes.num_send_peers, attributes.num_remote_recv_peers, 1),
         )
-
-    def window(self, user: WindowUser, name: str, algorithm: Algorithm, link: LinkParameters) -> SharedWindow:
-        """The window that `user` shares with all others of the same congestion control.
-
-        The first one's line fits it; it lasts as long as anybody uses it.
-        """
-        window = self.windows.get(name)
-        if window is None:
-            window = self.windows[name] = SharedWindow(algorithm.make(link))
-        window.users[user] = None
-        return window
-
-    def leave_window(self, user: WindowUser) -> None:
-        """`user` has given back its bytes and sends no more."""
-        for name, window in list(self.windows.items()):
-            window.users.pop(user, None)
-            window.waiting.pop(user, None)
-            window.timed_out.pop(user, None)
-            if not window.users:
-                del self.windows[name]
 
     # ---- reverse paths ----
 

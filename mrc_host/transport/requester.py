@@ -107,7 +107,7 @@ class Requester:
         self._tick = nic.settings.timestamp_tick.value
         # parts
         self.paths = paths
-        self.window = SendWindow(owner, connection, peer)
+        self.window = SendWindow(owner, connection, peer.link_parameters(attributes), peer.windows)
         self.sent = SentPackets(self.window.cc, first_psn, planes, len(peer.evs))
         self.spurious = SpuriousRetransmissions(stats)
         self.probes = ReliabilityProbes()
@@ -123,8 +123,8 @@ class Requester:
             settings.tail_probe_min,
         )  # fmt: skip
         self.acks = AckProcessing(
-            owner, connection, peer, paths, sends, self.window, self.sent, self._loss, self.spurious, self._attribution,
-            self.probes, self.timer,
+            owner, connection, peer, peer.index_of, peer.round_trips, paths, sends, self.window, self.sent, self._loss,
+            self.spurious, self._attribution, self.probes, self.timer,
         )  # fmt: skip
         # messages
         self._current: Wqe | None = None

@@ -7,12 +7,11 @@ of its share of it: others may shut it without asking for ours.
 from __future__ import annotations
 
 from mrc_host.transport import algorithms
-from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.congestion import CongestionControl, LinkParameters
 from mrc_host.transport.interfaces import Connection
-from mrc_host.transport.peer import Peer
 from mrc_host.transport.receiver_limit import UNLIMITED, ReceiverLimit
 from mrc_host.transport.sent_packets import SentPackets
-from mrc_host.transport.window import SharedWindow, WindowUser
+from mrc_host.transport.window import SharedWindow, SharedWindows, WindowUser
 from mrc_host.wire.control import Sack
 
 
@@ -32,7 +31,8 @@ class SendWindow:
         "shared",
     )
 
-    def __init__(self, user: WindowUser, connection: Connection, peer: Peer) -> None:
+    def __init__(self, user: WindowUser, connection: Connection, link: LinkParameters, windows: SharedWindows) -> None:
+        """`windows` are those that queue pairs towards the peer share; `link` is what leads there."""
         attributes, nic = connection.attributes, connection.nic
         self._user = user
         self._mtu = attributes.path_mtu
@@ -44,10 +44,9 @@ class SendWindow:
         name = algorithms.choose(attributes, nic.transport, True)
         algorithm = algorithms.find(nic.algorithms, name, True)
         self._obedient = algorithm.receiver_limit  # the congestion control lets a slow receiver ask for less
-        link = peer.link_parameters(attributes)
         self.shared: SharedWindow | None = None
         if algorithm.shared:
-            self.shared = peer.window(user, name, algorithm, link)
+            self.shared = windows.join(user, name, algorithm, link)
             self.cc: CongestionControl = self.shared.cc
         else:
             self.cc = algorithm.make(link)

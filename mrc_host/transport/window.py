@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 
 from mypy_extensions import trait
 
-from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.algorithms import Algorithm
+from mrc_host.transport.congestion import CongestionControl, LinkParameters
 
 
 @trait
@@ -67,3 +68,29 @@ class SharedWindow:
                 if not user.probe_for_others(interval, now):
                     del self.timed_out[user]
         return bool(self.timed_out)
+
+
+class SharedWindows:
+    """The shared windows towards one destination, by the name of their congestion control."""
+
+    __slots__ = ("by_name",)
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, SharedWindow] = {}
+
+    def join(self, user: WindowUser, name: str, algorithm: Algorithm, link: LinkParameters) -> SharedWindow:
+        """The window of all users of congestion control `name`; the first one's `link` decides its parameters."""
+        window = self.by_name.get(name)
+        if window is None:
+            window = self.by_name[name] = SharedWindow(algorithm.make(link))
+        window.users[user] = None
+        return window
+
+    def leave(self, user: WindowUser) -> None:
+        """`user` has given back its bytes and sends no more; a window without users ends."""
+        for name, window in list(self.by_name.items()):
+            window.users.pop(user, None)
+            window.waiting.pop(user, None)
+            window.timed_out.pop(user, None)
+            if not window.users:
+                del self.by_name[name]

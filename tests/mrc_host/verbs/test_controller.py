@@ -308,7 +308,7 @@ def test_constants_of_nscc_reach_the_controller_that_queue_pairs_share() -> None
         qpn = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="careful"))
         nic.connect_qp(qpn, QpAddress(address(1), number, 0), world.now)
     (peer,) = peers(nic)
-    assert {name: (w.cc.cwnd, len(w.users)) for name, w in peer.windows.items()} == {"careful": (20_000, 2)}
+    assert {name: (w.cc.cwnd, len(w.users)) for name, w in peer.windows.by_name.items()} == {"careful": (20_000, 2)}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,304 @@
+"""ACK processing by itself: what SACKs, NACKs and transport ACKs do to what was sent, to paths and to requests."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mrc_host.transport.ack_processing import AckProcessing
+from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.congestion import LinkParameters
+from mrc_host.transport.interfaces import PathMonitor, RequesterOwner
+from mrc_host.transport.loss_detection import LossDetection
+from mrc_host.transport.memory import MemoryTable
+from mrc_host.transport.paths import BAD, PathListener, PathSet
+from mrc_host.transport.reliability_probes import ReliabilityProbes
+from mrc_host.transport.reordering import Reordering
+from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.round_trip import RoundTrip
+from mrc_host.transport.send_window import SendWindow
+from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPackets
+from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
+from mrc_host.transport.timeout_attribution import TimeoutAttribution
+from mrc_host.transport.window import SharedWindows, WindowUser
+from mrc_host.transport.work import SendQueue
+from mrc_host.values import Access, CompletionStatus, PathReason, PathState, WorkRequest, WrOpcode
+from mrc_host.wire import control, headers
+from mrc_host.wire.control import Nack, Sack
+from mrc_host.wire.encap import Drop
+from mrc_host.wire.psn import MASK
+from tests.mrc_host.transport.parts import connection
+
+FIRST = 1000
+MTU = 4096
+RTT = 10_000
+PLANES, PATHS = 2, 4  # paths of each plane
+UNIT = 17  # of a full packet, in the peer's count
+
+
+class Owner(RequesterOwner, WindowUser, PathListener, PathMonitor):
+    """The surroundings: a queue pair, and who wants to know about paths."""
+
+    def __init__(self) -> None:
+        self.error: tuple[CompletionStatus, str] | None = None
+        self.working: list[int] = []
+        self.bad: list[tuple[int, PathReason]] = []
+        self.due: list[int] = []
+
+    def arm(self, when: int) -> None:
+        self.due.append(when)
+
+    def armed(self) -> bool:
+        return bool(self.due)
+
+    def offer_data(self) -> None:
+        pass
+
+    def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
+        self.error = status, reason
+
+    def window_opened(self) -> bool:
+        return False
+
+    def probe_for_others(self, interval: int, now: int) -> bool:
+        return False
+
+    def path_changed(
+        self, index: int, old: int, new: int, reason: PathReason, first_loss: int | None, now: int
+    ) -> None:
+        if new == BAD:
+            self.bad.append((index, reason))
+
+    def works(self, index: int, now: int) -> None:
+        self.working.append(index)
+
+
+class Rig:
+    """ACK processing with the parts that it works on, and no requester."""
+
+    def __init__(self, *, retry_count: int = 7) -> None:
+        self.now = 1_000_000
+        self.owner = owner = Owner()
+        given = connection({"path_mtu": MTU}, congestion="fixed")
+        self.stats = given.stats
+        link = LinkParameters(mtu=MTU, window=64 * MTU)
+        self.window = SendWindow(owner, given, link, SharedWindows())
+        self.sent = SentPackets(self.window.cc, FIRST, PLANES, PLANES * PATHS)
+        self.trips = [RoundTrip() for _ in range(PLANES)]
+        self.paths = PathSet(
+            bytes(plane for plane in range(PLANES) for _ in range(PATHS)),
+            active_paths=None,
+            backup_share=4,
+            ev_min_active=1,
+            rng=random.Random(1),
+            listener=owner,
+        )
+        memory = MemoryTable(random.Random(1))
+        self._region = memory.register(0, memoryview(bytearray(64 * MTU)), Access.LOCAL_WRITE)
+        self.cq = CompletionQueue(1, 64, set(), set())
+        self.sends = SendQueue(5, 0, self.cq, memory, 64)
+        self.spurious = SpuriousRetransmissions(self.stats)
+        self.probes = ReliabilityProbes()
+        self.timer = RetransmissionTimer(self.trips, 8, retry_count, 7, 6, 100)
+        reordering = [Reordering() for _ in range(2 * PLANES)]
+        loss = LossDetection(
+            self.sent, self.paths, self.window.cc, self.trips, reordering, self.stats, [0] * PLANES, reorder_fraction=25
+        )
+        index_of = {ev: ev for ev in range(PLANES * PATHS)}
+        self.acks = AckProcessing(
+            owner, given, owner, index_of, self.trips, self.paths, self.sends, self.window, self.sent, loss,
+            self.spurious, TimeoutAttribution(), self.probes, self.timer,
+        )  # fmt: skip
+
+    def write(self, packets: int = 1, *, path: int = 0) -> list[SentPacket]:
+        """A message leaves, all of it on one path, a microsecond apart."""
+        region = self._region
+        self.sends.post(WorkRequest(0, WrOpcode.WRITE, region.address, region.lkey, packets * MTU, 0, 0))
+        wqe = self.sends.start()
+        records = []
+        for _ in range(packets):
+            self.now += 1_000
+            record = self.sent.new_record()
+            record.weight, record.wqe = MTU, wqe
+            self.sent.transmitted(record, path // PATHS, 0, path, headers.timestamp(self.now), self.now)
+            records.append(record)
+        wqe.last_psn = records[-1].psn
+        return records
+
+    def sack(self, cumulative: int, bitmap: int = 0, *, of: SentPacket | None = None, **more: int) -> Drop | None:
+        """A SACK a round trip later; PSNs count from the first. It answers `of`, or the packet of the cumulative."""
+        self.now += RTT
+        cack = FIRST + cumulative
+        record = self.sent.record(cack) if of is None else of
+        given = {"mark": control.MARK_NONE, "probe": 0, "number": record.psn - cack & 0xFFFF, "units": 0, **more}
+        return self.acks.on_sack(
+            Sack(
+                given["mark"], bool(given["probe"]), given["number"], record.index, 0, 0, cack & MASK, 8, 1, bitmap,
+                record.stamp, 0, False, 0, given["units"],
+            ),
+            self.now,
+        )  # fmt: skip
+
+
+def test_a_cumulative_psn_acknowledges_all_before_it_and_frees_their_bytes() -> None:
+    rig = Rig()
+    records = rig.write(3)
+    assert rig.sack(1, units=2 * UNIT) is None
+    assert [record.state for record in records] == [FREE, FREE, OUT]
+    assert rig.sent.in_flight == rig.window.cc.inflight == MTU
+    assert rig.sent.una == FIRST + 2
+    assert rig.timer.last_progress == rig.now
+
+
+def test_a_sack_says_what_arrived_and_only_the_transport_ack_completes() -> None:
+    """R2.11: it arrived, and it is carried out, are independent."""
+    rig = Rig()
+    rig.write(2)
+    rig.sack(1, units=2 * UNIT)
+    assert not rig.cq.poll(9)
+    assert rig.acks.on_ack(FIRST + 1, False, 1, rig.now) is None
+    (done,) = rig.cq.poll(9)
+    assert (done.status, done.byte_len) == (CompletionStatus.SUCCESS, 2 * MTU)
+
+
+def test_a_transport_ack_alone_acknowledges_its_packets() -> None:
+    rig = Rig()
+    rig.write(2)
+    rig.write(1)
+    assert rig.acks.on_ack(FIRST + 1, False, 1, rig.now) is None
+    assert (rig.sent.una, rig.sent.in_flight, len(rig.cq.poll(9))) == (FIRST + 2, MTU, 1)
+
+
+@pytest.mark.parametrize(
+    ("psn", "count", "drop"),
+    [
+        (FIRST + 9, 1, Drop.MALFORMED),  # PSNs never sent
+        (FIRST - 2, 1, Drop.OTHER_LIFE),  # of an earlier connection
+        (FIRST, 2, Drop.MALFORMED),  # more messages than there are
+        (FIRST, 1, Drop.MALFORMED),  # the message ends after that PSN
+    ],
+)
+def test_a_transport_ack_that_cannot_be_true_is_dropped(psn: int, count: int, drop: Drop) -> None:
+    rig = Rig()
+    rig.write(2)
+    assert rig.acks.on_ack(psn, False, count, rig.now) is drop
+    assert (rig.sent.una, len(rig.cq.poll(9))) == (FIRST, 0)
+
+
+def test_a_sack_of_psns_never_sent_or_of_an_earlier_connection_changes_nothing() -> None:
+    rig = Rig()
+    (record,) = rig.write()
+    assert rig.sack(1, of=record) is Drop.MALFORMED
+    assert rig.sack(-2, of=record) is Drop.OTHER_LIFE
+    assert (rig.sent.una, record.state, rig.stats.sacks_received) == (FIRST, OUT, 0)
+
+
+def test_a_bitmap_shows_a_hole_which_a_later_arrival_on_the_path_turns_into_a_loss() -> None:
+    """R2.12, R2.13."""
+    rig = Rig()
+    first, second = rig.write(2)
+    rig.sack(-1, 0b10, of=second, units=UNIT)
+    assert (first.state, second.state) == (LOST, FREE)
+    assert rig.sent.next_lost() is first
+    assert rig.stats.lost == 1
+
+
+def test_the_answered_packet_gives_the_round_trip_of_its_plane_once() -> None:
+    rig = Rig()
+    (record,) = rig.write(path=PATHS)
+    rig.sack(-1, 0, of=record)
+    assert rig.trips[1].smoothed == RTT
+    assert not rig.trips[0].smoothed
+    rig.now += 50 * RTT
+    rig.sack(-1, 0, of=record)
+    assert rig.trips[1].smoothed == RTT, "it was counted before"
+
+
+def test_a_path_that_is_answered_without_a_mark_works_and_a_mark_rests_it() -> None:
+    """R1.13: SKIP_ONCE for a packet with ECN-CE, ALWAYS_SKIP for a path that the responder thinks bad."""
+    rig = Rig()
+    one, two, three = rig.write(path=1)[0], rig.write(path=2)[0], rig.write(path=3)[0]
+    rig.sack(0, of=one, units=UNIT)
+    rig.sack(1, of=two, mark=control.MARK_SKIP_ONCE, units=2 * UNIT)
+    rig.sack(2, of=three, mark=control.MARK_ALWAYS_SKIP, units=3 * UNIT)
+    assert rig.owner.working == [1]
+    assert rig.paths.state(2) is PathState.SKIP
+    assert rig.owner.bad == [(3, PathReason.PEER_SKIP)]
+    assert rig.stats.marks_heard == 2
+
+
+def test_a_sack_that_was_overtaken_acknowledges_but_shows_no_loss() -> None:
+    rig = Rig()
+    first, second, third = rig.write(3)
+    rig.sack(-1, 0, of=first, units=3 * UNIT)
+    rig.sack(-1, 0b10, of=second, units=UNIT)
+    assert (first.state, second.state, third.state) == (OUT, FREE, OUT)
+
+
+def test_a_nack_loses_one_packet_and_blames_no_path() -> None:
+    rig = Rig()
+    first, second = rig.write(2)
+    nack = Nack(control.NACK_NO_RESOURCE, 0, 0, 0, first.psn & MASK, first.stamp)
+    assert rig.acks.on_nack(nack, rig.now + RTT) is None
+    assert (first.state, second.state) == (LOST, OUT)
+    assert not rig.owner.bad
+    assert rig.acks.on_nack(nack, rig.now + RTT) is None, "it is not on the way any more"
+    assert rig.stats.lost == 1
+
+
+def test_a_trimmed_packet_rests_its_path() -> None:
+    rig = Rig()
+    (record,) = rig.write(path=2)
+    rig.acks.on_nack(Nack(control.NACK_TRIMMED, 0, 0, 0, record.psn & MASK, record.stamp), rig.now + RTT)
+    assert (record.state, rig.paths.state(2)) == (LOST, PathState.SKIP)
+
+
+def test_nacks_and_nothing_else_use_up_the_retries() -> None:
+    """R2.16."""
+    rig = Rig(retry_count=1)
+    (record,) = rig.write()
+    ended = None
+    for _ in range(200):
+        rig.now += RTT
+        nack = Nack(control.NACK_NO_RESOURCE, 0, 0, 0, record.psn & MASK, record.stamp)
+        ended = rig.acks.on_nack(nack, rig.now)
+        if ended is not None:
+            break
+        rig.sent.take_lost()
+        rig.sent.transmitted(record, 0, 1, 0, headers.timestamp(rig.now), rig.now)
+    assert ended is not None
+    assert ended[0] is CompletionStatus.RETRY_EXCEEDED
+    assert "no_resource" in ended[1]
+
+
+def test_an_unexpected_event_ends_the_queue_pair() -> None:
+    rig = Rig()
+    (record,) = rig.write()
+    ended = rig.acks.on_nack(Nack(control.NACK_UNEXP_EVENT, 0, 0, 0, record.psn & MASK, record.stamp), rig.now)
+    assert ended is not None
+    assert ended[0] is CompletionStatus.REMOTE_OPERATION_ERROR
+
+
+def test_the_answer_to_a_probe_shows_what_was_sent_before_it_on_its_plane_as_lost() -> None:
+    rig = Rig()
+    here, elsewhere = rig.write(path=0)[0], rig.write(path=PATHS)[0]
+    for trip in rig.trips:
+        trip.sample(RTT)
+    rig.now += 10 * RTT
+    number = rig.probes.sent(0, 1, rig.now)
+    rig.sack(-1, 0, of=here, probe=1, number=number)
+    assert (here.state, elsewhere.state) == (LOST, OUT)
+    assert rig.probes.unanswered == 0
+    assert rig.owner.working == [1], "the path that the probe took"
+
+
+def test_a_peer_that_has_less_than_it_acknowledged_before_the_probe_ends_the_queue_pair() -> None:
+    rig = Rig()
+    first, _ = rig.write(2)
+    rig.sack(0, of=first, units=UNIT)
+    rig.now += RTT
+    number = rig.probes.sent(0, 1, rig.now)
+    rig.sack(-1, 0, of=first, probe=1, number=number, units=2 * UNIT)
+    assert rig.owner.error is not None
+    assert rig.owner.error[0] is CompletionStatus.REMOTE_OPERATION_ERROR
