@@ -1,6 +1,6 @@
 """Options of simple_switch_grpc that this switch does not need, so that scripts written for BMv2 can start it too.
 
-An option whose effect nobody will miss is accepted, and a line on standard error says why it has no effect. An option
+An option that can safely be ignored is accepted, with a note on standard error why it has no effect. An option
 whose effect would be missed is rejected, with the reason and an alternative.
 """
 

@@ -1,8 +1,8 @@
 """What a control plane reads and writes of a switch: table entries, members, groups, meters, digests, log records.
 
-All values are frozen, all numbers are plain ints (fields of any width), and all names are those of the BMv2 JSON, which
-are also the P4Info names. `Entry.match` lists the key fields in the table's order. Priorities follow P4Runtime: the
-larger one wins.
+All values are frozen, all numbers are plain ints (fields of any width), arguments are given by position, and all names
+are the full ones of the BMv2 JSON, which are also those of the P4Info. `Entry.match` lists the key fields in the
+table's order. Priorities follow P4Runtime: the larger one wins.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ class NotFound(SwitchError):
 
 
 class AlreadyExists(SwitchError):
-    """The entry, member, group or session is there already."""
+    """The entry, member, group or session already exists."""
 
 
 class InvalidArgument(SwitchError):
@@ -29,7 +29,7 @@ class PermissionDenied(SwitchError):
 
 
 class BuildError(SwitchError):
-    """The C compiler is missing or refused the generated program."""
+    """The C compiler is missing or rejected the generated program."""
 
 
 class InvalidProgram(SwitchError):
@@ -39,7 +39,7 @@ class InvalidProgram(SwitchError):
 class Unsupported(SwitchError):
     """The program uses something that this switch does not execute.
 
-    `construct` names it, `file` and `line` say where it is in the P4 source (None and 0 when the JSON does not tell).
+    `construct` names it, `file` and `line` say where it is in the P4 source (None and 0 if unknown).
     """
 
     def __init__(self, construct: str, file: str | None = None, line: int = 0) -> None:

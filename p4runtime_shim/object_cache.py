@@ -1,4 +1,4 @@
-"""The cache of compiled objects: only complete files are used, from a folder that nobody else can write to.
+"""The cache of compiled objects: only complete files are used, from a folder that no other user can write to.
 
 Cached objects are loaded into the switch's process, which often runs as root. So the folder and all its parents must
 belong to us or to root and must not be writable by others, and every object ends in a hash of its content: a truncated

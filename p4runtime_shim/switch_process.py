@@ -28,7 +28,7 @@ from p4runtime_shim.port_driver import DriverError, PortDriver
 from p4runtime_shim.server.device import DEFAULT_PACKET_RATE, Device
 from p4runtime_shim.server.endpoint import Endpoint, EndpointError
 from p4runtime_shim.server.log_dispatch import LogDispatcher, ProgramLog, TraceFile
-from p4runtime_shim.server.managed_switch import LINE_SLACK_NS, ManagedSwitch
+from p4runtime_shim.server.managed_switch import LINK_SLACK_NS, ManagedSwitch
 from p4runtime_shim.server.management_service import ManagementService, add_management
 from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_server
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
@@ -142,7 +142,7 @@ class SwitchProcess:
             self._resources.callback(switch.close)
             switch.set_epoch(time.monotonic_ns())  # timestamps start here, like BMv2's
             for port, rate in settings.rates.items():
-                switch.set_port_rate(port, rate, LINE_SLACK_NS)
+                switch.set_port_rate(port, rate, LINK_SLACK_NS)
             for port, pause in settings.pauses.items():
                 switch.set_pause(port, pause)
             self._switches[settings.device_id] = switch
@@ -186,16 +186,16 @@ class SwitchProcess:
         made = []
         for settings, device in zip(self._settings.switches, devices, strict=True):
             switch = self._switches[settings.device_id]
-            lines = LogDispatcher(switch)
-            self._resources.callback(lines.close)
+            log = LogDispatcher(switch)
+            self._resources.callback(log.close)
             if trace is not None:
-                lines.add(trace.for_switch(settings.label))
+                log.add(trace.for_switch(settings.label))
             elif self._log:
-                lines.add(ProgramLog(settings.label))
+                log.add(ProgramLog(settings.label))
             managed = ManagedSwitch(
                 switch,
                 device,
-                lines,
+                log,
                 label=settings.label,
                 interfaces=settings.ports,
                 driver=self._driver,

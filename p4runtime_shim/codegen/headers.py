@@ -31,7 +31,7 @@ def structs(layout: Layout, w: Writer) -> None:
         w("uint8_t end;")
     for stack, name in zip(program.stacks, layout.stacks, strict=True):
         kind_name = layout.types[stack.type]
-        w("/* An element by run-time index; out of range gives an invalid header that belongs to nobody. */")
+        w("/* An element by run-time index; out of range gives an invalid header outside the stack. */")
         with w.block(f"SW_INLINE struct {kind_name} *at_{name}(struct phv *h, uint64_t i)"):
             w(f"if (i < {len(stack.headers)})\n    return &h->{name}[i];")
             w(f"memset(&h->x_{name}, 0, sizeof h->x_{name});\nreturn &h->x_{name};")

@@ -19,7 +19,7 @@ from p4runtime_shim.server.rpc_errors import not_found, precondition
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.traffic_manager import PortStats
 
-LINE_SLACK_NS = 2_000_000  # link time that a late driver can make up for: half a scheduler time slice
+LINK_SLACK_NS = 2_000_000  # link time that a late driver can make up for: half a scheduler time slice
 MAX_TRACES = 16  # concurrent traces of a switch
 
 
@@ -30,7 +30,7 @@ class ManagedSwitch:
         self,
         switch: Switch,
         device: Device,
-        lines: LogDispatcher,
+        log: LogDispatcher,
         *,
         label: str,
         interfaces: Mapping[int, str],
@@ -41,7 +41,7 @@ class ManagedSwitch:
         self.device = device
         self.label = label
         self._switch = switch
-        self._lines = lines
+        self._log = log
         self._interfaces = interfaces
         self._driver = driver
         self._directory = capture_directory
@@ -59,7 +59,7 @@ class ManagedSwitch:
         if request.HasField("held_down") and (self._driver is None or request.port not in self._interfaces):
             raise precondition(f"port {request.port} has no interface, so it cannot be held down")
         if request.HasField("rate_bps"):
-            self._switch.set_port_rate(request.port, request.rate_bps, LINE_SLACK_NS)
+            self._switch.set_port_rate(request.port, request.rate_bps, LINK_SLACK_NS)
         if request.HasField("held_down"):
             assert self._driver is not None
             self._driver.hold_down(self._switch, request.port, request.held_down)
@@ -120,14 +120,14 @@ class ManagedSwitch:
             raise precondition(f"this switch already has {MAX_TRACES} traces")
         queue = LogRecordQueue()
         self._traces += 1
-        self._lines.add(queue)
+        self._log.add(queue)
         try:
             while True:
-                line, lost = await queue.next()
-                yield pb.TraceLine(time_ns=line.time, text=line.text, lost=lost)
+                record, lost = await queue.next()
+                yield pb.TraceLine(time_ns=record.time, text=record.text, lost=lost)
         finally:
             self._traces -= 1
-            self._lines.remove(queue)
+            self._log.remove(queue)
 
     def _check_port(self, port: int) -> None:
         if port not in self._switch.ports:
@@ -144,7 +144,7 @@ class ManagedSwitch:
             ports=[self._port(port, stats.ports[port], reset_peaks) for port in self._switch.ports],
             drops=stats.drops,
             capture=self._capture_state(),
-            tracing=self._lines.tracing,
+            tracing=self._log.tracing,
             packet_in=None if self.device.cpu_port is None else self._packet_in(),
         )
 
