@@ -1,4 +1,4 @@
-"""What an MRC requester learns from the peer's answers: what arrived, what is lost, which paths work, what is done.
+"""ACK processing of an MRC requester: what arrived, what is lost, which paths work, which requests are complete.
 
 A SACK frees packets, feeds the round-trip time and the congestion controller, and has ``loss_detection`` look at the
 lanes it touched. A NACK marks one packet lost without blame, but when nothing else comes for long it costs retries. A
@@ -38,7 +38,7 @@ from mrc_host.wire.psn import HALF, MASK, expand
 _OTHER_LIFE: Final = (
     CompletionStatus.REMOTE_OPERATION_ERROR,
     "The peer's queue pair expects other PSNs: it was reset, or connected to another endpoint than this one. "
-    "Reset both ends and exchange endpoints anew.",
+    "Reset both ends and exchange endpoints again.",
 )
 _UNEXPECTED: Final = (
     CompletionStatus.REMOTE_OPERATION_ERROR,
@@ -47,7 +47,7 @@ _UNEXPECTED: Final = (
 
 
 class AckProcessing:
-    """Carries what the peer says to the other parts of a requester, none of which it owns."""
+    """Passes the peer's answers on to the other parts of a requester, none of which it owns."""
 
     __slots__ = (
         "_attribution",
@@ -113,7 +113,7 @@ class AckProcessing:
     # ---- SACK ---------------------------------------------------------------------------------------------------
 
     def on_sack(self, sack: Sack, now: int) -> Drop | None:
-        """Take a SACK, unless it speaks of PSNs that this life never sent."""
+        """Process a SACK, unless its PSNs were never sent in this life of the queue pair."""
         sent, stats, timer = self._sent, self._stats, self._timer
         ahead = (sack.cack_psn - sent.una + 1) & MASK
         cack = sent.una - 1 + (ahead if ahead < HALF else ahead - MASK - 1)
@@ -223,7 +223,7 @@ class AckProcessing:
             self._retire_confirmed(attribution.counted(spurious.count.duplicates if believed else NEVER), now)
 
     def _retire_confirmed(self, confirmed: list[Suspect], now: int) -> None:
-        """Retire paths to blame for a timeout; what was sent before the peer was first heard tells nothing of them."""
+        """Retire paths confirmed as cause of a timeout, except for packets sent before the peer was first heard."""
         for index, sent, _ in confirmed:
             if sent >= self._sent.first_arrived:
                 self._paths.retire(index, PathReason.TIMEOUT, sent, now, self._loss.carries(index, NEVER))

@@ -1,7 +1,7 @@
 """The reliability probes of one queue pair: on which planes one is due, on which path, and which are on the way.
 
-A probe asks the peer to say what has arrived. Its answer, a SACK, carries the probe's number, so that it is known when
-and where the question was asked (docs/protocol.md §2).
+A probe makes the peer report what has arrived. Its answer, a SACK, carries the probe's number, which tells when and
+where the probe was sent (docs/protocol.md §2).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReliabilityProbes:
     def request(self, planes: int, usable: int, again: bool) -> None:
         """Have one sent on each of `planes`; where none of these is usable, on one usable plane after the other.
 
-        Then a question that was not answered is repeated (`again`) on two: each may meet a dead path, there or back.
+        Then a probe without an answer is repeated (`again`) on two: each may meet a failed path, there or back.
         """
         planes &= usable
         if not planes:

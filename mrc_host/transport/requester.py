@@ -1,9 +1,9 @@
 """MRC requester: segments writes, sprays the packets, recovers what is lost, completes what is acknowledged.
 
-**Parts.** What was sent is in ``sent_packets``; ``ack_processing`` takes the peer's answers, ``loss_detection`` tells
-what is lost, ``spurious_retransmissions`` what was sent again for nothing, ``timeout_attribution`` which path to blame
-for a timeout. ``send_window`` and ``plane_balance`` bound what may leave, ``retransmission_timer`` tells how long to
-wait for answers, ``reliability_probes`` asks for them, ``data_packets`` makes the frames. What leaves next is decided
+**Parts.** ``sent_packets`` holds what was sent; ``ack_processing`` takes the peer's answers; ``loss_detection`` decides
+what is lost, ``spurious_retransmissions`` what was retransmitted needlessly, ``timeout_attribution`` which path caused
+a timeout. ``send_window`` and ``plane_balance`` limit what may leave, ``retransmission_timer`` says how long to wait
+for answers, ``reliability_probes`` keeps the probes, ``data_packets`` builds the frames. What leaves next is decided
 here.
 
 **Sending.** A port that is free asks for a packet on its plane. Lost packets go first, oldest gap first, then the next
@@ -310,10 +310,10 @@ class Requester:
     # ---- waiting ------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """The window is shut. One of our own opens when we hear of our packets; a shared one is waited for.
+        """The window is full. A window of our own opens with our acknowledgements; for a shared one we wait.
 
-        When others shut it, or it shrank, nobody may have asked for an acknowledgement of our latest packets; and those
-        others may have grown patient in trouble that is over.
+        If others filled it, or it shrank, our latest packets may not have asked for an acknowledgement; and the others
+        may still back off although the outage is over.
         """
         if not self._work():
             return
@@ -358,24 +358,24 @@ class Requester:
     # ---- planes and paths ---------------------------------------------------------------------------------------
 
     def flush_plane(self, plane: int) -> None:
-        """The plane is gone: what is still on the way there is sent again on others, and no path is blamed."""
+        """The plane is down: what is in flight there is retransmitted on others, and no path is suspected."""
         self._loss.flush_plane(plane)
 
     def planes_changed(self, now: int) -> None:
-        """Other planes are usable now: count the balance afresh. What was not answered may be answered there: ask."""
+        """Other planes are usable now: restart the balance. A peer that did not answer may answer there: probe."""
         self._balance.refill(self._peer.planes)
         if self.timer.retries:
             self._request_probes(self._planes(), now)
 
     def path_opened(self, index: int, now: int) -> None:
-        """A path works or is allowed again. What was not answered for long may be answered there: ask."""
+        """A path works or is allowed again. A peer that did not answer may answer there: probe."""
         plane = self._peer.plane_of[index]
         if self.timer.retries and self._planes() >> plane & 1:
             self.probes.prefer(plane, index)
             self._request_probes(1 << plane, now)
 
     def probe_for_others(self, interval: int, now: int) -> bool:
-        """Others wait for our bytes: ask, unless we did within `patience` ns; False when acknowledged again."""
+        """Others wait for our bytes: probe, unless we did within `interval` ns; False once acknowledged again."""
         if not self.timer.retries:
             return False
         planes = self._planes()
@@ -386,7 +386,7 @@ class Requester:
     # ---- timeouts -----------------------------------------------------------------------------------------------
 
     def starving(self, now: int) -> None:
-        """There is work, but every plane is down or denied: see to it that this does not last for ever."""
+        """There is work, but every plane is down or denied: start the timer, so that this ends."""
         if not self._owner.armed() and self._starved():
             self.timer.last_heard = max(self.timer.last_heard, now)
             self._owner.arm(now + self.timer.rto())
@@ -399,7 +399,7 @@ class Requester:
         timer, sent = self.timer, self.sent
         if not sent.in_flight and self._planes() and self._work():
             if self._owner.queued_ports():
-                return 0  # others go first; to ask now, about nothing, would only keep them and us waiting longer
+                return 0  # others go first; a probe now would only delay them and us
             if self.window.waiting():
                 return self._have_others_probe(now)
         if sent.una == sent.next_psn and not self._sends.outstanding and not self._starved():
@@ -422,7 +422,7 @@ class Requester:
         return timer.recheck_at(min(due or quiet, quiet), now)
 
     def _have_others_probe(self, now: int) -> int:
-        """Others fill the window; it wakes us. Until then have those ask that are silent. When to come again, or 0."""
+        """Others fill the window, which wakes us. Until then make those that timed out probe. When next, or 0."""
         timer, shared = self.timer, self.window.shared
         assert shared is not None
         if not shared.timed_out or not shared.probe_timed_out(timer.blocked_pto(), now):
@@ -431,9 +431,9 @@ class Requester:
         return now + timer.blocked_pto()
 
     def _rto_since(self, oldest: int) -> int:
-        """Since when the ACK timeout runs, 0 for not at all: that of the oldest packet on the way, or of a question."""
+        """When the RTO started: with the oldest packet in flight or the oldest unanswered probe; 0: not running."""
         timer = self.timer
-        if not oldest and (self.sent.lost() or self._starved()):  # nobody is asked about what cannot leave
+        if not oldest and (self.sent.lost() or self._starved()):  # no probe asks for what cannot leave
             return max(timer.last_heard, timer.last_timeout)
         return oldest or timer.probing_since
 
@@ -446,14 +446,14 @@ class Requester:
         return not self.timer.retries and self._owner.queued_ports() & self.ports() != 0
 
     def _request_probes(self, mask: int, now: int) -> None:
-        """Send reliability probes on the planes in `mask`; on one plane after the other when nothing is on the way."""
+        """Send reliability probes on the planes in `mask`; on one plane after the other when nothing is in flight."""
         again = self.timer.probing_since > 0
         self.timer.on_probe(now)
         self.probes.request(mask, self._planes(), again)
         self._owner.offer_control()
 
     def _on_timeout(self, now: int, rto: int) -> None:
-        """The ACK timeout, `retry`, has passed."""
+        """The retransmission timeout, `rto`, has passed."""
         timer = self.timer
         self._stats.timeouts += 1
         if not timer.on_timeout(now, rto):
@@ -469,13 +469,13 @@ class Requester:
         if shared is not None:
             shared.timed_out[self._owner] = None
         self.window.cc.on_timeout(now, self._expire(now - rto, now))
-        self._request_probes(self._planes(), now)  # on all: which of them are dead nobody knows
+        self._request_probes(self._planes(), now)  # on all: it is not known which have failed
         self._owner.offer_data()
 
     def _expire(self, before: int, now: int) -> int:
         """What was sent at or before time `before` and not acknowledged is lost: how many bytes it is.
 
-        Whether the path, the peer or the reverse path is to blame shows later.
+        Whether the path, the peer or the reverse path failed becomes clear later.
         """
         size = 0
         for lane in self.sent.lanes:

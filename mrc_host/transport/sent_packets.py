@@ -1,8 +1,9 @@
 """Packets that were sent and not acknowledged yet, and how many bytes of them are in flight.
 
-One record a PSN, from the oldest unacknowledged one on, in a ring that grows with the window. Every transmission also
-enters a *lane*, one class on one plane (first transmissions or retransmissions), in sending order. A record leaves by
-acknowledgement, or is marked lost and waits in a heap, lowest PSN first, to be sent again. Nothing is judged here.
+One record per PSN, from the oldest unacknowledged one on, in a ring that grows with the window. Every transmission also
+enters a *lane*, in sending order. A lane is one class (first transmissions or retransmissions) on one plane. A record
+is removed when it is acknowledged, or is marked lost and waits in a heap, lowest PSN first, to be retransmitted. What
+is lost is decided elsewhere.
 
 PSNs are plain growing integers (see ``wire.psn``). An *index* is a path, a *serial* numbers the transmissions of the
 queue pair, and a *weight* is the nominal size of a packet, rounded up as the peer counts it.
@@ -189,7 +190,7 @@ class SentPackets:
         self.in_flight += weight
 
     def _land(self, record: SentPacket) -> None:
-        """It is on the way no more."""
+        """It is no longer in flight."""
         weight = record.weight
         self.cc.inflight -= weight
         self.in_flight -= weight
@@ -238,7 +239,7 @@ class SentPackets:
         return None
 
     def take_lost(self) -> None:
-        """What ``next_lost`` told is about to be sent."""
+        """The packet that ``next_lost`` returned is about to be sent."""
         heapq.heappop(self._lost)
 
     def oldest(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Who is to blame for a timeout: the path of the packet, or the way that its answer took.
+"""What caused a timeout: the path of the packet, or the reverse path of its answer.
 
 A packet that timed out is sent again, and the path it took becomes a suspect. Two things confirm it
 (docs/protocol.md §10.1):

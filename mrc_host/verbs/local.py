@@ -3,7 +3,7 @@
 The device has no clock and no thread, and neither has this provider: the time is asked of `clock`, and whoever moves
 the frames (the *world*) is told through two callbacks. `poke` is called after every command that may have given the NIC
 something to send. `advance(deadline)` lets the world run until something was dispatched or, in its own time, `deadline`
-(None: no limit) is reached; it returns False when the world has come to rest before either. In turn the world calls
+(None: no limit) is reached; it returns False when the world is idle before either. In turn the world calls
 :meth:`LocalProvider.dispatch` after it has driven the device, which announces completions and events.
 """
 
@@ -160,7 +160,7 @@ class LocalProvider(DeviceVerbs, Provider):
         if self._advance is None:
             raise RejectedError("This NIC's world cannot be waited for: drive it, then poll, or use asyncio.")
         if not self._advance(deadline):
-            raise RejectedError("The world has come to rest: nothing will ever arrive here.")
+            raise RejectedError("The world is idle: nothing will ever arrive here.")
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Nothing to do: the world calls :meth:`dispatch` in its own loop."""

@@ -97,7 +97,7 @@ def test_blocking_calls_let_the_world_run():
         with pytest.raises(WaitTimeoutError):
             cq.wait(0.5)
         assert world.now == before + 500_000_000
-        with pytest.raises(RejectedError, match="come to rest"):
+        with pytest.raises(RejectedError, match="world is idle"):
             cq.wait()
 
 

@@ -215,7 +215,7 @@ def test_wait_times_out_in_the_worlds_time(ends: tuple[End, End], world: World) 
 
 
 def test_waiting_for_nothing_in_a_world_at_rest_is_refused(ends: tuple[End, End]) -> None:
-    with pytest.raises(RejectedError, match="come to rest"):
+    with pytest.raises(RejectedError, match="world is idle"):
         ends[0].cq.wait()
 
 
