@@ -8,6 +8,9 @@ kept as sentences with the switch's state.
 
 A switch is only dialled once something accepts connections there: gRPC waits a second and more before it tries an
 address again that nobody listened on.
+
+What is asked in a session is cancelled when the session ends: gRPC says so by CancelledError, as if whoever asked had
+been cancelled. It was the session if its client is not the present one any more.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from topologies.fabric import Fabric
 
 _DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
-_PATIENCE_S = 7.0  # for a switch to make a change; who asked the controller for it waits for 10 s
+PATIENCE_S = 7.0  # for a switch to make a change; who asked the controller for it waits for 10 s
 _MAX_PROBLEMS = 20  # per switch, so that an empty switch does not fill the screen
 _FINSY_LOG = logging.getLogger("finsy")
 
@@ -41,16 +44,24 @@ class ManagedSwitch:
     """One switch of the fabric: what it should hold, and the finsy client while there is a connection.
 
     `wanted` is the static entries and those of faults, which are thus there again when the switch has been restarted.
+    `patience_s` is how long a change may take.
     """
 
     def __init__(
-        self, wanted: SwitchEntries, address: str, options: finsy.SwitchOptions, events: Events | None = None
+        self,
+        wanted: SwitchEntries,
+        address: str,
+        options: finsy.SwitchOptions,
+        events: Events | None = None,
+        *,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.wanted = self._static = wanted
         self.address = address
         self.status = SwitchStatus(wanted.switch, SwitchState.CONNECTING, reconcile.count(wanted))
         self.changed = asyncio.Event()
         self._options = options
+        self.patience_s = patience_s
         self._events = events or Events()
         self._lost = False
         self._silent = asyncio.Event()
@@ -101,6 +112,10 @@ class ManagedSwitch:
                 if found:
                     await self._repair(client, found)
                     left = await self._compare(client)
+            except asyncio.CancelledError:
+                if self._client is client:
+                    raise
+                # Its session was given up, which cancels what was asked in it; that is known already.
             except finsy.P4ClientError as error:
                 self.failed(f"refused {_reason(error)}")
             except (ValueError, KeyError) as error:
@@ -119,6 +134,10 @@ class ManagedSwitch:
         try:
             answers: Any = client.read(list(requests))  # finsy's annotations call this a coroutine
             return [entity async for entity in answers]
+        except asyncio.CancelledError:
+            if self._client is client:
+                raise
+            raise ControllerError(f"Switch {self.wanted.switch} is not reachable.") from None
         except finsy.P4ClientError as error:
             raise ControllerError(f"Switch {self.wanted.switch} refused {_reason(error)}.") from None
 
@@ -141,37 +160,57 @@ class ManagedSwitch:
         """Hold these entries of faults and no others; ControllerError if that cannot be done now.
 
         What only takes faults away is put off until the switch is reachable again. With `later` everything is; False
-        tells that it was.
+        tells that it was. A switch that does not answer in time, this or what it was asked before, is not reachable.
         """
+        before = self.wanted
+        after = dataclasses.replace(self._static, entries=(*self._static.entries, *entries))
+        difference = reconcile.compare(after, before)
+        if not difference:
+            return True
+        adds = bool(difference.missing or difference.wrong)
+        must = adds and not later
+        try:
+            done = await asyncio.wait_for(self._hold(after, difference, must=must), self.patience_s)
+        except asyncio.TimeoutError:
+            self._give_up()
+            if must:
+                raise ControllerError(
+                    f"Switch {self.wanted.switch} does not answer, so it can make no fault."
+                ) from None
+            self.wanted = after
+            done = False
+        count = reconcile.count(after)
+        self.status = dataclasses.replace(self.status, entries=count, present=count if done else 0)
+        return done or not adds
+
+    async def _hold(self, after: SwitchEntries, difference: Difference, *, must: bool) -> bool:
+        """Make a change, now or in the next session; False if later. With `must` it is ControllerError if not now."""
         async with self._lock:
-            before = self.wanted
-            after = dataclasses.replace(self._static, entries=(*self._static.entries, *entries))
-            difference = reconcile.compare(after, before)
-            if not difference:
-                return True
-            name, client = self.wanted.switch, self._client
-            adds = bool(difference.missing or difference.wrong)
-            if client is None and adds and not later:
-                raise ControllerError(f"Switch {name} is not reachable, so it can make no fault.")
+            before, name, client = self.wanted, self.wanted.switch, self._client
+            if client is None:
+                if must:
+                    raise ControllerError(f"Switch {name} is not reachable, so it can make no fault.")
+                self.wanted = after
+                return False
             self.wanted = after
             try:
-                if client is not None:
-                    await asyncio.wait_for(self._repair(client, difference), _PATIENCE_S)
-            except asyncio.TimeoutError:
-                self._give_up()
-                if adds and not later:
+                await self._repair(client, difference)
+            except asyncio.CancelledError:
+                if must:
                     self.wanted = before
-                    raise ControllerError(f"Switch {name} does not answer, so it can make no fault.") from None
-                client = None
+                if self._client is client:
+                    self._give_up()
+                    raise
+                if must:
+                    raise ControllerError(f"Switch {name} is not reachable, so it can make no fault.") from None
+                return False
             except (finsy.P4ClientError, ValueError) as error:
-                if not (later and _is_away(error)):
+                if must or not _is_away(error):
                     self.wanted = before
                     raise ControllerError(f"Switch {name} refused a fault: {_reason(error)}") from None
                 self._set(SwitchState.CONNECTING, problems=(f"{name}: connection lost",))
-                client = None
-            count = reconcile.count(after)
-            self.status = dataclasses.replace(self.status, entries=count, present=count if client is not None else 0)
-            return client is not None or not adds
+                return False
+            return True
 
     def _give_up(self) -> None:
         """End a session in which the switch does not answer; the next one finds out what it holds."""
@@ -228,11 +267,19 @@ class Fleet:
     """Every switch of a fabric.
 
     `address` is the switches' gRPC address; ``{name}`` in it stands for the name of a switch that has an address of its
-    own. `p4info` and `p4blob` are the P4 program, which is installed on switches that run another or none.
+    own. `p4info` and `p4blob` are the P4 program, which is installed on switches that run another or none. A switch
+    that takes longer than `patience_s` for a change counts as lost.
     """
 
     def __init__(
-        self, fabric: Fabric, address: str, *, p4info: Path, p4blob: Path, events: Events | None = None
+        self,
+        fabric: Fabric,
+        address: str,
+        *,
+        p4info: Path,
+        p4blob: Path,
+        events: Events | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         for file in (p4info, p4blob):
             if not file.is_file():
@@ -245,6 +292,7 @@ class Fleet:
                 address.format(name=switch.name),
                 options(device_id=switch.device_id),
                 events,
+                patience_s=patience_s,
             )
             for switch in fabric.switches
         }

@@ -44,6 +44,9 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
         self.refuse_pipeline = ""
         self.answering = threading.Event()  # cleared while streams and writes wait, as in a process that is stopped
         self.answering.set()
+        self.reading = threading.Event()  # cleared while reads of the device `slow` wait
+        self.reading.set()
+        self.slow = 0
 
     def StreamChannel(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802
         for request in requests:
@@ -83,6 +86,8 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
 
     def Read(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         device = self.devices[request.device_id]
+        if request.device_id == self.slow:
+            self.reading.wait(60)
         for wanted in request.entities:
             kind = wanted.WhichOneof("entity")
             found = [entity for entity in device.entities.values() if self._matches(kind, wanted, entity)]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from finsy.proto import p4r
 
-from controller import fleet as fleets
+from controller import translate
 from controller.errors import ControllerError
-from controller.fleet import Fleet
+from controller.fleet import PATIENCE_S, Fleet
 from controller.reconcile import count
 from controller.values import FleetStatus, SwitchState
 from tests.controller.p4runtime_stand_in import StandIn, serve
@@ -23,8 +23,9 @@ BUILD = Path(__file__).parents[2] / "p4src" / "build"
 Start = Callable[[], None]
 
 
-def make(fabric: Fabric, address: str) -> Fleet:
-    return Fleet(fabric, address, p4info=BUILD / "fabric.p4info.txtpb", p4blob=BUILD / "fabric.json")
+def make(fabric: Fabric, address: str, patience_s: float = PATIENCE_S) -> Fleet:
+    p4info, p4blob = BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json"
+    return Fleet(fabric, address, p4info=p4info, p4blob=p4blob, patience_s=patience_s)
 
 
 async def run(fleet: Fleet, timeout_s: float = 20) -> FleetStatus:
@@ -226,12 +227,10 @@ def test_a_new_controller_removes_the_faults_of_the_one_before(
 
 
 def test_a_switch_that_does_not_answer_makes_no_fault_and_holds_none_when_it_answers_again(
-    fabric: Fabric, stand_in: StandIn, address: str, serving: Start, monkeypatch: pytest.MonkeyPatch
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
-    monkeypatch.setattr(fleets, "_PATIENCE_S", 0.3)
-
     async def scenario() -> None:
-        fleet = make(fabric, address)
+        fleet = make(fabric, address, patience_s=0.3)
         fleet.start()
         try:
             assert await fleet.wait_verified(20)
@@ -245,8 +244,55 @@ def test_a_switch_that_does_not_answer_makes_no_fault_and_holds_none_when_it_ans
             assert await fleet.wait_verified(20)
             assert sum(device.writes for device in stand_in.devices.values()) > writes, "it made the change after all"
             assert [len(device.entities) for device in stand_in.devices.values()] == before
+            assert fleet.switches["t1-0@p0"].status.entries == count(switch_entries(fabric, fabric.switch("t1-0@p0")))
+            for switch in fleet.switches.values():
+                switch.patience_s = 20
+            await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-0@p0")]))
+            assert sum(len(device.entities) for device in stand_in.devices.values()) == sum(before) + 1
         finally:
             stand_in.answering.set()
+            await fleet.stop()
+
+    serving()
+    asyncio.run(scenario())
+
+
+def test_a_switch_that_hangs_while_it_is_read_holds_up_no_other_and_catches_up_afterwards(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    hung, other = "t1-0@p0", "t1-1@p0"
+    black = {name: fault_entries(fabric, [Blackhole(name)]) for name in (hung, other)}
+
+    async def scenario() -> None:
+        fleet = make(fabric, address, patience_s=20)
+        fleet.start()
+        try:
+            assert await fleet.wait_verified(20)
+            held = stand_in.devices[fabric.switch(hung).device_id].entities
+            before = len(held)
+            await fleet.set_faults(black[hung])
+            assert len(held) == before + 1
+            stand_in.slow = fabric.switch(hung).device_id
+            stand_in.reading.clear()
+            reading = asyncio.create_task(fleet.reconcile())
+            await until_async(lambda: fleet.switches[hung].status.state is SwitchState.PROGRAMMING)
+            asked = asyncio.create_task(fleet.switches[hung].read(translate.wildcards(fleet.switches[hung].schema)))
+            await asyncio.wait_for(fleet.set_faults({**black[hung], **black[other]}), 10)
+            assert not reading.done(), "or this test shows nothing"
+            fleet.switches[hung].patience_s = 0.1
+            assert await fleet.set_faults(black[other]) == (), "what takes a fault away is put off"
+            with pytest.raises(ControllerError, match=r"t1-0@p0 (does not answer|is not reachable), so it can make no"):
+                await fleet.set_faults({**black[hung], **black[other]})
+            with pytest.raises(ControllerError, match="t1-0@p0 is not reachable"):
+                await asked
+            await reading  # the session was given up, and what was asked in it with it
+            stand_in.reading.set()
+            await until_async(lambda: len(held) == before and fleet.status.ready)
+            fleet.switches[hung].patience_s = 20
+            await fleet.set_faults({**black[hung], **black[other]})
+            assert len(held) == before + 1
+        finally:
+            stand_in.reading.set()
             await fleet.stop()
 
     serving()
