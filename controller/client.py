@@ -283,7 +283,7 @@ class ControllerClient:
     def _silent(self, details: str = "") -> str:
         where = f"The controller at {self._target}"
         if self._target.startswith("unix:"):
-            return f"{where} does not answer: is the fabric up? 'mrc doctor' tells what has died."
+            return f"{where} does not answer: is the fabric up? 'mrc doctor' tells what has died or is stopped."
         if self._tls_ca is None:
             return f"{where} does not answer: is it up, or does it want TLS (the file of its certificate)?"
         if any(word in details.lower() for word in ("ssl", "tls", "certificate", "handshake")):

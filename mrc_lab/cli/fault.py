@@ -165,13 +165,20 @@ def watch(duration: str, **where: Any) -> None:
 
 
 def _controller(name: str | None, address: str, token_file: Path | None, tls_ca: Path | None) -> Any:
-    """A client of the controller that the options mean; ExperimentError, one sentence, if there is none."""
+    """A client of the controller that the options mean; ExperimentError, one sentence, if there is none.
+
+    Processes of its fabric that are stopped are told, since with them a request may wait in vain.
+    """
     from controller.client import ControllerClient
+    from topologies.emulation.stopped import stopped
 
     token = "" if token_file is None else _token(token_file)
     if address:
         return ControllerClient(address, token=token, tls_ca=tls_ca)
-    return ControllerClient(find_controller(name).controller_socket, token=token)
+    run = find_controller(name)
+    for one in stopped(run):
+        click.echo(f"note: {one}", err=True)
+    return ControllerClient(run.controller_socket, token=token)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from p4runtime_shim.object_cache import default_cache, exposed
 from topologies.emulation import cleanup, limits, namespaces, process_watch, requirements, run_directory
 from topologies.emulation.errors import EmulationError, RequirementError
 from topologies.emulation.run_directory import State
+from topologies.emulation.stopped import stopped
 
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALLER = _ROOT / "scripts/install"
@@ -261,10 +262,14 @@ def _leftovers() -> Finding:
 
 
 def _fabrics() -> Iterator[Finding]:
-    """Fabrics that are up although processes of theirs have died."""
+    """Fabrics that are up although processes of theirs have died or are stopped."""
     for name in run_directory.existing():
         run = run_directory.RunDirectory(name)
-        for death in process_watch.recorded(run) if run.owner() is not None else ():
+        if run.owner() is None:
+            continue
+        for one in stopped(run):
+            yield Finding("fabrics", False, f"{name}: {one}", if_not="found")
+        for death in process_watch.recorded(run):
             yield Finding("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down", if_not="found")
 
 

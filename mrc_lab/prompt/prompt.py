@@ -49,6 +49,7 @@ from mrc_lab.prompt.transfers import Transfers
 from mrc_lab.workloads.verified_write import planes_text
 from topologies.emulation import process_watch
 from topologies.emulation.errors import EmulationError
+from topologies.emulation.stopped import stopped
 from topologies.errors import FabricError
 from topologies.fabric import Switch
 
@@ -84,6 +85,8 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         for death in process_watch.recorded(world.emulation.run):
             self._known_dead.add(death.pid)
             self._say(f"*** {death}\n{death.consequence}")
+        for one in stopped(world.emulation.run):
+            self._say(f"*** {one}")
         if world.emulation.watch is not None:
             world.emulation.watch.listen(self._tell_death)
             world.emulation.watch.listen_closed(self._on_fabric_closed)
