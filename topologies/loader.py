@@ -24,6 +24,7 @@ would be right; nothing is guessed.
 from __future__ import annotations
 
 import dataclasses
+import stat
 from collections.abc import Hashable, Iterable, Mapping
 from ipaddress import IPv6Network
 from pathlib import Path
@@ -54,7 +55,10 @@ def load_file(path: Path | str) -> Fabric:
     """Read a fabric file. Raises :class:`FabricError` with one sentence for anything wrong with it."""
     path = Path(path)
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+        about = path.stat()
+        if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):  # it may never end, or never begin
+            raise FabricError(f"{path}: is a pipe or device: a fabric file is a file")
+        if about.st_size > MAX_FILE_BYTES:
             raise FabricError(f"{path}: a fabric file is at most {MAX_FILE_BYTES} bytes long")
         text = path.read_text("utf-8")
     except OSError as error:

@@ -57,10 +57,13 @@ def _fabric(default: str, keyword: str, meaning: Callable[[str], str], words: bo
     def decorate(function: _F) -> _F:
         @functools.wraps(function)
         def command(*args: Any, by_option: str | None, by_argument: str | None = None, **kwargs: Any) -> Any:
-            if by_option and by_argument and by_option != by_argument:
+            named = [given for given in (by_argument, by_option) if given is not None]
+            if "" in named:  # of a variable that is not set, say: the only fabric that is up is not what was meant
+                raise click.UsageError("the fabric's name is empty: say which, or leave it out")
+            meant = dict.fromkeys(map(meaning, named))
+            if len(meant) > 1:
                 raise click.UsageError(f"two fabrics are named, {by_argument} and {by_option}: say one")
-            given = by_argument or by_option
-            return function(*args, **{keyword: meaning(given) if given else None}, **kwargs)
+            return function(*args, **{keyword: next(iter(meant), None)}, **kwargs)
 
         about = f"The fabric: its name, or a file that ends in .yaml. [default: {default}]"
         decorated: Any = click.option(*_OPTIONS, "by_option", metavar="FABRIC", shell_complete=complete, help=about)(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,12 @@ def test_links_of_different_rates_cannot_be_written() -> None:
     links = (dataclasses.replace(fabric.links[0], rate_bps=1_000_000), *fabric.links[1:])
     with pytest.raises(FabricError, match="one rate for all nic-t0 links"):
         dump_text(dataclasses.replace(fabric, links=links))
+
+
+def test_a_pipe_or_device_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    pipe, endless = tmp_path / "pipe.yaml", tmp_path / "endless.yaml"
+    os.mkfifo(pipe)
+    endless.symlink_to("/dev/zero")
+    for path in (pipe, endless):
+        with pytest.raises(FabricError, match=r"\.yaml: is a pipe or device: a fabric file is a file"):
+            load_file(path)

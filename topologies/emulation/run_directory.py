@@ -30,6 +30,7 @@ from topologies.emulation.errors import EmulationError, InUseError
 
 DEFAULT_ROOT = Path("/run/mrc")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")  # as of fabrics
+_SHOWN = 80  # characters of what is no name
 
 
 class State(enum.Enum):
@@ -88,7 +89,8 @@ class RunDirectory:
     def __post_init__(self) -> None:
         """Check the name."""
         if not _NAME.fullmatch(self.name):
-            raise EmulationError(f"{self.name!r} is no name of a fabric: take lower-case letters, digits and hyphens.")
+            shown = repr(self.name[:_SHOWN])
+            raise EmulationError(f"{shown} is no name of a fabric: take lower-case letters, digits and hyphens.")
 
     @property
     def path(self) -> Path:

@@ -32,9 +32,11 @@ def load_file(path: Path | str) -> Experiment:
 def read_text(path: Path) -> str:
     """The text of a file that people write; FileError when it cannot be read, is too long or is no text."""
     try:
-        if path.stat().st_size > MAX_BYTES:
+        with path.open("rb") as stream:
+            found = stream.read(MAX_BYTES + 1)  # a device may never end
+        if len(found) > MAX_BYTES:
             raise FileError(f"{path}: an experiment file has at most {MAX_BYTES} bytes")
-        return path.read_text("utf-8")
+        return found.decode("utf-8")
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

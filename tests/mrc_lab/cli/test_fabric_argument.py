@@ -73,6 +73,19 @@ def test_what_ends_in_yaml_is_a_file_and_anything_else_a_name(file: str) -> None
     assert printed(making) == "demo 2 4\n"
 
 
+@pytest.mark.parametrize("words", [[""], ["--fabric", ""], ["lab", "--name", ""]])
+def test_an_empty_name_does_not_mean_the_only_fabric_that_is_up(words: list[str]) -> None:
+    for command in (making, using):
+        assert "the fabric's name is empty: say which, or leave it out" in printed(command, *words)
+
+
+def test_a_fabric_may_be_named_twice_but_not_two(file: str) -> None:
+    assert printed(using, "lab", "--fabric", "lab") == "lab\n"
+    assert printed(using, file, "--fabric", "lab") == "lab\n"
+    assert "two fabrics are named, lab and two: say one" in printed(using, "lab", "--fabric", "two")
+    assert "two fabrics are named" in printed(making, file, "--fabric", "lab"), "one of them says its sizes"
+
+
 def test_a_file_says_its_sizes_itself(file: str) -> None:
     assert "--planes is of no use with a fabric file" in printed(making, file, "--planes", "1")
     assert printed(making, file, "--switch", "bmv2") == "lab 3 2\n"

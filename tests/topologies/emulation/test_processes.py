@@ -106,8 +106,8 @@ def test_what_does_not_end_is_killed(run: RunDirectory, children: list[Child], m
 
 def test_children_die_with_their_parent(run: RunDirectory, tmp_path: Path) -> None:
     parent = (
-        "import sys; from pathlib import Path; from topologies.emulation import processes, rundir\n"
-        "run = rundir.RunDirectory('demo', Path(sys.argv[1]))\n"
+        "import sys; from pathlib import Path; from topologies.emulation import processes, run_directory\n"
+        "run = run_directory.RunDirectory('demo', Path(sys.argv[1]))\n"
         f"command = processes.Command('c', (sys.executable, '-c', {READY!r}, '{{ready-fd}}'))\n"
         "child = processes.start(run, command)\n"
         "processes.wait_ready([child], timeout_s=20, check=lambda: None)\n"

@@ -5,6 +5,7 @@ import pytest
 import mrc_lab.paper
 from mrc_host.values import NsccProfile
 from mrc_lab.experiments.files import FileError, load_file, load_text
+from mrc_lab.experiments.files.loader import read_text
 from mrc_lab.experiments.files.workloads import Incast, Permutation
 from tests.mrc_lab.experiments.files.texts import SMALL, VARIANTS
 
@@ -203,3 +204,8 @@ def test_paper_files_are_in_order_and_say_what_is_scaled(path):
 
 def test_there_are_paper_files():
     assert len(PAPER) >= 6
+
+
+def test_a_device_without_end_is_too_long() -> None:
+    with pytest.raises(FileError, match="/dev/zero: an experiment file has at most"):
+        read_text(Path("/dev/zero"))
