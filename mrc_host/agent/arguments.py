@@ -48,6 +48,7 @@ def decode(verb: Verb, data: Mapping[str, Any], fds: Sequence[int], holder: Hold
             arguments[name] = _decode(parameter, data[name], holder)
         elif parameter.required:
             raise InvalidArgumentError(f"{verb.name} needs {name!r}.")
+        arguments.setdefault(name, parameter.default)
     for name in data:
         if name not in arguments or isinstance(verb.parameters[name].rule, Descriptor):
             raise InvalidArgumentError(f"{verb.name} takes no {shown(name)}.")
@@ -63,7 +64,7 @@ def _decode(parameter: Parameter, data: Any, holder: Holder) -> Any:
     rule = parameter.rule
     if data is None and parameter.optional:
         return None
-    if isinstance(rule, Range | Handle):
+    if isinstance(rule, (Range, Handle)):
         return _number(parameter.name, rule, data, holder)
     try:
         if isinstance(rule, FieldsOf):

@@ -118,7 +118,7 @@ def _decode_mapping(kinds: tuple[Any, ...], data: Any, where: str) -> dict[Any, 
     if not isinstance(data, dict):
         raise _wrong(where, "an object", data)
     key, kind = kinds
-    return {_decode(key, name, where): _decode(kind, value, f"{where}[{shown(name)}]") for name, value in data.items()}
+    return {_decode(key, name, where): _decode(kind, value, f"{where}.{name}") for name, value in data.items()}
 
 
 def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:

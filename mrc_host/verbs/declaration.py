@@ -18,7 +18,7 @@ import inspect
 import types
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, TypeVar, cast
@@ -118,21 +118,27 @@ class Verb:
         self.sends = sends
         self._function = function
         self._signature = inspect.signature(function)
+        self._names = tuple(self._signature.parameters)[1:]  # without self
+        self._all_names = frozenset(self._names)
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
         """Its arguments by name, in order."""
         hints = typing.get_type_hints(self._function, include_extras=True)
-        given = list(self._signature.parameters.values())[1:]  # without self
-        return {one.name: _parameter(one.name, hints[one.name], one.default) for one in given}
+        given = self._signature.parameters
+        return {name: _parameter(name, hints[name], given[name].default) for name in self._names}
 
     @cached_property
     def result(self) -> Any:
         """The type of its result."""
         return typing.get_type_hints(self._function)["return"]
 
-    def bind(self, verbs: Verbs, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def bind(self, verbs: Verbs, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, defaults included; TypeError as for any function."""
+        if not named and len(arguments) == len(self._names):
+            return dict(zip(self._names, arguments, strict=True))
+        if not arguments and named.keys() == self._all_names:
+            return named
         bound = self._signature.bind(verbs, *arguments, **named)
         bound.apply_defaults()
         by_name = bound.arguments
