@@ -7,7 +7,7 @@ waited for together. Such an agent is named in its host's `problem`, and the oth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from fnmatch import fnmatchcase
@@ -43,19 +43,17 @@ def _of_hosts(names: Sequence[str], sockets: str, queue_pairs: bool) -> list[Nic
 def _of_host(name: str, socket: str, queue_pairs: bool) -> NicCounters:
     try:
         with closing(AgentConnection(socket, timeout_s=AGENT_PATIENCE_S)) as agent:
-            qpns = [int(qp["qpn"]) for qp in agent.request("qps")] if queue_pairs else []
+            qpns = [qp.qpn for qp in agent.qps()] if queue_pairs else []
             read = {qpn: _of_pair(agent, qpn) for qpn in qpns}
             pairs = {qpn: counters for qpn, counters in read.items() if counters}
-            ports = tuple(agent.request("port_counters"))
-            return NicCounters(name, agent.request("hw_counters"), ports, pairs)
+            return NicCounters(name, agent.hw_counters(), agent.port_counters(), pairs)
     except (MrcError, OSError) as error:
         return NicCounters(name, {}, (), {}, f"The agent of {name} cannot be asked: {error}")
 
 
-def _of_pair(agent: AgentConnection, qpn: int) -> dict[str, int]:
+def _of_pair(agent: AgentConnection, qpn: int) -> Mapping[str, int]:
     """Counters of a queue pair; none when it was destroyed since: the NIC's, which are read later, have them."""
     try:
-        counters: dict[str, int] = agent.request("hw_counters", qpn=qpn)
+        return agent.hw_counters(qpn)
     except NotFoundError:
         return {}
-    return counters

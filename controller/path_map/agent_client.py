@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
-from mrc_host.agent.codec import from_json, to_json
 from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.errors import MrcError
 from mrc_host.probing import ProbePlan, ProbeReport
 from mrc_host.verbs.errors import AgentLostError
 
+T = TypeVar("T")
 Path = tuple[bytes, int]
 """Address of a peer, and an entropy value."""
 
@@ -41,16 +43,16 @@ class ProbingAgent:
         `probing` is False where there is a gap before it, because the agent has only just begun.
         """
         fresh = self._connection is None
-        report = from_json(ProbeReport, self._request("probe_report"))
+        report = self._ask(lambda agent: agent.probe_report())
         if not report.probing:  # somebody else had it stop
-            self._request("start_probing", plan=to_json(self._plan))
+            self._ask(lambda agent: agent.start_probing(self._plan))
         return replace(report, probing=report.probing and not fresh)
 
     def deny(self, wanted: frozenset[Path]) -> None:
         """Deny these paths and no others, as far as it is for us to say; MrcError when the agent does not answer."""
         for paths, denied in ((wanted - self._denied, True), (self._denied - wanted, False)):
             for peer, ev in sorted(paths):
-                self._request("deny_path", peer=to_json(peer), ev=ev, denied=denied, leased=True)
+                self._ask(partial(AgentConnection.deny_path, peer=peer, ev=ev, denied=denied, leased=True))
                 self._denied ^= {(peer, ev)}
 
     def close(self) -> None:
@@ -59,9 +61,9 @@ class ProbingAgent:
             self._left = True
         self._drop()
 
-    def _request(self, op: str, **arguments: Any) -> Any:
+    def _ask(self, verb: Callable[[AgentConnection], T]) -> T:
         try:
-            return (self._connection or self._connect()).request(op, **arguments)
+            return verb(self._connection or self._connect())
         except MrcError:
             self._drop()
             raise
@@ -74,7 +76,7 @@ class ProbingAgent:
         if self._left:
             connection.close()
             raise AgentLostError("The path map has left.")
-        connection.request("start_probing", plan=to_json(self._plan))
+        connection.start_probing(self._plan)
         return connection
 
     def _drop(self) -> None:

@@ -22,7 +22,7 @@ from topologies.addressing import EV_PLANE_SHIFT
 from topologies.fabric import Fabric
 
 Ask = Callable[..., Any]
-"""``ask(host, operation, **arguments)``: see ``mrc_host.agent.operations``."""
+"""``ask(host, operation, **arguments)``: a verb of ``mrc_host.agent.table``, as JSON."""
 
 _UPLINK = (1 << EV_PLANE_SHIFT) - 1
 

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 from mrc_host.agent.connection import AgentConnection, for_controller
+from mrc_host.driver.delays import PortDelays
 from mrc_host.errors import MrcError
 from mrc_lab.experiments.running.switch_management import TIMEOUT_S, ask
 from p4runtime_shim.proto import switch_v1_pb2 as pb
@@ -115,9 +115,9 @@ def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: b
         ports = _ask_agent(socket, measure)
         if ports:
             found[nic] = Hop(
-                total(_nic_delays(port["arrivals"]) for port in ports),
-                total(_nic_delays(port["departures"]) for port in ports),
-                tuple(int(port["line_idle_ns"]) for port in ports),
+                total(Delays(port.arrivals.total_ns, port.arrivals.histogram) for port in ports),
+                total(Delays(port.departures.total_ns, port.departures.histogram) for port in ports),
+                tuple(port.line_idle_ns for port in ports),
             )
     return found
 
@@ -127,23 +127,19 @@ def total(parts: Iterable[Delays]) -> Delays:
     return sum(parts, Delays())
 
 
-def _ask_agent(socket: str, measure: bool) -> list[Any]:
+def _ask_agent(socket: str, measure: bool) -> tuple[PortDelays, ...]:
     try:
         agent = AgentConnection(for_controller(socket), client="fidelity")
         try:
-            return list(agent.request("delays", measure=measure))
+            return agent.delays(measure)
         finally:
             agent.close()
     except MrcError:
-        return []  # it has died
+        return ()  # it has died
 
 
 def _switch_delays(delays: pb.Delays) -> Delays:
     return Delays(delays.total_ns, tuple(delays.histogram))
-
-
-def _nic_delays(delays: Mapping[str, Any]) -> Delays:
-    return Delays(int(delays["total_ns"]), tuple(map(int, delays["histogram"])))
 
 
 def differences(now: Mapping[str, Hop], before: Mapping[str, Hop]) -> dict[str, Hop]:
