@@ -34,7 +34,7 @@ unit: ## Run the tests that need no root
 	@scripts/install dev
 	@$(PY) -m pytest -m "not root" --numprocesses auto $(ARGS)
 
-soak: ## Random fabrics and faults in the simulated world, fuzzers, property tests of 20,000 examples (ARGS="--seconds 3600 --jobs 2")
+soak: ## Random fabrics and faults in simulation, fuzzers, property tests of 20,000 examples (ARGS="--seconds 3600 --jobs 2")
 	@scripts/install dev
 	@$(RUN) scripts.soak $(ARGS)
 
@@ -42,7 +42,7 @@ soak-kill: ## * Kill -9 processes of a fabric at random times during five minute
 	@scripts/install runtime
 	@$(RUN) mrc_lab.soak $(ARGS)
 
-paper: ## Reproduce the published figures in the simulated world; ends with results/paper/latest
+paper: ## Reproduce the published figures in simulation; ends with results/paper/latest
 	@scripts/install runtime
 	@$(VENV)/bin/mrc paper --jobs $$(nproc) $(ARGS)
 
@@ -76,7 +76,7 @@ bench-switch: ## * Measure the embedded switch
 	@scripts/install runtime
 	@$(RUN) benchmarks switch $(ARGS)
 
-bench-sim: ## Measure the simulated world
+bench-sim: ## Measure the simulation
 	@scripts/install runtime
 	@$(RUN) benchmarks sim $(ARGS)
 

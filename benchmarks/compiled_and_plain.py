@@ -1,4 +1,4 @@
-"""Figures that depend on how the transport runs, compiled or as plain Python: each kind in a process of its own.
+"""Measurements that depend on how the transport runs, compiled or as plain Python: each kind in a process of its own.
 
 A process has either the compiled modules or the plain ones (``mrc_host.compiled``), so a benchmark that measures both
 starts itself again for each, with the kind as its only argument, and passes on what the two print.
@@ -10,21 +10,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from benchmarks.report import Figure, read
+from benchmarks.report import Measurement, read
 from mrc_common import children
 from mrc_host import compiled
 
 COMPILED, PLAIN = "compiled", "plain"
 
 
-def measure_each(module: str) -> Iterator[Figure]:
+def measure_each(module: str) -> Iterator[Measurement]:
     """What ``python -m module KIND`` prints, for each kind; RuntimeError when it fails.
 
     Only the plain kind, with a remark, where the transport is not compiled.
     """
     for kind in (COMPILED, PLAIN):
         if kind == COMPILED and not compiled.available():
-            print("The transport is not compiled (scripts/compile_transport.py): plain figures only.", file=sys.stderr)
+            print(
+                "The transport is not compiled (scripts/compile_transport.py): plain measurements only.",
+                file=sys.stderr,
+            )
             continue
         command = children.python(module, kind)
         with children.popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.report import Figure
+from benchmarks.report import Measurement
 from mrc_host import verbs
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.fabric.link_rate import carried_rate
@@ -27,7 +27,7 @@ SHAPES = {
 NBYTES = 1 << 16  # of each write
 
 
-def measure() -> Iterator[Figure]:
+def measure() -> Iterator[Measurement]:
     """Each fabric comes up twice, as the first time fills the caches of Python and of the compiled switch program."""
     for shape in SHAPES:
         with running(multi_plane_clos(_name("warm"), **SHAPES[shape])):
@@ -39,28 +39,28 @@ def _name(what: str) -> str:
     return f"bench-{what}-{os.getpid()}"
 
 
-def _measure(shape: str) -> Iterator[Figure]:
+def _measure(shape: str) -> Iterator[Measurement]:
     numbers = SHAPES[shape]
     rate = carried_rate(numbers["hosts"], numbers["planes"])
     fabric = multi_plane_clos(_name(shape), **numbers, rate_bps=rate)
     with running(fabric) as world:
         for phase, seconds in world.bring_up.items():
-            yield Figure(f"fabric_{shape}_bringup_{phase.removesuffix('_s')}", seconds, "s")
+            yield Measurement(f"fabric_{shape}_bringup_{phase.removesuffix('_s')}", seconds, "s")
         with world.controller() as controller:
             if not controller.status().ready:
                 raise RuntimeError("the controller does not find every switch programmed")
-        yield Figure(f"fabric_{shape}_links", len(fabric.links), "links")
+        yield Measurement(f"fabric_{shape}_links", len(fabric.links), "links")
         pids = [child.process.pid for child in world.emulation.children.values()]
         shells = [world.emulation.host(name).pid for name in fabric.nic_names]
-        yield Figure(f"fabric_{shape}_processes", len(pids) + len(shells) + 1, "processes")
+        yield Measurement(f"fabric_{shape}_processes", len(pids) + len(shells) + 1, "processes")
         began = time.monotonic()
         pairs = _write_all_pairs(world)
-        yield Figure(f"fabric_{shape}_pairs_verified", pairs, "pairs")
-        yield Figure(f"fabric_{shape}_pairs_seconds", time.monotonic() - began, "s")
+        yield Measurement(f"fabric_{shape}_pairs_verified", pairs, "pairs")
+        yield Measurement(f"fabric_{shape}_pairs_seconds", time.monotonic() - began, "s")
         memory = sum(map(_proportional_bytes, (*pids, *shells, os.getpid())))
-        yield Figure(f"fabric_{shape}_memory", memory, "bytes")
+        yield Measurement(f"fabric_{shape}_memory", memory, "bytes")
         began = time.monotonic()
-    yield Figure(f"fabric_{shape}_takedown", time.monotonic() - began, "s")
+    yield Measurement(f"fabric_{shape}_takedown", time.monotonic() - began, "s")
 
 
 def _write_all_pairs(world: EmulatedWorld) -> int:

@@ -4,10 +4,10 @@
 each, every byte verified at the end), with acknowledgements and completions included: the best of many short rounds,
 since only other work on the machine makes a round slower. MRC runs under NSCC, ``mrc_fixed`` with a fixed window.
 ``host_transport_recovery`` is the time from sending a packet on a path that has just died to its retransmission, the
-longest of all such packets, in round trips, in the simulated world.
+longest of all such packets, in round trips, in simulation.
 
-Figures are those of the compiled transport (``mrc_host.compiled``), and ``host_transport_plain_*`` those of the same
-sources in plain Python; each comes from a process of its own. ``python -m benchmarks host`` prints them.
+Measurements are those of the compiled transport (``mrc_host.compiled``), and ``host_transport_plain_*`` those of the
+same sources in plain Python; each comes from a process of its own. ``python -m benchmarks host`` prints them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.compiled_and_plain import COMPILED, measure_each
-from benchmarks.report import Figure, report
+from benchmarks.report import Measurement, report
 from mrc_host import compiled
 
 if __name__ == "__main__" and sys.argv[1] == COMPILED:
@@ -49,7 +49,7 @@ from topologies.faults.path_loss import PathLoss
 REGION = 1 << 20
 MOST = 1 << 27  # bytes posted at once, by all queue pairs together
 PAYLOAD = 4096
-SECONDS = 2.0  # for each figure
+SECONDS = 2.0  # for each measurement
 BASE_RTT = 1_000_000  # ns, as between processes; which NSCC has to know
 CASES = (
     ("mrc_1qp", 1, QpType.MRC, "nscc"),
@@ -169,20 +169,20 @@ def _idle_memory(qps: int = 64) -> float:
     return (after - before) / qps / 1024
 
 
-def measure() -> Iterator[Figure]:
-    """All figures of this file, each of the two kinds of transport in a process of its own."""
+def measure() -> Iterator[Measurement]:
+    """All measurements of this file, each of the two kinds of transport in a process of its own."""
     return measure_each("benchmarks.host_transport")
 
 
-def _figures(prefix: str) -> Iterator[Figure]:
-    """The figures of the transport as it is in this process."""
+def _measurements(prefix: str) -> Iterator[Measurement]:
+    """The measurements of the transport as it is in this process."""
     copies = _copy_and_check()
-    yield Figure(f"{prefix}_copy_and_crc", copies, "us/packet")
+    yield Measurement(f"{prefix}_copy_and_crc", copies, "us/packet")
     for name, qps, kind, congestion in CASES:
         cost = _cpu_per_packet(qps, kind, congestion, SECONDS)
-        yield Figure(f"{prefix}_cpu_{name}", cost, "us/packet", cost / copies, f"{prefix}_copy_and_crc")
-    yield Figure(f"{prefix}_idle_qp_memory", _idle_memory(), "KiB")
-    yield Figure(f"{prefix}_recovery", _recovery(), "round trips")
+        yield Measurement(f"{prefix}_cpu_{name}", cost, "us/packet", cost / copies, f"{prefix}_copy_and_crc")
+    yield Measurement(f"{prefix}_idle_qp_memory", _idle_memory(), "KiB")
+    yield Measurement(f"{prefix}_recovery", _recovery(), "round trips")
 
 
 def _recovery() -> float:
@@ -224,4 +224,4 @@ def _copy_and_check() -> float:
 
 
 if __name__ == "__main__":
-    report(_figures("host_transport" if sys.argv[1] == COMPILED else "host_transport_plain"))
+    report(_measurements("host_transport" if sys.argv[1] == COMPILED else "host_transport_plain"))

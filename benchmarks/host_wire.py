@@ -1,10 +1,10 @@
 """Verified writes between two agents in two namespaces, over one veth pair a plane, without a switch.
 
 Rounds alternate between a bare Python AF_PACKET send loop on the first of these veth pairs and writes over all of them,
-so that both meet the same machine; figures and ratios are medians over the rounds. Packets are data packets of 4096
-bytes; every byte is compared after each round. CPU time is the agents' own, user and system, divided by data packets,
-and compared with what the bare loop takes for one: unlike the rate, for which two agents and an application need cores
-of their own at the same time, that ratio does not depend on what else the machine does.
+so that both meet the same machine; measurements and ratios are medians over the rounds. Packets are data packets of
+4096 bytes; every byte is compared after each round. CPU time is the agents' own, user and system, divided by data
+packets, and compared with what the bare loop takes for one: unlike the rate, for which two agents and an application
+need cores of their own at the same time, that ratio does not depend on what else the machine does.
 
 Needs root. Prints one JSON object a line (see the house: name, value, unit, ratio, ratio_to):
 
@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.report import Figure
+from benchmarks.report import Measurement
 from mrc_common import children
 from mrc_host import verbs
 from mrc_host.back_to_back import Agent, BackToBack
@@ -64,8 +64,8 @@ class End:
         self.qps = [self.pd.create_qp(self.cq, attributes=attributes) for _ in range(qps)]
 
 
-def measure() -> Iterator[Figure]:
-    """All figures of this file; none (with a remark) without root."""
+def measure() -> Iterator[Measurement]:
+    """All measurements of this file; none (with a remark) without root."""
     if os.geteuid() != 0:
         print("host_wire needs root: skipped", file=sys.stderr)
         return
@@ -75,8 +75,8 @@ def measure() -> Iterator[Figure]:
             yield from _writes(hosts, agents, qps)
 
 
-def _writes(hosts: BackToBack, agents: list[Agent], qps: int) -> Iterator[Figure]:
-    """The figures of writes on `qps` queue pairs at once."""
+def _writes(hosts: BackToBack, agents: list[Agent], qps: int) -> Iterator[Measurement]:
+    """The measurements of writes on `qps` queue pairs at once."""
     ends = [End(agent, qps) for agent in agents]
     _connect(ends)
     _write(ends, 0.3)  # warm: pages, caches, round-trip times
@@ -92,17 +92,17 @@ def _writes(hosts: BackToBack, agents: list[Agent], qps: int) -> Iterator[Figure
     rate = statistics.median(rates)
     ratio = statistics.median(rate / base for rate, base in zip(rates, bare, strict=True))
     name = f"host_wire_write_{qps}qp"
-    yield Figure(f"{name}_bare_send", statistics.median(bare), "packets/s")
-    yield Figure(f"{name}_bare_send_cpu", statistics.median(bare_cpu), "us/packet")
-    yield Figure(name, rate, "packets/s", ratio, f"{name}_bare_send")
-    yield Figure(f"{name}_goodput", rate * PAYLOAD * 8, "bit/s")
+    yield Measurement(f"{name}_bare_send", statistics.median(bare), "packets/s")
+    yield Measurement(f"{name}_bare_send_cpu", statistics.median(bare_cpu), "us/packet")
+    yield Measurement(name, rate, "packets/s", ratio, f"{name}_bare_send")
+    yield Measurement(f"{name}_goodput", rate * PAYLOAD * 8, "bit/s")
     for role, side in (("sender", 0), ("receiver", 1)):
         spent = statistics.median(c[side] for c in cpu)
-        yield Figure(
+        yield Measurement(
             f"{name}_{role}_cpu", spent, "us/packet", spent / statistics.median(bare_cpu), f"{name}_bare_send_cpu"
         )
     if qps == 1:
-        yield Figure("host_wire_write_latency", _latency(ends), "us")
+        yield Measurement("host_wire_write_latency", _latency(ends), "us")
     for end in ends:
         end.context.close()
 

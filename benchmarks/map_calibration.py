@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import Iterator
 
-from benchmarks.report import Figure
+from benchmarks.report import Measurement
 from controller.path_map.values import Part
 from mrc_lab.path_map.calibration import BANDS, calibrate, total
 from mrc_lab.path_map.sampled import FaultyElement, SampledFabric
@@ -31,18 +31,18 @@ _FOUR_FAULTS = (
 )
 
 
-def measure() -> Iterator[Figure]:
-    """All figures."""
+def measure() -> Iterator[Measurement]:
+    """All measurements."""
     for shape in _LARGE:
         yield from _cpu_time(*shape)
     for faults in range(1, 5):
         yield from _calibration(faults)
 
 
-def _calibration(faults: int) -> Iterator[Figure]:
+def _calibration(faults: int) -> Iterator[Measurement]:
     found = total(calibrate(seed, faults) for seed in range(1, TRIALS + 1))
     subject = f"map with {faults} fault{'s' if faults > 1 else ''}"
-    yield Figure(
+    yield Measurement(
         f"{subject}: trials with a wrong name at 0.9 or more",
         found.misled,
         "trials",
@@ -51,22 +51,22 @@ def _calibration(faults: int) -> Iterator[Figure]:
     )
     for band in BANDS:
         made, wrong = found.at_least(band)
-        yield Figure(
+        yield Measurement(
             f"{subject}: wrong at {band:g} or more", wrong, "verdicts", wrong / max(1, made), f"{made} verdicts"
         )
     named = sorted(seconds for seconds in found.seconds if seconds is not None)
     shown = len(found.seconds)
-    yield Figure(f"{subject}: named within 12 s", len(named), "faults", len(named) / shown, f"{shown} faults")
-    yield Figure(f"{subject}: time to name, median", round(statistics.median(named), 2), "s")
-    yield Figure(f"{subject}: time to name, 90 % within", round(named[len(named) * 9 // 10], 2), "s")
+    yield Measurement(f"{subject}: named within 12 s", len(named), "faults", len(named) / shown, f"{shown} faults")
+    yield Measurement(f"{subject}: time to name, median", round(statistics.median(named), 2), "s")
+    yield Measurement(f"{subject}: time to name, 90 % within", round(named[len(named) * 9 // 10], 2), "s")
 
 
-def _cpu_time(planes: int, t0: int, t1: int, hosts: int) -> Iterator[Figure]:
+def _cpu_time(planes: int, t0: int, t1: int, hosts: int) -> Iterator[Measurement]:
     plan = probe_plan(multi_plane_clos(planes=planes, t0=t0, t1=t1, hosts=hosts))
     subject = f"map of {planes} planes, {t0} T0s, {t1} T1s, {hosts} hosts"
     began = time.process_time()
     fabric = SampledFabric(plan, random.Random(1))
-    yield Figure(f"{subject}: building", round(time.process_time() - began, 3), "s CPU")
+    yield Measurement(f"{subject}: building", round(time.process_time() - began, 3), "s CPU")
     for what, faults in (("no fault", ()), ("one fault", _FOUR_FAULTS[:1]), ("four faults", _FOUR_FAULTS)):
         fabric.set_faults(*faults)
         spent = []
@@ -75,5 +75,5 @@ def _cpu_time(planes: int, t0: int, t1: int, hosts: int) -> Iterator[Figure]:
             began = time.process_time()
             fabric.path_map.update(fabric.now)
             spent.append(1000 * (time.process_time() - began))
-        yield Figure(f"{subject}: update, {what}, mean", round(statistics.mean(spent), 1), "ms CPU")
-        yield Figure(f"{subject}: update, {what}, longest", round(max(spent), 1), "ms CPU")
+        yield Measurement(f"{subject}: update, {what}, mean", round(statistics.mean(spent), 1), "ms CPU")
+        yield Measurement(f"{subject}: update, {what}, longest", round(max(spent), 1), "ms CPU")

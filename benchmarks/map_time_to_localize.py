@@ -1,9 +1,9 @@
-"""Path mapping: seconds from a fault to the right name, and wrong names, in the simulated world and emulated.
+"""Path mapping: seconds from a fault to the right name, and wrong names, in simulation and emulated.
 
 Every kind of fault is tried at places and times drawn from `TRIALS` seeds, with the default plan (10 probes a second,
 link and direction) on 2 planes of 2 T0s and 4 T1s with 4 hosts. "named" counts the trials in which everything that
 was broken got its name within the case's limit, "wrong" the names given to what was not. The emulated part needs root
-and cuts links of a fabric under traffic; it is left out elsewhere. The last figures are what probing costs: the
+and cuts links of a fabric under traffic; it is left out elsewhere. The last measurements are what probing costs: the
 throughput of a write with the map and without, taken in turn.
 """
 
@@ -14,7 +14,7 @@ import statistics
 import time
 from collections.abc import Iterator
 
-from benchmarks.report import Figure
+from benchmarks.report import Measurement
 from controller.path_map.client import PathMapClient
 from mrc_host import verbs
 from mrc_lab.fabric.emulation import running
@@ -30,14 +30,14 @@ _PAIRS = 6
 _WRITE = 8 << 20
 
 
-def measure() -> Iterator[Figure]:
-    """All figures."""
+def measure() -> Iterator[Measurement]:
+    """All measurements."""
     yield from _simulated()
     if os.geteuid() == 0:
         yield from _emulated()
 
 
-def _simulated() -> Iterator[Figure]:
+def _simulated() -> Iterator[Measurement]:
     fabric = multi_plane_clos()
     plan = probe_plan(fabric)
     for case in CASES:
@@ -47,17 +47,17 @@ def _simulated() -> Iterator[Figure]:
         named = sorted(outcome.seconds for outcome in outcomes if outcome.seconds is not None)
         healed = sorted(outcome.healed for outcome in outcomes if outcome.healed is not None)
         if any(outcome.directions for outcome in outcomes):
-            yield Figure(f"{subject}: named", len(named), "trials", len(named) / count, f"{count} trials")
+            yield Measurement(f"{subject}: named", len(named), "trials", len(named) / count, f"{count} trials")
             right, asked = (sum(getattr(o, a) for o in outcomes) for a in ("direction_right", "directions"))
-            yield Figure(f"{subject}: direction right", right, "names", right / asked, f"{asked} names")
+            yield Measurement(f"{subject}: direction right", right, "names", right / asked, f"{asked} names")
         for what, times in (("time to name", named), ("time to heal", healed)):
             if times:
-                yield Figure(f"{subject}: {what}, median", round(statistics.median(times), 3), "s")
-                yield Figure(f"{subject}: {what}, longest", round(times[-1], 3), "s")
-        yield Figure(f"{subject}: wrong names", sum(len(outcome.wrong) for outcome in outcomes), "names")
+                yield Measurement(f"{subject}: {what}, median", round(statistics.median(times), 3), "s")
+                yield Measurement(f"{subject}: {what}, longest", round(times[-1], 3), "s")
+        yield Measurement(f"{subject}: wrong names", sum(len(outcome.wrong) for outcome in outcomes), "names")
 
 
-def _emulated() -> Iterator[Figure]:
+def _emulated() -> Iterator[Measurement]:
     with (
         running(multi_plane_clos("benchmap", rate_bps=40_000_000)) as world,
         world.controller() as controller,
@@ -72,7 +72,7 @@ def _emulated() -> Iterator[Figure]:
         yield from _cuts(controller, transfer)
 
 
-def _cost(controller: PathMapClient, transfer: Transfer) -> Iterator[Figure]:
+def _cost(controller: PathMapClient, transfer: Transfer) -> Iterator[Measurement]:
     """Throughput with the map and without, in turn."""
     rates: dict[bool, list[float]] = {True: [], False: []}
     for number in range(2 * _PAIRS):
@@ -84,11 +84,11 @@ def _cost(controller: PathMapClient, transfer: Transfer) -> Iterator[Figure]:
         time.sleep(0.5)
         rates[mapping].append(transfer.write(_WRITE).bits_per_second / 1e6)
     with_map, without = (statistics.median(rates[mapping]) for mapping in (True, False))
-    yield Figure("map emulated: write without a map", round(without, 2), "Mb/s")
-    yield Figure("map emulated: write with a map", round(with_map, 2), "Mb/s", with_map / without, "without a map")
+    yield Measurement("map emulated: write without a map", round(without, 2), "Mb/s")
+    yield Measurement("map emulated: write with a map", round(with_map, 2), "Mb/s", with_map / without, "without a map")
 
 
-def _cuts(controller: PathMapClient, transfer: Transfer) -> Iterator[Figure]:
+def _cuts(controller: PathMapClient, transfer: Transfer) -> Iterator[Measurement]:
     """Links of both kinds are cut and mended while data flows."""
     wrong: set[str] = set()
     for kind, links in (
@@ -103,9 +103,9 @@ def _cuts(controller: PathMapClient, transfer: Transfer) -> Iterator[Figure]:
             began = controller.link_up(link).began_at_ns
             healed.append(_until(controller, link, False, wrong) - began)
         for what, times in (("time to name", named), ("time to heal", healed)):
-            yield Figure(f"map emulated {kind}: {what}, median", round(statistics.median(times) / 1e9, 3), "s")
-            yield Figure(f"map emulated {kind}: {what}, longest", round(max(times) / 1e9, 3), "s")
-    yield Figure("map emulated: wrong names", len(wrong), "names")
+            yield Measurement(f"map emulated {kind}: {what}, median", round(statistics.median(times) / 1e9, 3), "s")
+            yield Measurement(f"map emulated {kind}: {what}, longest", round(max(times) / 1e9, 3), "s")
+    yield Measurement("map emulated: wrong names", len(wrong), "names")
 
 
 def _until(controller: PathMapClient, link: str, named: bool, wrong: set[str]) -> int:

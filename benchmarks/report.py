@@ -13,7 +13,7 @@ from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     """One measured value; `ratio` compares it with `ratio_to`, measured in the same run."""
 
     name: str
@@ -23,27 +23,29 @@ class Figure:
     ratio_to: str | None = None
 
     def as_json(self) -> str:
-        """The figure as one line of JSON, without the fields it does not have."""
+        """The measurement as one line of JSON, without the fields it does not have."""
         fields = {"name": self.name, "value": self.value, "unit": self.unit}
         if self.ratio is not None:
             fields |= {"ratio": self.ratio, "ratio_to": self.ratio_to or ""}
         return json.dumps(fields)
 
 
-def read(line: str) -> Figure:
-    """The figure that ``as_json`` wrote."""
-    return Figure(**json.loads(line))
+def read(line: str) -> Measurement:
+    """The measurement that ``as_json`` wrote."""
+    return Measurement(**json.loads(line))
 
 
-def report(figures: Iterable[Figure], out: TextIO | None = None) -> None:
-    """Print figures as they come (JSON lines), with a table before them when `out` is a terminal."""
+def report(measurements: Iterable[Measurement], out: TextIO | None = None) -> None:
+    """Print measurements as they come (JSON lines), with a table before them when `out` is a terminal."""
     stream = out or sys.stdout
     if stream.isatty():
-        figures = list(figures)
-        table = Table("figure", "value", "unit", "ratio", "compared with")
-        for figure in figures:
-            ratio = "" if figure.ratio is None else f"{figure.ratio:.3g}"
-            table.add_row(figure.name, f"{figure.value:,.4g}", figure.unit, ratio, figure.ratio_to or "")
+        measurements = list(measurements)
+        table = Table("measurement", "value", "unit", "ratio", "compared with")
+        for measurement in measurements:
+            ratio = "" if measurement.ratio is None else f"{measurement.ratio:.3g}"
+            table.add_row(
+                measurement.name, f"{measurement.value:,.4g}", measurement.unit, ratio, measurement.ratio_to or ""
+            )
         Console(file=stream).print(table)
-    for figure in figures:
-        print(figure.as_json(), file=stream, flush=True)
+    for measurement in measurements:
+        print(measurement.as_json(), file=stream, flush=True)

@@ -1,13 +1,13 @@
-"""Speed of the simulated world: data packets end to end per second of one core, and where the time goes.
+"""Speed of the simulation: data packets end to end per second of one core, and where the time goes.
 
 Every packet carries 4096 bytes from h1's T0 over a T1 to another T0, the P4 program runs at each of the three hops, and
 it is acknowledged and its bytes are compared at the end. CPU time is what counts, so that a busy machine does not
-change the figure: on a core of one's own it is wall time. The parts (NIC, switches) are measured in a run of their own
-with a stopwatch around every device call, whose own cost is taken off; what is left is the world's: events, lines,
+change the measurement: on a core of one's own it is wall time. The parts (NIC, switches) are measured in a run of their
+own with a stopwatch around every device call, whose own cost is taken off; what is left is the world's: events, lines,
 verbs, asyncio.
 
-Figures are those of the compiled transport (``mrc_host.compiled``), and ``sim_plain_*`` those of the same sources in
-plain Python; each comes from a process of its own. ``python -m benchmarks sim`` prints them.
+Measurements are those of the compiled transport (``mrc_host.compiled``), and ``sim_plain_*`` those of the same sources
+in plain Python; each comes from a process of its own. ``python -m benchmarks sim`` prints them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mrc_host import compiled
 if __name__ == "__main__" and sys.argv[1] == COMPILED:
     compiled.use()  # before anything imports the transport
 
-from benchmarks.report import Figure, report
+from benchmarks.report import Measurement, report
 from mrc_host.values import CompletionStatus, QpType
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
@@ -154,27 +154,27 @@ def _resident() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure() -> Iterator[Figure]:
-    """All figures of this file, each of the two kinds of transport in a process of its own."""
+def measure() -> Iterator[Measurement]:
+    """All measurements of this file, each of the two kinds of transport in a process of its own."""
     return measure_each("benchmarks.sim_fabric")
 
 
-def _figures(prefix: str) -> Iterator[Figure]:
-    """The figures of the transport as it is in this process."""
+def _measurements(prefix: str) -> Iterator[Measurement]:
+    """The measurements of the transport as it is in this process."""
     _pair(4)  # compile the P4 program and warm up
     best = min(_pair(40) for _ in range(3))
     total = best * 1e6 / (40 * PACKETS)
-    yield Figure(f"{prefix}_packets_per_second", 1e6 / total, "packets/s", 1e6 / total / TARGET, "target")
-    yield Figure(f"{prefix}_cpu_per_packet", total, "us")
+    yield Measurement(f"{prefix}_packets_per_second", 1e6 / total, "packets/s", 1e6 / total / TARGET, "target")
+    yield Measurement(f"{prefix}_cpu_per_packet", total, "us")
     nic, switch = _parts(20)
     for name, share in (("nics", nic), ("switches", switch), ("world", 1 - nic - switch)):
-        yield Figure(f"{prefix}_cpu_per_packet_in_{name}", share * total, "us", share, f"{prefix}_cpu_per_packet")
-    yield Figure(f"{prefix}_memory_growth", _growth(10), "MiB")
+        yield Measurement(f"{prefix}_cpu_per_packet_in_{name}", share * total, "us", share, f"{prefix}_cpu_per_packet")
+    yield Measurement(f"{prefix}_memory_growth", _growth(10), "MiB")
     built, used, speed = _large(1)
-    yield Figure(f"{prefix}_64_nics_8_planes_build", built, "s")
-    yield Figure(f"{prefix}_64_nics_8_planes_memory", used, "MiB")
-    yield Figure(f"{prefix}_64_nics_8_planes_packets_per_second", speed, "packets/s", speed / TARGET, "target")
+    yield Measurement(f"{prefix}_64_nics_8_planes_build", built, "s")
+    yield Measurement(f"{prefix}_64_nics_8_planes_memory", used, "MiB")
+    yield Measurement(f"{prefix}_64_nics_8_planes_packets_per_second", speed, "packets/s", speed / TARGET, "target")
 
 
 if __name__ == "__main__":
-    report(_figures("sim" if sys.argv[1] == COMPILED else "sim_plain"))
+    report(_measurements("sim" if sys.argv[1] == COMPILED else "sim_plain"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.links import Link, client, links, switch_process, usid_entries
-from benchmarks.report import Figure
+from benchmarks.report import Measurement
 
 SWITCHES = 24
 PORTS = 4
@@ -18,7 +18,7 @@ ENTRIES = 30
 LARGE_WRITE = 1000
 
 
-def measure() -> Iterator[Figure]:
+def measure() -> Iterator[Measurement]:
     """Times from the start of the process on (the compiled program is in the cache)."""
     with tempfile.TemporaryDirectory() as folder, links(SWITCHES * PORTS) as cables:
         config = Path(folder) / "switches.json"
@@ -37,18 +37,18 @@ def _switches(cables: list[Link]) -> list[dict[str, object]]:
     ]
 
 
-def _measure(config: Path) -> Iterator[Figure]:
+def _measure(config: Path) -> Iterator[Measurement]:
     with switch_process("--config", str(config)) as (_, address):
         asyncio.run(_program_all(address))  # fills the cache when it is empty
     start = time.monotonic()
     with switch_process("--config", str(config)) as (process, address):
-        yield Figure("switch_bringup_ready", time.monotonic() - start, "s")
+        yield Measurement("switch_bringup_ready", time.monotonic() - start, "s")
         asyncio.run(_program_all(address))
-        yield Figure(f"switch_bringup_{SWITCHES}", time.monotonic() - start, "s")
+        yield Measurement(f"switch_bringup_{SWITCHES}", time.monotonic() - start, "s")
         status = Path(f"/proc/{process.pid}/status").read_text()
         resident = int(status.partition("VmRSS:")[2].split()[0]) * 1024
-        yield Figure("switch_memory_each", resident / SWITCHES, "bytes")
-        yield Figure(f"switch_write_{LARGE_WRITE}", asyncio.run(_large_write(address)), "s")
+        yield Measurement("switch_memory_each", resident / SWITCHES, "bytes")
+        yield Measurement(f"switch_write_{LARGE_WRITE}", asyncio.run(_large_write(address)), "s")
 
 
 async def _program_all(address: str) -> None:

@@ -35,7 +35,7 @@ from benchmarks.links import (
     switch_process,
     usid_entries,
 )
-from benchmarks.report import Figure
+from benchmarks.report import Measurement
 from mrc_common import children
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
@@ -82,8 +82,8 @@ class Result:
 Forwarder = Callable[[], AbstractContextManager[int]]
 
 
-def measure() -> Iterator[Figure]:
-    """Figures of the switch, with their ratios."""
+def measure() -> Iterator[Measurement]:
+    """Measurements of the switch, with their ratios."""
     with tempfile.TemporaryDirectory() as name, namespace() as where, links(3, where) as wires:
         folder = Path(name)
         tool = folder / "packets"
@@ -102,10 +102,10 @@ def measure() -> Iterator[Figure]:
                 for name in order:
                     with forwarders[name]() as pid:
                         found[name].append(_trials(tool, wires, pid, size, name))
-            yield from _figures(size, found)
+            yield from _measurements(size, found)
 
 
-def _figures(size: int, found: dict[str, list[Result]]) -> Iterator[Figure]:
+def _measurements(size: int, found: dict[str, list[Result]]) -> Iterator[Measurement]:
     def typical(name: str, of: Callable[[Result], float]) -> float:
         return median(map(of, found[name]))
 
@@ -115,19 +115,19 @@ def _figures(size: int, found: dict[str, list[Result]]) -> Iterator[Figure]:
     ratio = median(
         ours.lossless / (bare.lossless or 1) for ours, bare in zip(found["ours"], found["bare"], strict=True)
     )
-    yield Figure(f"switch_lossless_{size}B", lossless, "packets/s", ratio, bare)
-    yield Figure(f"switch_cpu_{size}B", cpu, "s/packet", cpu / typical("bare", _cpu_each), bare)
-    yield Figure(f"switch_flood_{size}B", flooded, "packets/s", flooded / lossless, "lossless rate")
-    yield Figure(f"switch_flood_control_{size}B", typical("ours", lambda item: item.control), "share")
+    yield Measurement(f"switch_lossless_{size}B", lossless, "packets/s", ratio, bare)
+    yield Measurement(f"switch_cpu_{size}B", cpu, "s/packet", cpu / typical("bare", _cpu_each), bare)
+    yield Measurement(f"switch_flood_{size}B", flooded, "packets/s", flooded / lossless, "lossless rate")
+    yield Measurement(f"switch_flood_control_{size}B", typical("ours", lambda item: item.control), "share")
     measuring = median(item.cpu / ours.cpu for item, ours in zip(found["measuring"], found["ours"], strict=True))
-    yield Figure(
+    yield Measurement(
         f"switch_measuring_cpu_{size}B", typical("measuring", _cpu_each), "s/packet", measuring, "not measuring"
     )
     if "bmv2" in found:
         per_core = typical("bmv2", _cpu_each) / cpu
-        yield Figure(f"switch_per_core_{size}B", 1 / cpu, "packets/CPU-s", per_core, "simple_switch_grpc")
-        yield Figure(f"bmv2_lossless_{size}B", typical("bmv2", _lossless), "packets/s")
-        yield Figure(f"bmv2_flood_{size}B", typical("bmv2", _flooded), "packets/s")
+        yield Measurement(f"switch_per_core_{size}B", 1 / cpu, "packets/CPU-s", per_core, "simple_switch_grpc")
+        yield Measurement(f"bmv2_lossless_{size}B", typical("bmv2", _lossless), "packets/s")
+        yield Measurement(f"bmv2_flood_{size}B", typical("bmv2", _flooded), "packets/s")
 
 
 def _lossless(item: Result) -> float:

@@ -1,9 +1,9 @@
 """Table lookups: device calls with 10 and with 10,000 entries of each match kind, and with the fabric's program.
 
 A device call is `receive` and `transmit`, as a simulated world makes them; packets ask for entries all over the table.
-What a call costs without the lookup is in both figures, as it is when packets come over wires (where it is more); there
-are equally many different packets in both, so that memory for packets counts the same. Time is that of the CPU, and
-ratios are medians of those of neighbouring runs, as other work on the machine comes and goes.
+What a call costs without the lookup is in both measurements, as it is when packets come over wires (where it is more);
+there are equally many different packets in both, so that memory for packets counts the same. Time is that of the CPU,
+and ratios are medians of those of neighbouring runs, as other work on the machine comes and goes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from benchmarks.links import BLOCK, FABRIC
-from benchmarks.report import Figure
+from benchmarks.report import Measurement
 from benchmarks.switch_forwarding import usid_packet
 from p4runtime_shim.entities import ActionCall, Entry, Exact, Lpm, Match, Optional, Range, Ternary
 from p4runtime_shim.pipeline import Pipeline
@@ -30,7 +30,7 @@ EVERY = (1 << 128) - 1
 Rows = Callable[[random.Random, int], list[tuple[tuple[Match, ...], bytes]]]
 
 
-def measure() -> Iterator[Figure]:
+def measure() -> Iterator[Measurement]:
     """Calls a second; the ratio is to a table with 10 entries."""
     yield from _device_call()
     pipeline = Pipeline.load(KEYS.read_text())
@@ -39,10 +39,10 @@ def measure() -> Iterator[Figure]:
             pairs = [(few.time(), many.time()) for _ in range(ROUNDS)]
         ratio = statistics.median(small / large for small, large in pairs)
         value = 1 / statistics.median(large for _, large in pairs)
-        yield Figure(f"switch_{table}_{MANY}_entries", value, "calls/s", ratio, f"{FEW} entries")
+        yield Measurement(f"switch_{table}_{MANY}_entries", value, "calls/s", ratio, f"{FEW} entries")
 
 
-def _device_call() -> Iterator[Figure]:
+def _device_call() -> Iterator[Measurement]:
     pipeline = Pipeline.load(FABRIC.read_text())
     names = {name.rpartition(".")[2]: name for name in pipeline.tables}
     forward = next(name for name in pipeline.actions if name.endswith("usid_endpoint.set_egress"))
@@ -54,7 +54,7 @@ def _device_call() -> Iterator[Figure]:
         )
         frame = usid_packet(4200).ljust(4200, b"\0")
         best = min(_calls(switch, [frame], 1, 2) for _ in range(ROUNDS))
-        yield Figure("switch_device_call_4200B", best, "s")
+        yield Measurement("switch_device_call_4200B", best, "s")
 
 
 def _calls(switch: Switch, frames: list[bytes], port: int, out: int) -> float:

@@ -140,13 +140,13 @@ async def _take_over(fabric: Fabric, fleet: Fleet, injector: FaultInjector, sett
     """Go on with what a controller before this one has left, or take it back."""
     left = fault_file.load(settings.fault_file) if settings.fault_file is not None else []
     numbers = [int(record.id[1:]) for record in left if record.id[1:].isdecimal()]
-    injector.book.resume_after(max(numbers, default=0))
+    injector.registry.resume_after(max(numbers, default=0))
     if not settings.keep_faults:
         await injector.undo(left)
         _save(injector, settings)
         return
     await injector.resume(left)
-    fleet.expect_faults(fault_entries(fabric, injector.book.wanted().entries or ()))
+    fleet.expect_faults(fault_entries(fabric, injector.registry.wanted().entries or ()))
 
 
 @contextlib.asynccontextmanager
@@ -183,7 +183,7 @@ def _save(injector: FaultInjector, settings: Settings) -> None:
     if settings.fault_file is None:
         return
     try:
-        fault_file.save(settings.fault_file, injector.book)
+        fault_file.save(settings.fault_file, injector.registry)
     except OSError as error:
         _LOG.error("%s cannot be written: %s", settings.fault_file, error.strerror)
 

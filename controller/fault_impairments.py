@@ -12,8 +12,8 @@ from functools import singledispatch
 
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link
-from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, fault_entries, lines_of, ppb
-from topologies.fault_targets import lines, link_of_port, links_of_switches
+from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, directions_of, fault_entries, ppb
+from topologies.fault_targets import directions, link_of_port, links_of_switches
 from topologies.faults import Fault
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.corruption import Corruption
@@ -45,7 +45,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class FaultImpairments:
     """What a fault takes: links without carrier, faults of the P4 program, shapes by the port that frames leave by."""
 
     carrier: tuple[str, ...] = ()
@@ -54,75 +54,75 @@ class Effect:
     links: tuple[str, ...] = ()  # all that it is on
 
 
-def effect(fabric: Fabric, fault: Fault) -> Effect:
+def impairments_of(fabric: Fabric, fault: Fault) -> FaultImpairments:
     """What a fault takes; of a flap, what holds while its links are down.
 
-    FabricError, one sentence, when it names what is not there, a figure is out of range, or emulation has no such kind.
+    FabricError, one sentence, when it names what is not there, a value is out of range, or emulation has no such kind.
     """
     fault.check()
-    return _effect(fault, fabric)
+    return _impairments_of(fault, fabric)
 
 
 @singledispatch
-def _effect(fault: Fault, fabric: Fabric) -> Effect:
+def _impairments_of(fault: Fault, fabric: Fabric) -> FaultImpairments:
     raise FabricError(f"emulation cannot make the fault {fault.kind.name}: use simulation")
 
 
-@_effect.register
-def _(fault: LinkDown, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: LinkDown, fabric: Fabric) -> FaultImpairments:
     if fault.towards is None:
         return _down(fabric.find_links(fault.link))
     return _on_links(fabric, LinkFault(fault.link, loss=ALWAYS, towards=fault.towards))
 
 
-@_effect.register
-def _(fault: PortDown, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: PortDown, fabric: Fabric) -> FaultImpairments:
     return _down((link_of_port(fabric, fault.end),))
 
 
-@_effect.register
-def _(fault: PowerOff, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: PowerOff, fabric: Fabric) -> FaultImpairments:
     return _down(links_of_switches(fabric, fault.switch))
 
 
-@_effect.register
-def _(fault: Blackhole, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: Blackhole, fabric: Fabric) -> FaultImpairments:
     fabric.find_switches(fault.switch)
-    return Effect(entries=(fault,))
+    return FaultImpairments(entries=(fault,))
 
 
-@_effect.register
-def _(fault: Loss, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: Loss, fabric: Fabric) -> FaultImpairments:
     return _on_links(fabric, LinkFault(fault.link, loss=ppb(fault.probability), towards=fault.towards or "*"))
 
 
-@_effect.register
-def _(fault: Corruption, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: Corruption, fabric: Fabric) -> FaultImpairments:
     return _on_links(fabric, LinkFault(fault.link, corruption=ppb(fault.probability), towards=fault.towards or "*"))
 
 
-@_effect.register
-def _(fault: PathLoss, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: PathLoss, fabric: Fabric) -> FaultImpairments:
     fault_entries(fabric, (fault,))  # that there are such paths
-    return Effect(entries=(fault,))
+    return FaultImpairments(entries=(fault,))
 
 
-@_effect.register
-def _(fault: Rate, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: Rate, fabric: Fabric) -> FaultImpairments:
     if fault.rate < _LEAST_RATE_BPS:
         raise FabricError(f"a link's rate is at least {_LEAST_RATE_BPS} b/s, not {fault.rate}")
     return _shaped(fabric, fault.link, fault.towards, Shape(rate_bps=fault.rate))
 
 
-@_effect.register
-def _(fault: Delay, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: Delay, fabric: Fabric) -> FaultImpairments:
     if fault.extra > 10_000_000_000:
         raise FabricError(f"an added delay is 10 s at most, not {fault.extra} ns")
     return _shaped(fabric, fault.link, fault.towards, Shape(delay=fault.extra))
 
 
-@_effect.register
-def _(fault: Flap, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: Flap, fabric: Fabric) -> FaultImpairments:
     if not all(SHORTEST_FLAP_NS <= time <= LONGEST_NS for time in (fault.down, fault.up)):
         least = SHORTEST_FLAP_NS // 1_000_000
         raise FabricError(
@@ -131,7 +131,7 @@ def _(fault: Flap, fabric: Fabric) -> Effect:
     return _down(fabric.find_links(fault.link))
 
 
-def part_of(fabric: Fabric, done: Effect, links: Collection[str]) -> Effect:
+def part_of(fabric: Fabric, done: FaultImpairments, links: Collection[str]) -> FaultImpairments:
     """What `done` takes of some of its links only: what is left of a pattern's fault when others were repaired."""
     kept = tuple(name for name in done.links if name in links)
     if kept == done.links:
@@ -140,36 +140,36 @@ def part_of(fabric: Fabric, done: Effect, links: Collection[str]) -> Effect:
         replace(fault, link=name)
         for fault in done.entries
         if isinstance(fault, LinkFault)
-        for name in dict.fromkeys(link.name for link, _ in lines_of(fabric, fault))
+        for name in dict.fromkeys(link.name for link, _ in directions_of(fabric, fault))
         if name in kept
     ]
     shapes = [(end, shape) for end, shape in done.shapes if (link := fabric.link_at(end)) and link.name in kept]
-    return Effect(tuple(name for name in done.carrier if name in kept), tuple(entries), tuple(shapes), kept)
+    return FaultImpairments(tuple(name for name in done.carrier if name in kept), tuple(entries), tuple(shapes), kept)
 
 
-def _down(links: Iterable[Link]) -> Effect:
+def _down(links: Iterable[Link]) -> FaultImpairments:
     names = tuple(link.name for link in links)
-    return Effect(carrier=names, links=names)
+    return FaultImpairments(carrier=names, links=names)
 
 
-def _on_links(fabric: Fabric, entries: LinkFault) -> Effect:
-    names = tuple(dict.fromkeys(link.name for link, _ in lines_of(fabric, entries)))
-    return Effect(entries=(entries,), links=names)
+def _on_links(fabric: Fabric, entries: LinkFault) -> FaultImpairments:
+    names = tuple(dict.fromkeys(link.name for link, _ in directions_of(fabric, entries)))
+    return FaultImpairments(entries=(entries,), links=names)
 
 
-def _shaped(fabric: Fabric, pattern: str, towards: str | None, shape: Shape) -> Effect:
-    found = lines(fabric, pattern, towards)
+def _shaped(fabric: Fabric, pattern: str, towards: str | None, shape: Shape) -> FaultImpairments:
+    found = directions(fabric, pattern, towards)
     names = tuple(dict.fromkeys(link.name for link, *_ in found))
-    return Effect(shapes=tuple((source, shape) for _, source, _ in found), links=names)
+    return FaultImpairments(shapes=tuple((source, shape) for _, source, _ in found), links=names)
 
 
-def combined_shapes(effects: Iterable[Effect]) -> Mapping[Endpoint, Shape]:
+def combined_shapes(several: Iterable[FaultImpairments]) -> Mapping[Endpoint, Shape]:
     """All shapes together, by port."""
     found: dict[Endpoint, Shape] = {}
-    for end, shape in _shapes(effects):
+    for end, shape in _shapes(several):
         found[end] = found.get(end, Shape()).with_more(shape)
     return found
 
 
-def _shapes(effects: Iterable[Effect]) -> Iterator[tuple[Endpoint, Shape]]:
-    return (pair for one in effects for pair in one.shapes)
+def _shapes(several: Iterable[FaultImpairments]) -> Iterator[tuple[Endpoint, Shape]]:
+    return (pair for one in several for pair in one.shapes)

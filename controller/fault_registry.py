@@ -1,4 +1,4 @@
-"""The book of faults: which there are, what they take together, and those of the past.
+"""The registry of faults: which there are, what they take together, and those of the past.
 
 Nothing here touches a link or a switch. A link may be cut by several faults; it comes back only when the last of
 them is cleared. A fault may name many links by a pattern; when some of them are repaired, it is on the others from then
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from controller.errors import BusyError, ControllerError
-from controller.fault_impairments import Effect, Shape, combined_shapes
+from controller.fault_impairments import FaultImpairments, Shape, combined_shapes
 from controller.values import FaultRecord
 from topologies.fabric import Endpoint
 from topologies.fault_entries import DataPlaneFault
@@ -22,7 +22,7 @@ from topologies.faults import FaultState
 
 MAX_FAULTS = 1000
 _REMEMBERED = 200  # cleared faults
-_NO_PARTS: Mapping[str, Effect] = MappingProxyType({})
+_NO_PARTS: Mapping[str, FaultImpairments] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Wanted:
     shapes: Mapping[Endpoint, Shape] = field(default_factory=dict)
 
 
-class FaultBook:
+class FaultRegistry:
     """All faults that are pending or active, oldest first."""
 
     def __init__(self) -> None:
         self._records: dict[str, FaultRecord] = {}
-        self._effects: dict[str, Effect] = {}
-        self._spared: set[tuple[str, str]] = set()  # fault and link: it flaps, and is up just now
+        self._impairments: dict[str, FaultImpairments] = {}
+        self._exempt: set[tuple[str, str]] = set()  # fault and link: it flaps, and is up just now
         self._past: deque[FaultRecord] = deque(maxlen=_REMEMBERED)
         self._numbers = itertools.count(1)
         self._together: tuple[tuple[DataPlaneFault, ...], Mapping[Endpoint, Shape]] | None = None
@@ -63,12 +63,12 @@ class FaultBook:
         """An id that has not been used: f1, f2, ..."""
         return f"f{next(self._numbers)}"
 
-    def add(self, record: FaultRecord, effect: Effect) -> None:
+    def add(self, record: FaultRecord, impairments: FaultImpairments) -> None:
         """Enter a fault; BusyError if there are too many. Ids of later ones are higher than this one's."""
         if len(self._records) >= MAX_FAULTS:
             raise BusyError(f"There are {MAX_FAULTS} faults already: clear some first.")
         self._records[record.id] = record
-        self._effects[record.id] = effect
+        self._impairments[record.id] = impairments
         self._together = None
 
     def resume_after(self, last: int) -> None:
@@ -82,10 +82,10 @@ class FaultBook:
         record = self._records[fault_id] = replace(self._records[fault_id], **changes)  # type: ignore[arg-type]
         return record
 
-    def spare(self, fault_id: str, links: Iterable[str], *, up: bool) -> None:
+    def exempt(self, fault_id: str, links: Iterable[str], *, up: bool) -> None:
         """A flapping fault leaves links alone (`up`) or takes them again."""
         pairs = {(fault_id, link) for link in links}
-        self._spared = self._spared | pairs if up else self._spared - pairs
+        self._exempt = self._exempt | pairs if up else self._exempt - pairs
 
     def get(self, fault_id: str) -> FaultRecord:
         """The fault with an id; ControllerError if it is not in force."""
@@ -107,9 +107,11 @@ class FaultBook:
         """Ids of the faults on a link."""
         return tuple(record.id for record in self if link in record.links)
 
-    def confine(self, parts: Mapping[str, Effect], switches: Mapping[str, tuple[str, ...]]) -> tuple[FaultRecord, ...]:
+    def confine(
+        self, parts: Mapping[str, FaultImpairments], switches: Mapping[str, tuple[str, ...]]
+    ) -> tuple[FaultRecord, ...]:
         """Have faults, by id, on some of their links only, and held by some switches; returns the records."""
-        self._effects.update(parts)
+        self._impairments.update(parts)
         self._together = None
         return tuple(
             self.change(fault_id, links=part.links, switches=switches[fault_id]) for fault_id, part in parts.items()
@@ -121,29 +123,29 @@ class FaultBook:
         for record in records:
             if record.id in self._records:
                 struck.append(replace(self._records.pop(record.id), state=FaultState.CLEARED))
-                del self._effects[record.id]
+                del self._impairments[record.id]
         self._together = None
         ids = {record.id for record in struck}
-        self._spared = {(fault_id, link) for fault_id, link in self._spared if fault_id not in ids}
+        self._exempt = {(fault_id, link) for fault_id, link in self._exempt if fault_id not in ids}
         self._past.extend(struck)
         return tuple(struck)
 
-    def effect_of(self, fault_id: str) -> Effect:
+    def impairments_of(self, fault_id: str) -> FaultImpairments:
         """What a fault takes."""
-        return self._effects[fault_id]
+        return self._impairments[fault_id]
 
-    def wanted(self, without: Iterable[FaultRecord] = (), parts: Mapping[str, Effect] = _NO_PARTS) -> Wanted:
+    def wanted(self, without: Iterable[FaultRecord] = (), parts: Mapping[str, FaultImpairments] = _NO_PARTS) -> Wanted:
         """What is to be so now, or would be without some faults and with others confined to `parts` of them."""
         gone = {record.id for record in without}
         active = {
-            record.id: parts.get(record.id, self._effects[record.id])
+            record.id: parts.get(record.id, self._impairments[record.id])
             for record in self
             if record.state is FaultState.ACTIVE and record.id not in gone
         }
-        down = {link for name, effect in active.items() for link in effect.carrier if (name, link) not in self._spared}
+        down = {link for name, taken in active.items() for link in taken.carrier if (name, link) not in self._exempt}
         together = None if gone or parts else self._together  # links that flap change `down` often, and nothing else
         if together is None:
-            entries = tuple(entry for effect in active.values() for entry in effect.entries)
+            entries = tuple(entry for taken in active.values() for entry in taken.entries)
             together = entries, combined_shapes(active.values())
         if not gone and not parts:
             self._together = together

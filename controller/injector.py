@@ -1,8 +1,9 @@
 """Faults carried out: applied now or when their time comes, flapping, and taken back.
 
-The book says what is wanted, and :meth:`FaultInjector._apply` changes what differs from what was applied before: links
-are taken down and up, switches get the entries of the P4 program's faults, ports their shape. So overlapping faults
-need no care of their own, and what failed halfway is put right by applying the book without it. One change at a time.
+The registry says what is wanted, and :meth:`FaultInjector._apply` changes what differs from what was applied before:
+links are taken down and up, switches get the entries of the P4 program's faults, ports their shape. So overlapping
+faults need no care of their own, and what failed halfway is put right by applying the registry without it. One change
+at a time.
 
 A fault that begins later, ends by itself or flaps has a task that waits for its times. One whose time comes while a
 switch is away (the controller has only just been started, say) is made there when the switch is back, and says so.
@@ -20,8 +21,8 @@ from typing import Any, Protocol, TypeVar
 
 from controller.errors import BusyError, ControllerError
 from controller.events import Events
-from controller.fault_impairments import LONGEST_NS, Effect, Shape, combined_shapes, effect, part_of
-from controller.fault_registry import FaultBook, Wanted
+from controller.fault_impairments import LONGEST_NS, FaultImpairments, Shape, combined_shapes, impairments_of, part_of
+from controller.fault_registry import FaultRegistry, Wanted
 from controller.values import Cleared, EventKind, FaultRecord
 from topologies.entries import TableEntry
 from topologies.errors import FabricError
@@ -46,7 +47,7 @@ class Switches(Protocol):
         """Wait until switches hold what they should."""
 
 
-class Cables(Protocol):
+class Links(Protocol):
     """Who changes links (:class:`controller.links.FabricLinks`)."""
 
     async def set_up(self, links: Iterable[Link], *, up: bool, absent_ok: bool = False) -> None:
@@ -57,22 +58,22 @@ class Cables(Protocol):
 
 
 class FaultInjector:
-    """The faults of a fabric. `changed` is called whenever the book has changed."""
+    """The faults of a fabric. `changed` is called whenever the registry has changed."""
 
     def __init__(
         self,
         fabric: Fabric,
         switches: Switches,
-        cables: Cables,
+        links: Links,
         events: Events,
         *,
         clock: Callable[[], int] = time.monotonic_ns,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.book = FaultBook()
+        self.registry = FaultRegistry()
         self._fabric = fabric
         self._switches = switches
-        self._cables = cables
+        self._links = links
         self._events = events
         self._clock = clock
         self._changed = changed
@@ -87,16 +88,16 @@ class FaultInjector:
     ) -> FaultRecord:
         """Make a fault, now or at a time, until it is cleared or for a time.
 
-        FabricError if it names what is not there or a figure is out of range, ControllerError if it cannot be made.
+        FabricError if it names what is not there or a value is out of range, ControllerError if it cannot be made.
         """
-        done = effect(self._fabric, fault)
+        done = impairments_of(self._fabric, fault)
         now = self._clock()
         start = now if start_at_ns is None else max(now, start_at_ns)
         for what, value in (("begin", start - now), ("last", duration_ns or 0)):
             if not 0 <= value <= LONGEST_NS:
                 raise FabricError(f"a fault cannot {what} {value} ns: 0 to {LONGEST_NS} ns are possible")
         record = FaultRecord(
-            id=self.book.next_id(),
+            id=self.registry.next_id(),
             fault=fault,
             links=done.links,
             switches=tuple(fault_entries(self._fabric, done.entries)),
@@ -111,19 +112,19 @@ class FaultInjector:
         """BusyError if links would flap more often, or more of them, than can be kept up."""
         if not isinstance(record.fault, Flap):
             return
-        all_of_them = [one for one in (*self.book, record) if isinstance(one.fault, Flap)]
+        all_of_them = [one for one in (*self.registry, record) if isinstance(one.fault, Flap)]
         if sum(_changes_per_s(one) for one in all_of_them) > MOST_CHANGES_PER_S:
             raise BusyError(f"Links would flap more often than {MOST_CHANGES_PER_S} times a second, all together.")
         if sum(len(_groups(one)) for one in all_of_them) > MOST_SWINGS:
             raise BusyError(f"More links would flap at random than {MOST_SWINGS}, all together: clear some first.")
 
-    async def _enter(self, record: FaultRecord, done: Effect) -> FaultRecord:
-        """Put a record in the book and begin it if it is time.
+    async def _enter(self, record: FaultRecord, done: FaultImpairments) -> FaultRecord:
+        """Put a record in the registry and begin it if it is time.
 
-        The book is told first: if this controller is killed in between, the next one knows what may be half made.
+        The registry is told first: if this controller is killed in between, the next one knows what may be half made.
         """
         self._check_flaps(record)
-        self.book.add(record, done)
+        self.registry.add(record, done)
         self._changed()
         self._publish(EventKind.FAULT_ADDED, record)
         if record.starts_at_ns <= self._clock():
@@ -139,23 +140,23 @@ class FaultInjector:
         """Go on with the faults of a controller before this one. The caller gives switches theirs."""
         for record in records:
             with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
-                self.book.add(replace(record, problem=""), self._effect_of(record))
-        wanted = self.book.wanted()
+                self.registry.add(replace(record, problem=""), self._all_impairments_of(record))
+        wanted = self.registry.wanted()
         async with self._lock:
             self._applied = Wanted(entries=wanted.entries)
             try:
                 await self._apply(wanted)
             except ControllerError as error:
-                for record in self.book:
-                    self.book.change(record.id, problem=str(error))
-        for record in self.book:
+                for record in self.registry:
+                    self.registry.change(record.id, problem=str(error))
+        for record in self.registry:
             self._publish(EventKind.FAULT_ADDED, record)
             self._begin_life(record)
         self._changed()
 
-    def _effect_of(self, record: FaultRecord) -> Effect:
+    def _all_impairments_of(self, record: FaultRecord) -> FaultImpairments:
         """What a fault takes of the links that it is still on."""
-        whole = effect(self._fabric, record.fault)
+        whole = impairments_of(self._fabric, record.fault)
         part = part_of(self._fabric, whole, record.links) if record.links else whole
         if whole.links and not part.links:
             raise FabricError(f"fault {record.id} is on no link that this fabric has")
@@ -163,13 +164,13 @@ class FaultInjector:
 
     async def undo(self, records: Iterable[FaultRecord]) -> None:
         """Take back what a controller before this one did to links; reconciling the switches does the rest."""
-        effects = []
+        active = []
         for record in records:
             with contextlib.suppress(FabricError):
-                effects.append(self._effect_of(record))
-        down = frozenset(link for one in effects for link in one.carrier)
+                active.append(self._all_impairments_of(record))
+        down = frozenset(link for one in active for link in one.carrier)
         async with self._lock:
-            self._applied = Wanted(down, (), combined_shapes(effects))
+            self._applied = Wanted(down, (), combined_shapes(active))
             await self._apply(Wanted())
 
     async def clear(self, records: Iterable[FaultRecord]) -> Cleared:
@@ -189,26 +190,26 @@ class FaultInjector:
     async def _clear(self, records: Iterable[FaultRecord], repaired: frozenset[str] = frozenset()) -> Cleared:
         """Take faults back, and any fault off the links that are `repaired`."""
         async with self._lock:
-            records = [record for record in records if record.id in self.book]
-            touched = self.book.on_links(repaired)
+            records = [record for record in records if record.id in self.registry]
+            touched = self.registry.on_links(repaired)
             records += [record for record in touched if repaired.issuperset(record.links)]
             parts = {
-                record.id: part_of(self._fabric, self.book.effect_of(record.id), {*record.links} - repaired)
+                record.id: part_of(self._fabric, self.registry.impairments_of(record.id), {*record.links} - repaired)
                 for record in touched
                 if not repaired.issuperset(record.links)
             }
             began = self._clock()
             before = self._applied.down
-            await self._apply(self.book.wanted(without=records, parts=parts), repaired, later=True)
+            await self._apply(self.registry.wanted(without=records, parts=parts), repaired, later=True)
             for record in records:
                 life = self._lives.pop(record.id, None)
                 if life is not None and life is not asyncio.current_task():
                     life.cancel()
-            struck = self.book.remove(records)
+            struck = self.registry.remove(records)
             for record in struck:
                 self._publish(EventKind.FAULT_CLEARED, record)
             switches = {name: tuple(fault_entries(self._fabric, part.entries)) for name, part in parts.items()}
-            remaining = self.book.confine(parts, switches)
+            remaining = self.registry.confine(parts, switches)
             for record in remaining:
                 self._publish(EventKind.FAULT_CHANGED, record)
             self._changed()
@@ -224,26 +225,26 @@ class FaultInjector:
         await asyncio.gather(*lives, return_exceptions=True)
         self._lives.clear()
         if not keep:
-            await self.clear(self.book)
+            await self.clear(self.registry)
 
     # ---- what happens ---------------------------------------------------------------------------------------------
 
     async def _begin(self, fault_id: str, *, later: bool = False) -> FaultRecord:
-        """Make a fault that is in the book; it is struck out again if that fails.
+        """Make a fault that is in the registry; it is struck out again if that fails.
 
         With `later`, switches that are away make it when they are back; until then the record says so.
         """
         async with self._lock:
-            record = self.book.get(fault_id)
+            record = self.registry.get(fault_id)
             began = self._clock()
-            record = self.book.change(fault_id, state=FaultState.ACTIVE, began_at_ns=began)
+            record = self.registry.change(fault_id, state=FaultState.ACTIVE, began_at_ns=began)
             try:
-                away = await self._apply(self.book.wanted(), later=later)
+                away = await self._apply(self.registry.wanted(), later=later)
             except ControllerError as error:
-                record = self.book.change(fault_id, problem=str(error))
-                self.book.remove([record])
+                record = self.registry.change(fault_id, problem=str(error))
+                self.registry.remove([record])
                 with contextlib.suppress(ControllerError):  # some of it may be there
-                    await self._apply(self.book.wanted())
+                    await self._apply(self.registry.wanted())
                 self._publish(EventKind.FAULT_CLEARED, record)
                 self._changed()
                 raise
@@ -252,16 +253,16 @@ class FaultInjector:
                 problem = (
                     f"Not made yet at {', '.join(away)}, which cannot be reached: it is made there when that changes."
                 )
-                record = self.book.change(fault_id, problem=problem)
+                record = self.registry.change(fault_id, problem=problem)
             else:
-                record = self.book.change(fault_id, applied_at_ns=self._clock())
+                record = self.registry.change(fault_id, applied_at_ns=self._clock())
             self._publish(EventKind.FAULT_ACTIVE, record)
             self._changed()
             return record
 
     async def _live(self, fault_id: str) -> None:
         """Wait for a fault's times."""
-        record = self.book.get(fault_id)
+        record = self.registry.get(fault_id)
         if record.state is FaultState.PENDING:
             await self._until(record.starts_at_ns)
             try:
@@ -286,14 +287,14 @@ class FaultInjector:
         try:
             await self._clear([record])
         except ControllerError as error:
-            self.book.change(fault_id, problem=f"It is over, but could not be taken back: {error}")
+            self.registry.change(fault_id, problem=f"It is over, but could not be taken back: {error}")
 
     async def _made_later(self, fault_id: str, away: tuple[str, ...]) -> None:
         """Wait for switches that were away when a fault's time came."""
         if not away:
             return
         await self._switches.verified(away)
-        record = self.book.change(fault_id, problem="", applied_at_ns=self._clock())
+        record = self.registry.change(fault_id, problem="", applied_at_ns=self._clock())
         self._publish(EventKind.FAULT_ACTIVE, record)
         self._changed()
 
@@ -312,16 +313,16 @@ class FaultInjector:
             await self._until(due)
             down = not down
             async with self._lock:
-                if fault_id not in self.book or not set(links) & set(self.book.get(fault_id).links):
+                if fault_id not in self.registry or not set(links) & set(self.registry.get(fault_id).links):
                     return
-                self.book.spare(fault_id, links, up=not down)
+                self.registry.exempt(fault_id, links, up=not down)
                 problem = ""
                 try:
-                    await self._apply(self.book.wanted())
+                    await self._apply(self.registry.wanted())
                 except ControllerError as error:
                     problem = str(error)
-                if problem != self.book.get(fault_id).problem:
-                    self.book.change(fault_id, problem=problem)
+                if problem != self.registry.get(fault_id).problem:
+                    self.registry.change(fault_id, problem=problem)
 
     async def _until(self, when: int) -> None:
         while (left := when - self._clock()) > 0:
@@ -338,7 +339,7 @@ class FaultInjector:
         away: tuple[str, ...] = ()
         if down := wanted.down - before.down:
             self._applied = Wanted(before.down | down, before.entries, before.shapes)
-            await self._cables.set_up(self._ordered(down), up=False)
+            await self._links.set_up(self._ordered(down), up=False)
         if wanted.entries != before.entries:
             # Unknown until done: if some switch refuses, others may have them.
             self._applied = Wanted(self._applied.down, None, before.shapes)
@@ -350,11 +351,11 @@ class FaultInjector:
             self._applied = Wanted(
                 self._applied.down, wanted.entries, {**before.shapes, **dict.fromkeys(changes, _UNKNOWN)}
             )
-            await self._cables.shape(changes)
+            await self._links.shape(changes)
         if forced := forced_up - wanted.down:
-            await self._cables.set_up(self._ordered(forced), up=True)
+            await self._links.set_up(self._ordered(forced), up=True)
         if back := before.down - wanted.down - forced_up:
-            await self._cables.set_up(self._ordered(back), up=True, absent_ok=True)
+            await self._links.set_up(self._ordered(back), up=True, absent_ok=True)
         self._applied = wanted
         return away
 

@@ -42,7 +42,7 @@ def unpack(message: Any, value_type: type[Value]) -> Value:
 
 
 def pack_kind(fault: Fault) -> pb.FaultKind:
-    """What is wrong and where; FabricError if a figure is out of range or emulation has no such kind."""
+    """What is wrong and where; FabricError if a value is out of range or emulation has no such kind."""
     if Backend.EMULATION not in fault.kind.backends:
         raise FabricError(f"emulation cannot make the fault {fault.kind.name}: use simulation")
     fault.check()
@@ -55,7 +55,7 @@ def pack_kind(fault: Fault) -> pb.FaultKind:
 
 
 def unpack_kind(message: pb.FaultKind) -> Fault:
-    """What is wrong and where; FabricError if the message does not say, or a figure is out of range."""
+    """What is wrong and where; FabricError if the message does not say, or a value is out of range."""
     if not message.kind:
         raise FabricError(f"the request names no fault; this controller knows {', '.join(KINDS)}")
     given = {name: getattr(value, value.WhichOneof("value") or "text") for name, value in message.parameters.items()}

@@ -167,8 +167,10 @@ class ControllerService(pb_grpc.ControllerServicer):
     async def ListLinks(self, request: pb.ListLinksRequest) -> pb.ListLinksResponse:  # noqa: N802
         """Links with their state, traffic and faults."""
         links = self._fabric.find_links(request.pattern) if request.pattern else self._fabric.links
-        book = self._faults.book
-        found = [dataclasses.replace(link, fault_ids=book.ids_on(link.name)) for link in await self._links.read(links)]
+        registry = self._faults.registry
+        found = [
+            dataclasses.replace(link, fault_ids=registry.ids_on(link.name)) for link in await self._links.read(links)
+        ]
         return pb.ListLinksResponse(links=[messages.pack(link, pb.Link) for link in found])
 
     # ---- faults -----------------------------------------------------------------------------------------------------
@@ -203,8 +205,8 @@ class ControllerService(pb_grpc.ControllerServicer):
     @_answers
     async def ListFaults(self, request: pb.ListFaultsRequest) -> pb.ListFaultsResponse:  # noqa: N802
         """Faults, oldest first."""
-        book = self._faults.book
-        found = [*book.past, *book] if request.cleared else book
+        registry = self._faults.registry
+        found = [*registry.past, *registry] if request.cleared else registry
         return pb.ListFaultsResponse(faults=[messages.pack(record, pb.Fault) for record in found])
 
     @_streams
@@ -227,20 +229,20 @@ class ControllerService(pb_grpc.ControllerServicer):
 
     async def _release(self, owner: str) -> None:
         try:
-            await self._faults.clear(self._faults.book.of_owner(owner))
+            await self._faults.clear(self._faults.registry.of_owner(owner))
         except ControllerError as error:
             _LOG.error("faults of %s stay: %s", owner, error)
 
     def _chosen(self, request: pb.ClearFaultsRequest) -> list[FaultRecord]:
         """The faults that a request means."""
         which = request.WhichOneof("which")
-        book = self._faults.book
+        registry = self._faults.registry
         if which == "id":
-            return [book.get(request.id)]
+            return [registry.get(request.id)]
         if which == "owner":
-            return book.of_owner(request.owner)
+            return registry.of_owner(request.owner)
         if which == "all" and request.all:
-            return list(book)
+            return list(registry)
         raise FabricError("the request does not say which faults to clear: give an id, a link, an owner, or all")
 
     @_answers

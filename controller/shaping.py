@@ -97,7 +97,7 @@ def _shape_one(netlink: IPRoute, fabric: Fabric, end: Endpoint, name: str, wante
         if wanted is not None and wanted.delay and error.code in _ABSENT:
             raise ControllerError(
                 "This kernel has no netem, so links cannot be given a delay here:"
-                " use 'rate' to slow a link down, or the simulated world, which has 'delay'."
+                " use 'rate' to slow a link down, or the simulation, which has 'delay'."
             ) from None
         raise ControllerError(f"Interface {name} cannot be shaped: {error.args[-1]}.") from None
 

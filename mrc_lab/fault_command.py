@@ -227,11 +227,11 @@ def describe_event(event: Event) -> str:
 
 
 def _what(record: FaultRecord) -> str:
-    """Its word and figures; where it is, too, unless that is told by the links and switches before."""
+    """Its word and values; where it is, too, unless that is told by the links and switches before."""
     fault, target = record.fault, record.fault.kind.target
     named = target is not None and target.what is not What.LINK and bool(record.links)
     place = getattr(fault, target.name) if target is not None and named else ""
-    return " ".join(filter(None, [fault.kind.word, place, fault.figures()]))
+    return " ".join(filter(None, [fault.kind.word, place, fault.values_text()]))
 
 
 def _seconds(ns: int) -> str:

@@ -6,7 +6,7 @@
     python -m scripts.soak --seed 17                   the swarm's run of one seed again, and nothing else
 
 All parts run one after the other, whatever becomes of those before. The *swarm* runs random fabrics, workloads and
-faults in the simulated world; options that are not listed here are its own (``python -m simulation.swarm --help``). The
+faults in simulation; options that are not listed here are its own (``python -m simulation.swarm --help``). The
 *fuzzers* (``tests/fuzz/fuzz_*.py``) attack the switch's engine under sanitizers, its P4Runtime server, the NIC, its
 agent, the dissector in tshark and the loader of experiment files. The *property tests* of ``tests/mrc_host`` run with
 20,000 examples each (hypothesis profile ``soak`` in its conftest), chosen anew each time; they end by saying which seed
@@ -113,7 +113,7 @@ def _tried(last_line: str) -> str:
 @click.option("--seed", type=int, help="Replay this seed of the swarm, and nothing else.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[SWARM OPTIONS]...")
 def main(only: str | None, seconds: float, jobs: int, seed: int | None, options: tuple[str, ...]) -> None:
-    """Run random fabrics and faults in the simulated world, the fuzzers, and the property tests at full length."""
+    """Run random fabrics and faults in simulation, the fuzzers, and the property tests at full length."""
     if seed is not None:
         if only not in (None, "swarm"):
             raise click.UsageError(f"--seed is one of the swarm; it does not go with --only {only}.")

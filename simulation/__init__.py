@@ -1,4 +1,4 @@
-"""The simulated world: the same NICs, switches and P4 program as in emulation, under a virtual clock.
+"""Simulation: the same NICs, switches and P4 program as in emulation, under a virtual clock.
 
 One process, no root, no threads, no wall clock: time jumps from event to event, and the same seed gives the same run,
 byte for byte. `world.SimulatedWorld` is the way in:

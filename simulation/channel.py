@@ -1,14 +1,15 @@
 """One direction of a link: a transmitter with a rate, a propagation delay, and whatever goes wrong on the way.
 
-A line takes one frame at a time. The frame occupies it for its length plus Ethernet's own 24 bytes (preamble, FCS,
-gap) at the line's rate; fractions of a nanosecond are carried over while frames are back to back, so the rate is exact
-over any stretch of time. When the line is free again it asks its sender for the next frame; the frame reaches the other
-end, whole, one propagation delay after its last bit has left. This is the only place where a rate is applied: ports of
-NICs and switches have none of their own here.
+A channel takes one frame at a time. The frame occupies it for its length plus Ethernet's own 24 bytes (preamble, FCS,
+gap) at the channel's rate; fractions of a nanosecond are carried over while frames are back to back, so the rate is
+exact over any stretch of time. When the channel is free again it asks its sender for the next frame; the frame reaches
+the other end, whole, one propagation delay after its last bit has left. This is the only place where a rate is applied:
+ports of NICs and switches have none of their own here.
 
-What goes wrong is an :class:`Impairment`, the sum of those that active faults ask for. Each kind of chance draws from
-a generator of its own per line, so whether the n-th frame of a line is lost depends on nothing but the seed and n.
-Cutting a line also loses what is on its way: frames carry the line's `epoch`, and those of an old one never arrive.
+What goes wrong is an :class:`Impairment`, the sum of those that active faults ask for. Each kind of chance draws from a
+generator of its own per channel, so whether the n-th frame of a channel is lost depends on nothing but the seed and n.
+Taking a channel down also loses what is on its way: frames carry the channel's `epoch`, and those of an old one never
+arrive.
 """
 
 from __future__ import annotations
@@ -32,26 +33,26 @@ _DESTINATION: Final = slice(38, 54)  # outer IPv6 destination in a frame
 
 
 class Node(Protocol):
-    """A device as its lines see it."""
+    """A device as its channels see it."""
 
     def receive(self, port: int, frame: bytes) -> None:
         """A frame arrived at `port`."""
 
-    def pull(self, line: Line, _: object) -> None:
-        """`line`, which leaves this node, is free."""
+    def pull(self, channel: Channel, _: object) -> None:
+        """`channel`, which leaves this node, is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
-    """What is wrong with a line. Probabilities are per frame, times in ns.
+    """What is wrong with a channel. Probabilities are per frame, times in ns.
 
-    `cut`: nothing arrives. `reorder`: probability that a frame is held back for up to `hold` ns more, so that later
-    ones overtake it. `delay` is added to every frame's. `rate_bps` replaces the line's rate if it is lower.
+    `down`: nothing arrives. `reorder`: probability that a frame is held back for up to `hold` ns more, so that later
+    ones overtake it. `delay` is added to every frame's. `rate_bps` replaces the channel's rate if it is lower.
     `corruption` flips one bit somewhere in the frame, as if the FCS had missed it. `path_loss` is the probability of
-    loss by outer destination address, which on a NIC's own line names one path; `class_loss` the same by DSCP.
+    loss by outer destination address, which on a NIC's own channel names one path; `class_loss` the same by DSCP.
     """
 
-    cut: bool = False
+    down: bool = False
     loss: float = 0.0
     corruption: float = 0.0
     reorder: float = 0.0
@@ -63,8 +64,8 @@ class Impairment:
 
 
 @dataclass(frozen=True, slots=True)
-class LineStats:
-    """Figures of one direction of a link since the beginning. `lost` counts frames lost by chance or by a cut."""
+class ChannelStats:
+    """Counters of a channel since the beginning. `lost` counts frames lost by chance or while it was down."""
 
     frames: int
     bytes: int
@@ -79,9 +80,9 @@ def combine(parts: Iterable[Impairment]) -> Impairment:
     paths: dict[bytes, float] = {}
     classes: dict[int, float] = {}
     rates: list[int] = []
-    cut, hold, delay = False, 0, 0
+    down, hold, delay = False, 0, 0
     for part in parts:
-        cut |= part.cut
+        down |= part.down
         hold = max(hold, part.hold)
         delay += part.delay
         for name in kept:
@@ -94,10 +95,10 @@ def combine(parts: Iterable[Impairment]) -> Impairment:
             rates.append(part.rate_bps)
     chances = {name: 1.0 - left for name, left in kept.items()}
     rate = min(rates, default=None)
-    return Impairment(cut=cut, hold=hold, delay=delay, rate_bps=rate, path_loss=paths, class_loss=classes, **chances)
+    return Impairment(down=down, hold=hold, delay=delay, rate_bps=rate, path_loss=paths, class_loss=classes, **chances)
 
 
-class Line:
+class Channel:
     """One direction. `sender` and `receiver` are set once both nodes exist (see `world`)."""
 
     __slots__ = (
@@ -165,14 +166,14 @@ class Line:
         self._to_number = receiver_number
         self._trace = trace
 
-    def stats(self) -> LineStats:
-        """Figures so far."""
-        return LineStats(self.frames, self.bytes, self.lost, self.corrupted, self.reordered)
+    def stats(self) -> ChannelStats:
+        """Counters so far."""
+        return ChannelStats(self.frames, self.bytes, self.lost, self.corrupted, self.reordered)
 
     # ---- carrying -----------------------------------------------------------------------------------------------
 
     def send(self, frame: bytes, now: int) -> None:
-        """Start a frame; the line must be free."""
+        """Start a frame; the channel must be free."""
         self.idle = False
         self.frames += 1
         size = len(frame)
@@ -191,7 +192,7 @@ class Line:
     def _send_impaired(self, frame: bytes, arrival: int) -> None:
         wrong = self._impairment
         if (
-            wrong.cut
+            wrong.down
             or (wrong.loss and self._chance("loss").random() < wrong.loss)
             or (wrong.path_loss and self._path_lost(wrong.path_loss.get(frame[_DESTINATION], 0.0)))
             or (wrong.class_loss and self._class_lost(wrong.class_loss, frame))
@@ -239,12 +240,12 @@ class Line:
     # ---- faults -------------------------------------------------------------------------------------------------
 
     def impair(self, impairment: Impairment) -> None:
-        """From now on this is wrong with the line.
+        """From now on this is wrong with the channel.
 
-        A frame on the line keeps the delay it began with, and its rate unless that rises: else a fault that made the
-        line slow would go on after its end for as long as one slow frame takes.
+        A frame on the channel keeps the delay it began with, and its rate unless that rises: else a fault that made the
+        channel slow would go on after its end for as long as one slow frame takes.
         """
-        if impairment.cut and not self._impairment.cut:
+        if impairment.down and not self._impairment.down:
             self._epoch += 1
         rate = self._base_rate if impairment.rate_bps is None else min(impairment.rate_bps, self._base_rate)
         if rate != self._rate:
@@ -256,7 +257,7 @@ class Line:
             self._not_before = max(self._not_before, self._free_at + self._delay)
         self._impairment = impairment
         self._impaired = bool(
-            impairment.cut
+            impairment.down
             or impairment.loss
             or impairment.corruption
             or impairment.reorder
@@ -267,7 +268,7 @@ class Line:
         self._delay = delay
 
     def _hurry(self, rate: int) -> None:
-        """What is left of the frame on the line goes on at `rate`. Its events are looked for among all there are."""
+        """What is left of the frame on the channel goes on at `rate`. Its events are looked for among all there are."""
         left = self._free_at - self._clock.now
         saved = left - -(-left * self._rate // rate)
         if saved <= 0:

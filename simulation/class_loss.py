@@ -1,4 +1,4 @@
-"""A fault that only the simulated world can make: links that lose one traffic class and carry the other.
+"""A fault that only simulation can make: links that lose one traffic class and carry the other.
 
 A switch whose data queue is stuck still forwards what has priority, and the other way round. Not among the kinds that
 experiment files name (``topologies.faults``).

@@ -4,7 +4,7 @@ An event is a tuple ``(when, serial, handler, a, b)`` in one heap; when its turn
 ``handler(a, b)`` runs. The order is documented and total: earlier time first, and at the same time whatever was
 scheduled first. Since handlers schedule further events only from what they are given, a run is a function of its seed.
 
-Hot code (the lines) pushes its tuples itself, with :attr:`Clock.heap` and :attr:`Clock.serial`; nothing else is ever
+Hot code (the channels) pushes its tuples itself, with :attr:`Clock.heap` and :attr:`Clock.serial`; nothing else is ever
 allocated for an event. There is no cancelling: a handler whose reason has gone does nothing.
 """
 

@@ -1,4 +1,4 @@
-"""Errors of the simulated world; each message is one sentence with what to do."""
+"""Errors of the simulation; each message is one sentence with what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class SimulationError(Exception):
 
 
 class FaultError(SimulationError, ValueError):
-    """A fault names something that does not exist, or its times or figures make no sense."""
+    """A fault names something that does not exist, or its times or parameters make no sense."""
 
 
 class StalledError(SimulationError):

@@ -1,4 +1,4 @@
-"""What each kind of fault (:mod:`topologies.faults`) does to the lines and carriers of the simulated world."""
+"""What each kind of fault (:mod:`topologies.faults`) does to channels and carriers in simulation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulation.channel import Impairment
 from simulation.class_loss import ClassLoss
 from simulation.errors import FaultError
 from topologies.fabric import Endpoint, Fabric, Link
-from topologies.fault_targets import lines, link_of_port, links_of_switches
+from topologies.fault_targets import directions, link_of_port, links_of_switches
 from topologies.faults import Fault
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.controller_down import ControllerDown
@@ -26,85 +26,87 @@ from topologies.faults.rate import Rate
 from topologies.faults.reordering import Reordering
 from topologies.paths import destination as path_to
 
-_CUT = Impairment(cut=True)
+_DOWN = Impairment(down=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """What a fault does: impairments by the end that the line leaves, links without carrier, no controller."""
+class FaultImpairments:
+    """What a fault does: impairments by the end that the channel leaves, links without carrier, no controller."""
 
-    lines: tuple[tuple[Endpoint, Impairment], ...] = ()
+    channels: tuple[tuple[Endpoint, Impairment], ...] = ()
     carrier: tuple[Link, ...] = ()
     controller: bool = False
 
 
-def effect(fabric: Fabric, fault: Fault) -> Effect:
+def impairments_of(fabric: Fabric, fault: Fault) -> FaultImpairments:
     """What a fault does; of a flap, what holds while the links are down.
 
-    FaultError or FabricError when it names what is not there or a figure is out of range.
+    FaultError or FabricError when it names what is not there or a value is out of range.
     """
     fault.check()
-    return _effect(fault, fabric)
+    return _impairments_of(fault, fabric)
 
 
-def down(links: tuple[Link, ...]) -> Effect:
-    """Lines cut and carriers gone."""
-    lines = tuple((end, _CUT) for link in links for end in (link.lower, link.upper))
-    return Effect(lines, links)
+def down(links: tuple[Link, ...]) -> FaultImpairments:
+    """Channels down and carriers lost."""
+    channels = tuple((end, _DOWN) for link in links for end in (link.lower, link.upper))
+    return FaultImpairments(channels, links)
 
 
 @singledispatch
-def _effect(fault: Fault, fabric: Fabric) -> Effect:
+def _impairments_of(fault: Fault, fabric: Fabric) -> FaultImpairments:
     raise FaultError(f"Simulation cannot make the fault {type(fault).__name__}.")
 
 
-@_effect.register
-def _(fault: LinkDown, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: LinkDown, fabric: Fabric) -> FaultImpairments:
     carrier = fabric.find_links(fault.link) if fault.towards is None else ()
-    return Effect(_lines(fabric, fault.link, fault.towards, _CUT), carrier)
+    return FaultImpairments(_channels(fabric, fault.link, fault.towards, _DOWN), carrier)
 
 
-@_effect.register
-def _(fault: PortDown, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: PortDown, fabric: Fabric) -> FaultImpairments:
     return down((link_of_port(fabric, fault.end),))
 
 
-@_effect.register
-def _(fault: PowerOff, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: PowerOff, fabric: Fabric) -> FaultImpairments:
     return down(links_of_switches(fabric, fault.switch))
 
 
-@_effect.register
-def _(fault: Blackhole, fabric: Fabric) -> Effect:
-    """Every line towards the switch swallows what it carries."""
+@_impairments_of.register
+def _(fault: Blackhole, fabric: Fabric) -> FaultImpairments:
+    """Every channel towards the switch swallows what it carries."""
     names = {switch.name for switch in fabric.find_switches(fault.switch)}
-    return Effect(tuple((source, _CUT) for _, source, target in lines(fabric, "*") if target.node in names))
+    return FaultImpairments(
+        tuple((source, _DOWN) for _, source, target in directions(fabric, "*") if target.node in names)
+    )
 
 
-@_effect.register
-def _(fault: Loss, fabric: Fabric) -> Effect:
-    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(loss=fault.probability)))
+@_impairments_of.register
+def _(fault: Loss, fabric: Fabric) -> FaultImpairments:
+    return FaultImpairments(_channels(fabric, fault.link, fault.towards, Impairment(loss=fault.probability)))
 
 
-@_effect.register
-def _(fault: ClassLoss, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: ClassLoss, fabric: Fabric) -> FaultImpairments:
     lost = dict.fromkeys(fault.traffic_class.values(fabric.settings.dscp), fault.probability)
-    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(class_loss=lost)))
+    return FaultImpairments(_channels(fabric, fault.link, fault.towards, Impairment(class_loss=lost)))
 
 
-@_effect.register
-def _(fault: Corruption, fabric: Fabric) -> Effect:
-    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(corruption=fault.probability)))
+@_impairments_of.register
+def _(fault: Corruption, fabric: Fabric) -> FaultImpairments:
+    return FaultImpairments(_channels(fabric, fault.link, fault.towards, Impairment(corruption=fault.probability)))
 
 
-@_effect.register
-def _(fault: Reordering, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: Reordering, fabric: Fabric) -> FaultImpairments:
     impairment = Impairment(reorder=fault.probability, hold=fault.hold)
-    return Effect(_lines(fabric, fault.link, fault.towards, impairment))
+    return FaultImpairments(_channels(fabric, fault.link, fault.towards, impairment))
 
 
-@_effect.register
-def _(fault: PathLoss, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: PathLoss, fabric: Fabric) -> FaultImpairments:
     """Loss by uSID list on the sources' own ports, where the list is still whole."""
     losing: list[tuple[Endpoint, Impairment]] = []
     for nic in (nic for nic in fabric.nics if fnmatchcase(nic.name, fault.source)):
@@ -122,31 +124,31 @@ def _(fault: PathLoss, fabric: Fabric) -> Effect:
         raise FaultError(
             f"No path from {fault.source} to {fault.destination} in fabric {fabric.name} has entropy value {fault.ev}."
         )
-    return Effect(tuple(losing))
+    return FaultImpairments(tuple(losing))
 
 
-@_effect.register
-def _(fault: Rate, fabric: Fabric) -> Effect:
-    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(rate_bps=fault.rate)))
+@_impairments_of.register
+def _(fault: Rate, fabric: Fabric) -> FaultImpairments:
+    return FaultImpairments(_channels(fabric, fault.link, fault.towards, Impairment(rate_bps=fault.rate)))
 
 
-@_effect.register
-def _(fault: Delay, fabric: Fabric) -> Effect:
-    return Effect(_lines(fabric, fault.link, fault.towards, Impairment(delay=fault.extra)))
+@_impairments_of.register
+def _(fault: Delay, fabric: Fabric) -> FaultImpairments:
+    return FaultImpairments(_channels(fabric, fault.link, fault.towards, Impairment(delay=fault.extra)))
 
 
-@_effect.register
-def _(fault: Flap, fabric: Fabric) -> Effect:
+@_impairments_of.register
+def _(fault: Flap, fabric: Fabric) -> FaultImpairments:
     return down(fabric.find_links(fault.link))
 
 
-@_effect.register
-def _(fault: ControllerDown, fabric: Fabric) -> Effect:
-    return Effect(controller=True)
+@_impairments_of.register
+def _(fault: ControllerDown, fabric: Fabric) -> FaultImpairments:
+    return FaultImpairments(controller=True)
 
 
-def _lines(
+def _channels(
     fabric: Fabric, pattern: str, towards: str | None, impairment: Impairment
 ) -> tuple[tuple[Endpoint, Impairment], ...]:
-    """The impairment on the lines of the links that match, in the direction asked for."""
-    return tuple((source, impairment) for _, source, _ in lines(fabric, pattern, towards))
+    """The impairment on the channels of the links that match, in the direction asked for."""
+    return tuple((source, impairment) for _, source, _ in directions(fabric, pattern, towards))

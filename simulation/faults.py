@@ -1,12 +1,12 @@
 """Everything that can be broken in the world: now or at a time, until a time or until cleared.
 
 `Faults.add` takes any of `topologies.faults`; each kind's name is a method that does the same. What a fault names and
-its figures are checked at once, before anything happens. It then has an id, is listed while it is pending or active,
-and may be cleared by that id. Several faults may hold on one line: their chances are independent, delays add up, the
+its parameters are checked at once, before anything happens. It then has an id, is listed while it is pending or active,
+and may be cleared by that id. Several faults may hold on one channel: their chances are independent, delays add up, the
 lowest rate counts, and a link has its carrier only when no fault takes it.
 
-Only lines and carriers are touched, never the devices: a NIC or a switch learns of a fault as a real one would, by its
-port going down or by what does not arrive.
+Only channels and carriers are touched, never the devices: a NIC or a switch learns of a fault as a real one would, by
+its port going down or by what does not arrive.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from simulation.channel import Impairment, Line, combine
+from simulation.channel import Channel, Impairment, combine
 from simulation.errors import FaultError
-from simulation.fault_impairments import Effect, down, effect
+from simulation.fault_impairments import FaultImpairments, down, impairments_of
 from simulation.seeds import generator
 from topologies.errors import FabricError
 from topologies.fabric import Link
@@ -40,7 +40,7 @@ class FaultRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class _Swing:
+class _Toggle:
     """Links that go down and up together for a flapping fault."""
 
     number: int
@@ -59,7 +59,7 @@ class Faults:
         self._clock = world.clock
         self._next = 1
         self._records: dict[int, FaultRecord] = {}
-        self._impairments: dict[Line, dict[int, Impairment]] = {}
+        self._impairments: dict[Channel, dict[int, Impairment]] = {}
         self._carrier: dict[str, dict[int, None]] = {}  # by link: the faults that take its carrier
         self._controller: dict[int, None] = {}  # the faults that take the controller
         self._listeners: list[Listener] = []
@@ -95,7 +95,7 @@ class Faults:
         if until is not None and until <= start:
             raise FaultError(f"A fault that begins at {start} ns must end later than that, not at {until} ns.")
         try:
-            effect(self._world.fabric, fault)
+            impairments_of(self._world.fabric, fault)
         except FabricError as error:
             raise FaultError(f"{type(fault).__name__}: {error}") from None
         number = self._next
@@ -130,9 +130,9 @@ class Faults:
         if isinstance(record.fault, Flap):
             links = self._world.fabric.find_links(record.fault.link)
             for group in ((link,) for link in links) if record.fault.random else (links,):
-                self._flap(_Swing(number, record.fault, group), True)
+                self._flap(_Toggle(number, record.fault, group), True)
         else:
-            self._apply(number, effect(self._world.fabric, record.fault))
+            self._apply(number, impairments_of(self._world.fabric, record.fault))
 
     def _end(self, number: int, _: object) -> None:
         record = self._records.pop(number, None)
@@ -141,29 +141,29 @@ class Faults:
         self._withdraw(number)
         self._tell(replace(record, state=FaultState.CLEARED, end=self._clock.now))
 
-    def _flap(self, swing: _Swing, is_down: bool) -> None:
+    def _flap(self, toggle: _Toggle, is_down: bool) -> None:
         """Links of a flapping fault go down or come up; schedules the next change."""
-        number = swing.number
+        number = toggle.number
         if number not in self._records:
             return
         if is_down:
-            self._apply(number, down(swing.links))
+            self._apply(number, down(toggle.links))
         else:
-            self._withdraw(number, swing.links)
-        chance = generator(self._world.seed, "flap", number, swing.fault.seed, swing.links[0].name, self._clock.now)
-        wait = swing.fault.wait(is_down, chance)
-        self._clock.at(self._clock.now + wait, self._flap, swing, not is_down)
+            self._withdraw(number, toggle.links)
+        chance = generator(self._world.seed, "flap", number, toggle.fault.seed, toggle.links[0].name, self._clock.now)
+        wait = toggle.fault.wait(is_down, chance)
+        self._clock.at(self._clock.now + wait, self._flap, toggle, not is_down)
 
-    # ---- effects ------------------------------------------------------------------------------------------------
+    # ---- impairments --------------------------------------------------------------------------------------------
 
-    def _apply(self, number: int, effect: Effect) -> None:
-        for source, impairment in effect.lines:
-            line = self._world.line(source)
-            self._impairments.setdefault(line, {})[number] = impairment
-            self._update(line)
-        if effect.controller:
+    def _apply(self, number: int, impairments: FaultImpairments) -> None:
+        for source, impairment in impairments.channels:
+            channel = self._world.channel(source)
+            self._impairments.setdefault(channel, {})[number] = impairment
+            self._update(channel)
+        if impairments.controller:
             self._controller[number] = None
-        for link in effect.carrier:
+        for link in impairments.carrier:
             holders = self._carrier.setdefault(link.name, {})
             had_carrier = not holders
             holders[number] = None
@@ -173,16 +173,16 @@ class Faults:
     def _withdraw(self, number: int, links: Iterable[Link] | None = None) -> None:
         """Take back what a fault does, everywhere or on some links."""
         if links is None:
-            lines, names = tuple(self._impairments), tuple(self._carrier)
+            channels, names = tuple(self._impairments), tuple(self._carrier)
         else:
-            lines = tuple(self._world.line(end) for link in links for end in (link.lower, link.upper))
+            channels = tuple(self._world.channel(end) for link in links for end in (link.lower, link.upper))
             names = tuple(link.name for link in links)
-        for line in lines:
-            impairments = self._impairments.get(line, {})
+        for channel in channels:
+            impairments = self._impairments.get(channel, {})
             if impairments.pop(number, None) is not None:
-                self._update(line)
+                self._update(channel)
             if not impairments:
-                self._impairments.pop(line, None)
+                self._impairments.pop(channel, None)
         self._controller.pop(number, None)
         for name in names:
             holders = self._carrier.get(name, {})
@@ -192,8 +192,8 @@ class Faults:
                     del self._carrier[name]
                     self._set_carrier(self._world.fabric.link(name), True)
 
-    def _update(self, line: Line) -> None:
-        line.impair(combine(self._impairments[line].values()))
+    def _update(self, channel: Channel) -> None:
+        channel.impair(combine(self._impairments[channel].values()))
 
     def _set_carrier(self, link: Link, up: bool) -> None:
         for end in (link.lower, link.upper):

@@ -1,6 +1,6 @@
 """Devices in the world: who is asked for frames when, and who is woken.
 
-A device is pulled: whenever one of its lines is free it is asked for that port's next frame. A port that answered
+A device is pulled: whenever one of its channels is free it is asked for that port's next frame. A port that answered
 "nothing" is idle until the device gets some input, so nobody is polled for nothing: a switch says itself which ports
 became ready (`Switch.ready`), a NIC's idle ports are asked again after every input, and its earliest deadline
 (`Nic.wakeup`) is one event in the queue, as is a switch's where it has priority flow control.
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from mrc_host.nic import Nic
 from p4runtime_shim.switch import Switch
-from simulation.channel import Line
+from simulation.channel import Channel
 from simulation.clock import Clock
 
 _NEVER = 1 << 62
@@ -28,20 +28,20 @@ class Node(Protocol):
     def receive(self, port: int, frame: bytes) -> None:
         """A frame arrived."""
 
-    def pull(self, line: Line, _: object) -> None:
-        """`line` is free; event handler."""
+    def pull(self, channel: Channel, _: object) -> None:
+        """`channel` is free; event handler."""
 
     def port_changed(self, port: int, up: bool) -> None:
         """The carrier of a port came or went."""
 
 
 class SwitchNode:
-    """A switch and the lines that leave its ports."""
+    """A switch and the channels that leave its ports."""
 
     __slots__ = (
+        "_channels",
         "_clock",
         "_copies",
-        "_lines",
         "_pauses",
         "_ready",
         "_receive",
@@ -52,12 +52,12 @@ class SwitchNode:
     )
 
     def __init__(
-        self, clock: Clock, name: str, switch: Switch, lines: Mapping[int, Line], pauses: bool = False
+        self, clock: Clock, name: str, switch: Switch, channels: Mapping[int, Channel], pauses: bool = False
     ) -> None:
         self.name = name
         self.switch = switch
         self._clock = clock
-        self._lines = lines
+        self._channels = channels
         self._receive = switch.receive
         self._transmit = switch.transmit
         self._ready = switch.ready
@@ -66,7 +66,7 @@ class SwitchNode:
         self._copies = pauses or _copies_in_egress(switch)  # sending from one port may make others ready
 
     def receive(self, port: int, frame: bytes) -> None:
-        """A frame arrived: it, or what the program makes of it, is queued; idle lines start at once."""
+        """A frame arrived: it, or what the program makes of it, is queued; idle channels start at once."""
         self._receive(port, frame, self._clock.now)
         self._serve()
 
@@ -76,11 +76,11 @@ class SwitchNode:
         while ready:
             now = self._clock.now
             for port in ready:
-                line = self._lines.get(port)
-                if line is not None and line.idle:
+                channel = self._channels.get(port)
+                if channel is not None and channel.idle:
                     frame = self._transmit(port, now)
                     if frame is not None:
-                        line.send(frame, now)
+                        channel.send(frame, now)
             if not self._copies:
                 return
             ready = self._ready()
@@ -100,14 +100,14 @@ class SwitchNode:
         self.switch.tick(self._clock.now)
         self._serve()
 
-    def pull(self, line: Line, _: object) -> None:
-        """The line is free: its port's next frame, if there is one."""
+    def pull(self, channel: Channel, _: object) -> None:
+        """The channel is free: its port's next frame, if there is one."""
         now = self._clock.now
-        frame = self._transmit(line.port, now)
+        frame = self._transmit(channel.port, now)
         if frame is None:
-            line.idle = True
+            channel.idle = True
         else:
-            line.send(frame, now)
+            channel.send(frame, now)
         if self._copies:
             self._serve()
 
@@ -126,11 +126,11 @@ def _copies_in_egress(switch: Switch) -> bool:
 
 
 class NicNode:
-    """A NIC and the lines that leave its ports. `announce` is called when it may have completions or events."""
+    """A NIC and the channels that leave its ports. `announce` is called when it may have completions or events."""
 
     __slots__ = (
+        "_channels",
         "_clock",
-        "_lines",
         "_receive",
         "_tick",
         "_transmit",
@@ -142,11 +142,11 @@ class NicNode:
         "nic",
     )
 
-    def __init__(self, clock: Clock, name: str, nic: Nic, lines: Sequence[Line]) -> None:
+    def __init__(self, clock: Clock, name: str, nic: Nic, channels: Sequence[Channel]) -> None:
         self.name = name
         self.announce: Callable[[], object] | None = None
         self._clock = clock
-        self._lines = lines
+        self._channels = channels
         self._watchers: list[Callable[[bytes], None]] = []
         self.replace(nic)
 
@@ -190,11 +190,11 @@ class NicNode:
         now = self._clock.now
         transmit = self._transmit
         while True:
-            for line in self._lines:
-                if line.idle:
-                    frame = transmit(line.port, now)
+            for channel in self._channels:
+                if channel.idle:
+                    frame = transmit(channel.port, now)
                     if frame is not None:
-                        line.send(frame, now)
+                        channel.send(frame, now)
             due = self._wakeup()
             if due is None:
                 return
@@ -214,14 +214,14 @@ class NicNode:
         if self.announce is not None:
             self.announce()
 
-    def pull(self, line: Line, _: object) -> None:
-        """The line is free: its port's next frame, if there is one."""
+    def pull(self, channel: Channel, _: object) -> None:
+        """The channel is free: its port's next frame, if there is one."""
         now = self._clock.now
-        frame = self._transmit(line.port, now)
+        frame = self._transmit(channel.port, now)
         if frame is None:
-            line.idle = True
+            channel.idle = True
         else:
-            line.send(frame, now)
+            channel.send(frame, now)
         due = self._wakeup()
         if due is not None and due < self._wake_at:
             if due <= now:  # sending here made another port ready

@@ -143,7 +143,7 @@ def first_difference(left: Iterator[Record], right: Iterator[Record]) -> Differe
 
 def _read(source: BinaryIO, until: int | None) -> Iterator[Record]:
     if source.readline() != _MAGIC:
-        raise ValueError("This is not a trace file of the simulated world.")
+        raise ValueError("This is not a trace file of the simulation.")
     devices: list[str] = []
     while name := source.readline().rstrip(b"\n"):
         devices.append(name.decode())

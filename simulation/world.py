@@ -1,4 +1,4 @@
-"""The simulated world: a fabric's NICs and switches, joined by lines, under one virtual clock.
+"""Simulation: a fabric's NICs and switches, joined by channels, under one virtual clock.
 
 `SimulatedWorld` builds every device from the Fabric value, writes the switches' static tables directly, and runs: to a
 time, until nothing is left to do, or until a coroutine is done. Applications use the same verbs as on real hosts,
@@ -28,7 +28,7 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from p4src import PROGRAM, problem
-from simulation.channel import Line, LineStats
+from simulation.channel import Channel, ChannelStats
 from simulation.clock import Clock
 from simulation.errors import SimulationError
 from simulation.faults import Faults
@@ -89,7 +89,7 @@ class SimulatedWorld:
         self._loop = VirtualTimeLoop(self.clock)
         self._closed = False
         self._providers: dict[str, LocalProvider] = {}
-        self._lines: dict[Endpoint, Line] = {}  # by the end they leave
+        self._channels: dict[Endpoint, Channel] = {}  # by the end they leave
         self._nics: dict[str, NicNode] = {}
         self._restarts: Counter[str] = Counter()
         self._switches: dict[str, SwitchNode] = {}
@@ -105,13 +105,15 @@ class SimulatedWorld:
         for link in self.fabric.links:
             for source, target, mark in ((link.lower, link.upper, ">"), (link.upper, link.lower, "<")):
                 seed = derive(self.seed, "line")
-                self._lines[source] = Line(self.clock, f"{link.name}{mark}", source, target, link.rate_bps, delay, seed)
+                self._channels[source] = Channel(
+                    self.clock, f"{link.name}{mark}", source, target, link.rate_bps, delay, seed
+                )
 
     def _make_nics(self) -> None:
         for nic in self.fabric.nics:
             device = self._make_nic(nic.name, derive(self.seed, "nic", nic.name))
-            lines = [self._lines[Endpoint(nic.name, plane)] for plane in range(self.fabric.planes)]
-            self._nics[nic.name] = NicNode(self.clock, nic.name, device, lines)
+            channels = [self._channels[Endpoint(nic.name, plane)] for plane in range(self.fabric.planes)]
+            self._nics[nic.name] = NicNode(self.clock, nic.name, device, channels)
 
     def _make_nic(self, name: str, seed: int) -> Nic:
         return Nic(nic_config(self.fabric, self.fabric.nic(name)), seed=seed, congestion=self._congestion)
@@ -128,20 +130,20 @@ class SimulatedWorld:
                 queues=self._queues,
             )
             write_entries(switch, switch_entries(self.fabric, description))
-            lines = {port: self._lines[Endpoint(name, port)] for port in description.ports}
+            channels = {port: self._channels[Endpoint(name, port)] for port in description.ports}
             if self.fabric.queues.pfc:
                 for port, config in pauses(self.fabric, description).items():
                     switch.set_pause(port, config)
-            self._switches[name] = SwitchNode(self.clock, name, switch, lines, self.fabric.queues.pfc)
+            self._switches[name] = SwitchNode(self.clock, name, switch, channels, self.fabric.queues.pfc)
 
     def _join(self) -> None:
         nodes: dict[str, Node] = {**self._nics, **self._switches}
         number = {name: position for position, name in enumerate(nodes)}
         if self.trace is not None:
             self.trace.start(tuple(nodes))
-        for line in self._lines.values():
-            target = line.target.node
-            line.join(nodes[line.source.node], nodes[target], number[target], self.trace)
+        for channel in self._channels.values():
+            target = channel.target.node
+            channel.join(nodes[channel.source.node], nodes[target], number[target], self.trace)
 
     # ---- looking ------------------------------------------------------------------------------------------------
 
@@ -164,27 +166,27 @@ class SimulatedWorld:
         self.fabric.switch(name)
         return self._switches[name].switch
 
-    def line(self, source: Endpoint) -> Line:
+    def channel(self, source: Endpoint) -> Channel:
         """The direction of a link that leaves `source`."""
-        if source not in self._lines:
+        if source not in self._channels:
             raise SimulationError(f"No link is plugged into port {source.port} of {source.node}.")
-        return self._lines[source]
+        return self._channels[source]
 
     def node(self, name: str) -> Node:
-        """A device by name, as lines and faults see it."""
+        """A device by name, as channels and faults see it."""
         return self._switches[name] if name in self._switches else self.nic_node(name)
 
-    def link_stats(self, name: str) -> tuple[LineStats, LineStats]:
-        """Figures of a link: towards the upper end, and towards the lower end."""
+    def link_stats(self, name: str) -> tuple[ChannelStats, ChannelStats]:
+        """Counters of a link: towards the upper end, and towards the lower end."""
         link = self.fabric.link(name)
-        return self._lines[link.lower].stats(), self._lines[link.upper].stats()
+        return self._channels[link.lower].stats(), self._channels[link.upper].stats()
 
     def attributes(self, base: QpAttributes | None = None) -> QpAttributes:
         """Queue pair attributes with timers that fit this world."""
         return self.timing.attributes(base)
 
     def nic_node(self, name: str) -> NicNode:
-        """A NIC with the lines that leave it."""
+        """A NIC with the channels that leave it."""
         self.fabric.nic(name)
         return self._nics[name]
 
@@ -266,7 +268,7 @@ class SimulatedWorld:
             node.announce = provider.dispatch
 
     def close(self) -> None:
-        """Cancel every coroutine and free the switches; afterwards only figures can be read from the Python side."""
+        """Cancel every coroutine and free the switches; afterwards only counters can be read from the Python side."""
         if self._closed:
             return
         self._closed = True

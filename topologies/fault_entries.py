@@ -15,7 +15,7 @@ from topologies import addressing, paths
 from topologies.entries import Action, Exact, TableEntry, Ternary
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link, Nic
-from topologies.fault_targets import lines
+from topologies.fault_targets import directions
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.path_loss import PathLoss
 
@@ -47,9 +47,9 @@ def ppb(probability: float) -> int:
     return found
 
 
-def lines_of(fabric: Fabric, fault: LinkFault) -> tuple[tuple[Link, Endpoint], ...]:
+def directions_of(fabric: Fabric, fault: LinkFault) -> tuple[tuple[Link, Endpoint], ...]:
     """Links that a fault is on, each with the end that frames are lost towards; FabricError if there is none."""
-    return tuple((link, target) for link, _, target in lines(fabric, fault.link, fault.towards))
+    return tuple((link, target) for link, _, target in directions(fabric, fault.link, fault.towards))
 
 
 def fault_entries(fabric: Fabric, faults: Iterable[DataPlaneFault]) -> Mapping[str, tuple[TableEntry, ...]]:
@@ -113,7 +113,7 @@ def _places(fabric: Fabric, fault: DataPlaneFault) -> _Places:
         return _Places(paths=_lossy_paths(fabric, fault), loss=ppb(fault.probability))
     arrivals, departures = [], []
     nics = frozenset(fabric.nic_names)
-    for link, end in lines_of(fabric, fault):
+    for link, end in directions_of(fabric, fault):
         if end.node in nics:
             departures.append(link.upper)
         else:

@@ -10,11 +10,11 @@ from fnmatch import fnmatchcase
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Link
 
-Line = tuple[Link, Endpoint, Endpoint]
+LinkDirection = tuple[Link, Endpoint, Endpoint]
 """One direction of a link: the link, the end that frames leave, and the end that they go to."""
 
 
-def lines(fabric: Fabric, pattern: str, towards: str | None = None) -> tuple[Line, ...]:
+def directions(fabric: Fabric, pattern: str, towards: str | None = None) -> tuple[LinkDirection, ...]:
     """Directions of the links that match, those towards a node, or pattern, only; FabricError if there is none."""
     ways = (
         (link, source, target)

@@ -43,7 +43,7 @@ _LOOKS = 8  # at each span, within its length
 
 @dataclass(frozen=True, slots=True)
 class MapSettings:
-    """Figures of the mapper; times in ns. Probes are lost without a fault with a probability of `noise` at least.
+    """Settings of the mapper; times in ns. Probes are lost without a fault with a probability of `noise` at least.
 
     `spans` are what is looked at; `grace` is how long a probe may take, `patience` how long a silent receiver is waited
     for, `silent` when an agent counts as gone. A loss is measured again once it stands out by `measurable` nats.

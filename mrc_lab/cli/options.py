@@ -1,12 +1,14 @@
-"""Types of options that several commands share."""
+"""Options, and types of options, that several commands share."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from mrc_common import units
 
@@ -14,6 +16,27 @@ if TYPE_CHECKING:
     pass
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+BACKENDS = ("sim", "emulation")
+
+
+def backend_option(command: _F) -> _F:
+    """Give a command the option --backend, and the hidden --world of earlier releases with a note on standard error."""
+
+    @functools.wraps(command)
+    def with_backend(*values: Any, backend: str, world: str | None, **options: Any) -> Any:
+        if world is not None:
+            source = click.get_current_context().get_parameter_source("backend")
+            if source is ParameterSource.COMMANDLINE and world != backend:
+                raise click.UsageError(f"--backend {backend} and --world {world} disagree: leave --world out.")
+            click.echo("Note: --world is now --backend.", err=True)
+        return command(*values, backend=world or backend, **options)
+
+    click.option("--world", type=click.Choice(BACKENDS), hidden=True)(with_backend)
+    kinds = click.Choice(BACKENDS)
+    click.option("--backend", type=kinds, default="sim", show_default=True, help="Where to run.")(with_backend)
+    return cast("_F", with_backend)
 
 
 class Rate(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one

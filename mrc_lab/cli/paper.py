@@ -6,18 +6,18 @@ from pathlib import Path
 
 import click
 
+from mrc_lab.cli.options import backend_option
+
 
 @click.command(epilog="Example: mrc paper --only fig09a --only fig20")
 @click.option("--only", multiple=True, help="Only this figure, by the name of its file; may be repeated.")
-@click.option(
-    "--world", type=click.Choice(("sim", "emulation")), default="sim", show_default=True, help="Where to run."
-)
+@backend_option
 @click.option("--seed", default=1, show_default=True, help="Decides everything random.")
-@click.option("--jobs", "-j", default=1, show_default=True, help="Experiments at the same time (simulated world).")
+@click.option("--jobs", "-j", default=1, show_default=True, help="Experiments at the same time (in simulation).")
 @click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."
 )
-def paper(only: tuple[str, ...], world: str, seed: int, jobs: int, results: Path) -> int:
+def paper(only: tuple[str, ...], backend: str, seed: int, jobs: int, results: Path) -> int:
     """Reproduce the published figures and set ours beside them.
 
     Leaves results/paper/latest with index.html and summary.json. The exit status is 0 when every verdict is pass.
@@ -33,9 +33,9 @@ def paper(only: tuple[str, ...], world: str, seed: int, jobs: int, results: Path
             raise ExperimentError(f"there is no figure {name}; {suggest(name, known)}")
     files = [path for name, path in known.items() if not only or name in only]
     folder, summary = reproduce(
-        files, results, world=world, seed=seed, jobs=jobs, tell=lambda text: click.echo(text, err=True)
+        files, results, backend=backend, seed=seed, jobs=jobs, tell=lambda text: click.echo(text, err=True)
     )
     click.echo(f"{summary['passed']} of {summary['experiments']} experiments, {summary['expectations_passed']} of"
-               f" {summary['expectations']} figures as expected")  # fmt: skip
+               f" {summary['expectations']} values as expected")  # fmt: skip
     click.echo(f"report: {folder / 'index.html'}")
     return 0 if summary["verdict"] == "pass" else 1

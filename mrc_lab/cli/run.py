@@ -6,15 +6,14 @@ from pathlib import Path
 
 import click
 
+from mrc_lab.cli.options import backend_option
 from mrc_lab.fabric.switch_option import SwitchChoice
 from topologies.emulation import switch_kind
 
 
 @click.command(epilog="Example: mrc run mrc_lab/paper/fig09a.yaml --seed 7")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--world", type=click.Choice(("sim", "emulation")), default="sim", show_default=True, help="Where to run."
-)
+@backend_option
 @click.option(
     "--switch", type=SwitchChoice(), default=switch_kind.DEFAULT, show_default=True, help="Switches in emulation."
 )
@@ -26,27 +25,27 @@ from topologies.emulation import switch_kind
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."
 )
 @click.option("--check", is_flag=True, help="Only read and check the file.")
-def run(file: Path, world: str, switch: str, name: str, seed: int, results: Path, check: bool) -> int:
+def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Path, check: bool) -> int:
     """Run an experiment FILE and judge what it expects.
 
-    Leaves a result folder with the file as run, raw series, summary.json, plots and one HTML report. The simulated
-    world needs no root. The exit status is 0 when every expectation held and the timing can be trusted. When a process
+    Leaves a result folder with the file as run, raw series, summary.json, plots and one HTML report. Simulation needs
+    no root. The exit status is 0 when every expectation held and the timing can be trusted. When a process
     of the emulated fabric dies the run ends at once, with exit status 3 and no results.
     """
     from mrc_lab.experiments.files import load_file
     from mrc_lab.experiments.running import run_experiment
-    from mrc_lab.reports.run_and_report import produce
+    from mrc_lab.reports.run_and_report import run_and_report
     from mrc_lab.reports.verdicts import Verdict
 
     experiment = load_file(file)
     for note in experiment.notes:
         click.echo(f"note: {note}", err=True)
     if check:
-        run_experiment.check(experiment, world)
+        run_experiment.check(experiment, backend)
         click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
         return 0
-    result = produce(
-        experiment, world, seed, results, switch=switch, name=name, tell=lambda text: click.echo(text, err=True)
+    result = run_and_report(
+        experiment, backend, seed, results, switch=switch, name=name, tell=lambda text: click.echo(text, err=True)
     )
     for line in result.lines():
         click.echo(line)

@@ -39,7 +39,7 @@ def sweep(
     output: Path | None,
     check: bool,
 ) -> int:
-    """Run experiment FILEs with every combination of settings and seeds, in the simulated world.
+    """Run experiment FILEs with every combination of settings and seeds, in simulation.
 
     Leaves table.jsonl with a row for each run and case. The same command again runs only what is missing: runs whose
     worker was killed, and values or seeds that are new. The exit status is 0 when every run held what it expects, 1

@@ -24,7 +24,7 @@ from mrc_common.units import show_rate
 from mrc_host.values import QpType
 from mrc_lab.demo.fabric_interface import World
 from mrc_lab.demo.faults import FaultPlan
-from mrc_lab.demo.metrics import run_figures
+from mrc_lab.demo.metrics import run_metrics
 from mrc_lab.demo.plot import plot_step_times
 from mrc_lab.demo.progress import Progress
 from mrc_lab.demo.record import RunRecord
@@ -176,7 +176,7 @@ class Demo:
         return bool(summary["passed"])
 
     def _outcomes(self, fabric: Fabric, folder: Path) -> dict[str, Outcome]:
-        """Figures of each run, its weights compared with those of training in one process."""
+        """Metrics of each run, its weights compared with those of training in one process."""
         alone = ordered = None
         if any(record.complete for record in self.records.values()):
             with threadpool_limits(1):
@@ -192,7 +192,7 @@ class Demo:
                 same = all(np.array_equal(weights, ordered) for weights in trained)
                 np.save(folder / f"weights-{transport}.npy", trained[0])
             shutil.rmtree(folder / f"weights-{transport}")
-            outcomes[transport] = Outcome(record, run_figures(record, fabric), diff, same)
+            outcomes[transport] = Outcome(record, run_metrics(record, fabric), diff, same)
         return outcomes
 
 

@@ -1,4 +1,4 @@
-"""From the record of a run to its figures. Pure functions; nothing is asked of the running world.
+"""From the record of a run to its metrics. Pure functions; nothing is asked of the running world.
 
 A step takes as long as on its slowest rank. A stall is the time between two step completions (a step is complete when
 the last rank has it), so it covers verification between steps too, and time after the last completion when the job
@@ -28,7 +28,7 @@ WARM_UP_STEPS = 2
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Least, median and largest of some figures."""
+    """Least, median and largest of some metrics."""
 
     count: int
     least: float
@@ -37,7 +37,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultFigures:
+class FaultMetrics:
     """What one fault did to one run; seconds, None where there is nothing to measure.
 
     `bypass` and `back` are over the paths that cross the link and went out of use; `never_back` of them did not
@@ -65,8 +65,8 @@ class FaultFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFigures:
-    """Figures of one run of the job; shares of the processor are of all cores (1: none was idle).
+class RunMetrics:
+    """Metrics of one run of the job; shares of the processor are of all cores (1: none was idle).
 
     `cpu_used_share` is what the fabric and the job used, `cpu_idle_share` what nobody did, `cpu_idle_least` the
     least of that in any second.
@@ -81,7 +81,7 @@ class RunFigures:
     packets_retransmitted: int
     spurious_retransmitted: int
     timeouts: int
-    faults: tuple[FaultFigures, ...]
+    faults: tuple[FaultMetrics, ...]
     wrong_bytes: int
     verified_bytes: int
     unequal_gradients: int
@@ -112,13 +112,13 @@ def steps_of(record: RunRecord) -> list[Step]:
     return found
 
 
-def run_figures(record: RunRecord, fabric: Fabric) -> RunFigures:
-    """All figures of a run, as far as it went."""
+def run_metrics(record: RunRecord, fabric: Fabric) -> RunMetrics:
+    """All metrics of a run, as far as it went."""
     steps = steps_of(record)
     counters = record.counters()
     transfers = [status["transfer"] for status in record.status.values()]
     idle = record.cpu_idle
-    return RunFigures(
+    return RunMetrics(
         steps=len(steps),
         duration_s=(record.ended_ns - record.started_ns) / 1e9,
         median_step_s=statistics.median(s.duration_s for s in steps) if steps else None,
@@ -128,7 +128,7 @@ def run_figures(record: RunRecord, fabric: Fabric) -> RunFigures:
         packets_retransmitted=counters["retransmitted"],
         spurious_retransmitted=counters["spurious_retransmitted"],
         timeouts=counters["timeouts"],
-        faults=tuple(_fault_figures(record, fabric, steps, index) for index in range(len(record.faults))),
+        faults=tuple(_fault_metrics(record, fabric, steps, index) for index in range(len(record.faults))),
         wrong_bytes=record.pattern_wrong + sum(t["wrong_bytes"] for t in transfers),
         verified_bytes=record.pattern_checked + sum(t["bytes"] for t in transfers),
         unequal_gradients=sum(len({r.crc for r in reports.values()}) > 1 for reports in record.steps.values()),
@@ -145,7 +145,7 @@ def _cpu_used_share(record: RunRecord) -> float | None:
     return record.cpu_seconds / lasted_s / (os.cpu_count() or 1)
 
 
-def _fault_figures(record: RunRecord, fabric: Fabric, steps: Sequence[Step], index: int) -> FaultFigures:
+def _fault_metrics(record: RunRecord, fabric: Fabric, steps: Sequence[Step], index: int) -> FaultMetrics:
     fault = record.faults[index]
     mended = fault.mended_ns
     begin = record.faults[index - 1].mended_ns if index else None
@@ -153,9 +153,9 @@ def _fault_figures(record: RunRecord, fabric: Fabric, steps: Sequence[Step], ind
     before = [s for s in steps if s.end_ns <= fault.cut_ns and s.begin_ns >= (begin or 0) and s.number >= WARM_UP_STEPS]
     during = [s for s in steps if s.end_ns > fault.cut_ns and s.begin_ns < (mended or end)]
     after = [s for s in steps if mended is not None and s.begin_ns >= mended and s.end_ns <= end]
-    bypass, back, never_back, collateral = _path_figures(record, fabric, fault, end)
+    bypass, back, never_back, collateral = _path_metrics(record, fabric, fault, end)
     resumed = min((s.end_ns for s in steps if mended is not None and s.end_ns > mended), default=None)
-    return FaultFigures(
+    return FaultMetrics(
         kind=fault.kind.value,
         link=fault.link,
         cut_s=record.seconds(fault.cut_ns),
@@ -170,12 +170,12 @@ def _fault_figures(record: RunRecord, fabric: Fabric, steps: Sequence[Step], ind
         back=spread(back),
         never_back=never_back,
         collateral_paths=collateral,
-        port_down=_port_figures(record, fabric, fault, fault.cut_ns, up=False),
-        port_up=_port_figures(record, fabric, fault, mended, up=True),
+        port_down=_port_metrics(record, fabric, fault, fault.cut_ns, up=False),
+        port_up=_port_metrics(record, fabric, fault, mended, up=True),
     )
 
 
-def _port_figures(
+def _port_metrics(
     record: RunRecord, fabric: Fabric, fault: FaultRecord, since_ns: int | None, *, up: bool
 ) -> Spread | None:
     """Seconds from `since_ns` until each NIC concerned stopped (or began) to use the plane of a cut NIC link."""
@@ -194,7 +194,7 @@ def _port_figures(
     return spread(list(first.values()))
 
 
-def _path_figures(
+def _path_metrics(
     record: RunRecord, fabric: Fabric, fault: FaultRecord, end_ns: int
 ) -> tuple[list[float], list[float], int, int]:
     """Seconds to go out of use and to come back for each path hit, paths never back, and paths hit without cause."""
@@ -253,7 +253,7 @@ def _longest_gap(gaps: Sequence[tuple[int, int]], begin: int, end: int) -> float
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """Spread of some figures; None of none."""
+    """Spread of some metrics; None of none."""
     if not values:
         return None
     return Spread(len(values), min(values), statistics.median(values), max(values))

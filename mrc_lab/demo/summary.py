@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from mrc_lab.demo.metrics import FaultFigures, RunFigures, Spread
+from mrc_lab.demo.metrics import FaultMetrics, RunMetrics, Spread
 from mrc_lab.demo.record import RunRecord
 from mrc_lab.demo.settings import DemoSettings
 from topologies.fabric import LinkKind
@@ -20,10 +20,10 @@ WEIGHT_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run with its figures; `weights_diff` is its largest difference from single-process training, if it ended."""
+    """One run with its metrics; `weights_diff` is its largest difference from single-process training, if it ended."""
 
     record: RunRecord
-    figures: RunFigures
+    metrics: RunMetrics
     weights_diff: float | None
     same_bits: bool | None  # as single-process training that adds in the ring's order
 
@@ -37,8 +37,8 @@ def summarise(
     summary: dict[str, Any] = {
         "bring_up_s": bring_up.get("total_s"),
         "weights_max_abs_diff": max(known) if known and len(known) == len(diffs) else None,
-        "wrong_bytes": sum(outcome.figures.wrong_bytes for outcome in outcomes.values()),
-        "verified_bytes": sum(outcome.figures.verified_bytes for outcome in outcomes.values()),
+        "wrong_bytes": sum(outcome.metrics.wrong_bytes for outcome in outcomes.values()),
+        "verified_bytes": sum(outcome.metrics.verified_bytes for outcome in outcomes.values()),
         "interrupted": interrupted,
     }
     for transport in ("mrc", "roce"):
@@ -59,12 +59,12 @@ def run_checks(outcomes: Mapping[str, Outcome], *, interrupted: bool) -> dict[st
     checks = {
         "both runs were made to the end": not interrupted and len(both) == 2 and all(o.record.complete for o in both),
         "no byte arrived wrong": bool(both)
-        and all(o.figures.wrong_bytes == 0 < o.figures.verified_bytes for o in both),
-        "all ranks had the same gradients": bool(both) and all(o.figures.unequal_gradients == 0 for o in both),
+        and all(o.metrics.wrong_bytes == 0 < o.metrics.verified_bytes for o in both),
+        "all ranks had the same gradients": bool(both) and all(o.metrics.unequal_gradients == 0 for o in both),
         "weights equal those of one process": bool(both)
         and all(o.weights_diff is not None and o.weights_diff <= WEIGHT_TOLERANCE for o in both),
         "every fault was made and mended": bool(both)
-        and all([f.mended_s is not None for f in o.figures.faults] == [True, True] for o in both),
+        and all([f.mended_s is not None for f in o.metrics.faults] == [True, True] for o in both),
     }
     stalls = [_stall(outcomes, transport, LinkKind.T0_T1) for transport in ("mrc", "roce")]
     checks["MRC's stall at the T0-T1 cut is below RoCE's"] = (
@@ -74,9 +74,9 @@ def run_checks(outcomes: Mapping[str, Outcome], *, interrupted: bool) -> dict[st
 
 
 def _transport(outcome: Outcome) -> dict[str, Any]:
-    figures = outcome.figures
-    cut = _fault(figures, LinkKind.T0_T1)
-    rest = dataclasses.asdict(figures)
+    metrics = outcome.metrics
+    cut = _fault(metrics, LinkKind.T0_T1)
+    rest = dataclasses.asdict(metrics)
     return {
         "steps": rest.pop("steps"),
         "median_step_s": rest.pop("median_step_s"),
@@ -108,7 +108,7 @@ def _notes(outcomes: Mapping[str, Outcome]) -> list[str]:
         " else ran on the machine; with little idle, times say as much about the machine as about the transports.",
     ]
     roce = outcomes.get("roce")
-    cut = _fault(roce.figures, LinkKind.T0_T1) if roce else None
+    cut = _fault(roce.metrics, LinkKind.T0_T1) if roce else None
     if cut is not None and cut.bypass is None:
         resumed = cut.resumed_after_mending_s
         after = f" {resumed:.2f} s after the link was restored" if resumed is not None else " never again in this run"
@@ -117,7 +117,7 @@ def _notes(outcomes: Mapping[str, Outcome]) -> list[str]:
             f" complete{after}."
         )
     mrc = outcomes.get("mrc")
-    cut = _fault(mrc.figures, LinkKind.T0_T1) if mrc else None
+    cut = _fault(mrc.metrics, LinkKind.T0_T1) if mrc else None
     if cut is not None and cut.bypass is None:
         notes.append("MRC has no time to bypass or return (null): no path that crosses the cut link went out of use.")
     elif cut is not None and cut.never_back:
@@ -125,12 +125,12 @@ def _notes(outcomes: Mapping[str, Outcome]) -> list[str]:
     return notes
 
 
-def _fault(figures: RunFigures, kind: LinkKind) -> FaultFigures | None:
-    return next((fault for fault in figures.faults if fault.kind == kind.value), None)
+def _fault(metrics: RunMetrics, kind: LinkKind) -> FaultMetrics | None:
+    return next((fault for fault in metrics.faults if fault.kind == kind.value), None)
 
 
 def _stall(outcomes: Mapping[str, Outcome], transport: str, kind: LinkKind) -> float | None:
-    fault = _fault(outcomes[transport].figures, kind) if transport in outcomes else None
+    fault = _fault(outcomes[transport].metrics, kind) if transport in outcomes else None
     return fault.longest_stall_s if fault else None
 
 
@@ -159,19 +159,19 @@ def print_summary(console: Console, summary: Mapping[str, Any], outcomes: Mappin
 
 def _rows(outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
     """Rows of the table; an empty label starts a section."""
-    figures = [outcome.figures for outcome in outcomes]
+    metrics = [outcome.metrics for outcome in outcomes]
     rows: list[tuple[str, list[str]]] = [
-        ("steps completed", [f"{f.steps}/{o.record.planned_steps}" for f, o in zip(figures, outcomes, strict=True)]),
-        ("run", [_seconds(f.duration_s) for f in figures]),
-        ("step time, median", [_seconds(f.median_step_s) for f in figures]),
-        ("longest stall", [_seconds(f.longest_stall_s) for f in figures]),
-        ("packets lost / retransmitted", [f"{f.packets_lost} / {f.packets_retransmitted}" for f in figures]),
-        ("wrong / verified bytes", [f"{f.wrong_bytes} / {f.verified_bytes:,}" for f in figures]),
+        ("steps completed", [f"{f.steps}/{o.record.planned_steps}" for f, o in zip(metrics, outcomes, strict=True)]),
+        ("run", [_seconds(f.duration_s) for f in metrics]),
+        ("step time, median", [_seconds(f.median_step_s) for f in metrics]),
+        ("longest stall", [_seconds(f.longest_stall_s) for f in metrics]),
+        ("packets lost / retransmitted", [f"{f.packets_lost} / {f.packets_retransmitted}" for f in metrics]),
+        ("wrong / verified bytes", [f"{f.wrong_bytes} / {f.verified_bytes:,}" for f in metrics]),
         ("weights off one process by", [_number(o.weights_diff) for o in outcomes]),
-        ("processor used / idle", [f"{_share(f.cpu_used_share)} / {_share(f.cpu_idle_share)}" for f in figures]),
+        ("processor used / idle", [f"{_share(f.cpu_used_share)} / {_share(f.cpu_idle_share)}" for f in metrics]),
     ]
     for kind, title in ((LinkKind.T0_T1, "T0-T1 link"), (LinkKind.NIC_T0, "NIC-T0 link")):
-        faults = [_fault(f, kind) for f in figures]
+        faults = [_fault(f, kind) for f in metrics]
         link = next((fault.link for fault in faults if fault), None)
         if link is not None:
             rows += [("", []), (f"{title} {link} cut", [_at(fault) for fault in faults])]
@@ -179,7 +179,7 @@ def _rows(outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
     return rows
 
 
-def _fault_rows(kind: LinkKind, faults: Sequence[FaultFigures | None]) -> list[tuple[str, list[str]]]:
+def _fault_rows(kind: LinkKind, faults: Sequence[FaultMetrics | None]) -> list[tuple[str, list[str]]]:
     rows = [
         ("  step time before", [_middle(f.step_before if f else None, "-") for f in faults]),
         ("  step time during", [_middle(f.step_during if f else None, "-") for f in faults]),
@@ -215,7 +215,7 @@ def _share(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.0%}"
 
 
-def _at(fault: FaultFigures | None) -> str:
+def _at(fault: FaultMetrics | None) -> str:
     if fault is None:
         return "not reached"
     until = "never restored" if fault.mended_s is None else f"to {fault.mended_s:.1f} s"

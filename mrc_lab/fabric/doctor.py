@@ -177,7 +177,7 @@ def _cache() -> Finding:
 
 
 def _netem() -> Finding:
-    cost = "links cannot be given a delay in emulation; the simulated world can"
+    cost = "links cannot be given a delay in emulation; simulation can"
     if os.geteuid() != 0:
         return Finding("netem", False, f"cannot be tried without root; without it {cost}")
     if not has_netem():

@@ -22,7 +22,7 @@ from mrc_lab.experiments.files import load_file
 from mrc_lab.experiments.running.run_experiment import check
 from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.pages import BACKENDS, render
-from mrc_lab.reports.run_and_report import produce
+from mrc_lab.reports.run_and_report import run_and_report
 from mrc_lab.reports.verdicts import FAR, differs
 from mrc_lab.reports.write_file import write_text
 from mrc_lab.sweeps.process_pool import each
@@ -62,7 +62,7 @@ def reproduce(
     files: Sequence[Path],
     results: Path,
     *,
-    world: str = "sim",
+    backend: str = "sim",
     seed: int = 1,
     jobs: int = 1,
     tell: Callable[[str], None] = lambda text: None,
@@ -72,27 +72,27 @@ def reproduce(
     Every file is read before anything starts: FileError when one is wrong, ExperimentError when this machine has room
     for none of them.
     """
-    found = {str(file): outcome for file in files if (outcome := _left_out(file, world)) is not None}
+    found = {str(file): outcome for file in files if (outcome := _left_out(file, backend)) is not None}
     wanted = [file for file in files if str(file) not in found]
     if found and not wanted:
-        raise ExperimentError(_reason(next(iter(found.values()))), "Use --world sim.")
+        raise ExperimentError(_reason(next(iter(found.values()))), "Use --backend sim.")
     folder = folders.make_folder(results, "paper")
     began = time.monotonic()
     for outcome in found.values():
         tell(f"left out: {_reason(outcome)}")
-    for number, outcome in enumerate(_run_all(wanted, folder, world, seed, jobs), 1):
+    for number, outcome in enumerate(_run_all(wanted, folder, backend, seed, jobs), 1):
         found[outcome.file] = outcome
         verdict = outcome.verdict if outcome.summary else f"could not run: {outcome.problem}"
         tell(f"{number} of {len(wanted)}: {outcome.name}: {verdict} ({outcome.wall_seconds:.1f} s)")
     ordered = [found[str(file)] for file in files]
-    summary = summarize(ordered, world, seed)
+    summary = summarize(ordered, backend, seed)
     folders.write_json(folder / "summary.json", summary)
     write_text(folder / "index.html", index(ordered, summary, time.monotonic() - began))
     folders.point_latest(folder)
     return folder, summary
 
 
-def summarize(outcomes: Iterable[Outcome], world: str, seed: int) -> dict[str, Any]:
+def summarize(outcomes: Iterable[Outcome], backend: str, seed: int) -> dict[str, Any]:
     """One row for each expectation of each figure: figure, published, ours, ratio, verdict."""
     outcomes = list(outcomes)
     left_out = {outcome.name: outcome.problem for outcome in outcomes if outcome.left_out}
@@ -113,7 +113,7 @@ def summarize(outcomes: Iterable[Outcome], world: str, seed: int) -> dict[str, A
     verdicts = [outcome.verdict for outcome in outcomes]
     return {
         "format": FORMAT,
-        "world": world,
+        "backend": backend,
         "seed": seed,
         "verdict": "pass" if all(verdict == "pass" for verdict in verdicts) else "fail",
         "experiments": len(outcomes),
@@ -134,7 +134,7 @@ def index(outcomes: Sequence[Outcome], summary: Mapping[str, Any], wall_seconds:
     return render(
         "paper",
         title="Published results of MRC, and ours",
-        backend=BACKENDS.get(summary["world"], summary["world"]),
+        backend=BACKENDS.get(summary["backend"], summary["backend"]),
         summary=summary,
         outcomes=sorted(outcomes, key=lambda outcome: outcome.name.startswith("ablation")),
         far_percent=round(100 * FAR),
@@ -142,10 +142,10 @@ def index(outcomes: Sequence[Outcome], summary: Mapping[str, Any], wall_seconds:
     )
 
 
-def _left_out(file: Path, world: str) -> Outcome | None:
+def _left_out(file: Path, backend: str) -> Outcome | None:
     experiment = load_file(file)
     try:
-        check(experiment, world)
+        check(experiment, backend)
     except ExperimentError as error:
         return Outcome(str(file), 0.0, None, "", str(error), left_out=True)
     return None
@@ -155,19 +155,19 @@ def _reason(outcome: Outcome) -> str:
     return f"{outcome.name}: {outcome.problem}"
 
 
-def _run_all(files: Sequence[Path], folder: Path, world: str, seed: int, jobs: int) -> Iterable[Outcome]:
-    if jobs <= 1 or len(files) == 1 or world != "sim":
+def _run_all(files: Sequence[Path], folder: Path, backend: str, seed: int, jobs: int) -> Iterable[Outcome]:
+    if jobs <= 1 or len(files) == 1 or backend != "sim":
         for file in files:
-            yield _run_one(file, folder, world, seed)
+            yield _run_one(file, folder, backend, seed)
         return
-    for done in each(files, jobs, partial(_run_one, folder=folder, world=world, seed=seed)):
+    for done in each(files, jobs, partial(_run_one, folder=folder, backend=backend, seed=seed)):
         yield Outcome(str(done.item), 0.0, None, "", done.lost) if done.lost else done.result
 
 
-def _run_one(file: Path, folder: Path, world: str, seed: int) -> Outcome:
+def _run_one(file: Path, folder: Path, backend: str, seed: int) -> Outcome:
     began = time.monotonic()
     try:
-        result = produce(load_file(file), world, seed, folder)
+        result = run_and_report(load_file(file), backend, seed, folder)
     except (ExperimentError, MrcError, FabricError, OSError) as error:
         return Outcome(str(file), time.monotonic() - began, None, "", str(error))
     report = (result.folder / "report.html").relative_to(folder)

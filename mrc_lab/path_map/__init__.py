@@ -1,1 +1,1 @@
-"""Path mapping in the simulated world, and how long it takes to name a fault."""
+"""Path mapping in simulation, and how long it takes to name a fault."""

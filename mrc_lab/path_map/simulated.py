@@ -1,4 +1,4 @@
-"""The mapper in the simulated world: the same plan, NICs, reports and verdicts, under the virtual clock."""
+"""The mapper in simulation: the same plan, NICs, reports and verdicts, under the virtual clock."""
 
 from __future__ import annotations
 

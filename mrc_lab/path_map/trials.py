@@ -1,4 +1,4 @@
-"""Trials of the mapper in the simulated world: a fault at a place and a time of chance, and what the map says of it.
+"""Trials of the mapper in simulation: a fault at a place and a time of chance, and what the map says of it.
 
 What is measured is the time from the fault to a verdict with the right name (the link, the switch or the path), the
 time from the end of the fault to the end of the verdict, and every name that was ever given and is wrong.

@@ -142,7 +142,7 @@ def launch(options: Options, say: Say) -> Report:
 
 
 def to_json(plan: Plan, report: Report) -> dict[str, Any]:
-    """The figures as a JSON value: times in ns, bandwidths in byte/s."""
+    """The results as a JSON value: times in ns, bandwidths in byte/s."""
     return {
         "test": f"{plan.case}_perf",
         "plan": json.loads(plan.to_json()),

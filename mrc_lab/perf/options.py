@@ -149,7 +149,7 @@ def _nccl_flags(group: argparse._ArgumentGroup) -> None:
     )
     add("-N", "--run_cycles", type=_positive, default=1, help="repeat everything (default once)")
     add("-T", "--timeout", type=_seconds, default=0.0, help="seconds one size may take (default: no limit)")
-    add("-J", "--output_file", type=Path, metavar="FILE", help="write the figures there as JSON too")
+    add("-J", "--output_file", type=Path, metavar="FILE", help="write the results there as JSON too")
     for flags, (neutral, why) in _REFUSED.items():
         add(*flags, action=_Refuse, neutral=neutral, why=why, help=argparse.SUPPRESS)
 

@@ -22,7 +22,7 @@ class Device:
 
 
 def heading(plan: Plan, step: str, devices: Sequence[Device]) -> list[str]:
-    """What comes above the figures; `step` says how sizes grow."""
+    """What comes above the numbers; `step` says how sizes grow."""
     kind = plan.streams.qp_type.name
     lines = [
         f"# nThread 1 nGpus 1 minBytes {plan.sizes[0]} maxBytes {plan.sizes[-1]} step: {step}"
@@ -55,7 +55,7 @@ def line(row: Row) -> str:
 
 
 def ending(report: Report, case: str) -> list[str]:
-    """What comes below the figures. Nothing is "out of bounds" only if no element and no chunk was wrong."""
+    """What comes below the numbers. Nothing is "out of bounds" only if no element and no chunk was wrong."""
     verdict = "OK" if not report.wrong else "FAILED"
     transfer = report.transfer
     return [

@@ -1,1 +1,1 @@
-"""From recordings to what people read: figures, verdicts, the result folder, plots and one HTML report."""
+"""From recordings to what people read: metrics, verdicts, the result folder, plots and one HTML report."""

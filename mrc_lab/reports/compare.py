@@ -1,7 +1,7 @@
-"""Two results side by side, in one self-contained HTML page: figures, verdicts and throughput over time.
+"""Two results side by side, in one self-contained HTML page: metrics, verdicts and throughput over time.
 
 Where one of them was scaled (emulation), its rates and times are put back to those of its file, so that the same
-experiment in both worlds can be compared.
+experiment on both backends can be compared.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def compare(first: Path, second: Path) -> str:
         return _compared(first, second, summaries)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ExperimentError(
-            f"{first} and {second} do not hold the same figures ({type(error).__name__}: {error})",
+            f"{first} and {second} do not hold the same metrics ({type(error).__name__}: {error})",
             "One is of another version, or was changed: run its experiment again.",
         ) from None
 
@@ -64,7 +64,7 @@ def _compared(first: Path, second: Path, summaries: tuple[Mapping[str, Any], Map
 
 def label(summary: Mapping[str, Any], folder: Path, letter: str) -> str:
     """How a result is called in the page."""
-    return f"{letter}: {summary['name']} ({summary['world']}, seed {summary['seed']}, {folder.resolve().name})"
+    return f"{letter}: {summary['name']} ({summary['backend']}, seed {summary['seed']}, {folder.resolve().name})"
 
 
 def pairs(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def read_total(folder: Path, rate: float = 1.0, time: float = 1.0) -> tuple[list
 
 
 def _differences(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    for key in ("name", "world", "seed", "scaled", "verdict"):
+    for key in ("name", "backend", "seed", "scaled", "verdict"):
         if summaries[0][key] != summaries[1][key]:
             yield key, *(str(summary[key]) for summary in summaries)
     for a, b in pairs(summaries):

@@ -1,4 +1,4 @@
-"""Figures computed from a recording. Each metric is a function of a recording and a selection; None: nothing to take.
+"""Metrics computed from a recording. Each metric is a function of a recording and a selection; None: nothing to take.
 
 Values are in the metric's unit (`METRICS` in experiments/files/model.py): b/s, ns, a share, or a count. Windows snap to
 the edges of time bins that lie inside them.
@@ -18,7 +18,7 @@ from mrc_lab.experiments.files.workloads import Collective
 from mrc_lab.experiments.running.collective_load import BUS_FACTOR
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, OperationRecord, PathRecord, Recording
 
-Figures = NDArray[np.float64]
+Values = NDArray[np.float64]
 _BAD = PathState.ASSUMED_BAD.value
 _GOOD = PathState.GOOD.value
 
@@ -46,7 +46,7 @@ class View:
         """Whether a time is in the window."""
         return self.start <= time <= self.end
 
-    def rates(self) -> Figures:
+    def rates(self) -> Values:
         """Payload per bin and selected flow, b/s."""
         return self.recording.rates()[self.first : self.last, self.flows]
 
@@ -66,7 +66,7 @@ class View:
 
 
 def compute(metric: str, case: Case, recording: Recording, selection: Selection) -> float | None:
-    """The figure `metric` of what `selection` takes from a recording."""
+    """The metric `metric` of what `selection` takes from a recording."""
     view = View(case, recording, selection)
     if metric not in ("errors", "wrong_bytes", "paths_bad", "trimmed") and view.empty:
         return None
@@ -74,7 +74,7 @@ def compute(metric: str, case: Case, recording: Recording, selection: Selection)
     return None if value is None or not np.isfinite(value) else float(value)
 
 
-def statistic(name: str, values: Sequence[float] | Figures) -> float | None:
+def statistic(name: str, values: Sequence[float] | Values) -> float | None:
     """mean, min, max, median or a percentile (p1, p99) of some values; None when there are none."""
     if len(values) == 0:
         return None
@@ -96,7 +96,7 @@ def _throughput(view: View) -> float | None:
     return _over_flows(how, [value for value in each if value is not None])
 
 
-def _rate(view: View, per_bin: Figures) -> float | None:
+def _rate(view: View, per_bin: Values) -> float | None:
     """A statistic over bins; the mean counts every bin by its length."""
     name = view.selection.statistic or "mean"
     if name != "mean":
@@ -110,7 +110,7 @@ def _link_throughput(view: View) -> float | None:
     pattern = view.selection.link or "*"
     if pattern[-1] not in "<>":
         pattern += "[<>]"
-    chosen = [n for n, line in enumerate(view.recording.lines) if fnmatch.fnmatchcase(line, pattern)]
+    chosen = [n for n, line in enumerate(view.recording.channels) if fnmatch.fnmatchcase(line, pattern)]
     sent = view.recording.link_samples[view.first : view.last + 1, chosen, 1].sum(axis=1)
     widths = np.diff(view.recording.times)[view.first : view.last]
     return _rate(view, np.diff(sent) * 8e9 / widths)
@@ -138,7 +138,7 @@ def _completion_time(view: View) -> float | None:
     return statistic(view.selection.statistic or "median", times)
 
 
-def _interruption(view: View) -> float | None:
+def _outage(view: View) -> float | None:
     """The longest time in which less than half of the window's median rate was delivered, or nothing at all."""
     total = view.rates().sum(axis=1)
     low = (total < np.median(total) / 2) | (total == 0)
@@ -150,13 +150,13 @@ def _interruption(view: View) -> float | None:
     return float(longest)
 
 
-def _bypass_time(view: View) -> float | None:
+def _failover_time(view: View) -> float | None:
     """From the sending of the first packet that was lost on a path until the path is out of use."""
     found = [p.time - p.first_loss for p in view.paths() if p.new == _BAD and p.first_loss is not None]
     return statistic(view.selection.statistic or "max", found)
 
 
-def _return_time(view: View) -> float | None:
+def _recovery_time(view: View) -> float | None:
     """From the end of the last fault before until a path is in use again."""
     ends = [fault.until for fault in view.recording.faults if fault.until is not None]
     found = []
@@ -188,16 +188,16 @@ _METRICS: Mapping[str, Callable[[View], float | None]] = {
     "algbw": _algbw,
     "busbw": _busbw,
     "completion_time": _completion_time,
-    "interruption": _interruption,
-    "bypass_time": _bypass_time,
-    "return_time": _return_time,
+    "outage": _outage,
+    "failover_time": _failover_time,
+    "recovery_time": _recovery_time,
     "retransmit_share": _retransmit_share,
     "fairness": _fairness,
     "lost": _counter("lost"),
     "retransmitted": _counter("retransmitted"),
     "spurious": _counter("spurious"),
     "timeouts": _counter("timeouts"),
-    "paths_left": lambda view: float(sum(record.new == _BAD for record in view.paths())),
+    "path_failures": lambda view: float(sum(record.new == _BAD for record in view.paths())),
     "paths_bad": lambda view: float(view.recording.bad_paths),
     "trimmed": lambda view: float(sum(view.recording.trimmed.values())),
     "errors": lambda view: float(len(view.recording.errors)),

@@ -40,8 +40,8 @@ _LOG_SPAN = 20  # completion times that differ by more are drawn on a logarithmi
 
 def throughput(case: Case, recording: Recording, expectations: Iterable[Expectation]) -> str:
     """Payload delivered over time: the total, single flows if they are few, and published levels dashed."""
-    figure, axes = _time_axes(recording, "Gb/s" if recording.line_bps >= 10**9 else "Mb/s")
-    unit = 1e9 if recording.line_bps >= 10**9 else 1e6
+    figure, axes = _time_axes(recording, "Gb/s" if recording.nic_bps >= 10**9 else "Mb/s")
+    unit = 1e9 if recording.nic_bps >= 10**9 else 1e6
     edges, rates = recording.times / 1000, recording.rates() / unit
     if 1 < len(recording.flows) <= _MOST_FLOWS:
         for column, flow in enumerate(recording.flows):
@@ -66,7 +66,7 @@ def throughput(case: Case, recording: Recording, expectations: Iterable[Expectat
 def compare_throughput(recordings: Mapping[str, Recording]) -> str:
     """Totals of several cases over time in one plot."""
     first = next(iter(recordings.values()))
-    unit, name = (1e9, "Gb/s") if first.line_bps >= 10**9 else (1e6, "Mb/s")
+    unit, name = (1e9, "Gb/s") if first.nic_bps >= 10**9 else (1e6, "Mb/s")
     figure, axes = _time_axes(max(recordings.values(), key=lambda recording: recording.end), name)
     for label, recording in recordings.items():
         axes.stairs(recording.rates().sum(axis=1) / unit, recording.times / 1000, label=label, baseline=None)
@@ -137,16 +137,16 @@ def activity(recording: Recording) -> str:
     steps = np.diff(recording.link_samples[:, :, 1], axis=0)
     widths = np.diff(recording.times)[:, None]
     rates = steps * 8 / np.where(widths > 0, widths, 1)  # Gb/s
-    paths = any(":" in line and rates[:, n].any() for n, line in enumerate(recording.lines))
+    paths = any(":" in line and rates[:, n].any() for n, line in enumerate(recording.channels))
     chosen = [
         n
-        for n, line in enumerate(recording.lines)
+        for n, line in enumerate(recording.channels)
         if line.endswith(">") and (":" in line) == paths and rates[:, n].max(initial=0) > 0
     ]
     busy = np.percentile(rates[:, chosen].max(axis=0), 90) / 50 if chosen else 0  # not those that carry only ACKs
     used = [n for n in chosen if rates[:, n].max() >= busy]
     chosen = sorted(used, key=lambda n: -steps[:, n].sum())[:_MOST_LINES]
-    chosen.sort(key=lambda n: (recording.lines[n].split("@")[1], recording.lines[n]))
+    chosen.sort(key=lambda n: (recording.channels[n].split("@")[1], recording.channels[n]))
     figure = new_figure(min(9.0, 1.6 + 0.12 * max(len(chosen), 4)))
     axes = figure.add_subplot()
     if chosen:
@@ -159,7 +159,7 @@ def activity(recording: Recording) -> str:
             title(axes, f"the {len(chosen)} busiest of {len(used)} paths")
         every = max(1, len(chosen) // 24)
         shown = range(0, len(chosen), every)
-        axes.set_yticks([n + 0.5 for n in shown], [recording.lines[chosen[n]][:-1] for n in shown], fontsize=7)
+        axes.set_yticks([n + 0.5 for n in shown], [recording.channels[chosen[n]][:-1] for n in shown], fontsize=7)
     for fault in recording.faults:
         axes.axvline(fault.at / 1000, color=_RED, linewidth=0.8)
         if fault.until is not None:
@@ -197,7 +197,7 @@ def losses(recording: Recording) -> str:
     """Frames lost on links, packets trimmed on their way to links and frames dropped by switches, the largest first."""
     lost = recording.link_samples[-1, :, 2] - recording.link_samples[0, :, 2]
     rows = [
-        (f"lost on {in_words(line)}", int(count)) for line, count in zip(recording.lines, lost, strict=True) if count
+        (f"lost on {in_words(line)}", int(count)) for line, count in zip(recording.channels, lost, strict=True) if count
     ]
     rows += [(f"trimmed for {in_words(line)}", count) for line, count in recording.trimmed.items()]
     rows += [(f"dropped: {reason}", count) for reason, count in recording.drops.items()]

@@ -46,7 +46,7 @@ def write_report(
         title=experiment.title,
         experiment=experiment,
         summary=summary,
-        backend=BACKENDS.get(summary["world"], summary["world"]),
+        backend=BACKENDS.get(summary["backend"], summary["backend"]),
         warnings=list(_warnings(recordings)),
         timing=list(_timing(recordings)),
         alone=alone,
@@ -74,9 +74,9 @@ def _timing(recordings: Mapping[str, Recording]) -> Iterator[str]:
     for name, recording in recordings.items():
         fidelity = recording.fidelity
         found = [
-            words.format(fidelity.figures[key] * by)
+            words.format(fidelity.measurements[key] * by)
             for key, (words, by) in _FIDELITY.items()
-            if key in fidelity.figures
+            if key in fidelity.measurements
         ]
         if found:
             of = f"Timing of {case_prefix(name)}" if case_prefix(name) else "Timing: "
@@ -94,7 +94,7 @@ def _together(
         "Completion times of all cases": plots.completions(recordings, cases),
     }
     return {
-        "block": side_by_side(summary["shown"], experiment.name),
+        "block": side_by_side(summary["reported"], experiment.name),
         "figures": _write_figures(folder, "together", figures),
     }
 

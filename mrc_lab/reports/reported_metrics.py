@@ -1,6 +1,6 @@
-"""Figures side by side for all variants of an experiment: a table and a plot, computed from the recordings.
+"""Metrics side by side for all variants of an experiment: a table and a plot, computed from the recordings.
 
-What an experiment file lists under `show` becomes a block of its summary; the report and the page of all experiments
+What an experiment file lists under `report` becomes a block of its summary; the report and the page of all experiments
 draw the same block.
 """
 
@@ -15,22 +15,22 @@ from mrc_lab.reports.metrics import compute
 from mrc_lab.reports.verdicts import show
 
 
-def shown(experiment: Experiment, recordings: Mapping[str, Recording]) -> list[dict[str, Any]]:
-    """For each figure: its title, its unit, and its value in every case (None where there is none)."""
+def reported_metrics(experiment: Experiment, recordings: Mapping[str, Recording]) -> list[dict[str, Any]]:
+    """For each metric: its title, its unit, and its value in every case (None where there is none)."""
     return [
         {
-            "title": figure.title or figure.metric.replace("_", " "),
-            "unit": METRICS[figure.metric],
+            "title": metric.title or metric.metric.replace("_", " "),
+            "unit": METRICS[metric.metric],
             "values": {
-                case.name: compute(figure.metric, case, recordings[case.name], figure.of) for case in experiment.cases
+                case.name: compute(metric.metric, case, recordings[case.name], metric.of) for case in experiment.cases
             },
         }
-        for figure in experiment.show
+        for metric in experiment.report
     ]
 
 
 def side_by_side(found: Sequence[Mapping[str, Any]], prefix: str) -> dict[str, Any] | None:
-    """A table with a row a case, and the plot below it, for a page; None when nothing is shown.
+    """A table with a row a case, and the plot below it, for a page; None when there is none.
 
     Ids of the plot begin with `prefix`.
     """
@@ -39,11 +39,11 @@ def side_by_side(found: Sequence[Mapping[str, Any]], prefix: str) -> dict[str, A
     if not found:
         return None
     return {
-        "head": ("", *(figure["title"] for figure in found)),
+        "head": ("", *(metric["title"] for metric in found)),
         "rows": [
-            [case_label(case), *(show(figure["values"][case], figure["unit"]) for figure in found)]
+            [case_label(case), *(show(metric["values"][case], metric["unit"]) for metric in found)]
             for case in found[0]["values"]
         ],
         "numbers": range(1, 1 + len(found)),
-        "plot": plots.embedded(plots.bars(found), f"{prefix}-shown-"),
+        "plot": plots.embedded(plots.bars(found), f"{prefix}-reported-"),
     }

@@ -1,7 +1,7 @@
 """The result folder of a run.
 
     experiment.yaml   the file as run
-    summary.json      figures and verdicts; the same for the same file and seed
+    summary.json      metrics and verdicts; the same for the same file and seed
     run.json          when, where, versions, how fast
     report.html       all of it for people, in one file
     <case>/*.csv      raw series
@@ -94,6 +94,8 @@ def read_summary(folder: Path) -> dict[str, Any]:
         ) from None
     except ValueError:
         raise ExperimentError(f"{path} is not JSON", "Give the folder that 'mrc run' has named.") from None
+    if isinstance(summary, dict) and "world" in summary:  # of an earlier release
+        summary.setdefault("backend", summary.pop("world"))
     if not isinstance(summary, dict) or not isinstance(summary.get("cases"), dict) or not summary["cases"]:
         raise ExperimentError(f"{path} is not the summary of an experiment")
     for name in summary["cases"]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mrc_lab.experiments.files.model import Experiment, case_prefix
 from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.experiments.running.run_experiment import conduct
+from mrc_lab.experiments.running.run_experiment import run_experiment
 from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import Judged, judge, show
@@ -45,9 +45,9 @@ class Result:
                 yield f"untrusted {case_prefix(name)}{reason}"
 
 
-def produce(
+def run_and_report(
     experiment: Experiment,
-    world: str,
+    backend: str,
     seed: int,
     results: Path,
     *,
@@ -58,10 +58,10 @@ def produce(
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors."""
     folders.check_place(results)
     began = time.monotonic()
-    recordings = conduct(experiment, world, seed, switch=switch, name=name, tell=tell)
+    recordings = run_experiment(experiment, backend, seed, switch=switch, name=name, tell=tell)
     wall = time.monotonic() - began
-    judged = judge(experiment, recordings, world)
-    summary = summarize(experiment, recordings, judged, world, seed)
+    judged = judge(experiment, recordings, backend)
+    summary = summarize(experiment, recordings, judged, backend, seed)
     packets = sum(int(recording.flow_samples[-1, :, 0].sum()) for recording in recordings.values())
     run = circumstances(wall, packets)
     folder = folders.make_folder(results, experiment.name)

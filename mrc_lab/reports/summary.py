@@ -21,7 +21,7 @@ from mrc_common import children
 from mrc_lab.experiments.files.model import Case, Experiment, Selection
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.metrics import compute, statistic
-from mrc_lab.reports.reported_metrics import shown
+from mrc_lab.reports.reported_metrics import reported_metrics
 from mrc_lab.reports.verdicts import Judged, overall
 
 FORMAT = 1
@@ -30,7 +30,7 @@ _SHARES = ("median", "p99", "max")
 
 
 def summarize(
-    experiment: Experiment, recordings: Mapping[str, Recording], judged: list[Judged], world: str, seed: int
+    experiment: Experiment, recordings: Mapping[str, Recording], judged: list[Judged], backend: str, seed: int
 ) -> dict[str, Any]:
     """Everything of `summary.json`."""
     trusted = all(recording.fidelity.trusted for recording in recordings.values())
@@ -41,12 +41,12 @@ def summarize(
         "figure": experiment.figure,
         "about": experiment.about,
         "scaled": experiment.scaled,
-        "world": world,
+        "backend": backend,
         "seed": seed,
         "verdict": overall(judged, trusted).value,
         "trusted": trusted,
         "expectations": [_expectation(one) for one in judged],
-        "shown": _rounded_all(shown(experiment, recordings)),
+        "reported": _rounded_all(reported_metrics(experiment, recordings)),
         "cases": {case.name: _case(case, recordings[case.name]) for case in experiment.cases},
     }
 
@@ -65,7 +65,7 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
         "fabric": {
             name: getattr(case.fabric, name) for name in ("hosts", "planes", "t0", "t1", "rate", "delay", "mtu")
         },
-        "line_bps": recording.line_bps,
+        "nic_bps": recording.nic_bps,
         "rate_scale": recording.rate_scale,
         "time_scale": recording.time_scale,
         "end_ns": recording.end,
@@ -101,7 +101,7 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
         "fidelity": {
             "trusted": recording.fidelity.trusted,
             "reasons": list(recording.fidelity.reasons),
-            "figures": dict(recording.fidelity.figures),
+            "figures": dict(recording.fidelity.measurements),
             "notes": list(recording.fidelity.notes),
         },
     }

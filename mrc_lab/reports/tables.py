@@ -46,7 +46,7 @@ def _links(recording: Recording) -> Iterable[Sequence[object]]:
     steps = np.diff(recording.link_samples, axis=0)
     for number, (begin, end) in enumerate(_bins(recording)):
         for column in np.flatnonzero(steps[number].any(axis=1)):
-            line = recording.lines[column]
+            line = recording.channels[column]
             yield begin, end, line[:-1], "up" if line[-1] == ">" else "down", *map(int, steps[number, column])
 
 

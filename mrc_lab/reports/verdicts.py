@@ -12,7 +12,7 @@ from mrc_lab.experiments.files.model import Expectation, Experiment, Selection
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.metrics import compute
 
-FAR = 0.25  # a figure that is further than this share from the published one differs
+FAR = 0.25  # a value that is further than this share from the published one differs
 _WHATEVER_THE_TIMING = ("errors", "wrong_bytes")
 
 
@@ -43,12 +43,12 @@ class Judged:
     note: str
 
 
-def judge(experiment: Experiment, recordings: Mapping[str, Recording], world: str) -> list[Judged]:
-    """Every expectation that the file has of this world, and always: no queue pair failed, no byte was wrong.
+def judge(experiment: Experiment, recordings: Mapping[str, Recording], backend: str) -> list[Judged]:
+    """Every expectation that the file has of this backend, and always: no queue pair failed, no byte was wrong.
 
     Expected and published rates are scaled as the run was, and so are times.
     """
-    expected = [expectation for expectation in experiment.expect if expectation.world in ("", world)]
+    expected = [expectation for expectation in experiment.expect if expectation.backend in ("", backend)]
     judged = [_judge(experiment, expectation, recordings) for expectation in expected]
     for metric, title in (
         ("errors", "work requests or queue pairs that failed"),
@@ -121,12 +121,12 @@ def holds(ours: float, relation: str, expected: float, tolerance: float) -> bool
 
 
 def differs(one: Mapping[str, Any]) -> bool:
-    """Whether our figure is far from the published one, whatever was expected; `one` is of a summary's expectations."""
+    """Whether our value is far from the published one, whatever was expected; `one` is of a summary's expectations."""
     return one["ratio"] is not None and abs(one["ratio"] - 1) > FAR
 
 
 def show(value: float | None, unit: str) -> str:
-    """A figure in words."""
+    """A value in words."""
     if value is None:
         return "none"
     if unit == "rate":

@@ -1,4 +1,4 @@
-"""One run of a sweep in the simulated world: what every worker does, here or on a cluster.
+"""One run of a sweep in simulation: what every worker does, here or on a cluster.
 
 A run either ends with a record (of its summary, or of the error that the same file and seed would always meet), or is
 lost to something outside of it, and can be had by doing it again.
@@ -15,7 +15,7 @@ from typing import Any
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.loader import load_text
-from mrc_lab.experiments.running.run_experiment import conduct
+from mrc_lab.experiments.running.run_experiment import run_experiment
 from mrc_lab.reports.summary import commit, summarize
 from mrc_lab.reports.verdicts import judge
 from mrc_lab.sweeps.grid import Run
@@ -57,5 +57,5 @@ def execute(run: Run) -> Outcome:
 
 def _summary(run: Run) -> dict[str, Any]:
     experiment = load_text(run.text, source=run.source, name=run.experiment)
-    recordings = conduct(experiment, "sim", run.seed)
+    recordings = run_experiment(experiment, "sim", run.seed)
     return summarize(experiment, recordings, judge(experiment, recordings, "sim"), "sim", run.seed)

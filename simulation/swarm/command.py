@@ -53,7 +53,7 @@ def main(
     jobs: int,
     shrinking: bool,
 ) -> None:
-    """Run random fabrics, workloads and fault schedules in the simulated world and check everything."""
+    """Run random fabrics, workloads and fault schedules in simulation and check everything."""
     if seed is None:
         sys.exit(_soak(first, seconds, runs, jobs, shrinking))
     scenario = generate(seed)

@@ -1,8 +1,8 @@
 """What the fault schedule alone excuses: for how long two NICs had no way to each other.
 
-Paths are recomputed here from the fabric's links, not taken from the NICs. A path is gone while any line on it is cut.
-A flapping link counts as gone for as long as it flaps, a path for as long as it is denied. What is merely lossy, slow
-or damaged is not gone.
+Paths are recomputed here from the fabric's links, not taken from the NICs. A path is gone while any channel on it is
+down. A flapping link counts as gone for as long as it flaps, a path for as long as it is denied. What is merely lossy,
+slow or damaged is not gone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from simulation.channel import Impairment
-from simulation.fault_impairments import effect
+from simulation.fault_impairments import impairments_of
 from simulation.swarm.application_faults import HOST_FAULTS
 from simulation.swarm.denylists import Denied
 from simulation.swarm.scenario import PlannedFault
@@ -32,7 +32,7 @@ def longest_separation(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b
 
 
 def longest_damage(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: str, gap: int) -> int:
-    """The longest time (ns) in which any line that `a` and `b` may use to reach each other was lossy, damaging or cut.
+    """The longest time (ns) in which any channel between `a` and `b` was lossy, damaging or down.
 
     For a connection that has one path, and cannot choose which. `gap` as above.
     """
@@ -40,28 +40,28 @@ def longest_damage(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: st
     spans = [
         (planned.start, planned.end)
         for planned in faults
-        if any(end in ends and _harms(wrong) for end, wrong in _lines(fabric, planned))
+        if any(end in ends and _harms(wrong) for end, wrong in _channels(fabric, planned))
     ]
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
 
 def touched(fabric: Fabric, faults: Iterable[PlannedFault], nic: str) -> bool:
-    """Whether any fault loses, damages or cuts anything on the lines between `nic` and its T0s."""
+    """Whether any fault loses, damages or blocks anything on the channels between `nic` and its T0s."""
     ends = {end for link in fabric.links_of(nic) for end in (link.lower, link.upper)}
     for planned in faults:
-        for end, wrong in _lines(fabric, planned):
+        for end, wrong in _channels(fabric, planned):
             if end in ends and _harms(wrong):
                 return True
     return False
 
 
-def _lines(fabric: Fabric, planned: PlannedFault) -> tuple[tuple[Endpoint, Impairment], ...]:
-    """What is wrong with lines; nothing, when paths are only denied, or it is hosts that something befalls."""
-    return () if isinstance(planned.fault, (Denied, *HOST_FAULTS)) else effect(fabric, planned.fault).lines
+def _channels(fabric: Fabric, planned: PlannedFault) -> tuple[tuple[Endpoint, Impairment], ...]:
+    """What is wrong with channels; nothing, when paths are only denied, or it is hosts that something befalls."""
+    return () if isinstance(planned.fault, (Denied, *HOST_FAULTS)) else impairments_of(fabric, planned.fault).channels
 
 
 def _harms(wrong: Impairment) -> bool:
-    return bool(wrong.cut or wrong.loss or wrong.corruption or wrong.path_loss or wrong.class_loss)
+    return bool(wrong.down or wrong.loss or wrong.corruption or wrong.path_loss or wrong.class_loss)
 
 
 def merge(spans: Iterable[Span], gap: int = 0) -> list[Span]:
@@ -91,7 +91,7 @@ def _gone(
     for planned in faults:
         if isinstance(planned.fault, Denied) and (source, target, ev) in planned.fault.routes:
             spans.append((planned.start, planned.end))
-        for end, wrong in _lines(fabric, planned):
+        for end, wrong in _channels(fabric, planned):
             if end in ends and (_swallows(wrong) or _path_gone(planned, end, source, ev)):
                 spans.append((planned.start, planned.end))
                 break
@@ -100,7 +100,7 @@ def _gone(
 
 def _swallows(wrong: Impairment) -> bool:
     """Whether one class of traffic, or all, is lost for good: a connection needs both."""
-    return wrong.cut or wrong.loss >= 1.0 or max(wrong.class_loss.values(), default=0.0) >= 1.0
+    return wrong.down or wrong.loss >= 1.0 or max(wrong.class_loss.values(), default=0.0) >= 1.0
 
 
 def _path_gone(planned: PlannedFault, end: Endpoint, source: str, ev: int) -> bool:
@@ -117,10 +117,10 @@ def dead_spans(
         (planned.start, planned.end)
         for planned in faults
         if not isinstance(planned.fault, Flap)
-        for end, wrong in _lines(fabric, planned)
+        for end, wrong in _channels(fabric, planned)
         if end in ends
         and (
-            wrong.cut
+            wrong.down
             or wrong.loss >= 1.0
             or all(wrong.class_loss.get(value, 0.0) >= 1.0 for value in dscp)
             or _path_gone(planned, end, source, ev)
@@ -132,7 +132,7 @@ def dead_spans(
 def untouched_share(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: str) -> float:
     """The share of paths that no fault ever hit, in the plane and direction where it is smallest."""
     faults = tuple(faults)
-    hit = {end for planned in faults for end, _ in _lines(fabric, planned)}
+    hit = {end for planned in faults for end, _ in _channels(fabric, planned)}
     least = 1.0
     for source, target in ((a, b), (b, a)):
         denied = {route for planned in faults if isinstance(planned.fault, Denied) for route in planned.fault.routes}
@@ -145,7 +145,7 @@ def untouched_share(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: s
 
 
 def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[Endpoint, ...]]]:
-    """Every path as entropy value and the ends that its lines leave, hop by hop."""
+    """Every path as entropy value and the ends that its channels leave, hop by hop."""
     a, b = fabric.nic(source), fabric.nic(target)
     found: list[tuple[int, tuple[Endpoint, ...]]] = []
     for plane in range(fabric.planes):

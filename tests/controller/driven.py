@@ -24,7 +24,7 @@ MS = 1_000_000
 T = TypeVar("T")
 
 
-class Cables:
+class Links:
     """Stands for FabricLinks: which links are down, and every change as (time, link, up).
 
     A link says how many it is in what was asked for by the frames that it has carried upwards, of 100 bytes each.
@@ -118,15 +118,15 @@ class Engine:
     def __init__(self, fabric: Fabric, loop: VirtualTimeLoop, clock: Clock) -> None:
         self.clock = clock
         self._loop = loop
-        self.cables = Cables(lambda: clock.now)
+        self.links = Links(lambda: clock.now)
         self.switches = Switches()
         self.events = Events(clock=lambda: clock.now)
         self.saved = 0
         self.when_saved: Callable[[], None] = lambda: None
         self.injector = FaultInjector(
-            fabric, self.switches, self.cables, self.events, clock=lambda: clock.now, changed=self._save
+            fabric, self.switches, self.links, self.events, clock=lambda: clock.now, changed=self._save
         )
-        self.book = self.injector.book
+        self.registry = self.injector.registry
         self.heard = self.events.subscribe()
 
     def _save(self) -> None:

@@ -18,7 +18,7 @@ from controller.injector import FaultInjector
 from controller.path_map.service import PathMapService
 from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
-from tests.controller.driven import Cables, Switches
+from tests.controller.driven import Links, Switches
 from topologies.fabric import Fabric
 
 T = TypeVar("T")
@@ -29,12 +29,12 @@ class Running:
     """A server that runs, and what is in it."""
 
     def __init__(self, fabric: Fabric, agents: str) -> None:
-        self.cables = Cables(lambda: 0)
+        self.links = Links(lambda: 0)
         self.switches = Switches()
         self.events = Events()
-        self.injector = FaultInjector(fabric, self.switches, self.cables, self.events)
+        self.injector = FaultInjector(fabric, self.switches, self.links, self.events)
         fleet: Any = self.switches
-        links: Any = self.cables
+        links: Any = self.links
         self.service = ControllerService(
             fabric, fleet, links, events=self.events, injector=self.injector, agents=agents
         )

@@ -29,7 +29,7 @@ from controller.proto.path_map_v1_pb2_grpc import PathMapStub
 from controller.server import LARGEST_REQUEST, MOST_REQUESTS, Listening
 from controller.service import MAX_LEASES, ControllerService
 from controller.values import EventKind
-from tests.controller.driven import Cables, Switches
+from tests.controller.driven import Links, Switches
 from tests.controller.serving import Running, free_port, running
 from tests.controller.test_leases import until
 from topologies.clos import multi_plane_clos
@@ -134,13 +134,13 @@ class Context:
         raise Refused
 
 
-def make_service() -> tuple[Any, FaultInjector, Cables]:
-    cables, switches = Cables(lambda: 0), Switches()
+def make_service() -> tuple[Any, FaultInjector, Links]:
+    links, switches = Links(lambda: 0), Switches()
     events: Any = SimpleNamespace(publish=lambda *_: None)
-    links: Any = cables
+    any_links: Any = links
     fleet: Any = switches
-    injector = FaultInjector(FABRIC, switches, cables, events)
-    return ControllerService(FABRIC, fleet, links, events=events, injector=injector), injector, cables
+    injector = FaultInjector(FABRIC, switches, links, events)
+    return ControllerService(FABRIC, fleet, any_links, events=events, injector=injector), injector, links
 
 
 TEXT = st.one_of(
@@ -210,7 +210,7 @@ async def ask(method: Any, request: Any) -> Context:
 @example([pb.InjectFaultRequest(fault=messages.pack_kind(Flap("*", 10 * MS, 10**9, random=True)))] * 6)
 def test_any_requests_are_carried_out_or_refused_in_a_sentence(requests: list[Any]) -> None:
     async def scenario() -> None:
-        service, injector, cables = make_service()
+        service, injector, links = make_service()
         for request in requests:
             method = service.InjectFault if isinstance(request, pb.InjectFaultRequest) else service.ClearFaults
             await ask(method, request)
@@ -218,7 +218,7 @@ def test_any_requests_are_carried_out_or_refused_in_a_sentence(requests: list[An
             listed = await service.ListFaults(pb.ListFaultsRequest(cleared=True), context)
             pb.ListFaultsResponse.FromString(listed.SerializeToString())
         await ask(service.ClearFaults, pb.ClearFaultsRequest(all=True))
-        assert (list(injector.book), cables.down, cables.shapes) == ([], set(), {})
+        assert (list(injector.registry), links.down, links.shapes) == ([], set(), {})
         await injector.close(keep=False)
 
     asyncio.run(scenario())

@@ -12,7 +12,7 @@ import pytest
 
 from controller import fault_registry
 from controller.errors import BusyError, ControllerError
-from controller.fault_impairments import Shape, effect
+from controller.fault_impairments import Shape, impairments_of
 from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
@@ -47,7 +47,7 @@ def make(world: Engine, fault: Fault, **more: object) -> FaultRecord:
 
 
 def states(world: Engine) -> list[tuple[str, FaultState]]:
-    return [(record.id, record.state) for record in (*world.book.past, *world.book)]
+    return [(record.id, record.state) for record in (*world.registry.past, *world.registry)]
 
 
 # ---- begin and end
@@ -57,16 +57,16 @@ def test_a_scheduled_fault_begins_and_ends_when_its_time_has_come(world: Engine)
     record = make(world, LinkDown(H1), start_at_ns=2 * SECOND, duration_ns=3 * SECOND)
     assert (record.state, record.began_at_ns, record.ends_at_ns) == (FaultState.PENDING, 0, 5 * SECOND)
     world.seconds(1.999)
-    assert world.cables.down == set()
+    assert world.links.down == set()
     assert states(world) == [("f1", FaultState.PENDING)]
     world.seconds(0.002)
-    assert world.cables.down == {H1}
+    assert world.links.down == {H1}
     assert states(world) == [("f1", FaultState.ACTIVE)]
-    assert world.book.get("f1").began_at_ns == 2 * SECOND
+    assert world.registry.get("f1").began_at_ns == 2 * SECOND
     world.seconds(2.998)
-    assert world.cables.down == {H1}
+    assert world.links.down == {H1}
     world.seconds(0.002)
-    assert world.cables.changes == [(2 * SECOND, H1, False), (5 * SECOND, H1, True)]
+    assert world.links.changes == [(2 * SECOND, H1, False), (5 * SECOND, H1, True)]
     assert states(world) == [("f1", FaultState.CLEARED)]
     assert [(event.kind, event.name) for event in world.told()] == [
         (EventKind.SUBSCRIBED, ""),
@@ -87,7 +87,7 @@ def test_what_has_not_begun_can_be_called_off(world: Engine) -> None:
     record = make(world, LinkDown(H1), start_at_ns=SECOND)
     world.run(world.injector.clear([record]))
     world.seconds(5)
-    assert world.cables.changes == []
+    assert world.links.changes == []
 
 
 def test_cleared_by_hand_before_its_end_it_does_not_end_twice(world: Engine) -> None:
@@ -95,9 +95,9 @@ def test_cleared_by_hand_before_its_end_it_does_not_end_twice(world: Engine) -> 
     assert world.run(world.injector.clear([record])).links == (H1,)
     again = make(world, LinkDown(H1))
     world.seconds(5)
-    assert world.cables.down == {H1}, "the end of the first one mended the second"
+    assert world.links.down == {H1}, "the end of the first one mended the second"
     assert world.run(world.injector.clear([record])).faults == ()
-    assert list(world.book) == [again]
+    assert list(world.registry) == [again]
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_cleared_by_hand_before_its_end_it_does_not_end_twice(world: Engine) -> 
 def test_times_beyond_ten_years_are_refused(world: Engine, start: int | None, duration: int | None) -> None:
     with pytest.raises(FabricError, match="a fault cannot"):
         make(world, LinkDown(H1), start_at_ns=start, duration_ns=duration)
-    assert list(world.book) == []
+    assert list(world.registry) == []
 
 
 def test_a_fault_ends_although_links_are_slow_to_change(world: Engine) -> None:
-    world.cables.slow_s = 0.4
+    world.links.slow_s = 0.4
     record = make(world, LinkDown(H1), duration_ns=SECOND)
     assert record.applied_at_ns - record.began_at_ns == 400 * MS
     world.seconds(1.1)
@@ -138,10 +138,10 @@ def test_every_kind_is_made_and_taken_back(
     world: Engine, fault: Fault, down: set[str], switches: set[str], shapes: dict[Endpoint, Shape]
 ) -> None:
     record = make(world, fault)
-    assert (world.cables.down, set(world.switches.entries), world.cables.shapes) == (down, switches, shapes)
+    assert (world.links.down, set(world.switches.entries), world.links.shapes) == (down, switches, shapes)
     assert set(record.switches) == switches
     world.run(world.injector.clear([record]))
-    assert (world.cables.down, world.switches.entries, world.cables.shapes) == (set(), {}, {})
+    assert (world.links.down, world.switches.entries, world.links.shapes) == (set(), {}, {})
 
 
 @pytest.mark.parametrize(
@@ -170,36 +170,36 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(world: Engine, fault:
     with pytest.raises(FabricError, match=sentence) as caught:
         make(world, fault)
     assert "\n" not in str(caught.value)
-    assert (states(world), world.cables.changes) == ([], [])
+    assert (states(world), world.links.changes) == ([], [])
 
 
 def test_overlapping_faults_add_up_and_the_last_one_mends(world: Engine) -> None:
     one, two = make(world, LinkDown("h[12]@p0")), make(world, LinkDown("h[23]@p0"))
     loss = make(world, Loss(H1, 0.5))
     assert world.run(world.injector.clear([one])).links == (H1,)
-    assert world.cables.down == {H2, "h3@p0"}
+    assert world.links.down == {H2, "h3@p0"}
     assert set(world.switches.entries) == {"t0-0@p0"}
     world.run(world.injector.clear([two, loss]))
-    assert world.cables.down == set()
+    assert world.links.down == set()
 
 
 def test_a_link_may_be_taken_up_whoever_took_it_down(world: Engine) -> None:
-    world.cables.down.add(H1)
+    world.links.down.add(H1)
     assert world.run(world.injector.repair([H1])).links == (H1,)
-    assert world.cables.down == set()
+    assert world.links.down == set()
 
 
 # ---- failure
 
 
 def test_a_fault_that_cannot_be_made_is_undone_and_told(world: Engine) -> None:
-    world.cables.broken = H2
+    world.links.broken = H2
     with pytest.raises(ControllerError, match="does not exist"):
         make(world, LinkDown("h[12]@p0"))
-    assert list(world.book) == []
-    world.cables.broken = ""
+    assert list(world.registry) == []
+    world.links.broken = ""
     make(world, Loss(H1, 0.5))
-    assert world.cables.down == set(), "a half-made fault was left"
+    assert world.links.down == set(), "a half-made fault was left"
     assert [event.kind for event in world.told()][1:4] == [
         EventKind.FAULT_ADDED,
         EventKind.FAULT_CLEARED,
@@ -210,52 +210,52 @@ def test_a_fault_that_cannot_be_made_is_undone_and_told(world: Engine) -> None:
 def test_a_scheduled_fault_that_cannot_be_made_says_why_among_the_cleared(world: Engine) -> None:
     make(world, Delay(H1, MS), start_at_ns=SECOND)
     world.seconds(2)
-    (record,) = world.book.past
+    (record,) = world.registry.past
     assert record.problem == "This kernel has no netem."
     assert world.told()[-1].detail == "This kernel has no netem."
-    assert list(world.book) == []
+    assert list(world.registry) == []
 
 
 def test_what_cannot_be_taken_back_stays_in_the_book(world: Engine) -> None:
     record = make(world, LinkDown(H1), duration_ns=SECOND)
-    world.cables.broken = H1
+    world.links.broken = H1
     with pytest.raises(ControllerError, match="does not exist"):
         world.run(world.injector.clear([record]))
     world.seconds(2)
-    assert "could not be taken back" in world.book.get("f1").problem
-    world.cables.broken = ""
-    world.run(world.injector.clear(world.book))
-    assert world.cables.down == set()
+    assert "could not be taken back" in world.registry.get("f1").problem
+    world.links.broken = ""
+    world.run(world.injector.clear(world.registry))
+    assert world.links.down == set()
 
 
 def test_a_link_that_is_gone_does_not_keep_other_faults_from_being_made_or_cleared(world: Engine) -> None:
     """Its host was killed, say, and its interface with it."""
     cut = make(world, LinkDown(H1))
-    world.cables.absent = H1
+    world.links.absent = H1
     world.run(world.injector.clear([cut]))
     with pytest.raises(ControllerError, match="h1@p0 does not exist"):
         make(world, LinkDown("h[12]@p0"))
     loss = make(world, Loss(H2, 0.5))
-    assert list(world.book) == [loss]
+    assert list(world.registry) == [loss]
     assert set(world.switches.entries) == {"t0-0@p0"}
     with pytest.raises(ControllerError, match="h1@p0 does not exist"):
         world.run(world.injector.repair([H1]))
-    world.run(world.injector.clear(world.book))
-    assert (world.switches.entries, world.cables.down) == ({}, set())
+    world.run(world.injector.clear(world.registry))
+    assert (world.switches.entries, world.links.down) == ({}, set())
 
 
 def test_what_was_reshaped_before_a_change_failed_is_shaped_again(world: Engine) -> None:
     slow, slower = make(world, Rate("h[12]@p0", 5_000_000, "t0-0@p0")), make(world, Rate(H1, 10**6, "t0-0@p0"))
-    before = dict(world.cables.shapes)
-    world.cables.broken_shape = Endpoint("h2", 0)
+    before = dict(world.links.shapes)
+    world.links.broken_shape = Endpoint("h2", 0)
     with pytest.raises(ControllerError, match="h2 cannot be shaped"):
         world.run(world.injector.clear([slow, slower]))
-    assert Endpoint("h1", 0) not in world.cables.shapes, "or this test shows nothing"
-    world.cables.broken_shape = None
+    assert Endpoint("h1", 0) not in world.links.shapes, "or this test shows nothing"
+    world.links.broken_shape = None
     make(world, LinkDown("h3@p0"))
-    assert world.cables.shapes == before
+    assert world.links.shapes == before
     world.run(world.injector.clear([slow, slower]))
-    assert world.cables.shapes == {}
+    assert world.links.shapes == {}
 
 
 def test_a_fault_that_is_over_ends_at_a_switch_that_is_away_although_another_stays_there(world: Engine) -> None:
@@ -263,19 +263,19 @@ def test_a_fault_that_is_over_ends_at_a_switch_that_is_away_although_another_sta
     make(world, Loss(H1, 0.25), duration_ns=SECOND)
     world.switches.away = "t0-0@p0"
     world.seconds(2)
-    assert list(world.book) == [stays]
+    assert list(world.registry) == [stays]
     assert world.switches.entries == fault_entries(FABRIC, [LinkFault(H1, loss=500_000_000)])
 
 
 def test_what_is_being_made_is_told_before_so_that_a_controller_after_a_crash_knows(world: Engine) -> None:
     seen: list[list[tuple[str, ...]]] = []
-    world.cables.slow_s = 1
-    world.when_saved = lambda: seen.append([record.links for record in world.book])
+    world.links.slow_s = 1
+    world.when_saved = lambda: seen.append([record.links for record in world.registry])
 
     async def crash() -> None:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(world.injector.add(LinkDown(H1)), 0.5)
-        assert (seen, world.cables.down) == ([[(H1,)]], set())
+        assert (seen, world.links.down) == ([[(H1,)]], set())
 
     world.run(crash())
     world.seconds(2)
@@ -286,7 +286,7 @@ def test_what_is_being_made_is_told_before_so_that_a_controller_after_a_crash_kn
 
 def spans(world: Engine, link: str) -> list[int]:
     """Lengths of the times that a link was down and up, in turn."""
-    times = [at for at, name, _ in world.cables.changes if name == link]
+    times = [at for at, name, _ in world.links.changes if name == link]
     return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
@@ -295,21 +295,21 @@ def test_a_flap_keeps_its_period_and_duty_together_on_all_links(world: Engine) -
     world.seconds(100)
     for link in (H1, H2):
         assert spans(world, link)[:98] == [500 * MS, 1500 * MS] * 49
-    changes = [change for change in world.cables.changes if change[1] == H1]
+    changes = [change for change in world.links.changes if change[1] == H1]
     assert [up for *_, up in changes] == [bool(number % 2) for number in range(len(changes))]
-    assert [at for at, *_ in changes] == [at for at, name, _ in world.cables.changes if name == H2]
+    assert [at for at, *_ in changes] == [at for at, name, _ in world.links.changes if name == H2]
     world.run(world.injector.clear([record]))
-    count = len(world.cables.changes)
+    count = len(world.links.changes)
     world.seconds(10)
-    assert len(world.cables.changes) == count
-    assert world.cables.down == set()
+    assert len(world.links.changes) == count
+    assert world.links.down == set()
 
 
 def test_a_flap_does_not_drift_when_changes_take_time(world: Engine) -> None:
-    world.cables.slow_s = 0.003
+    world.links.slow_s = 0.003
     make(world, Flap(H1, 100 * MS, 100 * MS))
     world.seconds(60)
-    downs = [at for at, _, up in world.cables.changes if not up]
+    downs = [at for at, _, up in world.links.changes if not up]
     assert len(downs) == 300
     assert downs[-1] - downs[1] == 298 * 200 * MS
 
@@ -318,7 +318,7 @@ def flaps(seed: int, links: str = "h*@p0", seconds: float = 200) -> dict[str, li
     with engine(FABRIC) as world:
         make(world, Flap(links, 100 * MS, 300 * MS, True, seed))
         world.seconds(seconds)
-        return {link: spans(world, link) for link in sorted({name for _, name, _ in world.cables.changes})}
+        return {link: spans(world, link) for link in sorted({name for _, name, _ in world.links.changes})}
 
 
 def test_random_flaps_are_those_of_their_seed_each_link_for_itself() -> None:
@@ -340,55 +340,55 @@ def test_random_flaps_have_the_means_they_were_asked_for() -> None:
 def test_a_flap_for_a_time_ends_with_its_links_up(world: Engine) -> None:
     make(world, Flap(H1, 500 * MS, 500 * MS), duration_ns=2_200 * MS)
     world.seconds(10)
-    assert world.cables.down == set()
+    assert world.links.down == set()
     assert states(world) == [("f1", FaultState.CLEARED)]
-    assert world.cables.changes[-1] == (2_200 * MS, H1, True)
+    assert world.links.changes[-1] == (2_200 * MS, H1, True)
 
 
 def test_a_flap_later_begins_later(world: Engine) -> None:
     make(world, Flap(H1, 500 * MS, 500 * MS), start_at_ns=3 * SECOND)
     world.seconds(3.6)
-    assert world.cables.changes == [(3 * SECOND, H1, False), (3_500 * MS, H1, True)]
+    assert world.links.changes == [(3 * SECOND, H1, False), (3_500 * MS, H1, True)]
 
 
 def test_a_flap_leaves_a_link_down_that_another_fault_has_cut(world: Engine) -> None:
     make(world, Flap(H1, 100 * MS, 100 * MS))
     cut = make(world, LinkDown(H1))
     world.seconds(1.05)
-    assert world.cables.changes == [(0, H1, False)]
+    assert world.links.changes == [(0, H1, False)]
     world.run(world.injector.clear([cut]))
     world.seconds(1)
-    assert len(world.cables.changes) > 8
+    assert len(world.links.changes) > 8
 
 
 def test_a_flap_whose_link_cannot_be_changed_says_so_and_goes_on(world: Engine) -> None:
     make(world, Flap(H1, 100 * MS, 100 * MS))
-    world.cables.broken = H1
+    world.links.broken = H1
     world.seconds(0.5)
-    assert "does not exist" in world.book.get("f1").problem
-    world.cables.broken = ""
+    assert "does not exist" in world.registry.get("f1").problem
+    world.links.broken = ""
     world.seconds(0.5)
-    assert world.book.get("f1").problem == ""
-    assert len(world.cables.changes) > 3
+    assert world.registry.get("f1").problem == ""
+    assert len(world.links.changes) > 3
 
 
 # ---- one after another
 
 
 def test_a_hundred_changes_at_once_end_with_what_the_book_says(world: Engine) -> None:
-    world.cables.slow_s = 0.01
+    world.links.slow_s = 0.01
 
     async def all_at_once() -> None:
         made = await asyncio.gather(*(world.injector.add(LinkDown(f"h{1 + n % 4}@p0")) for n in range(100)))
         await asyncio.gather(*(world.injector.clear([record]) for record in made if record.links != (H1,)))
 
     world.run(all_at_once())
-    assert world.cables.down == {H1}
-    assert len(list(world.book)) == 25
+    assert world.links.down == {H1}
+    assert len(list(world.registry)) == 25
 
 
 def test_a_request_that_is_given_up_halfway_leaves_nothing_half_made(world: Engine) -> None:
-    world.cables.slow_s = 1
+    world.links.slow_s = 1
 
     async def given_up() -> None:
         with pytest.raises(asyncio.TimeoutError):
@@ -396,11 +396,11 @@ def test_a_request_that_is_given_up_halfway_leaves_nothing_half_made(world: Engi
 
     world.run(given_up())
     world.seconds(2)
-    assert world.cables.down == {H1}, "it had been asked for, and is listed"
+    assert world.links.down == {H1}, "it had been asked for, and is listed"
     assert states(world) == [("f1", FaultState.ACTIVE)]
     world.seconds(10)
     assert states(world) == [("f1", FaultState.CLEARED)]
-    assert world.cables.down == set()
+    assert world.links.down == set()
 
 
 def test_too_many_are_refused(world: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,16 +422,16 @@ def test_faults_of_a_controller_before_go_on_where_they_were(world: Engine) -> N
     gone = FaultRecord("f6", LinkDown("h99@p0"), ("h99@p0",))
     no_path = FaultRecord("f7", PathLoss(0x3FF))
     world.run(world.injector.resume([ended, active, later, gone, no_path]))
-    assert world.cables.down >= {H1}
-    assert world.book.get("f4").owner == "me"
+    assert world.links.down >= {H1}
+    assert world.registry.get("f4").owner == "me"
     world.seconds(0.5)
-    assert world.cables.down == {H1}, "one whose time is over ends at once"
-    assert [record.id for record in world.book] == ["f4", "f5"]
+    assert world.links.down == {H1}, "one whose time is over ends at once"
+    assert [record.id for record in world.registry] == ["f4", "f5"]
     world.seconds(1)
     assert set(world.switches.entries) == {"t0-0@p0"}
     world.seconds(1)
-    assert world.cables.down == set()
-    assert [record.id for record in world.book] == ["f5"]
+    assert world.links.down == set()
+    assert [record.id for record in world.registry] == ["f5"]
 
 
 def test_a_fault_whose_time_comes_while_a_switch_is_away_is_made_when_it_is_back(world: Engine) -> None:
@@ -441,9 +441,9 @@ def test_a_fault_whose_time_comes_while_a_switch_is_away_is_made_when_it_is_back
         "f2", Blackhole("t0-0@p0"), state=FaultState.PENDING, starts_at_ns=SECOND, ends_at_ns=3 * SECOND
     )
     world.run(world.injector.resume([late, short]))
-    world.book.resume_after(2)
+    world.registry.resume_after(2)
     world.seconds(2)
-    for record in world.book:
+    for record in world.registry:
         assert record.state is FaultState.ACTIVE
         assert record.problem == (
             "Not made yet at t0-0@p0, which cannot be reached: it is made there when that changes."
@@ -452,10 +452,10 @@ def test_a_fault_whose_time_comes_while_a_switch_is_away_is_made_when_it_is_back
     with pytest.raises(ControllerError, match="t0-0@p0 is not reachable, so it can make no fault"):
         make(world, Loss(H2, 0.5))
     world.seconds(2)
-    assert [record.id for record in world.book] == ["f1"], "one whose time is over is over"
+    assert [record.id for record in world.registry] == ["f1"], "one whose time is over is over"
     world.switches.back.set()
     world.seconds(1)
-    (made,) = world.book
+    (made,) = world.registry
     assert made.problem == ""
     assert 4 * SECOND <= made.applied_at_ns < 4 * SECOND + MS
     assert [event.kind for event in world.told()][-1] is EventKind.FAULT_ACTIVE
@@ -474,23 +474,23 @@ def test_a_fault_put_off_may_be_cleared_before_its_switch_is_back(world: Engine)
 
 
 def test_what_cannot_be_resumed_says_so_and_the_rest_goes_on(world: Engine) -> None:
-    world.cables.broken = H2
+    world.links.broken = H2
     left = [FaultRecord("f1", LinkDown(H1), (H1,)), FaultRecord("f2", LinkDown(H2), (H2,), ends_at_ns=SECOND)]
     world.run(world.injector.resume(left))
-    assert "does not exist" in world.book.get("f2").problem
-    world.cables.broken = ""
+    assert "does not exist" in world.registry.get("f2").problem
+    world.links.broken = ""
     world.seconds(2)
-    assert [record.id for record in world.book] == ["f1"]
-    assert world.cables.down == {H1}
+    assert [record.id for record in world.registry] == ["f1"]
+    assert world.links.down == {H1}
 
 
 def test_undoing_takes_links_up_and_shapes_back(world: Engine) -> None:
-    world.cables.down = {H1, "h3@p0"}
-    world.cables.shapes = {Endpoint("h2", 0): Shape(10**6)}
+    world.links.down = {H1, "h3@p0"}
+    world.links.shapes = {Endpoint("h2", 0): Shape(10**6)}
     left = [FaultRecord("f1", LinkDown(H1), (H1,)), FaultRecord("f2", Rate(H2, 10**6, "t0-0@p0"), (H2,))]
     world.run(world.injector.undo(left))
-    assert world.cables.down == {"h3@p0"}, "not a fault of ours"
-    assert world.cables.shapes == {}
+    assert world.links.down == {"h3@p0"}, "not a fault of ours"
+    assert world.links.shapes == {}
 
 
 @pytest.mark.parametrize(("keep", "down"), [(True, {H1}), (False, set())])
@@ -499,7 +499,7 @@ def test_closing_keeps_or_takes_back(world: Engine, keep: bool, down: set[str]) 
     make(world, LinkDown(H2), start_at_ns=SECOND)
     world.run(world.injector.close(keep=keep))
     world.seconds(3)
-    assert world.cables.down == down
+    assert world.links.down == down
 
 
 def test_every_change_of_the_book_is_told(world: Engine) -> None:
@@ -514,4 +514,4 @@ def test_every_change_of_the_book_is_told(world: Engine) -> None:
 
 
 def test_an_effect_names_all_links_it_is_on() -> None:
-    assert effect(FABRIC, LinkDown("h*@p0")).links == tuple(f"h{n}@p0" for n in range(1, 5))
+    assert impairments_of(FABRIC, LinkDown("h*@p0")).links == tuple(f"h{n}@p0" for n in range(1, 5))

@@ -46,7 +46,7 @@ def test_the_end_of_a_lease_clears_its_owners_faults_and_no_others(client: Contr
             later = client.inject(mine.fault, after_ns=3600 * 10**9, owner="me")
         assert {wait_for(events, EventKind.FAULT_CLEARED).name for _ in range(2)} == {mine.id, later.id}
     assert client.faults() == [other, unowned]
-    assert one.cables.down == {"h2@p0", "h3@p0"}
+    assert one.links.down == {"h2@p0", "h3@p0"}
 
 
 def test_a_program_that_is_killed_ends_its_lease(client: ControllerClient, one: Running, path: Path) -> None:
@@ -58,10 +58,10 @@ def test_a_program_that_is_killed_ends_its_lease(client: ControllerClient, one: 
     ):
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        assert one.cables.down == {"h1@p0"}
+        assert one.links.down == {"h1@p0"}
         holder.kill()
         wait_for(events, EventKind.FAULT_CLEARED)
-    assert one.cables.down == set()
+    assert one.links.down == set()
 
 
 def test_the_last_of_several_leases_counts(client: ControllerClient, one: Running) -> None:
@@ -69,7 +69,7 @@ def test_the_last_of_several_leases_counts(client: ControllerClient, one: Runnin
         with client.lease("me"):
             client.link_down("h1@p0", owner="me")
         until(lambda: one.leases() == 1)
-        assert one.cables.down == {"h1@p0"}
+        assert one.links.down == {"h1@p0"}
     until(lambda: client.faults() == [])
 
 
@@ -90,9 +90,9 @@ def test_a_lease_has_an_owner_and_there_is_an_end_to_them(
 def test_what_cannot_be_mended_at_the_end_of_a_lease_stays_listed(client: ControllerClient, one: Running) -> None:
     with client.lease("me"):
         client.link_down("h1@p0", owner="me")
-        one.cables.broken = "h1@p0"
+        one.links.broken = "h1@p0"
     until(lambda: one.leases() == 0)
     assert [fault.owner for fault in client.faults()] == ["me"]
-    one.cables.broken = ""
+    one.links.broken = ""
     client.clear_owner("me")
-    assert one.cables.down == set()
+    assert one.links.down == set()

@@ -9,7 +9,7 @@ import pytest
 
 from controller import fault_file
 from controller.errors import ControllerError
-from controller.fault_impairments import Shape, effect, part_of
+from controller.fault_impairments import Shape, impairments_of, part_of
 from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
@@ -44,7 +44,7 @@ def repair(world: Engine, *links: str) -> tuple[list[str], dict[str, tuple[str, 
 
 
 def applied(world: Engine) -> tuple[object, ...]:
-    return set(world.cables.down), dict(world.switches.entries), dict(world.cables.shapes)
+    return set(world.links.down), dict(world.switches.entries), dict(world.links.shapes)
 
 
 @pytest.mark.parametrize(
@@ -65,15 +65,15 @@ def test_what_is_left_of_a_pattern_is_as_a_fault_of_the_other_link(
     make(world, pattern)
     assert repair(world, P0) == ([], {"f1": (P1,)})
     left = applied(world)
-    (record,) = world.book
+    (record,) = world.registry
     with engine(FABRIC) as other:
         (wanted,) = [make(other, single)]
         assert left == applied(other)
         assert (record.links, record.switches) == (wanted.links, wanted.switches)
-    assert world.book.ids_on(P0) == ()
+    assert world.registry.ids_on(P0) == ()
     assert repair(world, P1) == (["f1"], {})
     assert applied(world) == (set(), {}, {})
-    assert list(world.book) == []
+    assert list(world.registry) == []
 
 
 def test_a_repair_says_what_stays_and_is_an_event(world: Engine) -> None:
@@ -94,12 +94,12 @@ def test_other_changes_do_not_bring_the_fault_back_to_a_repaired_link(world: Eng
     other = make(world, LinkDown("h2@p0"))
     make(world, Rate(P0, 1_000_000))
     world.run(world.injector.clear([other]))
-    assert world.cables.down == {P1}
-    assert world.book.get("f2").links == ("h2@p0", "h3@p0", "h4@p0")
+    assert world.links.down == {P1}
+    assert world.registry.get("f2").links == ("h2@p0", "h3@p0", "h4@p0")
     again = make(world, LinkDown("h1@p*"))
-    assert world.cables.down == {P0, P1}
+    assert world.links.down == {P0, P1}
     world.run(world.injector.clear([again]))
-    assert world.cables.down == {P1}
+    assert world.links.down == {P1}
 
 
 def test_overlapping_patterns_are_each_left_on_their_own_other_links(world: Engine) -> None:
@@ -107,28 +107,28 @@ def test_overlapping_patterns_are_each_left_on_their_own_other_links(world: Engi
     make(world, LinkDown("h[12]@p0"))
     make(world, LinkDown(P0))
     assert repair(world, P0) == (["f3"], {"f1": (P1,), "f2": ("h2@p0",)})
-    assert world.cables.down == {P1, "h2@p0"}
+    assert world.links.down == {P1, "h2@p0"}
     assert repair(world, P1, "h2@p0", "h3@p0") == (["f1", "f2"], {})
-    assert world.cables.down == set()
+    assert world.links.down == set()
 
 
 def test_a_switch_without_power_may_get_a_link_back_and_a_silent_one_stays_silent(world: Engine) -> None:
     make(world, PowerOff("t1-0@p0"))
     make(world, Blackhole("t1-0@p0"))
     assert repair(world, "t0-0:t1-0@p0") == ([], {"f1": ("t0-1:t1-0@p0",)})
-    assert world.cables.down == {"t0-1:t1-0@p0"}
+    assert world.links.down == {"t0-1:t1-0@p0"}
     assert set(world.switches.entries) == {"t1-0@p0"}
 
 
 def test_a_fault_that_is_still_to_come_comes_to_the_other_links_only(world: Engine) -> None:
     make(world, LinkDown("h1@p*"), start_at_ns=SECOND, duration_ns=2 * SECOND)
     assert repair(world, P0) == ([], {"f1": (P1,)})
-    assert world.book.get("f1").state is FaultState.PENDING
+    assert world.registry.get("f1").state is FaultState.PENDING
     world.seconds(1.5)
-    assert world.cables.down == {P1}
+    assert world.links.down == {P1}
     world.seconds(2)
-    assert world.cables.down == set()
-    assert [record.links for record in world.book.past] == [(P1,)]
+    assert world.links.down == set()
+    assert [record.links for record in world.registry.past] == [(P1,)]
 
 
 @pytest.mark.parametrize("at_random", [False, True])
@@ -137,26 +137,26 @@ def test_a_flap_goes_on_at_the_other_links_as_if_nothing_had_happened(world: Eng
     with engine(FABRIC) as alone:
         make(alone, flap)
         alone.seconds(20)
-        undisturbed = [change for change in alone.cables.changes if change[1] == P1]
+        undisturbed = [change for change in alone.links.changes if change[1] == P1]
     make(world, flap)
     world.seconds(1.05)
     repair(world, P0)
     repaired = world.clock.now
     world.seconds(20 - 1.05)
-    assert [change for change in world.cables.changes if change[1] == P1] == undisturbed
-    assert [up for at, link, up in world.cables.changes if link == P0 and at > repaired] == []
-    assert P0 not in world.cables.down
+    assert [change for change in world.links.changes if change[1] == P1] == undisturbed
+    assert [up for at, link, up in world.links.changes if link == P0 and at > repaired] == []
+    assert P0 not in world.links.down
 
 
 def test_the_owner_and_the_end_of_a_fault_concern_what_is_left(world: Engine) -> None:
     make(world, LinkDown("h1@p*"), owner="me", duration_ns=SECOND)
     repair(world, P0)
-    (mine,) = world.book.of_owner("me")
+    (mine,) = world.registry.of_owner("me")
     assert (mine.links, mine.ends_at_ns) == ((P1,), SECOND)
     other = make(world, LinkDown(P0))
     world.seconds(2)
-    assert world.cables.down == {P0}
-    assert list(world.book) == [other]
+    assert world.links.down == {P0}
+    assert list(world.registry) == [other]
 
 
 def test_a_controller_that_comes_after_knows_what_was_repaired(world: Engine, tmp_path: Path) -> None:
@@ -164,33 +164,33 @@ def test_a_controller_that_comes_after_knows_what_was_repaired(world: Engine, tm
     make(world, Loss("h1@p*", 0.5))
     make(world, Rate("h1@p*", 1_000_000))
     repair(world, P0)
-    fault_file.save(tmp_path / "faults", world.book)
+    fault_file.save(tmp_path / "faults", world.registry)
     left = fault_file.load(tmp_path / "faults")
     with engine(FABRIC) as next_one:
         next_one.run(next_one.injector.resume(left))
-        assert list(next_one.book) == list(world.book)
-        assert next_one.cables.down == {P1}
-        assert set(next_one.cables.shapes) == {Endpoint("h1", 1), Endpoint("t0-0@p1", 1)}
-        assert {link for record in next_one.book for link in record.links} == {P1}
+        assert list(next_one.registry) == list(world.registry)
+        assert next_one.links.down == {P1}
+        assert set(next_one.links.shapes) == {Endpoint("h1", 1), Endpoint("t0-0@p1", 1)}
+        assert {link for record in next_one.registry for link in record.links} == {P1}
     with engine(FABRIC) as another:
-        another.cables.down |= {P0, P1}  # the first by somebody else, meanwhile
+        another.links.down |= {P0, P1}  # the first by somebody else, meanwhile
         another.run(another.injector.undo(left))
-        assert another.cables.down == {P0}
+        assert another.links.down == {P0}
 
 
 def test_a_repair_that_is_not_possible_leaves_everything_as_it_was(world: Engine) -> None:
     make(world, LinkDown("h1@p*"))
-    world.cables.broken = P0
+    world.links.broken = P0
     with pytest.raises(ControllerError, match="does not exist"):
         world.run(world.injector.repair([P0]))
-    assert [record.links for record in world.book] == [(P0, P1)]
-    world.cables.broken = ""
+    assert [record.links for record in world.registry] == [(P0, P1)]
+    world.links.broken = ""
     assert repair(world, P0) == ([], {"f1": (P1,)})
-    assert world.cables.down == {P1}
+    assert world.links.down == {P1}
 
 
 def test_a_part_of_an_effect_has_what_its_links_had() -> None:
-    whole = effect(FABRIC, Rate("h[12]@p0", 1_000_000))
+    whole = impairments_of(FABRIC, Rate("h[12]@p0", 1_000_000))
     assert part_of(FABRIC, whole, whole.links) is whole
     part = part_of(FABRIC, whole, ["h2@p0", "h9@p0"])
     shapes = {Endpoint("h2", 0): Shape(1_000_000), Endpoint("t0-0@p0", 2): Shape(1_000_000)}

@@ -55,7 +55,7 @@ def test_with_token_and_certificate_everything_works(guarded: tuple[str, Running
         with client.lease("me"), client.events() as events:
             assert next(events).kind.value == "subscribed"
             client.link_down("h2@p0", owner="me")
-    assert one.cables.down >= {"h1@p0"}
+    assert one.links.down >= {"h1@p0"}
 
 
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1], TOKEN.upper(), " " + TOKEN])

@@ -164,8 +164,8 @@ def test_errors_are_sentences(client: ControllerClient, one: Running) -> None:
     one.cables.broken = "h1@p0"
     with pytest.raises(ControllerError, match="does not exist on this machine"):
         client.link_down("h1@p0")
-    assert client.faults() == [], "a fault that was not applied is not in the book"
-    one.cables.broken = ""
+    assert client.faults() == [], "a fault that was not applied is not in the registry"
+    one.links.broken = ""
 
 
 def test_nobody_listening(tmp_path: Path) -> None:

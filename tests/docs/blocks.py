@@ -43,7 +43,7 @@ ELSEWHERE = {
     'sudo mrc shell -c "write h1 h3 16M" -c "links"': "tests/docs/test_on_fabric.py",
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
     "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",
-    "sudo mrc run trial.yaml --world emulation": "tests/integration/test_experiment_file.py",
+    "sudo mrc run trial.yaml --backend emulation": "tests/integration/test_experiment_file.py",
     "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/mrc_lab/paper/test_published.py",
     "make paper": "it takes minutes; tests/mrc_lab/reports/ has its parts",
     "mrc sweep trial.yaml --set workload.message=64K,1M --set fabric.planes=1,2,4 --seeds 1-20": (
@@ -71,7 +71,7 @@ ELSEWHERE = {
     "mrc fault list --address testbed:9559 --token-file token --tls-ca cert.pem": "tests/integration/test_standing.py",
     "sudo mrc down lab": "tests/integration/test_standing.py",
     "pip install .": "tests/mrc_lab/test_wheel.py",
-    "mrc run trial.yaml --world sim": "tests/mrc_lab/test_wheel.py",
+    "mrc run trial.yaml --backend sim": "tests/mrc_lab/test_wheel.py",
     "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/mrc_lab/cli/test_cli.py",
     'mrc completion zsh >"${fpath[1]}/_mrc"': "tests/mrc_lab/cli/test_cli.py",
     "mrc completion fish >~/.config/fish/completions/mrc.fish": "tests/mrc_lab/cli/test_cli.py",

@@ -19,7 +19,7 @@ _MARK = ">>> "
 _FAILED = "DOC-COMMAND-FAILED"
 
 
-def lines_of(block: Block) -> list[tuple[str, str]]:
+def directions_of(block: Block) -> list[tuple[str, str]]:
     """(what the page says, the prompt's line for it) of each command; beside the prompt a block is one command."""
     if block.kind == "mrc":
         return [(command, command) for command in block.commands()]
@@ -33,7 +33,7 @@ def test_the_pages_on_one_fabric() -> None:
     command = [str(Path(sys.executable).with_name("mrc")), "shell", "--name", NAME, "--planes", "2"]
     places = []
     for block in blocks("mrc", "sh fabric", "python fabric"):
-        for said, line in lines_of(block):
+        for said, line in directions_of(block):
             places.append(f"{block} {said.splitlines()[0]}")
             command += ["-c", f"sh echo {shlex.quote(_MARK + places[-1])}", "-c", line]
     for said in ("write h1 h3 16M", "evs h1", "links"):  # of the examples that bring up a fabric of their own

@@ -60,7 +60,7 @@ def main(switch: str) -> int:
                 controller.inject(Blackhole("t1-3@p1")),
                 controller.inject(PathLoss(entropy_value(0, 2), source="h1", destination="h3")),
             )
-            assert controller.fault_registry() == list(faults)
+            assert controller.faults() == list(faults)
             hurt = transfer.write(2_000_000)
             print(f"with faults {hurt.bits_per_second / 1e6:.1f} Mb/s, {hurt.counters}")
             assert hurt.wrong_bytes == 0
@@ -70,7 +70,7 @@ def main(switch: str) -> int:
             assert status.ready, status.problems
             assert sum(switch.repaired for switch in status.switches) == 0
             assert [fault.id for fault in controller.clear_all().faults] == [fault.id for fault in faults]
-            assert controller.fault_registry() == []
+            assert controller.faults() == []
             assert transfer.write(500_000).wrong_bytes == 0
             transfer.close()
             source.close()

@@ -41,7 +41,7 @@ def test_a_run_ends_at_once_and_says_what_died(tmp_path: Path, victim: str) -> N
     directory = RunDirectory(own("dying"))
     file = tmp_path / "long.yaml"
     file.write_text(LONG)
-    command = [MRC, "run", file, "--world", "emulation", "--name", directory.name, "--results", tmp_path]
+    command = [MRC, "run", file, "--backend", "emulation", "--name", directory.name, "--results", tmp_path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             # The agent of h1 is asked for queue pairs only when the fabric is up and the run has begun.

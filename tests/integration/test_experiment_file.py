@@ -37,7 +37,7 @@ expect:
 def test_the_same_file_runs_in_emulation(tmp_path, capsys):
     file = tmp_path / "trial.yaml"
     file.write_text(FILE)
-    status = run(["run", str(file), "--world", "emulation", "--name", NAME, "--results", str(tmp_path)])
+    status = run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)])
     summary = json.loads((tmp_path / "trial" / "latest" / "summary.json").read_text())
     assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the verdict is "untrusted"
     case = summary["cases"]["only"]
@@ -46,7 +46,7 @@ def test_the_same_file_runs_in_emulation(tmp_path, capsys):
     assert case["rate_scale"] == pytest.approx(1 / case["time_scale"])
     assert case["rate_scale"] < 1
     assert case["packets"]["received"] > 1000
-    figures = case["fidelity"]["figures"]
+    figures = case["fidelity"]["measurements"]
     delays = {"machine_round_trip_s", "machine_delay_p99_s"}
     assert set(figures) == {"traffic_s", "idle_p10", "lag_p99_s", "processors_used", "machine_line_idle", *delays}
     assert all(0 < figures[name] < 10 for name in delays)
@@ -69,7 +69,7 @@ def test_the_same_file_runs_in_emulation(tmp_path, capsys):
 def test_a_collective_runs_in_emulation(tmp_path):
     file = tmp_path / "ring.yaml"
     file.write_text(RING)
-    status = run(["run", str(file), "--world", "emulation", "--name", NAME, "--results", str(tmp_path)])
+    status = run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)])
     summary = json.loads((tmp_path / "ring" / "latest" / "summary.json").read_text())
     assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the verdict is "untrusted"
     case = summary["cases"]["only"]
@@ -85,6 +85,6 @@ def test_what_emulation_cannot_do_is_refused_before_anything_starts(tmp_path, ca
             "link: h1@p0}", "link: h1@p0}\n  - {kind: reordering, at: 1ms, link: h1@p0, hold: 1ms, probability: 1%}"
         )
     )
-    assert run(["run", str(file), "--world", "emulation", "--name", NAME, "--results", str(tmp_path)]) == 3
+    assert run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)]) == 3
     assert "cannot make the fault reordering" in capsys.readouterr().err
     assert not (tmp_path / "trial").exists()

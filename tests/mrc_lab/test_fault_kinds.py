@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from controller import messages
-from controller.fault_impairments import effect as emulated
+from controller.fault_impairments import impairments_of as emulated
 from controller.proto import controller_v1_pb2 as pb
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import schema
@@ -21,7 +21,7 @@ from mrc_lab.fault_command import kinds, parse
 from mrc_lab.fault_completion import next_words
 from mrc_lab.prompt.command_help import COMMANDS, describe
 from simulation.errors import FaultError
-from simulation.fault_impairments import effect as simulated
+from simulation.fault_impairments import impairments_of as simulated
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError

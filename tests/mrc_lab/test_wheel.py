@@ -86,7 +86,7 @@ def test_an_experiment_runs_from_any_folder_with_a_cache_of_ones_own(installed: 
     file = installed.folder / "write.yaml"
     file.write_text(FILES["write"])
     results = installed.home / "results"
-    done = installed.mrc("run", str(file), "--world", "sim", "--results", str(results))
+    done = installed.mrc("run", str(file), "--backend", "sim", "--results", str(results))
     assert done.returncode == 0, done.stdout + done.stderr
     assert (results / "write/latest/report.html").is_file()
     assert list((installed.home / ".cache/mrc-testbed/switch").glob("program-*.so"))

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulation.channel import OVERHEAD, Impairment, Line, combine
+from simulation.channel import OVERHEAD, Channel, Impairment, combine
 from simulation.clock import Clock
 from topologies.fabric import Endpoint
 
@@ -41,7 +41,7 @@ class Sink:
 
 def make(frames, *, rate=100 * GIGA, delay=1000, seed=1, name="a:b>"):
     clock = Clock()
-    line = Line(clock, name, Endpoint("a", 1), Endpoint("b", 2), rate, delay, seed)
+    line = Channel(clock, name, Endpoint("a", 1), Endpoint("b", 2), rate, delay, seed)
     sink = Sink(clock)
     sender = Sender(clock, iter(frames))
     line.join(sender, sink, 0, None)
@@ -125,7 +125,7 @@ def test_reordering_holds_frames_back():
 def test_cutting_loses_what_is_on_the_way_and_mending_does_not_bring_it_back():
     frames = [bytes(1226)] * 30  # 100 ns each
     clock, line, sender, sink = make(frames, delay=1000)
-    clock.at(1550, lambda *_: line.impair(Impairment(cut=True)))
+    clock.at(1550, lambda *_: line.impair(Impairment(down=True)))
     clock.at(1650, lambda *_: line.impair(Impairment()))
     sender.pull(line, None)
     clock.run()
@@ -212,4 +212,4 @@ def test_impairments_combine():
     assert (both.delay, both.rate_bps, both.hold, both.cut) == (15, 3, 7, False)
     assert both.path_loss == pytest.approx({b"a": 0.75, b"b": 0.1})
     assert combine([]) == Impairment()
-    assert combine([Impairment(), Impairment(cut=True)]).cut
+    assert combine([Impairment(), Impairment(down=True)]).cut

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from simulation.channel import Line
+from simulation.channel import Channel
 from simulation.clock import Clock
 from simulation.nodes import NicNode, SwitchNode
 from topologies.fabric import Endpoint
@@ -47,7 +47,7 @@ class FakeSwitch:
 
 
 def line(clock, name, port, node, sink):
-    made = Line(clock, name, Endpoint(name, port), Endpoint("sink", 1), 10**11, 0, 1)
+    made = Channel(clock, name, Endpoint(name, port), Endpoint("sink", 1), 10**11, 0, 1)
     made.join(node, sink, 0, None)
     return made
 

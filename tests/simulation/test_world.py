@@ -144,7 +144,7 @@ def test_names_that_do_not_exist_are_refused():
         with pytest.raises(FabricError, match="no switch"):
             world.switch("t3-0@p0")
         with pytest.raises(SimulationError, match="No link"):
-            world.line(Endpoint("h1", 7))
+            world.channel(Endpoint("h1", 7))
 
 
 def test_times_that_make_no_sense_are_refused():

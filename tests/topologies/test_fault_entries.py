@@ -133,7 +133,7 @@ def test_tables_that_faults_come_to_and_go_from_are_those_of_the_faults_there_ar
 
 def test_where_faults_are_is_not_looked_up_again_at_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    monkeypatch.setattr(fault_entries_module, "lines", lambda *a: looked.append(a) or fault_targets.lines(*a))
+    monkeypatch.setattr(fault_entries_module, "directions", lambda *a: looked.append(a) or fault_targets.directions(*a))
     tables = FaultTables(FABRIC)
     there = [LinkFault("*", loss=number) for number in range(1, 51)]
     for count in range(1, 51):

@@ -7,7 +7,7 @@ import pytest
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint
-from topologies.fault_targets import lines, link_of_port, links_of_switches
+from topologies.fault_targets import directions, link_of_port, links_of_switches
 
 FABRIC = multi_plane_clos("places", planes=2, t0=2, t1=2, hosts=4)
 
@@ -22,7 +22,7 @@ FABRIC = multi_plane_clos("places", planes=2, t0=2, t1=2, hosts=4)
     ],
 )
 def test_lines_are_directions_of_links(pattern: str, towards: str | None, expected: set[tuple[str, str, str]]) -> None:
-    found = lines(FABRIC, pattern, towards)
+    found = directions(FABRIC, pattern, towards)
     assert {(link.name, source.node, target.node) for link, source, target in found} == expected
     assert all({source, target} == {link.lower, link.upper} for link, source, target in found)
 
@@ -36,9 +36,9 @@ def test_links_of_switches_come_once() -> None:
 
 def test_what_is_not_there_is_a_sentence() -> None:
     with pytest.raises(FabricError, match="no link that matches 'h1@p0' leads to a node that matches 'h2'"):
-        lines(FABRIC, "h1@p0", "h2")
+        directions(FABRIC, "h1@p0", "h2")
     with pytest.raises(FabricError, match="no link that matches 'h9@p0'"):
-        lines(FABRIC, "h9@p0")
+        directions(FABRIC, "h9@p0")
     with pytest.raises(FabricError, match="there is no port 7 of h1 in fabric places"):
         link_of_port(FABRIC, Endpoint("h1", 7))
     with pytest.raises(FabricError, match="no switch that matches 't9-0@p0'"):

@@ -35,13 +35,13 @@ class FaultState(enum.Enum):
 
 
 class Fault:
-    """A fault: of which kind, what it names, its figures. What it does is up to the backends."""
+    """A fault: of which kind, what it names, its parameters. What it does is up to the backends."""
 
     __slots__ = ()
     kind: ClassVar[FaultKind]
 
     def check(self) -> None:
-        """FabricError, one sentence, when a figure is out of range."""
+        """FabricError, one sentence, when a value is out of range."""
         for parameter in self.kind.parameters:
             parameter.check(getattr(self, parameter.name))
 
@@ -55,7 +55,7 @@ class Fault:
         }
         return replace(self, **changes) if changes else self  # type: ignore[type-var]
 
-    def figures(self) -> str:
+    def values_text(self) -> str:
         """Its parameters in words, but for where it is and what is at its default: ``1 %``, ``down 1 s up 3 s``."""
         required = [parameter for parameter in self.kind.parameters if parameter.required]
         only = required[-1] if len(required) == (2 if self.kind.target else 1) else None

@@ -1,4 +1,4 @@
-"""What cannot be seen from one key alone: names against the fabric, times against the run, figures against metrics."""
+"""Checks across keys: names against the fabric, times against the run, selections against metrics."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from mrc_lab.experiments.files.model import (
     Expectation,
     FabricPart,
     Published,
+    ReportedMetric,
     Selection,
-    Shown,
     TransportPart,
 )
 from mrc_lab.experiments.files.transport import check_transport
 from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Training, Workload, WriteBw
 from simulation.errors import FaultError
-from simulation.fault_impairments import effect
+from simulation.fault_impairments import impairments_of
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.queues import QueueProfile
 
-_STATISTICAL = ("throughput", "link_throughput", "algbw", "busbw", "completion_time", "bypass_time", "return_time")
+_STATISTICAL = ("throughput", "link_throughput", "algbw", "busbw", "completion_time", "failover_time", "recovery_time")
 MOST_MEMORY = 8 << 30
 _UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE}
 
@@ -113,7 +113,7 @@ def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) 
     if fault.until is not None and fault.until > case.duration:
         raise place.error(f"is over at {show(fault.until)}, after the run, which lasts {show(case.duration)}")
     try:
-        effect(fabric, fault.fault)
+        impairments_of(fabric, fault.fault)
     except (FaultError, FabricError) as error:
         raise place.error(str(error)) from None
 
@@ -184,7 +184,7 @@ def select_hosts(patterns: Iterable[str], fabric: Fabric) -> list[str]:
 
 
 def resolve(expectation: Expectation, cases: tuple[Case, ...], place: Value) -> Expectation:
-    """The expectation with its figures read; FileError when it does not fit its metric or the cases."""
+    """The expectation with its values read; FileError when it does not fit its metric or the cases."""
     members = place.items()
     for name in ("of", "against"):
         selection = getattr(expectation, name)
@@ -197,12 +197,12 @@ def resolve(expectation: Expectation, cases: tuple[Case, ...], place: Value) -> 
     return replace(expectation, number=number, published=published)
 
 
-def check_shown(shown: Shown, cases: tuple[Case, ...], place: Value) -> None:
-    """FileError when a figure to be shown does not fit its metric or one of the cases."""
-    if shown.of.variant is not None:
-        raise place.error("what is shown is shown of every variant: leave variant away")
+def check_reported(metric: ReportedMetric, cases: tuple[Case, ...], place: Value) -> None:
+    """FileError when a metric to report does not fit one of the cases."""
+    if metric.of.variant is not None:
+        raise place.error("a reported metric is computed for every variant: leave out variant")
     for case in cases:
-        _check_selection(replace(shown.of, variant=case.name), shown.metric, cases, place)
+        _check_selection(replace(metric.of, variant=case.name), metric.metric, cases, place)
 
 
 def _published(published: Published, unit: str, place: Value) -> Published:
@@ -234,14 +234,14 @@ def _check_selection(selection: Selection, metric: str, cases: tuple[Case, ...],
     if (selection.link is not None) != (metric == "link_throughput"):
         raise place.error("link belongs to link_throughput, and that needs a link")
     if selection.statistic is not None and metric not in _STATISTICAL:
-        raise place.error(f"{metric} has no statistic: it is one figure ({METRICS[metric]})")
+        raise place.error(f"{metric} has no statistic: it is a single value ({METRICS[metric]})")
     if selection.link is not None:
         try:
             build_fabric(case.fabric).find_links(selection.link.rstrip("<>"))
         except FabricError as error:
             raise place.error(str(error)) from None
     if metric in ("algbw", "busbw") and not isinstance(case.workload, Collective):
-        raise place.error(f"{metric} is a figure of collectives: use throughput")
+        raise place.error(f"{metric} is a metric of collectives: use throughput")
 
 
 __all__ = ["FileError", "build_fabric", "check_case", "check_workload", "resolve", "select_hosts", "split_pair"]

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.field_types import (
-    Flag,
+    Boolean,
+    FieldType,
+    Integer,
     JsonSchema,
-    Kind,
     Quantity,
     Text,
-    Whole,
     a_time,
     check_keys,
     suggest,
@@ -25,7 +25,7 @@ from topologies.errors import FabricError
 from topologies.faults import KINDS, Fault, FaultKind, kind_named, renamed
 from topologies.faults.parameters import Parameter, What
 
-_WHEN: dict[str, tuple[Kind, str]] = {
+_WHEN: dict[str, tuple[FieldType, str]] = {
     "at": (a_time(), "when it begins"),
     "until": (a_time(), "when it is over; without it, it lasts to the end of the run"),
 }
@@ -46,7 +46,7 @@ class PlannedFault:
 
 
 @dataclass(frozen=True)
-class FaultKinds(Kind):
+class FaultKinds(FieldType):
     """A mapping whose key `kind` says which kind of fault it is."""
 
     def read(self, value: Value) -> PlannedFault:
@@ -78,12 +78,12 @@ class FaultKinds(Kind):
         return {"oneOf": [part for kind in KINDS.values() for part in _schemas(kind)]}
 
 
-def _kind(parameter: Parameter) -> Kind:
+def _kind(parameter: Parameter) -> FieldType:
     if parameter.unit is not None:
         return Quantity(parameter.unit, parameter.low, parameter.high, parameter.examples[0])
     if parameter.what is What.WHOLE:
-        return Whole(int(parameter.low), int(parameter.high))
-    return Flag() if parameter.what is What.FLAG else Text()
+        return Integer(int(parameter.low), int(parameter.high))
+    return Boolean() if parameter.what is What.FLAG else Text()
 
 
 def _schemas(kind: FaultKind) -> Iterable[JsonSchema]:

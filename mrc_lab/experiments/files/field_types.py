@@ -1,6 +1,6 @@
-"""Kinds of values in an experiment file: each reads a piece of YAML, and says in JSON Schema what it takes.
+"""Field types of experiment files: each reads a piece of YAML, and describes in JSON Schema what it accepts.
 
-The file's model (`model`) is made of frozen dataclasses whose fields carry their kind (:func:`key`), so that reading,
+The file's model (`model`) is made of frozen dataclasses whose fields carry their type (:func:`key`), so that reading,
 the schema and the documentation are one description.
 """
 
@@ -23,8 +23,8 @@ _LONGEST = 80  # characters of a value that an error repeats
 _MOST_TIME = 3600 * 10**9
 
 
-class Kind(ABC):
-    """A kind of value."""
+class FieldType(ABC):
+    """The type of a field."""
 
     @abstractmethod
     def read(self, value: Value) -> Any:
@@ -35,13 +35,13 @@ class Kind(ABC):
         """What fits, as JSON Schema."""
 
 
-def key(kind: Kind, doc: str, **default: Any) -> Any:
-    """A field of a section: its kind, what it means, and `default` or `default_factory` where it may be left out."""
-    return dataclasses.field(metadata={"kind": kind, "doc": doc}, **default)
+def key(field_type: FieldType, doc: str, **default: Any) -> Any:
+    """A field of a section: its type, what it means, and `default` or `default_factory` where it may be left out."""
+    return dataclasses.field(metadata={"type": field_type, "doc": doc}, **default)
 
 
 @dataclass(frozen=True)
-class Whole(Kind):
+class Integer(FieldType):
     """A whole number from `low` to `high`."""
 
     low: int = 0
@@ -64,7 +64,7 @@ class Whole(Kind):
 
 
 @dataclass(frozen=True)
-class Flag(Kind):
+class Boolean(FieldType):
     """Yes or no."""
 
     def read(self, value: Value) -> bool:
@@ -80,7 +80,7 @@ class Flag(Kind):
 
 
 @dataclass(frozen=True)
-class Text(Kind):
+class Text(FieldType):
     """Any text; where there are `choices`, one of them."""
 
     choices: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Text(Kind):
 
 
 @dataclass(frozen=True)
-class Quantity(Kind):
+class Quantity(FieldType):
     """A number with a unit, from `low` to `high` (in the unit it becomes); `example` if not the unit's own."""
 
     unit: Unit
@@ -153,10 +153,10 @@ def a_share(high: float = 1.0) -> Quantity:
 
 
 @dataclass(frozen=True)
-class Listing(Kind):
+class ListOf(FieldType):
     """A list of `element`s, at least `least`. A single one may stand without brackets where `alone`."""
 
-    element: Kind
+    element: FieldType
     least: int = 0
     alone: bool = False
 
@@ -176,7 +176,7 @@ class Listing(Kind):
 
 
 @dataclass(frozen=True)
-class Section(Kind):
+class Section(FieldType):
     """A mapping with the keys that a dataclass has fields; `tag` is a key that somebody else reads."""
 
     cls: type[Any]
@@ -185,10 +185,10 @@ class Section(Kind):
     def read(self, value: Value) -> Any:
         """An instance; FileError names an unknown or a missing key."""
         members = value.items()
-        known = {field.name: field for field in dataclasses.fields(self.cls) if "kind" in field.metadata}
+        known = {field.name: field for field in dataclasses.fields(self.cls) if "type" in field.metadata}
         check_keys(value, members, [*([self.tag] if self.tag else []), *known])
         arguments = {
-            name: known[name].metadata["kind"].read(member) for name, member in members.items() if name != self.tag
+            name: known[name].metadata["type"].read(member) for name, member in members.items() if name != self.tag
         }
         for name, field in known.items():
             if name not in arguments and _required(field):
@@ -199,9 +199,9 @@ class Section(Kind):
 
     def schema(self) -> JsonSchema:
         """An object."""
-        fields = [field for field in dataclasses.fields(self.cls) if "kind" in field.metadata]
+        fields = [field for field in dataclasses.fields(self.cls) if "type" in field.metadata]
         properties = {
-            field.name: {"description": field.metadata["doc"], **field.metadata["kind"].schema()} for field in fields
+            field.name: {"description": field.metadata["doc"], **field.metadata["type"].schema()} for field in fields
         }
         required = [field.name for field in fields if _required(field)]
         if self.tag:
@@ -217,7 +217,7 @@ class Section(Kind):
 
 
 @dataclass(frozen=True)
-class OneOf(Kind):
+class TaggedUnion(FieldType):
     """A mapping whose key `kind` says which dataclass it is."""
 
     choices: Mapping[str, type[Any]]
@@ -242,25 +242,25 @@ class OneOf(Kind):
 
 
 @dataclass(frozen=True)
-class Overrides(Kind):
+class SomeFields(FieldType):
     """Some fields of a plain dataclass (numbers, yes/no, texts), those in `times` with units; the rest stays as it is.
 
     Becomes a tuple of (name, value), so that it stays a value. `without` are fields that have a key of their own,
-    `parts` the kinds of fields that are no plain values, `old` earlier names with today's, for the schema alone.
+    `parts` the types of fields that are no plain values, `old` earlier names with today's, for the schema alone.
     """
 
     cls: type[Any]
     times: Collection[str] = ()
     without: Collection[str] = ()
-    parts: Sequence[tuple[str, Kind]] = ()
+    parts: Sequence[tuple[str, FieldType]] = ()
     old: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def read(self, value: Value) -> tuple[tuple[str, Any], ...]:
         """Pairs of name and value."""
         members = value.items()
-        kinds = self._kinds()
-        check_keys(value, members, list(kinds))
-        return tuple((name, kinds[name].read(member)) for name, member in members.items())
+        types = self._types()
+        check_keys(value, members, list(types))
+        return tuple((name, types[name].read(member)) for name, member in members.items())
 
     def schema(self) -> JsonSchema:
         """An object without required keys."""
@@ -268,24 +268,24 @@ class Overrides(Kind):
         properties |= {old: {**properties[name], "deprecated": True} for old, name in self.old.items()}
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
-    def _kinds(self) -> dict[str, Kind]:
-        kinds: dict[str, Kind] = {}
+    def _types(self) -> dict[str, FieldType]:
+        types: dict[str, FieldType] = {}
         parts = dict(self.parts)
         for field in dataclasses.fields(self.cls):
             if field.name in self.times:
-                kinds[field.name] = a_time()
+                types[field.name] = a_time()
             elif field.name in parts:
-                kinds[field.name] = parts[field.name]
+                types[field.name] = parts[field.name]
             elif field.name not in self.without:
-                kinds[field.name] = _PLAIN[str(field.type).partition(" ")[0]]
-        return kinds
+                types[field.name] = _PLAIN[str(field.type).partition(" ")[0]]
+        return types
 
 
 @dataclass(frozen=True)
-class Built(Kind):
+class Instance(FieldType):
     """A plain dataclass of which every field may be left out, made of what is given."""
 
-    fields: Overrides
+    fields: SomeFields
 
     def read(self, value: Value) -> Any:
         """An instance."""
@@ -296,9 +296,9 @@ class Built(Kind):
         return self.fields.schema()
 
 
-_PLAIN: Mapping[str, Kind] = {
-    "int": Whole(),
-    "bool": Flag(),
+_PLAIN: Mapping[str, FieldType] = {
+    "int": Integer(),
+    "bool": Boolean(),
     "str": Text(),
     "float": Quantity(units.NUMBER),
 }
@@ -308,13 +308,13 @@ def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def laid_over(schema: JsonSchema) -> JsonSchema:
+def override_schema(schema: JsonSchema) -> JsonSchema:
     """The schema of what may be laid over a value of `schema`: mappings of which parts may be missing."""
     if "oneOf" in schema:
-        return {"anyOf": [laid_over(part) for part in schema["oneOf"]]}
+        return {"anyOf": [override_schema(part) for part in schema["oneOf"]]}
     if schema.get("type") != "object":
         return schema
-    parts = {name: laid_over(part) for name, part in schema["properties"].items()}
+    parts = {name: override_schema(part) for name, part in schema["properties"].items()}
     return {**{name: part for name, part in schema.items() if name != "required"}, "properties": parts}
 
 

@@ -60,10 +60,10 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
         checks.resolve(expectation, cases, place)
         for expectation, place in zip(file.expect, known["expect"].elements() if file.expect else (), strict=True)
     )
-    for shown, place in zip(file.show, known["show"].elements() if file.show else (), strict=True):
-        checks.check_shown(shown, cases, place)
+    for metric, place in zip(file.report, known["report"].elements() if file.report else (), strict=True):
+        checks.check_reported(metric, cases, place)
     about = file.title or name, file.figure, file.about, file.scaled
-    return Experiment(name, *about, cases, expect, text, document.source, file.show, document.notes)
+    return Experiment(name, *about, cases, expect, text, document.source, file.report, document.notes)
 
 
 def _cases(file: FilePart, document: Value) -> list[Case]:

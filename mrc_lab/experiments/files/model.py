@@ -18,22 +18,22 @@ from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
 from mrc_lab.experiments.files.field_types import (
-    Built,
-    Flag,
+    Boolean,
+    FieldType,
+    Instance,
+    Integer,
     JsonSchema,
-    Kind,
-    Listing,
-    OneOf,
-    Overrides,
+    ListOf,
     Section,
+    SomeFields,
+    TaggedUnion,
     Text,
-    Whole,
     a_rate,
     a_share,
     a_size,
     a_time,
     key,
-    laid_over,
+    override_schema,
 )
 from mrc_lab.experiments.files.workloads import Workload
 from topologies.fabric import DEFAULT_MTU, MAX_PLANES
@@ -58,11 +58,11 @@ NSCC_TIMES = (
     "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",
     "target_delay",
 )  # fmt: skip
-_NSCC = Built(Overrides(NsccProfile, NSCC_TIMES))
+_NSCC = Instance(SomeFields(NsccProfile, NSCC_TIMES))
 DCQCN_TIMES = ("increase_interval", "alpha_interval", "cnp_interval")
 DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
-_DCQCN = Built(
-    Overrides(
+_DCQCN = Instance(
+    SomeFields(
         DcqcnProfile,
         DCQCN_TIMES,
         parts=(*((name, a_rate()) for name in DCQCN_RATES), ("increase_bytes", a_size())),
@@ -76,16 +76,16 @@ METRICS: Mapping[str, str] = {
     "algbw": "rate",
     "busbw": "rate",
     "completion_time": "time",
-    "interruption": "time",
-    "bypass_time": "time",
-    "return_time": "time",
+    "outage": "time",
+    "failover_time": "time",
+    "recovery_time": "time",
     "retransmit_share": "share",
     "fairness": "share",
     "lost": "count",
     "retransmitted": "count",
     "spurious": "count",
     "timeouts": "count",
-    "paths_left": "count",
+    "path_failures": "count",
     "paths_bad": "count",
     "trimmed": "count",
     "errors": "count",
@@ -93,7 +93,7 @@ METRICS: Mapping[str, str] = {
 }
 STATISTICS = ("mean", "min", "max", "median", "p1", "p10", "p90", "p99")
 RELATIONS = ("at_least", "at_most", "about")
-WORLDS = ("sim", "emulation")
+BACKENDS = ("sim", "emulation")
 CERTAINTIES = ("C", "I", "I1", "S", "D", "U")
 
 
@@ -101,17 +101,17 @@ CERTAINTIES = ("C", "I", "I1", "S", "D", "U")
 class FabricPart:
     """The fabric: a multi-plane Clos (see `topologies.clos`)."""
 
-    hosts: int = key(Whole(1), "hosts in all, a multiple of t0")
-    planes: int = key(Whole(1, MAX_PLANES), "planes; each host has a NIC port in every one", default=1)
-    t0: int = key(Whole(1), "T0 switches per plane", default=1)
-    t1: int = key(Whole(0), "T1 switches per plane", default=0)
+    hosts: int = key(Integer(1), "hosts in all, a multiple of t0")
+    planes: int = key(Integer(1, MAX_PLANES), "planes; each host has a NIC port in every one", default=1)
+    t0: int = key(Integer(1), "T0 switches per plane", default=1)
+    t1: int = key(Integer(0), "T1 switches per plane", default=0)
     rate: int = key(a_rate(), "rate of every link and direction", default=100 * 10**9)
     uplink_rate: int | None = key(a_rate(), "rate of T0-T1 links, where it differs", default=None)
-    delay: int = key(a_time(0, 10**9), "propagation delay of every link (simulated world)", default=1_000)
-    mtu: int = key(Whole(1280, MOST_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
-    pfc: bool = key(Flag(), "priority flow control of data, see topologies.queues", default=False)
+    delay: int = key(a_time(0, 10**9), "propagation delay of every link (in simulation)", default=1_000)
+    mtu: int = key(Integer(1280, MOST_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
+    pfc: bool = key(Boolean(), "priority flow control of data, see topologies.queues", default=False)
     queues: tuple[tuple[str, object], ...] = key(
-        Overrides(QueueProfile), "queue signals, as topologies.queues.QueueProfile", default=()
+        SomeFields(QueueProfile), "queue signals, as topologies.queues.QueueProfile", default=()
     )
 
 
@@ -120,8 +120,8 @@ class TransportPart:
     """The transport of every flow."""
 
     type: str = key(Text(("mrc", "rc")), "mrc, or rc for the RoCEv2 baseline", default="mrc")
-    qps: int = key(Whole(1, 1024), "queue pairs of each flow", default=1)
-    paths: int | None = key(Whole(1), "entropy values in the active set", default=None)
+    qps: int = key(Integer(1, 1024), "queue pairs of each flow", default=1)
+    paths: int | None = key(Integer(1), "entropy values in the active set", default=None)
     congestion: str | None = key(
         Text(), "congestion control: nscc, fixed or none; with rc dcqcn, fixed or none", default=None
     )
@@ -133,12 +133,12 @@ class TransportPart:
     )
     window: int | None = key(a_size(), "fixed congestion window of a queue pair", default=None)
     attributes: tuple[tuple[str, object], ...] = key(
-        Overrides(QpAttributes, without=("active_paths", "congestion_window", "ev_profile", "cc_profile")),
+        SomeFields(QpAttributes, without=("active_paths", "congestion_window", "ev_profile", "cc_profile")),
         "further fields of mrc_host.values.QpAttributes",
         default=(),
     )
     settings: tuple[tuple[str, object], ...] = key(
-        Overrides(
+        SomeFields(
             TransportSettings,
             TIMERS,
             without=("congestion", "rc_congestion", "spraying"),
@@ -155,13 +155,13 @@ class MeasurePart:
     """What is recorded."""
 
     bin: int = key(a_time(1000), "width of the time bins of all series", default=10_000)
-    warmup: int = key(a_time(), "beginning of the run that counts in no figure unless asked for", default=0)
-    links: bool = key(Flag(), "frames of every link in every bin", default=True)
+    warmup: int = key(a_time(), "beginning of the run that counts in no metric unless asked for", default=0)
+    links: bool = key(Boolean(), "frames of every link in every bin", default=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a figure is taken from: a case, flows or a link, and a window of time."""
+    """What a metric is computed from: a case, flows or a link, and a window of time."""
 
     variant: str | None = key(Text(), "the variant; needed when there are several", default=None)
     flows: str | None = key(Text(), "flows whose name matches this pattern, as in h1>*", default=None)
@@ -178,26 +178,26 @@ class Selection:
 class Published:
     """What was published."""
 
-    certainty: str = key(Text(CERTAINTIES), "how sure the figure is, see docs/protocol.md section 0")
-    value: str | None = key(Text(), "the figure, in the unit of the metric", default=None)
+    certainty: str = key(Text(CERTAINTIES), "how certain the value is, see docs/protocol.md section 0")
+    value: str | None = key(Text(), "the value, in the unit of the metric", default=None)
     text: str = key(Text(), "in words", default="")
     number: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is expected of a figure. With `against` it is the ratio of two figures."""
+    """What is expected of a metric. With `against` it is the ratio of two values."""
 
-    metric: str = key(Text(tuple(METRICS)), "the figure")
+    metric: str = key(Text(tuple(METRICS)), "the metric")
     relation: str = key(Text(RELATIONS), "how it compares with the value")
     value: str = key(Text(), "the value, with the unit of the metric; of a ratio a plain number")
     tolerance: float = key(a_share(10.0), "by which share of the value it may be off", default=0.0)
     title: str = key(Text(), "in words", default="")
-    of: Selection = key(Section(Selection), "what it is taken from", default=Selection())
+    of: Selection = key(Section(Selection), "what it is computed from", default=Selection())
     against: Selection | None = key(Section(Selection), "divide by the same metric of this", default=None)
     published: Published | None = key(Section(Published), "what was published", default=None)
     note: str = key(Text(), "why ours may differ", default="")
-    world: str = key(Text(WORLDS), "the only world in which it is expected; both, unless given", default="")
+    backend: str = key(Text(BACKENDS), "the only backend on which it is expected; both, unless given", default="")
     number: float = 0.0
     line: int = 0
 
@@ -208,16 +208,16 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A figure that a table sets side by side for all variants, without a verdict."""
+class ReportedMetric:
+    """A metric that the report tabulates for all variants, without a verdict."""
 
-    metric: str = key(Text(tuple(METRICS)), "the figure")
+    metric: str = key(Text(tuple(METRICS)), "the metric")
     title: str = key(Text(), "in words", default="")
-    of: Selection = key(Section(Selection), "what it is taken from, of every variant", default=Selection())
+    of: Selection = key(Section(Selection), "what it is computed from, of every variant", default=Selection())
 
 
 @dataclass(frozen=True)
-class AnyMapping(Kind):
+class AnyMapping(FieldType):
     """A mapping that is read later; only its name is looked at now."""
 
     def read(self, value: Value) -> Value:
@@ -231,7 +231,7 @@ class AnyMapping(Kind):
     def schema(self) -> JsonSchema:
         """An object with a name; what may be in it is what may be at the top, in part."""
         whole = Section(CasePart).schema()["properties"]
-        parts = {name: (part, laid_over(part)) for name, part in whole.items()}
+        parts = {name: (part, override_schema(part)) for name, part in whole.items()}
         same = {name: {"$ref": f"#/properties/{name}"} for name, (part, upper) in parts.items() if upper == part}
         return {
             "type": "object",
@@ -246,10 +246,10 @@ class CasePart:
     """The part of a file that variants may change."""
 
     fabric: FabricPart = key(Section(FabricPart), "the fabric")
-    workload: Workload = key(OneOf(workloads.KINDS), "what the hosts do")
+    workload: Workload = key(TaggedUnion(workloads.KINDS), "what the hosts do")
     duration: int = key(a_time(1), "how long the run lasts; for a collective, at most")
     transport: TransportPart = key(Section(TransportPart), "the transport", default=TransportPart())
-    faults: tuple[PlannedFault, ...] = key(Listing(FaultKinds()), "what breaks, and when", default=())
+    faults: tuple[PlannedFault, ...] = key(ListOf(FaultKinds()), "what breaks, and when", default=())
     measure: MeasurePart = key(Section(MeasurePart), "what is recorded", default=MeasurePart())
 
 
@@ -262,10 +262,10 @@ class FilePart(CasePart):
     figure: str = key(Text(), "the published figure that it reproduces", default="")
     about: str = key(Text(), "what is done, in some sentences", default="")
     scaled: str = key(Text(), "what is smaller or shorter than in the publication, and by how much", default="")
-    variants: tuple[Value, ...] = key(Listing(AnyMapping()), "cases: each laid over the rest of the file", default=())
-    expect: tuple[Expectation, ...] = key(Listing(Section(Expectation)), "what is expected", default=())
-    show: tuple[Shown, ...] = key(
-        Listing(Section(Shown)), "figures to be tabled and plotted for all variants", default=()
+    variants: tuple[Value, ...] = key(ListOf(AnyMapping()), "cases: each laid over the rest of the file", default=())
+    expect: tuple[Expectation, ...] = key(ListOf(Section(Expectation)), "what is expected", default=())
+    report: tuple[ReportedMetric, ...] = key(
+        ListOf(Section(ReportedMetric)), "metrics to tabulate and plot for all variants", default=()
     )
 
 
@@ -313,12 +313,12 @@ class Experiment:
     expect: tuple[Expectation, ...]
     text: str
     source: str
-    show: tuple[Shown, ...] = ()
-    key_notes: tuple[str, ...] = ()  # on keys under old names
+    report: tuple[ReportedMetric, ...] = ()
+    key_notes: tuple[str, ...] = ()  # on old names
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever wrote the file should know, a sentence each."""
+        """What the author of the file should know, one sentence each."""
         notes = (*self.key_notes, *(fault.note for case in self.cases for fault in case.faults))
         return tuple(dict.fromkeys(filter(None, notes)))
 

@@ -1,11 +1,11 @@
-"""Keys of experiment files that have another name now: the old one is still understood, with a note.
+"""Keys and metrics of experiment files that have another name now: the old one is still understood, with a note.
 
 They are replaced while a document is read, before variants are laid over it, so nothing else knows the old names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 import yaml
@@ -19,6 +19,18 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 )
 """Old names in ``transport.settings``, with today's."""
 
+METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "bypass_time": "failover_time",
+        "interruption": "outage",
+        "paths_left": "path_failures",
+        "return_time": "recovery_time",
+    }
+)
+"""Old metrics, with today's."""
+
+_LISTS: Mapping[str, str] = MappingProxyType({"show": "report"})  # of a whole file
+_EXPECTATION: Mapping[str, str] = MappingProxyType({"world": "backend"})
 _SECTION = ("transport", "settings")
 
 
@@ -29,7 +41,7 @@ def replace_old_keys(document: yaml.Node) -> tuple[str, ...]:
     if isinstance(variants, yaml.SequenceNode):
         for variant in variants.value:
             notes += _replace_in(variant)
-    return tuple(notes)
+    return (*notes, *_replace_metrics(document))
 
 
 def current_key(key: str) -> tuple[str, str]:
@@ -44,12 +56,31 @@ def _replace_in(part: yaml.Node) -> list[str]:
     settings: yaml.Node | None = part
     for name in _SECTION:
         settings = _member(settings, name)
-    notes: list[str] = []
-    for key, _ in settings.value if isinstance(settings, yaml.MappingNode) else ():
-        if isinstance(key, yaml.ScalarNode) and key.value in SETTINGS:
-            notes.append(f"line {key.start_mark.line + 1}: {_note(key.value)}")
-            key.value = SETTINGS[key.value]
-    return notes
+    return list(_rename_keys(settings, SETTINGS))
+
+
+def _replace_metrics(document: yaml.Node) -> Iterator[str]:
+    """Old metrics, and old keys beside them."""
+    yield from _rename_keys(document, _LISTS)
+    for name, keys in (("expect", _EXPECTATION), ("report", {})):
+        found = _member(document, name)
+        for each in found.value if isinstance(found, yaml.SequenceNode) else ():
+            yield from _rename_keys(each, keys)
+            metric = _member(each, "metric")
+            if metric is not None:
+                yield from _rename(metric, METRICS)
+
+
+def _rename_keys(node: yaml.Node | None, names: Mapping[str, str]) -> Iterator[str]:
+    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        yield from _rename(key, names)
+
+
+def _rename(scalar: yaml.Node, names: Mapping[str, str]) -> Iterator[str]:
+    """Give a scalar with an old name today's, and say so."""
+    if isinstance(scalar, yaml.ScalarNode) and scalar.value in names:
+        yield f"line {scalar.start_mark.line + 1}: {_note(scalar.value, names)}"
+        scalar.value = names[scalar.value]
 
 
 def _member(node: yaml.Node | None, name: str) -> yaml.Node | None:
@@ -58,5 +89,5 @@ def _member(node: yaml.Node | None, name: str) -> yaml.Node | None:
     return next((value for key, value in node.value if isinstance(key, yaml.ScalarNode) and key.value == name), None)
 
 
-def _note(name: str) -> str:
-    return f"{name} is called {SETTINGS[name]} now"
+def _note(name: str, names: Mapping[str, str] = SETTINGS) -> str:
+    return f"{name} is called {names[name]} now"

@@ -36,7 +36,7 @@ def attributes_given(part: TransportPart) -> dict[str, Any]:
 
 
 def fitted_settings(part: TransportPart, fabric: Fabric, delay: int) -> TransportSettings:
-    """The settings that the simulated world would fit to the fabric, with the file's own laid over them.
+    """The settings that the simulation would fit to the fabric, with the file's own laid over them.
 
     InvalidArgumentError when one is out of range.
     """

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mrc_lab.experiments.files.field_types import Flag, Listing, Text, Whole, a_size, a_time, key
+from mrc_lab.experiments.files.field_types import Boolean, Integer, ListOf, Text, a_size, a_time, key
 
 MOST_MESSAGE = 1 << 30
 _MESSAGE = "bytes of one write"
@@ -27,13 +27,13 @@ class WriteBw:
     """Pairs of hosts write to each other as ib_write_bw does."""
 
     name: ClassVar[str] = "write_bw"
-    pairs: tuple[str, ...] = key(Listing(Text(), 1, alone=True), _PAIR)
-    bidirectional: bool = key(Flag(), "both ends write", default=False)
+    pairs: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), _PAIR)
+    bidirectional: bool = key(Boolean(), "both ends write", default=False)
     starts: tuple[int, ...] = key(
-        Listing(a_time(), alone=True), "when each pair begins; those not listed, at once", default=()
+        ListOf(a_time(), alone=True), "when each pair begins; those not listed, at once", default=()
     )
     message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
-    outstanding: int = key(Whole(1, 1024), _OUTSTANDING, default=4)
+    outstanding: int = key(Integer(1, 1024), _OUTSTANDING, default=4)
     total: int | None = key(a_size(), _TOTAL, default=None)
 
 
@@ -43,11 +43,13 @@ class Permutation:
 
     name: ClassVar[str] = "permutation"
     shift: int | None = key(
-        Whole(1), "host number i writes to number i + shift; without it, a random permutation of the seed", default=None
+        Integer(1),
+        "host number i writes to number i + shift; without it, a random permutation of the seed",
+        default=None,
     )
-    hosts: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
+    hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
     message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
-    outstanding: int = key(Whole(1, 1024), _OUTSTANDING, default=4)
+    outstanding: int = key(Integer(1, 1024), _OUTSTANDING, default=4)
     total: int | None = key(a_size(), _TOTAL, default=None)
 
 
@@ -57,10 +59,10 @@ class Incast:
 
     name: ClassVar[str] = "incast"
     target: str = key(Text(), "the host that is written to")
-    sources: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "hosts that write, or patterns")
-    victim: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "flows beside it, as in h2>h9", default=())
+    sources: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that write, or patterns")
+    victim: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "flows beside it, as in h2>h9", default=())
     message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
-    outstanding: int = key(Whole(1, 1024), _OUTSTANDING, default=4)
+    outstanding: int = key(Integer(1, 1024), _OUTSTANDING, default=4)
     total: int | None = key(a_size(), _TOTAL, default=None)
 
 
@@ -71,12 +73,12 @@ class Collective:
     name: ClassVar[str] = "collective"
     operation: str = key(Text(OPERATIONS), "which")
     bytes: int = key(a_size(), "size of the operation, as nccl-tests count it")
-    hosts: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
-    iterations: int = key(Whole(1), "how often", default=1)
-    warmup: int = key(Whole(), "operations before those that count", default=0)
+    hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
+    iterations: int = key(Integer(1), "how often", default=1)
+    warmup: int = key(Integer(), "operations before those that count", default=0)
     chunk: int = key(a_size(16, MOST_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
-    slots: int = key(Whole(1, 1024), "chunks under way on a stream", default=8)
-    interleave: bool = key(Flag(), "put ranks that follow one another below different T0s", default=False)
+    slots: int = key(Integer(1, 1024), "chunks under way on a stream", default=8)
+    interleave: bool = key(Boolean(), "put ranks that follow one another below different T0s", default=False)
     spread: str = key(Text(SPREADS), _SPREAD, default="parts")
 
 
@@ -90,17 +92,17 @@ class Training:
 
     name: ClassVar[str] = "training"
     operation: ClassVar[str] = "all_reduce"
-    steps: int = key(Whole(1), "steps that count")
+    steps: int = key(Integer(1), "steps that count")
     gradients: tuple[int, ...] = key(
-        Listing(a_size(), 1, alone=True), "bytes of each bucket of gradients, in the order in which they become ready"
+        ListOf(a_size(), 1, alone=True), "bytes of each bucket of gradients, in the order in which they become ready"
     )
     compute: int = key(a_time(), "computing of a step; an equal part of it before each bucket is ready", default=0)
-    overlap: bool = key(Flag(), "sum a bucket up while the next is computed", default=True)
-    hosts: tuple[str, ...] = key(Listing(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
-    warmup: int = key(Whole(), "steps before those that count", default=0)
+    overlap: bool = key(Boolean(), "sum a bucket up while the next is computed", default=True)
+    hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
+    warmup: int = key(Integer(), "steps before those that count", default=0)
     chunk: int = key(a_size(16, MOST_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
-    slots: int = key(Whole(1, 1024), "chunks under way on a stream", default=8)
-    interleave: bool = key(Flag(), "put ranks that follow one another below different T0s", default=False)
+    slots: int = key(Integer(1, 1024), "chunks under way on a stream", default=8)
+    interleave: bool = key(Boolean(), "put ranks that follow one another below different T0s", default=False)
     spread: str = key(Text(SPREADS), _SPREAD, default="parts")
 
 

@@ -1,1 +1,1 @@
-"""Running an experiment: a case's flows or collectives on a stage (a world), and what is recorded while they run."""
+"""Running an experiment: the flows or collectives of each case on a backend, and what is recorded meanwhile."""

@@ -15,7 +15,7 @@ from topologies.fabric import Fabric
 T = TypeVar("T")
 
 
-class Stage(Protocol):
+class Backend(Protocol):
     """A world that is up, with an asyncio loop in which everything of a run happens."""
 
     @property
@@ -34,7 +34,7 @@ class Stage(Protocol):
         """The time in ns, from any beginning."""
 
     def open(self, host: str) -> Context:
-        """Verbs on a host's NIC; the stage closes it."""
+        """Verbs on a host's NIC; the backend closes it."""
 
     def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
         """Queue pair attributes as a file gives them, the others with timers that fit this world."""
@@ -46,17 +46,17 @@ class Stage(Protocol):
         """Wait until all are made; ExperimentError if one could not be."""
 
     @property
-    def lines(self) -> tuple[str, ...]:
-        """Directions of links, as in `Recording.lines`."""
+    def channels(self) -> tuple[str, ...]:
+        """Directions of links, as in `Recording.channels`."""
 
-    async def sample_lines(self) -> Samples:
-        """Cumulative counters of every line: [line, counter]."""
+    async def sample_channels(self) -> Samples:
+        """Cumulative counters of every channel: [channel, counter]."""
 
     def trimmed(self) -> Mapping[str, int]:
-        """Packets that switches have trimmed, by the line that they go out on."""
+        """Packets that switches have trimmed, by the channel that they go out on."""
 
     def drops(self) -> Mapping[str, int]:
-        """Frames that switches have dropped, by reason, and where they know it by line."""
+        """Frames that switches have dropped, by reason, and where they know it by channel."""
 
     def traffic(self) -> AbstractAsyncContextManager[None]:
         """Inside of it is the traffic whose timing `fidelity` judges."""

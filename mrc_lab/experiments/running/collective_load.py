@@ -24,7 +24,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import select_hosts
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.workloads import Collective, Training
-from mrc_lab.experiments.running.backend import Stage
+from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.flows import queue_pair_attributes
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
 from mrc_lab.workloads.collectives import Communicator, LocalMeeting, Peers, StreamSettings
@@ -65,15 +65,15 @@ class _Rank:
 class CollectiveLoad:
     """The ranks of a collective."""
 
-    def __init__(self, case: Case, stage: Stage, seed: int, open_context: Callable[[str], Context]) -> None:
+    def __init__(self, case: Case, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> None:
         load = case.workload
         assert isinstance(load, Collective | Training)
         self._load = load
         self._sizes = load.gradients if isinstance(load, Training) else (load.bytes,)
-        self._stage = stage
-        self._hosts = ordered_hosts(load, stage.fabric)
+        self._backend = backend
+        self._hosts = ordered_hosts(load, backend.fabric)
         self._contexts = [open_context(host) for host in self._hosts]
-        attributes = queue_pair_attributes(case, stage)
+        attributes = queue_pair_attributes(case, backend)
         self._settings = StreamSettings(
             chunk_bytes=load.chunk,
             slots=load.slots,
@@ -172,13 +172,13 @@ class CollectiveLoad:
         for number in range(load.warmup + self._count):
             for rank in everyone:
                 rank.receive[:] = 0
-            began = self._stage.now()
+            began = self._backend.now()
             try:
                 await self._once()
             except (MrcError, ExperimentError) as error:
                 self.errors.append(str(error))
                 return
-            record = OperationRecord(began, self._stage.now(), sum(self._sizes), number >= load.warmup)
+            record = OperationRecord(began, self._backend.now(), sum(self._sizes), number >= load.warmup)
             self.operations.append(record)
             for rank in everyone:
                 self._wrong += _ITEM * int(np.count_nonzero(rank.receive != rank.expected))
@@ -201,7 +201,7 @@ class TrainingLoad(CollectiveLoad):
     async def _once(self) -> None:
         load = self._load
         assert isinstance(load, Training)
-        part = load.compute * self._stage.time_scale / len(self._buckets) / 1e9
+        part = load.compute * self._backend.time_scale / len(self._buckets) / 1e9
         last: asyncio.Future[None] | None = None
         for ranks in self._buckets:
             await asyncio.sleep(part)
@@ -217,10 +217,10 @@ class TrainingLoad(CollectiveLoad):
         await self._operate(ranks)
 
 
-def collective_load(case: Case, stage: Stage, seed: int, open_context: Callable[[str], Context]) -> CollectiveLoad:
+def collective_load(case: Case, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> CollectiveLoad:
     """The load of a collective or a training job."""
     make = TrainingLoad if isinstance(case.workload, Training) else CollectiveLoad
-    return make(case, stage, seed, open_context)
+    return make(case, backend, seed, open_context)
 
 
 def ordered_hosts(load: Collective | Training, fabric: Fabric) -> list[str]:

@@ -1,4 +1,4 @@
-"""The stage of the emulated world: real processes on a scaled fabric, the monotonic clock.
+"""The backend of emulation: real processes on a scaled fabric, the monotonic clock.
 
 Rates and times are the file's divided and multiplied by a factor (`scaling`), which reports tell. Faults go through the
 controller. Whether the run can be trusted is watched meanwhile (`fidelity`), and it ends at once when a process of the
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from controller.client import ControllerClient
-from controller.fault_impairments import effect
+from controller.fault_impairments import impairments_of
 from mrc_host import verbs
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
@@ -45,8 +45,8 @@ _TIME_TO_ORDER_NS = 300_000_000  # a fault, very generous
 _TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
 
 
-class EmulatedStage:
-    """A fabric that is up; see `mrc_lab.experiments.running.backend.Stage`."""
+class EmulatedBackend:
+    """A fabric that is up; see `mrc_lab.experiments.running.backend.Backend`."""
 
     def __init__(
         self, case: Case, world: EmulatedWorld, controller: ControllerClient, rate_scale: float, stack: ExitStack
@@ -62,7 +62,7 @@ class EmulatedStage:
         self._ordered: dict[str, int] = {}  # faults, with the time of each
         self.rate_scale = rate_scale
         self.time_scale = 1 / rate_scale
-        self.lines = tuple(f"{link.name}{mark}" for link in world.fabric.links for mark in "><")
+        self.channels = tuple(f"{link.name}{mark}" for link in world.fabric.links for mark in "><")
 
     @property
     def fabric(self) -> Fabric:
@@ -108,7 +108,7 @@ class EmulatedStage:
             if record.id in self._ordered and record.problem:
                 raise ExperimentError(f"fault {record.id} could not be made as planned: {record.problem}")
 
-    async def sample_lines(self) -> Samples:
+    async def sample_channels(self) -> Samples:
         """Packets and bytes by the interfaces' counters, what faults lost by the P4 program's.
 
         To ask a switch costs its processor a millisecond and ours more, so only those are asked that the run's faults
@@ -119,7 +119,7 @@ class EmulatedStage:
         found = []
         for name, link in carried.items():
             ways = {f"{name}>": link.upward, f"{name}<": link.downward}
-            found += [(way.packets, way.bytes, self._lost.get(line, 0)) for line, way in ways.items()]
+            found += [(way.packets, way.bytes, self._lost.get(channel, 0)) for channel, way in ways.items()]
         return np.array(found, dtype=np.int64)
 
     def _read_lost(self) -> Mapping[str, int]:
@@ -127,13 +127,13 @@ class EmulatedStage:
         return switch_counters.lost(self.fabric, counters)
 
     def trimmed(self) -> Mapping[str, int]:
-        """Packets trimmed, by line, by the P4 program's counters."""
+        """Packets trimmed, by channel, by the P4 program's counters."""
         return switch_counters.trimmed(self.fabric, self._controller.counters())
 
     def drops(self) -> Mapping[str, int]:
-        """Frames dropped, by reason and line, without those that `sample_lines` counts as lost."""
-        figures = switch_counters.read(self.fabric, self._world.emulation.switches_address)
-        return switch_counters.drops(self.fabric, self._controller.counters(), figures)
+        """Frames dropped, by reason and channel, without those that `sample_channels` counts as lost."""
+        own = switch_counters.read(self.fabric, self._world.emulation.switches_address)
+        return switch_counters.drops(self.fabric, self._controller.counters(), own)
 
     def traffic(self) -> AbstractAsyncContextManager[None]:
         """Watched."""
@@ -181,7 +181,7 @@ class EmulatedStage:
 
 
 def check(case: Case, scale: float) -> None:
-    """ExperimentError for anything in the case that only the simulated world can do; before anything starts."""
+    """ExperimentError for anything in the case that only simulation can do; before anything starts."""
     for fault in case.faults:
         _check_fault(fault, scaled_fabric(case, scale), scale)
     seconds = case.duration / 1e9 / scale
@@ -194,26 +194,26 @@ def check(case: Case, scale: float) -> None:
 
 def losing_switches(fabric: Fabric, faults: Sequence[Fault]) -> tuple[str, ...]:
     """Switches whose P4 program makes some of the faults, and so counts what they lose."""
-    return tuple(fault_entries(fabric, [entry for fault in faults for entry in effect(fabric, fault).entries]))
+    return tuple(fault_entries(fabric, [entry for fault in faults for entry in impairments_of(fabric, fault).entries]))
 
 
 def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
     fault = scaled_fault(planned.fault, scale)
     try:
-        taken = effect(fabric, fault)
+        taken = impairments_of(fabric, fault)
     except FabricError as error:
-        raise ExperimentError(f"line {planned.line}: {error}", "Use --world sim.") from None
+        raise ExperimentError(f"line {planned.line}: {error}", "Use --backend sim.") from None
     if any(shape.delay for _, shape in taken.shapes) and not doctor.has_netem():
         raise ExperimentError(
             f"line {planned.line}: emulation cannot make the fault {fault.kind.name} here: this kernel has no netem",
-            "Use --world sim, or slow links down with the fault rate.",
+            "Use --backend sim, or slow links down with the fault rate.",
         )
 
 
 @contextmanager
-def emulated_stage(case: Case, scale: float, switch: str, name: str = NAME) -> Iterator[EmulatedStage]:
+def emulated_backend(case: Case, scale: float, switch: str, name: str = NAME) -> Iterator[EmulatedBackend]:
     """Bring the case's fabric up scaled, and take it down on leaving. Raises ExperimentError or EmulationError."""
     check(case, scale)
     with running(scaled_fabric(case, scale, name), switch=switch) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
-        yield EmulatedStage(case, world, controller, scale, stack)
+        yield EmulatedBackend(case, world, controller, scale, stack)

@@ -18,7 +18,7 @@ tenth has to be idle. A run in which any of these was bad for long is marked: it
 rates and times say more about the machine than about the fabric.
 
 All this is measured while there is traffic, neither before, when queue pairs are connected and faults are ordered, nor
-after, when bytes are compared. A run may be too short for a figure; then it has none, and a note says so.
+after, when bytes are compared. A run may be too short for a measurement; then it has none, and a note says so.
 """
 
 from __future__ import annotations
@@ -117,28 +117,28 @@ async def _note_lags(lags: list[float]) -> None:
 def judge(seen: Observed, fabric: Fabric) -> Fidelity:
     """The verdict on what was seen."""
     reasons = []
-    figures = {"traffic_s": seen.seconds, "processors_used": seen.used}
+    measurements = {"traffic_s": seen.seconds, "processors_used": seen.used}
     measured = any(switch.name in seen.hops for switch in fabric.switches)
     if seen.idle:
-        figures["idle_p10"] = float(np.percentile(seen.idle, 10))
+        measurements["idle_p10"] = float(np.percentile(seen.idle, 10))
     if seen.lags:
-        figures["lag_p99_s"] = float(np.percentile(seen.lags, 99))
+        measurements["lag_p99_s"] = float(np.percentile(seen.lags, 99))
     if measured and 1 - seen.used < LEAST_ROOM:
         reasons.append(
             f"the fabric took {_percent(seen.used)} of the processors; {_percent(1 - LEAST_ROOM)} are allowed"
         )
     if not measured and not seen.idle:
         reasons.append(f"{_ms(seen.seconds * 1e9)} of traffic are too short to tell whether the processors had room")
-    elif not measured and figures["idle_p10"] < LEAST_ROOM:
-        low = _percent(figures["idle_p10"])
+    elif not measured and measurements["idle_p10"] < LEAST_ROOM:
+        low = _percent(measurements["idle_p10"])
         reasons.append(f"only {low} of the processors were idle; {_percent(LEAST_ROOM)} are needed")
-    if figures.get("lag_p99_s", 0.0) > MOST_LAG_S:
+    if measurements.get("lag_p99_s", 0.0) > MOST_LAG_S:
         reasons.append(
-            f"wake-ups were {1000 * figures['lag_p99_s']:.0f} ms late; {1000 * MOST_LAG_S:.0f} ms are allowed"
+            f"wake-ups were {1000 * measurements['lag_p99_s']:.0f} ms late; {1000 * MOST_LAG_S:.0f} ms are allowed"
         )
     late, delays = _judge_delays(fabric, seen.hops, seen.seconds)
     notes = (*_unmeasured(fabric, seen.hops), *_too_short(seen, delays))
-    rounded = {name: round(value, 6) for name, value in {**figures, **delays}.items()}
+    rounded = {name: round(value, 6) for name, value in {**measurements, **delays}.items()}
     reasons += late
     return Fidelity(not reasons, tuple(reasons), rounded, notes)
 
@@ -181,15 +181,15 @@ def _judge_delays(fabric: Fabric, hops: Mapping[str, Hop], seconds: float) -> tu
             f"a line of {busy} stood idle for {100 * idle:.0f} % of the run although frames waited;"
             f" {100 * MOST_LINE_IDLE:.0f} % are allowed"
         )
-    figures = {"machine_round_trip_s": round_trip / 1e9, "machine_line_idle": idle}
+    measurements = {"machine_round_trip_s": round_trip / 1e9, "machine_line_idle": idle}
     if any(hop.most_frames >= _LEAST_FRAMES for hop in hops.values()):
-        figures["machine_delay_p99_s"] = p99 / 1e9
-    return reasons, figures
+        measurements["machine_delay_p99_s"] = p99 / 1e9
+    return reasons, measurements
 
 
-def _worst(hops: Mapping[str, Hop], figure: Callable[[Hop], float]) -> tuple[float, str]:
-    """The largest figure, and the switch or NIC that has it."""
-    return max((figure(hop), name) for name, hop in hops.items())
+def _worst(hops: Mapping[str, Hop], measurement: Callable[[Hop], float]) -> tuple[float, str]:
+    """The largest measurement, and the switch or NIC that has it."""
+    return max((measurement(hop), name) for name, hop in hops.items())
 
 
 def _percent(share: float) -> str:

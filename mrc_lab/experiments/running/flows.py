@@ -21,7 +21,7 @@ from mrc_lab.experiments.files.checks import select_hosts, split_pair
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Training, WriteBw
-from mrc_lab.experiments.running.backend import Stage
+from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.coordinated_paths import Coordination
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord
 from simulation.seeds import generator
@@ -107,22 +107,22 @@ class Flow:
 class FlowLoad:
     """All flows of a case. `begin` starts them, `end` stops them and waits for what is under way."""
 
-    def __init__(self, case: Case, stage: Stage, seed: int, open_context: Callable[[str], Context]) -> None:
+    def __init__(self, case: Case, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> None:
         load = case.workload
         assert not isinstance(load, Collective | Training)
-        self._stage = stage
+        self._backend = backend
         self._message, self._outstanding, self._total = load.message, load.outstanding, load.total
-        self._attributes = queue_pair_attributes(case, stage)
+        self._attributes = queue_pair_attributes(case, backend)
         self._kind = QpType(case.transport.type)
         self._qps = case.transport.qps
         self._coordination: Coordination | None = None
         if case.transport.ev_choice == "coordinated":
-            self._coordination = Coordination(stage.fabric, case.transport.paths or 1)
+            self._coordination = Coordination(backend.fabric, case.transport.paths or 1)
         self._seed = seed
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
         self.flows: list[Flow] = []
-        for planned in plan(case, stage.fabric, seed):
+        for planned in plan(case, backend.fabric, seed):
             self._connect(planned, open_context(planned.source), open_context(planned.destination))
 
     def _connect(self, planned: FlowPlan, near: Context, far: Context) -> None:
@@ -193,12 +193,12 @@ class FlowLoad:
         number = 0
         remote = flow.target.remote
         if flow.start:
-            await asyncio.sleep(flow.start * self._stage.time_scale / 1e9)
+            await asyncio.sleep(flow.start * self._backend.time_scale / 1e9)
         while True:
             while len(posted) < self._outstanding and not self._stopping and flow.left != 0:
                 if flow.left is not None:
                     flow.left -= 1
-                posted[number] = self._stage.now()
+                posted[number] = self._backend.now()
                 pair.write(flow.source, remote, wr_id=number)
                 number += 1
             if not posted:
@@ -208,12 +208,12 @@ class FlowLoad:
                 continue
             ok = completion.status is CompletionStatus.SUCCESS
             began = posted.pop(completion.wr_id)
-            flow.messages.append(MessageRecord(flow.number, began, self._stage.now(), self._message, ok))
+            flow.messages.append(MessageRecord(flow.number, began, self._backend.now(), self._message, ok))
             if not ok:
                 flow.failed.append(f"{flow.info.name}: {completion.status.value}: {completion.reason}")
                 return
 
 
-def queue_pair_attributes(case: Case, stage: Stage) -> QpAttributes:
+def queue_pair_attributes(case: Case, backend: Backend) -> QpAttributes:
     """The world's timers, then what the file says."""
-    return stage.attributes(attributes_given(case.transport))
+    return backend.attributes(attributes_given(case.transport))

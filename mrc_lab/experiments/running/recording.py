@@ -91,14 +91,14 @@ class OperationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """Whether the timing of the run can be trusted, with the reasons why not, and the figures behind that.
+    """Whether the timing of the run can be trusted, with the reasons why not, and the measurements behind that.
 
-    `notes` say in sentences what the figures do not cover.
+    `notes` say in sentences what the measurements do not cover.
     """
 
     trusted: bool = True
     reasons: tuple[str, ...] = ()
-    figures: Mapping[str, float] = field(default_factory=dict)
+    measurements: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -106,18 +106,18 @@ class Fidelity:
 class Recording:
     """One case, recorded.
 
-    `times` has the bins' edges; `flow_samples` is indexed [edge, flow, counter of FLOW_COUNTERS], `link_samples`
-    [edge, line, counter of LINK_COUNTERS], where a line is one direction of a link (`lines`: the link's name with
-    ``>`` upwards or ``<`` downwards). `trimmed` counts packets by the line they went out on, `drops` frames by reason,
-    and in emulation by line too. `line_bps` is what the ports of a NIC carry together, after scaling. `rate_scale` is
-    the rate here over that in the file, `time_scale` the same of times.
+    `times` has the bins' edges; `flow_samples` is indexed [edge, flow, counter of FLOW_COUNTERS], `link_samples` [edge,
+    channel, counter of LINK_COUNTERS], where a channel is one direction of a link (`channels`: the link's name with
+    ``>`` upwards or ``<`` downwards). `trimmed` counts packets by the channel they went out on, `drops` frames by
+    reason, and in emulation by channel too. `nic_bps` is what the ports of a NIC carry together, after scaling.
+    `rate_scale` is the rate here over that in the file, `time_scale` the same of times.
     """
 
     case: str
     times: Samples
     flows: tuple[FlowInfo, ...]
     flow_samples: Samples
-    lines: tuple[str, ...]
+    channels: tuple[str, ...]
     link_samples: Samples
     messages: tuple[MessageRecord, ...]
     paths: tuple[PathRecord, ...]
@@ -130,7 +130,7 @@ class Recording:
     errors: tuple[str, ...]
     wrong_bytes: int
     checked_bytes: int
-    line_bps: int
+    nic_bps: int
     rate_scale: float = 1.0
     time_scale: float = 1.0
     fidelity: Fidelity = field(default_factory=Fidelity)

@@ -1,6 +1,6 @@
-"""Play one case on a stage and record it.
+"""Run one case on a backend and record it.
 
-In the stage's loop: the load (flows or collectives), a sampler at the edges of the time bins, one listener a host for
+In the backend's loop: the load (flows or collectives), a sampler at the edges of the time bins, one listener a host for
 path and port events, and the faults. The recording ends when the duration is over or the load is done; then what is
 under way may finish, unrecorded, so that bytes can be compared.
 """
@@ -21,7 +21,7 @@ from mrc_host.verbs.queue_pair import QueuePair
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.workloads import Collective, Training
-from mrc_lab.experiments.running.backend import Stage
+from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.collective_load import CollectiveLoad, collective_load
 from mrc_lab.experiments.running.flows import FlowLoad
 from mrc_lab.experiments.running.recording import (
@@ -33,7 +33,7 @@ from mrc_lab.experiments.running.recording import (
     PortRecord,
     Recording,
 )
-from simulation.fault_impairments import effect
+from simulation.fault_impairments import impairments_of
 from topologies.fabric import Fabric
 
 _SECOND = 1_000_000_000
@@ -58,14 +58,14 @@ class Load(Protocol):
         """Stop it."""
 
 
-def play(case: Case, stage: Stage, seed: int) -> Recording:
+def run_case(case: Case, backend: Backend, seed: int) -> Recording:
     """Run `case` and return what was recorded. Raises ExperimentError, MrcError or SimulationError."""
-    return stage.run(_Play(case, stage, seed).job())
+    return backend.run(_CaseRun(case, backend, seed).job())
 
 
-class _Play:
-    def __init__(self, case: Case, stage: Stage, seed: int) -> None:
-        self._case, self._stage, self._seed = case, stage, seed
+class _CaseRun:
+    def __init__(self, case: Case, backend: Backend, seed: int) -> None:
+        self._case, self._backend, self._seed = case, backend, seed
         self._contexts: dict[str, Context] = {}
         self._owner: dict[tuple[str, int], int] = {}  # host, QPN -> flow
         self._begin = 0
@@ -74,33 +74,33 @@ class _Play:
         self._errors: list[str] = []
         self._times: list[int] = []
         self._flow_rows: list[list[list[int]]] = []
-        self._line_rows: list[Any] = []
+        self._link_rows: list[Any] = []
 
     def _open(self, host: str) -> Context:
         if host not in self._contexts:
-            self._contexts[host] = self._stage.open(host)
+            self._contexts[host] = self._backend.open(host)
         return self._contexts[host]
 
     async def job(self) -> Recording:
-        """Everything, inside the stage's loop."""
-        case, stage = self._case, self._stage
+        """Everything, inside the backend's loop."""
+        case, backend = self._case, self._backend
         load: FlowLoad | CollectiveLoad
         if isinstance(case.workload, Collective | Training):
-            load = collective_load(case, stage, self._seed, self._open)
+            load = collective_load(case, backend, self._seed, self._open)
             await load.prepare()
         else:
-            load = FlowLoad(case, stage, self._seed, self._open)
+            load = FlowLoad(case, backend, self._seed, self._open)
         pairs = load.queue_pairs()
         self._owner = {(host, pair.qpn): flow for flow, host, pair in pairs}
-        scale = stage.time_scale
+        scale = backend.time_scale
         duration = round(case.duration * scale)
-        self._begin = await stage.order_faults(case.faults)
+        self._begin = await backend.order_faults(case.faults)
         helpers = [asyncio.ensure_future(self._listen(name, context)) for name, context in self._contexts.items()]
-        helpers.append(asyncio.ensure_future(stage.faults_made()))
+        helpers.append(asyncio.ensure_future(backend.faults_made()))
         for helper in helpers:
             helper.add_done_callback(_retrieve)  # if this job is ended, nobody else does
-        await asyncio.sleep(max(0, self._begin - stage.now()) / _SECOND)
-        async with stage.traffic():
+        await asyncio.sleep(max(0, self._begin - backend.now()) / _SECOND)
+        async with backend.traffic():
             await self._record(load, duration, round(case.measure.bin * scale))
         await load.end(duration / _SECOND)
         for helper in helpers:
@@ -108,7 +108,7 @@ class _Play:
                 self._errors.append(str(helper.exception()))
             helper.cancel()
         if not case.measure.links:
-            self._line_rows += [self._line_rows[0]] * (len(self._times) - 2) + [await stage.sample_lines()]
+            self._link_rows += [self._link_rows[0]] * (len(self._times) - 2) + [await backend.sample_channels()]
         return self._recording(load, pairs)
 
     async def _record(self, load: Load, duration: int, width: int) -> None:
@@ -121,20 +121,20 @@ class _Play:
             number += 1
             edge = self._begin + min(number * width, duration)
             with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
-                await _until(work, (edge - self._stage.now()) / _SECOND)
+                await _until(work, (edge - self._backend.now()) / _SECOND)
             await self._sample(load)
         if work.done() and work.exception() is not None:
             self._errors.append(str(work.exception()))
 
     async def _sample(self, load: Load) -> None:
-        self._times.append(self._stage.now() - self._begin)
+        self._times.append(self._backend.now() - self._begin)
         try:
             self._flow_rows.append(load.sample())
         except MrcError as error:
             self._errors.append(str(error))
             self._flow_rows.append(self._flow_rows[-1])
         if self._case.measure.links or len(self._times) == 1:
-            self._line_rows.append(await self._stage.sample_lines())
+            self._link_rows.append(await self._backend.sample_channels())
 
     async def _listen(self, host: str, context: Context) -> None:
         while True:
@@ -152,7 +152,7 @@ class _Play:
                 self._errors.append(f"{host}: queue pair {event.qpn:#x}: {event.reason}")
 
     def _recording(self, load: FlowLoad | CollectiveLoad, pairs: list[tuple[int, str, QueuePair]]) -> Recording:
-        stage = self._stage
+        backend = self._backend
         messages: list[MessageRecord] = []
         operations: list[OperationRecord] = []
         if isinstance(load, CollectiveLoad):
@@ -168,44 +168,44 @@ class _Play:
                 wrong, checked = wrong + parts[0], checked + parts[1]
             if not self._errors and not any(message.ok for message in messages):
                 self._errors.append("no write was through when the time was over: there is nothing to judge")
-        nic = stage.fabric.nics[0].name
+        nic = backend.fabric.nics[0].name
         return Recording(
             case=self._case.name,
             times=np.array(self._times, dtype=np.int64),
             flows=tuple(load.infos()),
             flow_samples=np.array(self._flow_rows, dtype=np.int64),
-            lines=stage.lines,
-            link_samples=np.array(self._line_rows[: len(self._times)], dtype=np.int64),
+            channels=backend.channels,
+            link_samples=np.array(self._link_rows[: len(self._times)], dtype=np.int64),
             messages=tuple(sorted(messages, key=lambda record: (record.time, record.flow))),
             paths=tuple(self._paths),
             ports=tuple(self._ports),
             operations=tuple(operations),
-            faults=tuple(span(fault, stage.fabric, stage.time_scale) for fault in self._case.faults),
+            faults=tuple(span(fault, backend.fabric, backend.time_scale) for fault in self._case.faults),
             bad_paths=sum(_bad_paths(pair) for *_, pair in pairs),
-            trimmed=stage.trimmed(),
-            drops=stage.drops(),
+            trimmed=backend.trimmed(),
+            drops=backend.drops(),
             errors=tuple(self._errors),
             wrong_bytes=wrong,
             checked_bytes=checked,
-            line_bps=sum(link.rate_bps for link in stage.fabric.links_of(nic)),
-            rate_scale=stage.rate_scale,
-            time_scale=stage.time_scale,
-            fidelity=stage.fidelity(),
+            nic_bps=sum(link.rate_bps for link in backend.fabric.links_of(nic)),
+            rate_scale=backend.rate_scale,
+            time_scale=backend.time_scale,
+            fidelity=backend.fidelity(),
         )
 
 
 def span(planned: PlannedFault, fabric: Fabric, scale: float = 1.0) -> FaultSpan:
     """A planned fault as reports show it: what in words, and the links it touches; times are `scale` times as long."""
     fault = planned.fault.scaled(times=scale, rates=1 / scale)
-    done = effect(fabric, fault)
+    done = impairments_of(fabric, fault)
     named = [link.name for link in done.carrier]
-    for end, _ in done.lines:
+    for end, _ in done.channels:
         link = fabric.link_at(end)
         if link is not None:
             named.append(link.name)
     until = None if planned.until is None else round(planned.until * scale)
     place = [getattr(fault, fault.kind.target.name)] if fault.kind.target else []
-    label = " ".join(filter(None, [fault.kind.name.replace("_", " "), *place, fault.figures()]))
+    label = " ".join(filter(None, [fault.kind.name.replace("_", " "), *place, fault.values_text()]))
     return FaultSpan(fault.kind.name, label, round(planned.at * scale), until, tuple(dict.fromkeys(named)))
 
 

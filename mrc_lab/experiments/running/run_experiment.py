@@ -1,4 +1,4 @@
-"""Conduct a whole experiment: every case in a world of its own, recorded."""
+"""Run a whole experiment: every case on a fresh backend, recorded."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix, joined
-from mrc_lab.experiments.running.backend import Stage
+from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.experiments.running.run_case import play
+from mrc_lab.experiments.running.run_case import run_case
 from simulation.errors import SimulationError
 from topologies.emulation import switch_kind
 
-Opener = Callable[[Case, int], AbstractContextManager[Stage]]
+Opener = Callable[[Case, int], AbstractContextManager[Backend]]
 
 
-def conduct(
+def run_experiment(
     experiment: Experiment,
-    world: str,
+    backend: str,
     seed: int,
     *,
     switch: str = switch_kind.DEFAULT,
@@ -29,22 +29,22 @@ def conduct(
 
     `switch` and `name` (of the fabric) are for emulation.
     """
-    check(experiment, world)
-    opener = _opener(experiment, world, switch, name)
+    check(experiment, backend)
+    opener = _opener(experiment, backend, switch, name)
     recordings: dict[str, Recording] = {}
     for number, case in enumerate(experiment.cases, 1):
         tell(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
         try:
-            with opener(case, seed) as stage:
-                recordings[case.name] = play(case, stage, seed)
+            with opener(case, seed) as running:
+                recordings[case.name] = run_case(case, running, seed)
         except SimulationError as error:
             raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}{error}") from error
     return recordings
 
 
-def check(experiment: Experiment, world: str) -> None:
-    """ExperimentError for the first case that the world cannot carry or make."""
-    if world == "emulation":
+def check(experiment: Experiment, backend: str) -> None:
+    """ExperimentError for the first case that the backend cannot carry or make."""
+    if backend == "emulation":
         from mrc_lab.experiments.running.emulated_backend import check as check_case
         from mrc_lab.experiments.running.scaling import scale_of
 
@@ -53,14 +53,14 @@ def check(experiment: Experiment, world: str) -> None:
             check_case(case, scale)
 
 
-def _opener(experiment: Experiment, world: str, switch: str, name: str) -> Opener:
-    """Only the world that is asked for is imported: simulation needs no Mininet."""
-    if world == "sim":
-        from mrc_lab.experiments.running.simulated_backend import simulated
+def _opener(experiment: Experiment, backend: str, switch: str, name: str) -> Opener:
+    """Only the backend that is asked for is imported: simulation needs no Mininet."""
+    if backend == "sim":
+        from mrc_lab.experiments.running.simulated_backend import simulated_backend
 
-        return simulated
-    from mrc_lab.experiments.running.emulated_backend import emulated_stage
+        return simulated_backend
+    from mrc_lab.experiments.running.emulated_backend import emulated_backend
     from mrc_lab.experiments.running.scaling import scale_of
 
     scale = scale_of(experiment.cases)
-    return lambda case, seed: emulated_stage(case, scale, switch, name)
+    return lambda case, seed: emulated_backend(case, scale, switch, name)

@@ -94,7 +94,7 @@ def scaled_attributes(given: Mapping[str, Any], fabric: Fabric, stretch: float) 
 
 
 def ack_timeout(fabric: Fabric) -> int:
-    """Exponent of an ACK timeout beyond four round trips through full queues, as in the simulated world.
+    """Exponent of an ACK timeout beyond four round trips through full queues, as in simulation.
 
     Where packets wait behind pauses instead of being dropped, what waits ahead of one is up to what all ports of a
     switch may hold before their neighbours are silent.

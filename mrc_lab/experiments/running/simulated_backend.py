@@ -1,4 +1,4 @@
-"""The stage of the simulated world: virtual time, no root, the file's own rates and times."""
+"""The backend of the simulation: virtual time, no root, the file's own rates and times."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from topologies.fabric import Fabric
 T = TypeVar("T")
 
 
-class SimulatedStage:
-    """One simulated world; see `mrc_lab.experiments.running.backend.Stage`."""
+class SimulatedBackend:
+    """One simulated world; see `mrc_lab.experiments.running.backend.Backend`."""
 
     rate_scale = 1.0
     time_scale = 1.0
@@ -34,8 +34,8 @@ class SimulatedStage:
         self._contexts: list[Context] = []
         ends = [(link.lower, link.upper, link.name) for link in world.fabric.links]
         self._sources = [end for lower, upper, _ in ends for end in (lower, upper)]
-        self.lines = tuple(f"{name}{mark}" for *_, name in ends for mark in "><")
-        self._watched = [world.line(end) for end in self._sources]
+        self.channels = tuple(f"{name}{mark}" for *_, name in ends for mark in "><")
+        self._watched = [world.channel(end) for end in self._sources]
 
     @property
     def fabric(self) -> Fabric:
@@ -67,18 +67,18 @@ class SimulatedStage:
     async def faults_made(self) -> None:
         """They cannot fail."""
 
-    async def sample_lines(self) -> Samples:
-        """Frames, bytes and losses of every line so far."""
-        return np.array([(line.frames, line.bytes, line.lost) for line in self._watched], dtype=np.int64)
+    async def sample_channels(self) -> Samples:
+        """Frames, bytes and losses of every channel so far."""
+        return np.array([(channel.frames, channel.bytes, channel.lost) for channel in self._watched], dtype=np.int64)
 
     def trimmed(self) -> Mapping[str, int]:
-        """Packets trimmed, by line; only lines for which any were."""
+        """Packets trimmed, by channel; only channels for which any were."""
         return switch_counters.trimmed(self.fabric, simulated_switch_counters.counted(self._world))
 
     def drops(self) -> Mapping[str, int]:
-        """Frames dropped, by reason and line; only what occurred."""
-        counters, figures = simulated_switch_counters.counted(self._world), simulated_switch_counters.told(self._world)
-        return switch_counters.drops(self.fabric, counters, figures)
+        """Frames dropped, by reason and channel; only what occurred."""
+        counters, own = simulated_switch_counters.counted(self._world), simulated_switch_counters.told(self._world)
+        return switch_counters.drops(self.fabric, counters, own)
 
     def traffic(self) -> AbstractAsyncContextManager[None]:
         """Virtual time needs no watching."""
@@ -94,10 +94,10 @@ class SimulatedStage:
 
 
 @contextmanager
-def simulated(case: Case, seed: int) -> Iterator[SimulatedStage]:
+def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     """Build the case's world, and free it on leaving. Raises SimulationError or MrcError with one sentence."""
     fabric = build_fabric(case.fabric)
     delay = case.fabric.delay
     transport = fitted_settings(case.transport, fabric, delay)
     with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport) as world:
-        yield SimulatedStage(world)
+        yield SimulatedBackend(world)

@@ -1,6 +1,6 @@
 """What simulated switches have counted, as the controller and the switches' own service tell it in emulation.
 
-So that reports of both worlds are made by the same functions (`switch_counters`) and read alike.
+So that reports of both backends are made by the same functions (`switch_counters`) and read alike.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What switches trimmed and dropped in emulation, by line: the P4 program's counters, and the embedded switch's own.
+"""What switches trimmed and dropped in emulation, by channel: the P4 program's counters, and the embedded switch's own.
 
 The program counts trims, damage and drops by port, on both switches. The embedded switch says beside that what its
 queues and ports dropped, and its driver what the kernel did (SwitchManagement, p4runtime_shim/proto/switch_v1.proto);
-BMv2 has no such service. A line is one direction of a link, as in `Recording.lines`. Only what occurred is listed.
+BMv2 has no such service. A channel is one direction of a link, as in `Recording.channels`. Only what occurred is
+listed.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from controller.inspection import DROP_REASONS
 from controller.values import Count, SwitchCounters
-from mrc_lab.experiments.running.channel_names import in_words, line_from, line_to
+from mrc_lab.experiments.running.channel_names import channel_from, channel_to, in_words
 from mrc_lab.experiments.running.switch_management import TIMEOUT_S, ask
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.fabric import Fabric
 
 _BY_QUEUES = {"queue_full": "queue full", "port_down": "port down", "no_headroom": "no headroom left"}
-_ARRIVING = ("no_headroom", "rx_dropped")  # belong to the line that ends at the port, not to the one that begins there
+_ARRIVING = ("no_headroom", "rx_dropped")  # belong to the channel that ends at the port
 _BY_KERNEL = {"rx_dropped": "kernel's receive buffer full", "tx_errors": "refused by the kernel",
               "tx_lost": "interface gone"}  # fmt: skip
-_LEAVING = ("queue full", "departure loss", "departure_damaged")  # belong to the line that begins at the port
+_LEAVING = ("queue full", "departure loss", "departure_damaged")  # belong to the channel that begins at the port
 _ARRIVED = (*(reason for reason in DROP_REASONS[1:] if reason not in _LEAVING), "arrival_damaged")  # that ends there
 _LOST = ("arrival loss", "departure loss")
 _IN_WORDS = {
@@ -32,44 +33,44 @@ _IN_WORDS = {
 
 
 def read(fabric: Fabric, address: str) -> list[pb.Switch]:
-    """Figures of all embedded switches at `address` (``{name}`` in it is the switch's); none where there are none."""
+    """Counters of all embedded switches at `address` (``{name}`` in it is the switch's); none where there are none."""
     return ask(fabric, address, lambda stub: stub.GetSwitches(pb.GetSwitchesRequest(), timeout=TIMEOUT_S).switches)
 
 
 def trimmed(fabric: Fabric, counters: Iterable[SwitchCounters]) -> dict[str, int]:
-    """Packets trimmed on their way to each line."""
+    """Packets trimmed on their way to each channel."""
     found: dict[str, int] = {}
     for switch in counters:
         for port in switch.ports:
-            line = line_from(fabric, switch.switch, port.port)
+            channel = channel_from(fabric, switch.switch, port.port)
             count = sum(count.packets for count in port.counts if count.name == "trimmed_packets")
-            if count and line:
-                found[line] = count
+            if count and channel:
+                found[channel] = count
     return found
 
 
 def lost(fabric: Fabric, counters: Iterable[SwitchCounters]) -> dict[str, int]:
-    """Packets that faults lost on each line; only of switches that could be asked."""
+    """Packets that faults lost on each channel; only of switches that could be asked."""
     found: Counter[str] = Counter()
     for switch in counters:
-        for line, count in _by_line(fabric, switch):
+        for channel, count in _by_channel(fabric, switch):
             if count.name in _LOST:
-                found[line] += count.packets
+                found[channel] += count.packets
     return dict(found)
 
 
-def drops(fabric: Fabric, counters: Iterable[SwitchCounters], figures: Iterable[pb.Switch]) -> dict[str, int]:
-    """Frames dropped or damaged, by reason and line, without what `lost` tells.
+def drops(fabric: Fabric, counters: Iterable[SwitchCounters], own: Iterable[pb.Switch]) -> dict[str, int]:
+    """Frames dropped or damaged, by reason and channel, without what `lost` counts.
 
-    By switch is told what came from no line, as packets of the controller, or goes to none.
+    What came from no channel, as packets of the controller, or goes to none is listed by switch.
     """
     found: dict[str, int] = {}
     for switch in counters:
         found.update(_by_program(fabric, switch))
     names = {switch.device_id: switch.name for switch in fabric.switches}
-    for figure in figures:
-        name = names[figure.device_id]
-        for port in figure.ports:
+    for switch_counts in own:
+        name = names[switch_counts.device_id]
+        for port in switch_counts.ports:
             found.update(_at_port(fabric, name, port))
     return {label: count for label, count in found.items() if count > 0}
 
@@ -77,30 +78,30 @@ def drops(fabric: Fabric, counters: Iterable[SwitchCounters], figures: Iterable[
 def _by_program(fabric: Fabric, switch: SwitchCounters) -> Counter[str]:
     found: Counter[str] = Counter()
     left = {count.name: count.packets for count in switch.drops}
-    for line, count in _by_line(fabric, switch):
+    for channel, count in _by_channel(fabric, switch):
         if count.name not in _LOST:
-            found[f"{_IN_WORDS.get(count.name, count.name)}, {in_words(line)}"] += count.packets
+            found[f"{_IN_WORDS.get(count.name, count.name)}, {in_words(channel)}"] += count.packets
         if count.name in left:
             left[count.name] -= count.packets
     found.update({f"{_IN_WORDS.get(reason, reason)} at {switch.switch}": count for reason, count in left.items()})
     return found
 
 
-def _by_line(fabric: Fabric, switch: SwitchCounters) -> Iterator[tuple[str, Count]]:
-    """The counters that say what became of packets, with the line that they belong to."""
+def _by_channel(fabric: Fabric, switch: SwitchCounters) -> Iterator[tuple[str, Count]]:
+    """The counters that say what became of packets, with the channel they belong to."""
     for port in switch.ports:
         for count in port.counts:
             if count.name in _ARRIVED or count.name in _LEAVING:
-                line = (line_from if count.name in _LEAVING else line_to)(fabric, switch.switch, port.port)
-                if line is not None:
-                    yield line, count
+                channel = (channel_from if count.name in _LEAVING else channel_to)(fabric, switch.switch, port.port)
+                if channel is not None:
+                    yield channel, count
 
 
 def _at_port(fabric: Fabric, switch: str, port: pb.Port) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for words, counts in ((_BY_QUEUES, port.drops), (_BY_KERNEL, port.driver)):
         for key, label in words.items():
-            line = (line_to if key in _ARRIVING else line_from)(fabric, switch, port.port)
-            if line is not None:
-                found[f"{label}, {in_words(line)}"] = counts.get(key, 0)
+            channel = (channel_to if key in _ARRIVING else channel_from)(fabric, switch, port.port)
+            if channel is not None:
+                found[f"{label}, {in_words(channel)}"] = counts.get(key, 0)
     return found

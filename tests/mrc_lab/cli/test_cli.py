@@ -57,7 +57,7 @@ def test_an_unknown_option_is_a_sentence_and_status_2(command, capsys):
         (["run"], 2, "Missing argument"),
         (["run", "nowhere.yaml"], 3, "nowhere.yaml: cannot be read: No such file"),
         (["run", "/"], 3, "cannot be read"),
-        (["run", "nowhere.yaml", "--world", "real"], 2, "is not one of"),
+        (["run", "nowhere.yaml", "--backend", "real"], 2, "is not one of"),
         (["sweep"], 2, "Missing argument"),
         (["sweep", "nowhere.yaml"], 3, "nowhere.yaml: cannot be read: No such file"),
         (["sweep", "nowhere.yaml", "--seeds", "9-1"], 2, "ends before it begins"),

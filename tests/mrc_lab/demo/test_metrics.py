@@ -1,7 +1,7 @@
 import pytest
 
 from mrc_host.values import PathState
-from mrc_lab.demo.metrics import run_figures, spread, steps_of
+from mrc_lab.demo.metrics import run_metrics, spread, steps_of
 from tests.mrc_lab.demo.records import FABRIC, fault, path_event, record, step_report
 from topologies import addressing
 
@@ -22,43 +22,43 @@ def test_a_step_that_one_rank_lacks_does_not_count():
     run = record(spans=even_steps(3), planned=4)
     run.take(0, step_report(3, 1300, 1400))
     assert [s.number for s in steps_of(run)] == [0, 1, 2]
-    assert run_figures(run, FABRIC).steps == 3
+    assert run_metrics(run, FABRIC).steps == 3
     assert not run.complete
 
 
 def test_figures_of_a_quiet_run():
-    figures = run_figures(record(spans=even_steps(10)), FABRIC)
-    assert figures.steps == 10
-    assert figures.median_step_s == pytest.approx(0.1)
-    assert figures.longest_stall_s == pytest.approx(0.1)
-    assert figures.duration_s == pytest.approx(1.0)
-    assert (figures.packets_sent, figures.packets_lost, figures.packets_retransmitted) == (400, 6, 12)
-    assert (figures.wrong_bytes, figures.verified_bytes, figures.unequal_gradients) == (0, 4 * 1300, 0)
-    assert figures.faults == ()
+    metrics = run_metrics(record(spans=even_steps(10)), FABRIC)
+    assert metrics.steps == 10
+    assert metrics.median_step_s == pytest.approx(0.1)
+    assert metrics.longest_stall_s == pytest.approx(0.1)
+    assert metrics.duration_s == pytest.approx(1.0)
+    assert (metrics.packets_sent, metrics.packets_lost, metrics.packets_retransmitted) == (400, 6, 12)
+    assert (metrics.wrong_bytes, metrics.verified_bytes, metrics.unequal_gradients) == (0, 4 * 1300, 0)
+    assert metrics.faults == ()
 
 
 def test_a_stall_is_the_longest_time_without_a_completed_step():
-    figures = run_figures(record(spans=[(1000, 1100), (1100, 1200), (1200, 4200), (4200, 4300)]), FABRIC)
-    assert figures.longest_stall_s == pytest.approx(3.0)
-    assert figures.median_step_s == pytest.approx(0.1)
+    metrics = run_metrics(record(spans=[(1000, 1100), (1100, 1200), (1200, 4200), (4200, 4300)]), FABRIC)
+    assert metrics.longest_stall_s == pytest.approx(3.0)
+    assert metrics.median_step_s == pytest.approx(0.1)
 
 
 def test_time_between_steps_counts_as_stall_too():
-    figures = run_figures(record(spans=[(1000, 1100), (1900, 2000)]), FABRIC)
-    assert figures.longest_stall_s == pytest.approx(0.9)
+    metrics = run_metrics(record(spans=[(1000, 1100), (1900, 2000)]), FABRIC)
+    assert metrics.longest_stall_s == pytest.approx(0.9)
 
 
 def test_a_run_that_never_went_on_stalls_until_its_end():
     run = record(spans=even_steps(5), planned=10, finished=False)
     run.ended_ns += 30_000_000_000
-    assert run_figures(run, FABRIC).longest_stall_s == pytest.approx(30.0)
+    assert run_metrics(run, FABRIC).longest_stall_s == pytest.approx(30.0)
 
 
 def test_an_interrupted_run_is_not_blamed_for_its_end():
     run = record(spans=even_steps(5), planned=10, finished=False)
     run.ended_ns += 30_000_000_000
     run.interrupted = True
-    assert run_figures(run, FABRIC).longest_stall_s == pytest.approx(0.1)
+    assert run_metrics(run, FABRIC).longest_stall_s == pytest.approx(0.1)
 
 
 def test_wrong_bytes_and_unequal_gradients_are_counted():
@@ -66,29 +66,29 @@ def test_wrong_bytes_and_unequal_gradients_are_counted():
     run.take(3, {"kind": "pattern", "round": 1, "checked": 300, "wrong": 7})
     run.status[1]["transfer"]["wrong_bytes"] = 4096
     run.take(0, step_report(1, 1100, 1200, crc=99))
-    figures = run_figures(run, FABRIC)
-    assert figures.wrong_bytes == 4103
-    assert figures.unequal_gradients == 1
+    metrics = run_metrics(run, FABRIC)
+    assert metrics.wrong_bytes == 4103
+    assert metrics.unequal_gradients == 1
 
 
 def test_steps_before_during_and_after_a_fault():
     spans = [*even_steps(10), (2000, 5200), *even_steps(10, begin=5200, length=200)]
     run = record(spans=spans)
     run.faults.append(fault("t0-0:t1-1@p0", 2050, 5000))
-    (figures,) = run_figures(run, FABRIC).faults
-    assert figures.step_before.count == 8  # the first two are warm-up
-    assert figures.step_before.largest == pytest.approx(0.1)
-    assert (figures.step_during.count, figures.step_during.median) == (1, pytest.approx(3.2))
-    assert (figures.step_after.count, figures.step_after.median) == (10, pytest.approx(0.2))
-    assert figures.longest_stall_s == pytest.approx(3.2)
-    assert figures.resumed_after_mending_s == pytest.approx(0.2)
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert metrics.step_before.count == 8  # the first two are warm-up
+    assert metrics.step_before.largest == pytest.approx(0.1)
+    assert (metrics.step_during.count, metrics.step_during.median) == (1, pytest.approx(3.2))
+    assert (metrics.step_after.count, metrics.step_after.median) == (10, pytest.approx(0.2))
+    assert metrics.longest_stall_s == pytest.approx(3.2)
+    assert metrics.resumed_after_mending_s == pytest.approx(0.2)
 
 
 def test_a_second_fault_is_measured_apart_from_the_first():
     spans = [*even_steps(10), (2000, 4000), *even_steps(10, begin=4000), (5000, 5500), *even_steps(5, begin=5500)]
     run = record(spans=spans)
     run.faults += [fault("t0-0:t1-1@p0", 2050, 3900), fault("h1@p0", 5050, 5400)]
-    first, second = run_figures(run, FABRIC).faults
+    first, second = run_metrics(run, FABRIC).faults
     assert first.longest_stall_s == pytest.approx(2.0)
     assert first.step_after.count == 10
     assert second.step_before.count == 10
@@ -104,12 +104,12 @@ def test_time_to_bypass_counts_from_the_first_lost_packet_and_return_from_the_me
         path_event(4100, GOOD),
         path_event(4300, GOOD, rank=3),
     ]
-    (figures,) = run_figures(run, FABRIC).faults
-    assert figures.bypass.count == 2
-    assert figures.bypass.least == pytest.approx(0.0005)
-    assert figures.bypass.largest == pytest.approx(0.003)
-    assert (figures.back.least, figures.back.largest) == (pytest.approx(0.1), pytest.approx(0.3))
-    assert (figures.never_back, figures.collateral_paths) == (0, 0)
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert metrics.bypass.count == 2
+    assert metrics.bypass.least == pytest.approx(0.0005)
+    assert metrics.bypass.largest == pytest.approx(0.003)
+    assert (metrics.back.least, metrics.back.largest) == (pytest.approx(0.1), pytest.approx(0.3))
+    assert (metrics.never_back, metrics.collateral_paths) == (0, 0)
 
 
 def test_what_happens_to_a_path_while_its_link_is_cut_is_no_return():
@@ -122,25 +122,25 @@ def test_what_happens_to_a_path_while_its_link_is_cut_is_no_return():
         path_event(4500, SKIP),
         path_event(4600, BAD, loss_ms=4590),
     ]
-    (figures,) = run_figures(run, FABRIC).faults
-    assert figures.bypass.largest == pytest.approx(0.001)
-    assert figures.back.largest == pytest.approx(0.5)
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert metrics.bypass.largest == pytest.approx(0.001)
+    assert metrics.back.largest == pytest.approx(0.5)
 
 
 def test_a_path_that_is_good_at_the_mending_is_back_at_once():
     run = record(spans=even_steps(60))
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [path_event(2010, BAD, loss_ms=2009), path_event(3999, GOOD)]
-    (figures,) = run_figures(run, FABRIC).faults
-    assert (figures.back.largest, figures.never_back) == (0.0, 0)
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert (metrics.back.largest, metrics.never_back) == (0.0, 0)
 
 
 def test_paths_that_do_not_come_back_are_counted():
     run = record(spans=even_steps(60))
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [path_event(2010, BAD, loss_ms=2009)]
-    (figures,) = run_figures(run, FABRIC).faults
-    assert (figures.back, figures.never_back) == (None, 1)
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert (metrics.back, metrics.never_back) == (None, 1)
 
 
 def test_a_path_that_lost_nothing_before_the_mending_was_not_hit_by_the_cut():
@@ -152,9 +152,9 @@ def test_a_path_that_lost_nothing_before_the_mending_was_not_hit_by_the_cut():
         path_event(5000, BAD, rank=3, loss_ms=4990),
         path_event(5010, GOOD, rank=3),
     ]
-    (figures,) = run_figures(run, FABRIC).faults
-    assert (figures.bypass.count, figures.back.count, figures.collateral_paths) == (1, 1, 1)
-    assert figures.back.largest == pytest.approx(0.1)
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert (metrics.bypass.count, metrics.back.count, metrics.collateral_paths) == (1, 1, 1)
+    assert metrics.back.largest == pytest.approx(0.1)
 
 
 def test_a_path_that_does_not_cross_the_link_is_collateral():
@@ -166,39 +166,39 @@ def test_a_path_that_does_not_cross_the_link_is_collateral():
         path_event(2010, BAD, rank=0, loss_ms=2009),  # h1 to h2, below the same T0
         path_event(1500, BAD, loss_ms=1499),  # before the cut: not this fault's
     ]
-    (figures,) = run_figures(run, FABRIC).faults
-    assert figures.bypass is None
-    assert figures.collateral_paths == 3
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert metrics.bypass is None
+    assert metrics.collateral_paths == 3
 
 
 def test_a_port_that_tells_before_anything_is_lost_counts_from_the_cut():
     run = record(spans=even_steps(60))
     run.faults.append(fault("h3@p0", 2000, 4000))
     run.path_events += [path_event(2004, BAD)]
-    (figures,) = run_figures(run, FABRIC).faults
-    assert figures.bypass.largest == pytest.approx(0.004)
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert metrics.bypass.largest == pytest.approx(0.004)
 
 
 def test_a_fault_that_was_never_mended():
     run = record(spans=even_steps(10), planned=20, finished=False)
     run.faults.append(fault("t0-0:t1-1@p0", 1550, None))
     run.path_events += [path_event(1600, BAD, loss_ms=1590)]
-    (figures,) = run_figures(run, FABRIC).faults
-    assert figures.mended_s is None
-    assert figures.step_after is None
-    assert figures.resumed_after_mending_s is None
-    assert figures.never_back == 1
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert metrics.mended_s is None
+    assert metrics.step_after is None
+    assert metrics.resumed_after_mending_s is None
+    assert metrics.never_back == 1
 
 
 def test_an_empty_run_has_figures():
-    figures = run_figures(record(spans=[], planned=10, finished=False), FABRIC)
-    assert (figures.steps, figures.median_step_s, figures.longest_stall_s) == (0, None, 0)
+    metrics = run_metrics(record(spans=[], planned=10, finished=False), FABRIC)
+    assert (metrics.steps, metrics.median_step_s, metrics.longest_stall_s) == (0, None, 0)
 
 
 def test_a_run_without_a_single_step_was_one_stall():
     run = record(spans=[], planned=10, finished=False)
     run.ended_ns += 2_000_000_000
-    assert run_figures(run, FABRIC).longest_stall_s == pytest.approx(2.0)
+    assert run_metrics(run, FABRIC).longest_stall_s == pytest.approx(2.0)
 
 
 def test_spread():
@@ -231,14 +231,14 @@ def test_a_cut_nic_link_is_told_by_the_carrier_and_by_the_peer():
         port_event(4002, True, rank=2, local=True),
         port_event(4008, True, rank=1, peer=h3),
     ]
-    (figures,) = run_figures(run, FABRIC).faults
-    assert (figures.port_down.count, figures.port_down.largest) == (2, pytest.approx(0.003))
-    assert (figures.port_up.count, figures.port_up.largest) == (2, pytest.approx(0.008))
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert (metrics.port_down.count, metrics.port_down.largest) == (2, pytest.approx(0.003))
+    assert (metrics.port_up.count, metrics.port_up.largest) == (2, pytest.approx(0.008))
 
 
 def test_a_single_path_avoids_no_plane():
     run = record("roce", spans=even_steps(60))
     run.faults.append(fault("h3@p0", 2000, 4000))
     run.other_events.append(port_event(2001, False, rank=2, local=True))
-    (figures,) = run_figures(run, FABRIC).faults
-    assert (figures.port_down, figures.port_up) == (None, None)
+    (metrics,) = run_metrics(run, FABRIC).faults
+    assert (metrics.port_down, metrics.port_up) == (None, None)

@@ -23,7 +23,7 @@ def recording(rates=((10, 30),) * 10, **changes):
     received = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(np.array(rates), axis=0)])
     samples = np.zeros((len(received), 2, 6), np.int64)
     samples[:, :, 0] = samples[:, :, 1] = received
-    lines = ("h1@p0>", "h1@p0<", "t0-0:t1-0@p0>", "t0-0:t1-0@p0<")
+    channels = ("h1@p0>", "h1@p0<", "t0-0:t1-0@p0>", "t0-0:t1-0@p0<")
     links = np.zeros((len(received), 4, 3), np.int64)
     links[:, 0, 0] = received[:, 0]
     links[:, 0, 1] = links[:, 2, 1] = received[:, 0] * 1000
@@ -33,7 +33,7 @@ def recording(rates=((10, 30),) * 10, **changes):
         "times": np.arange(len(received), dtype=np.int64) * 10_000,
         "flows": (FlowInfo("h1>h3", "h1", "h3", 1, 1000.0), FlowInfo("h2>h4", "h2", "h4", 1, 1000.0)),
         "flow_samples": samples,
-        "lines": lines,
+        "channels": channels,
         "link_samples": links,
         "messages": tuple(MessageRecord(n % 2, 1000 * n, 1000 * n + 5000 + 100 * n, 4096, True) for n in range(90)),
         "paths": (
@@ -50,7 +50,7 @@ def recording(rates=((10, 30),) * 10, **changes):
         "errors": (),
         "wrong_bytes": 0,
         "checked_bytes": 8192,
-        "line_bps": 200 * 10**9,
+        "nic_bps": 200 * 10**9,
         **changes,
     }
     return Recording(**values)

@@ -82,7 +82,7 @@ def activity(lines: int) -> str:
     names = tuple(f"t0-{n % 16}:t1-{n // 16 + 100}@p{n % 8}>" for n in range(lines))
     links = np.zeros((11, lines, 3), np.int64)
     links[:, :, 1] = np.arange(11)[:, None] * np.arange(8000, 8000 + lines)
-    return plots.activity(replace(recording(), lines=names, link_samples=links))
+    return plots.activity(replace(recording(), channels=names, link_samples=links))
 
 
 PLOTS: dict[str, Callable[[], str]] = {

@@ -17,7 +17,7 @@ from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.paper import reproduction
 from mrc_lab.reports.compare import compare
 from mrc_lab.reports.result_folder import read_summary
-from mrc_lab.reports.run_and_report import produce
+from mrc_lab.reports.run_and_report import run_and_report
 from tests.mrc_lab.experiments.files.texts import SMALL, VARIANTS
 
 EVIL = "<img src=x onerror=alert(1)>\"'&</td></style></title><script>alert(2)</script>"
@@ -51,7 +51,7 @@ def hostile_copy(result: Path, place: Path, at: str) -> Path:
     shutil.copytree(result, place)
     summary = json.loads((place / "summary.json").read_text())
     case = summary["cases"]["only"]
-    if at in ("name", "world", "seed", "verdict", "scaled"):
+    if at in ("name", "backend", "seed", "verdict", "scaled"):
         summary[at] = EVIL
     elif at in ("title", "expectation verdict", "unit"):
         for one in summary["expectations"]:
@@ -68,7 +68,7 @@ def hostile_copy(result: Path, place: Path, at: str) -> Path:
     return place
 
 
-PLACES = ("name", "world", "seed", "verdict", "scaled", "title", "expectation verdict", "unit", "fabric", "transport")
+PLACES = ("name", "backend", "seed", "verdict", "scaled", "title", "expectation verdict", "unit", "fabric", "transport")
 
 
 @pytest.mark.parametrize("at", [*PLACES, "packets", "packet count", "times"])
@@ -104,7 +104,7 @@ def test_a_hostile_file_is_text_in_its_report_and_in_the_page_of_all(tmp_path: P
     rest = "".join(line for line in SMALL.splitlines(keepends=True) if not line.startswith("title:"))
     file.write_text(f"title: {words}\nfigure: {words}\nabout: {words}\nscaled: {words}\n" + rest)
     experiment = load_text(file.read_text(), name="evil")
-    result = produce(experiment, "sim", 1, tmp_path / "r")
+    result = run_and_report(experiment, "sim", 1, tmp_path / "r")
     assert not {"script", "img", "onerror"} & Tags((result.folder / "report.html").read_text()).seen
     summary = json.loads((result.folder / "summary.json").read_text())
     for part in ("title", "figure", "note", "published_text", "certainty", "verdict"):

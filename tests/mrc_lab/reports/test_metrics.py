@@ -50,21 +50,21 @@ def test_link_throughput_and_direction():
 
 def test_interruption_is_the_longest_stretch_below_half():
     rates = [(10, 10)] * 4 + [(0, 1)] * 3 + [(10, 10)] + [(0, 0)] + [(10, 10)]
-    assert figure("interruption", recording(rates)) == 30_000
-    assert figure("interruption") == 0
-    assert figure("interruption", recording(rates), end=60_000) == 20_000
-    assert figure("interruption", recording([(10, 10)] * 3 + [(0, 0)] * 7)) == 70_000, "most of the time nothing"
-    assert figure("interruption", recording([(0, 0)] * 10)) == 90_000
+    assert figure("outage", recording(rates)) == 30_000
+    assert figure("outage") == 0
+    assert figure("outage", recording(rates), end=60_000) == 20_000
+    assert figure("outage", recording([(10, 10)] * 3 + [(0, 0)] * 7)) == 70_000, "most of the time nothing"
+    assert figure("outage", recording([(0, 0)] * 10)) == 90_000
 
 
 def test_paths():
-    assert figure("bypass_time") == 6000
-    assert figure("bypass_time", flows="h1>*") == 4000
-    assert figure("bypass_time", statistic="min") == 4000
-    assert figure("bypass_time", start=50_000) is None
-    assert figure("return_time") == 15_000
-    assert figure("paths_left") == 2
-    assert figure("paths_left", start=46_000) == 1
+    assert figure("failover_time") == 6000
+    assert figure("failover_time", flows="h1>*") == 4000
+    assert figure("failover_time", statistic="min") == 4000
+    assert figure("failover_time", start=50_000) is None
+    assert figure("recovery_time") == 15_000
+    assert figure("path_failures") == 2
+    assert figure("path_failures", start=46_000) == 1
     assert figure("paths_bad") == 1
 
 

@@ -49,7 +49,7 @@ def test_what_has_no_room_in_a_plot_is_named():
     made = recording(drops={f"reason {n}": n + 1 for n in range(50)})
     links = np.zeros((len(made.times), 200, 3), np.int64)
     links[:, :, 1] = 1000 * np.arange(len(made.times))[:, None] * np.arange(100, 300)[None, :]
-    svg = plots.activity(replace(made, lines=lines, link_samples=links))
+    svg = plots.activity(replace(made, channels=lines, link_samples=links))
     assert "the 160 busiest of 200 paths" in svg
     svg = plots.losses(made)
     assert "reason 49" in svg

@@ -17,7 +17,7 @@ from mrc_lab.paper import reproduction
 from mrc_lab.paper.reproduction import reproduce
 from mrc_lab.reports.compare import compare
 from mrc_lab.reports.result_folder import make_folder, read_summary
-from mrc_lab.reports.run_and_report import produce
+from mrc_lab.reports.run_and_report import run_and_report
 from tests.mrc_lab.experiments.files.texts import SMALL, VARIANTS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -57,7 +57,7 @@ def test_a_run_leaves_everything_in_its_folder(small, tmp_path, capsys):
     assert names == {"experiment.yaml", "summary.json", "run.json", "report.html", "only"}
     assert (folder / "experiment.yaml").read_text() == small.read_text()
     summary = json.loads((folder / "summary.json").read_text())
-    assert (summary["verdict"], summary["seed"], summary["world"]) == ("pass", 5, "sim")
+    assert (summary["verdict"], summary["seed"], summary["backend"]) == ("pass", 5, "sim")
     assert summary["expectations"][0]["published"] == 383e9
     assert summary["cases"]["only"]["wrong_bytes"] == 0
     circumstances = json.loads((folder / "run.json").read_text())
@@ -78,7 +78,7 @@ def test_the_report_is_one_file_that_fetches_nothing(result):
 
 
 def test_the_same_file_and_seed_give_the_same_summary_and_series(result, tmp_path):
-    again = produce(load_text(SMALL, name="small"), "sim", 1, tmp_path).folder
+    again = run_and_report(load_text(SMALL, name="small"), "sim", 1, tmp_path).folder
     for name in ("summary.json", "only/flows.csv", "only/links.csv", "only/events.csv", "only/completions.csv"):
         assert (result / name).read_bytes() == (again / name).read_bytes(), name
 
@@ -86,8 +86,9 @@ def test_the_same_file_and_seed_give_the_same_summary_and_series(result, tmp_pat
 def test_the_same_summary_in_another_process(result, tmp_path):
     code = (
         "import sys; from pathlib import Path; from mrc_lab.experiments.files import load_text;"
-        "from mrc_lab.reports.run_and_report import produce; from tests.mrc_lab.experiments.files.texts import SMALL;"
-        "print(produce(load_text(SMALL, name='small'), 'sim', 1, Path(sys.argv[1])).folder)"
+        "from mrc_lab.reports.run_and_report import run_and_report;"
+        "from tests.mrc_lab.experiments.files.texts import SMALL;"
+        "print(run_and_report(load_text(SMALL, name='small'), 'sim', 1, Path(sys.argv[1])).folder)"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
@@ -128,7 +129,7 @@ def test_running_needs_neither_root_nor_mininet(small, tmp_path):
 
 
 def test_variants_stand_together_in_one_report(tmp_path):
-    result = produce(load_text(VARIANTS, name="v"), "sim", 1, tmp_path)
+    result = run_and_report(load_text(VARIANTS, name="v"), "sim", 1, tmp_path)
     words = " ".join(Page((result.folder / "report.html").read_text()).text)
     for part in ("The cases together", "one", "two", "three", "Mean rate of each flow"):
         assert part in words
@@ -136,7 +137,7 @@ def test_variants_stand_together_in_one_report(tmp_path):
 
 
 SHOWN = """\
-show:
+report:
   - {title: slowest bin, metric: throughput, of: {statistic: min}}
   - {metric: completion_time}
   - {metric: lost}
@@ -149,7 +150,7 @@ def test_what_is_shown_is_computed_for_every_variant_and_stands_in_report_and_pa
     folder, summary = reproduce([file], tmp_path / "results")
     assert summary["verdict"] == "pass"
     (found,) = folder.glob("shown/2*")
-    blocks = read_summary(found)["shown"]
+    blocks = read_summary(found)["reported"]
     assert [(block["title"], block["unit"]) for block in blocks] == [
         ("slowest bin", "rate"),
         ("completion time", "time"),
@@ -166,7 +167,7 @@ def test_what_is_shown_is_computed_for_every_variant_and_stands_in_report_and_pa
 
 
 def test_two_results_are_compared(tmp_path, result, capsys):
-    other = produce(load_text(SMALL, name="small"), "sim", 2, tmp_path).folder
+    other = run_and_report(load_text(SMALL, name="small"), "sim", 2, tmp_path).folder
     page = Page(compare(result, other))
     assert page.fetched == []
     words = " ".join(page.text)
@@ -208,7 +209,7 @@ def test_what_is_not_a_whole_result_is_a_sentence(tmp_path, result, capsys, brok
 def test_comparing_what_is_no_result_is_a_sentence(tmp_path, result, capsys):
     assert run(["compare", str(tmp_path), str(tmp_path)]) == 3
     assert "summary.json cannot be read" in capsys.readouterr().err
-    other = produce(load_text(VARIANTS, name="v"), "sim", 1, tmp_path).folder
+    other = run_and_report(load_text(VARIANTS, name="v"), "sim", 1, tmp_path).folder
     with pytest.raises(ExperimentError, match="no case in common"):
         compare(other, result)
 
@@ -268,16 +269,18 @@ def test_figures_far_from_published_ones_are_marked_though_they_are_as_expected(
 def test_what_emulation_has_no_room_for_is_left_out_and_has_no_part_in_the_verdict(small, tmp_path, monkeypatch):
     long = tmp_path / "long.yaml"
     long.write_text(SMALL.replace("duration: 120us", "duration: 200ms"))
-    simulated = reproduction.produce
-    monkeypatch.setattr(reproduction, "produce", lambda experiment, world, *rest: simulated(experiment, "sim", *rest))
+    simulated = reproduction.run_and_report
+    monkeypatch.setattr(
+        reproduction, "run_and_report", lambda experiment, world, *rest: simulated(experiment, "sim", *rest)
+    )
     told = []
-    folder, summary = reproduce([long, small], tmp_path / "r", world="emulation", tell=told.append)
+    folder, summary = reproduce([long, small], tmp_path / "r", backend="emulation", tell=told.append)
     assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("pass", 1, 1)
     assert "would last" in summary["left_out"]["long"]
     assert told[0].startswith("left out: long: at the rates that this machine carries")
     assert "left out: " in (folder / "index.html").read_text()
     with pytest.raises(ExperimentError, match=r"long: at the rates .* would last"):
-        reproduce([long], tmp_path / "other", world="emulation")
+        reproduce([long], tmp_path / "other", backend="emulation")
     assert not (tmp_path / "other").exists()
 
 
@@ -285,9 +288,9 @@ def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path, monkeypat
     def refuse(experiment, *arguments):
         if experiment.name == "other":
             raise MrcError("no room for gamma")
-        return produce(experiment, *arguments)
+        return run_and_report(experiment, *arguments)
 
-    monkeypatch.setattr(reproduction, "produce", refuse)
+    monkeypatch.setattr(reproduction, "run_and_report", refuse)
     other = tmp_path / "other.yaml"
     other.write_text(SMALL)
     folder, summary = reproduce([other, small], tmp_path / "r")

@@ -45,7 +45,7 @@ def test_an_expectation_that_does_not_hold_fails():
 
 
 def test_what_cannot_be_computed_fails():
-    one = judged("{metric: bypass_time, relation: at_most, value: 1s}", paths=())
+    one = judged("{metric: failover_time, relation: at_most, value: 1s}", paths=())
     assert (one.ours, one.verdict) == (None, Verdict.FAIL)
 
 
@@ -63,7 +63,7 @@ def test_scaled_rates_and_times_are_compared_with_scaled_figures():
     one = judged(expect, rate_scale=0.1)
     assert (one.verdict, one.expected) == (Verdict.PASS, pytest.approx(32e9))
     assert one.ratio == pytest.approx(1)
-    one = judged("{metric: bypass_time, relation: at_most, value: 600ns, of: {start: 0us}}", time_scale=1.0)
+    one = judged("{metric: failover_time, relation: at_most, value: 600ns, of: {start: 0us}}", time_scale=1.0)
     assert one.verdict is Verdict.FAIL
 
 
@@ -108,7 +108,7 @@ def test_figures_in_words():
 
 
 def test_what_is_expected_in_one_world_only_is_not_asked_of_the_other():
-    expect = "[{metric: throughput, relation: at_least, value: 1T, title: fast, world: sim}]"
+    expect = "[{metric: throughput, relation: at_least, value: 1T, title: fast, backend: sim}]"
     found = {world: judge(experiment(expect), {"only": recording()}, world) for world in ("sim", "emulation")}
     assert [one.verdict for one in found["sim"] if one.title == "fast"] == [Verdict.FAIL]
     assert [one.title for one in found["emulation"] if one.title == "fast"] == []

@@ -152,7 +152,7 @@ def test_an_error_that_the_run_always_meets_is_a_row(tmp_path: Path, monkeypatch
     def fail(*_arguments: object) -> None:
         raise ExperimentError("nothing comes of it")
 
-    monkeypatch.setattr("mrc_lab.sweeps.run_one.conduct", fail)
+    monkeypatch.setattr("mrc_lab.sweeps.run_one.run_experiment", fail)
     tally, rows = carry_out(grid_of(tmp_path, seeds=(1,)), tmp_path / "sweep")
     assert tally.verdicts == {"error": 1}
     assert [(row["verdict"], row["error"]) for row in rows] == [("error", "nothing comes of it")]
@@ -162,7 +162,7 @@ def test_an_error_from_outside_loses_the_run(tmp_path: Path, monkeypatch: pytest
     def fail(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mrc_lab.sweeps.run_one.conduct", fail)
+    monkeypatch.setattr("mrc_lab.sweeps.run_one.run_experiment", fail)
     outcome = execute(grid_of(tmp_path).runs[0])
     assert outcome.record is None
     assert "No space left" in outcome.lost

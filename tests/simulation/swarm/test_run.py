@@ -6,7 +6,7 @@ import pytest
 
 from mrc_host.values import CompletionOpcode, QpType
 from mrc_host.verbs.local import LocalProvider
-from simulation.channel import Line
+from simulation.channel import Channel
 from simulation.swarm import excused_failures
 from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.generate_scenario import generate, plain
@@ -69,14 +69,14 @@ def test_wrong_bytes_are_found(monkeypatch):
         return info, buffer
 
     monkeypatch.setattr(LocalProvider, "register_memory", remember)
-    arrive = Line.arrive
+    arrive = Channel.arrive
 
     def damage(self, frame, epoch):
         arrive(self, frame, epoch)
         for buffer in registered[1::4]:
             buffer[len(buffer) // 2] = (buffer[len(buffer) // 2] + 1) % 256  # an even number of times too
 
-    monkeypatch.setattr("simulation.channel.Line.arrive", damage)
+    monkeypatch.setattr("simulation.channel.Channel.arrive", damage)
     assert run(busy_seed()).violations
 
 

@@ -107,9 +107,9 @@ def test_variants_are_laid_over_the_file():
         ("{qps: 2,", "{ev_choice: coordinated, paths: 16,", "as many as there are at most"),
         ("{qps: 2, attributes: {mpr: 9}}", "{type: rc, ev_choice: coordinated, paths: 2}", "for flows of mrc only"),
         ("message: 64K", "starts: 120us", "a pair begins when the run is over"),
-        ("expect:", "show: [{metric: algbw}]\nexpect:", r"show\[0\].*algbw is a figure of collectives"),
-        ("expect:", "show: [{metric: lost, of: {variant: one}}]\nexpect:", r"show\[0\].*leave variant away"),
-        ("expect:", "show: [{metric: los}]\nexpect:", r"show\[0\].metric: .*did you mean lost\?"),
+        ("expect:", "report: [{metric: algbw}]\nexpect:", r"report\[0\].*algbw is a metric of collectives"),
+        ("expect:", "report: [{metric: lost, of: {variant: one}}]\nexpect:", r"report\[0\].*leave out variant"),
+        ("expect:", "report: [{metric: los}]\nexpect:", r"report\[0\].metric: .*did you mean lost\?"),
         ("rate: 100G", "rate: 1e999999999G", "line 2: fabric.rate: must be a rate such as 100G"),
         ("rate: 100G", "rate: " + 5000 * "9", "line 2: fabric.rate: must be a rate such as .{,80}$"),
         ("rate: 100G", "rate: -1", "line 2: fabric.rate: is -1, but must be 1 b/s to 1000000 Gb/s"),
@@ -196,7 +196,7 @@ def test_paper_files_are_in_order_and_say_what_is_scaled(path):
     assert experiment.about
     assert experiment.scaled
     if path.stem.startswith("ablation"):  # nothing was published: figures side by side, and verdicts only on claims
-        assert experiment.show
+        assert experiment.report
         assert len(experiment.cases) > 1
     else:
         assert any(one.published for one in experiment.expect)

@@ -1,8 +1,8 @@
 """Small cases for tests, run in the simulated world."""
 
 from mrc_lab.experiments.files import load_text
-from mrc_lab.experiments.running.run_case import play
-from mrc_lab.experiments.running.simulated_backend import simulated
+from mrc_lab.experiments.running.run_case import run_case
+from mrc_lab.experiments.running.simulated_backend import simulated_backend
 
 
 def case_of(workload, duration="100us", **parts):
@@ -17,5 +17,5 @@ def case_of(workload, duration="100us", **parts):
 
 
 def run(case, seed=1):
-    with simulated(case, seed) as stage:
-        return play(case, stage, seed)
+    with simulated_backend(case, seed) as backend:
+        return run_case(case, backend, seed)

@@ -28,7 +28,7 @@ def test_flows_with_one_path_each_do_not_meet_when_coordinated():
     load = "{kind: write_bw, pairs: [h1>h5, h2>h6, h3>h7, h4>h8], bidirectional: yes}"
     recording = run(case_of(load, "100us", transport="{paths: 1, ev_choice: coordinated}", **parts))
     sent = recording.link_samples[-1, :, 1] - recording.link_samples[0, :, 1]
-    bytes_by_line = dict(zip(recording.lines, sent, strict=True))
+    bytes_by_line = dict(zip(recording.channels, sent, strict=True))
     uplinks = [int(bytes_by_line[f"t0-{rack}:t1-{n}@p0>"]) for rack in range(2) for n in range(4)]
     assert min(uplinks) > 0.9 * max(uplinks)
     assert recording.errors == ()

@@ -43,20 +43,20 @@ class Controller:
 
 
 def stage_with(controller):
-    stage = object.__new__(emulated_backend.EmulatedStage)
-    stage._controller, stage._ordered, stage.time_scale, stage.rate_scale = controller, {}, 10.0, 0.1
-    return stage
+    backend = object.__new__(emulated_backend.EmulatedBackend)
+    backend._controller, backend._ordered, backend.time_scale, backend.rate_scale = controller, {}, 10.0, 0.1
+    return backend
 
 
 def test_the_controller_is_told_all_faults_with_their_times():
     controller = Controller()
-    stage = stage_with(controller)
+    backend = stage_with(controller)
     loss = planned(Loss("t0-0:t1-1@p0", 0.01))
     faults = (loss, replace(planned(PowerOff("t1-0@p0")), until=None), replace(loss, at=0))
-    called = stage.now()
-    begin = asyncio.run(stage.order_faults(faults))
+    called = backend.now()
+    begin = asyncio.run(backend.order_faults(faults))
     assert called < begin
-    *later, (fault, options) = controller.grpc_signals
+    *later, (fault, options) = controller.calls
     assert later == [
         (Loss("t0-0:t1-1@p0", 0.01), {"at_ns": begin + 10_000, "duration_ns": 10_000}),
         (PowerOff("t1-0@p0"), {"at_ns": begin + 10_000, "duration_ns": 0}),
@@ -64,14 +64,14 @@ def test_the_controller_is_told_all_faults_with_their_times():
     assert (fault, options["at_ns"]) == (Loss("t0-0:t1-1@p0", 0.01), 0), (
         "what is there from the beginning is made at once"
     )
-    assert begin + 20_000 - stage.now() < options["duration_ns"] < begin + 20_000 - called
+    assert begin + 20_000 - backend.now() < options["duration_ns"] < begin + 20_000 - called
 
 
 def test_a_run_without_faults_begins_at_once():
-    stage = stage_with(Controller())
-    called = stage.now()
-    assert called <= asyncio.run(stage.order_faults(())) <= stage.now()
-    asyncio.run(stage.faults_made())
+    backend = stage_with(Controller())
+    called = backend.now()
+    assert called <= asyncio.run(backend.order_faults(())) <= backend.now()
+    asyncio.run(backend.faults_made())
 
 
 def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
@@ -83,11 +83,11 @@ def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
 def test_a_fault_that_could_not_be_made_fails_the_run():
     controller = Controller()
     controller.problem = "Switch t1-0@p1 is not reachable."
-    stage = stage_with(controller)
+    backend = stage_with(controller)
 
     async def play():
-        await stage.order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),))
-        await stage.faults_made()
+        await backend.order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),))
+        await backend.faults_made()
 
     with pytest.raises(ExperimentError, match="could not be made as planned: Switch t1-0@p1 is not reachable"):
         asyncio.run(play())
@@ -123,9 +123,9 @@ def test_a_run_that_would_last_too_long_is_refused(monkeypatch):
 
 
 def stage_of(fabric):
-    stage = object.__new__(emulated_backend.EmulatedStage)
-    stage._world = SimpleNamespace(fabric=fabric)
-    return stage
+    backend = object.__new__(emulated_backend.EmulatedBackend)
+    backend._world = SimpleNamespace(fabric=fabric)
+    return backend
 
 
 def test_only_switches_whose_faults_lose_packets_are_asked_for_losses():
@@ -140,11 +140,11 @@ def test_only_switches_whose_faults_lose_packets_are_asked_for_losses():
 
     losing = emulated_backend.losing_switches(fabric, [Loss("t0-0:t1-1@p0", 0.5, "t1-1@p0"), PowerOff("t1-0@p0")])
     assert losing == ("t1-1@p0",)
-    stage = stage_of(fabric)
-    stage._controller, stage._losing, stage._lost = Counting(), losing, {}
+    backend = stage_of(fabric)
+    backend._controller, backend._losing, backend._lost = Counting(), losing, {}
     lines = [f"{link.name}{mark}" for link in fabric.links for mark in "><"]
     for times in (1, 2, 3):  # the third time it does not answer
-        rows = dict(zip(lines, asyncio.run(stage.sample_lines()).tolist(), strict=True))
+        rows = dict(zip(lines, asyncio.run(backend.sample_channels()).tolist(), strict=True))
         assert {line: lost for line, (*_, lost) in rows.items() if lost} == {"t0-0:t1-1@p0>": 5}
         assert asked == ["t1-1@p0"] * times
 

@@ -43,15 +43,15 @@ def test_a_machine_with_room_is_trusted():
     assert found.trusted
     assert found.reasons == found.notes == ()
     delays = {"machine_round_trip_s", "machine_delay_p99_s", "machine_line_idle"}
-    assert {name: found.figures[name] for name in found.figures if name not in delays} == {
+    assert {name: found.measurements[name] for name in found.measurements if name not in delays} == {
         "idle_p10": 0.5,
         "lag_p99_s": 0.001,
         "processors_used": 0.7,
         "traffic_s": 10.0,
     }
     # four times a T0, twice a T1, twice both NICs' share: 8 hops of 109 us
-    assert found.figures["machine_round_trip_s"] == pytest.approx(8 * 0.000109)
-    assert 0.00006 < found.figures["machine_delay_p99_s"] <= 0.00014
+    assert found.measurements["machine_round_trip_s"] == pytest.approx(8 * 0.000109)
+    assert 0.00006 < found.measurements["machine_delay_p99_s"] <= 0.00014
 
 
 def test_a_fabric_that_takes_the_whole_machine_is_not():
@@ -98,7 +98,7 @@ def test_a_line_that_stands_idle_while_frames_wait_is_not_trusted():
     idle = replace(QUIET["t0-0@p0"], line_idle_ns=(0, 700 * MS, 100 * MS))
     found = judged([0.5], [0.0], 0.5, QUIET | {"t0-0@p0": idle}, 10.0)
     assert found.reasons == ("a line of t0-0@p0 stood idle for 7 % of the run although frames waited; 5 % are allowed",)
-    assert found.figures["machine_line_idle"] == 0.07
+    assert found.measurements["machine_line_idle"] == 0.07
     assert judged([0.5], [0.0], 0.5, QUIET | {"t0-0@p0": idle}, 20.0).trusted  # of a longer run
 
 
@@ -112,12 +112,12 @@ def test_what_was_not_measured_is_said():
     found = judged([0.5], [0.0], 0.5, bmv2, 10.0)
     assert found.trusted
     assert found.notes == ("delays by the machine were measured at NICs only: these switches cannot measure them",)
-    assert found.figures["machine_round_trip_s"] == pytest.approx(2 * 0.000109)
+    assert found.measurements["machine_round_trip_s"] == pytest.approx(2 * 0.000109)
     one_gone = {name: hop for name, hop in QUIET.items() if name != "h2"}
     assert judged([0.5], [0.0], 0.5, one_gone, 10.0).notes == ("delays by the machine were not measured at h2",)
     nothing = judged([0.5], [0.0], 0.5, {}, 10.0)
     assert nothing.trusted
-    assert "machine_round_trip_s" not in nothing.figures
+    assert "machine_round_trip_s" not in nothing.measurements
     assert "not measured at t0-0@p0" in nothing.notes[0]
     assert nothing.notes[0].endswith(" and others")
 
@@ -140,7 +140,7 @@ def test_only_what_was_measured_during_the_run_counts():
 
     found = asyncio.run(run())
     assert asked == [True, False]
-    assert found.figures["machine_round_trip_s"] == pytest.approx(8 * 0.000109)
+    assert found.measurements["machine_round_trip_s"] == pytest.approx(8 * 0.000109)
 
 
 def test_a_watch_sees_how_late_it_is_woken():
@@ -174,8 +174,8 @@ def test_processor_time_counts_while_there_is_traffic_and_neither_before_nor_aft
         return watch.judge()
 
     found = asyncio.run(run())
-    assert found.figures["processors_used"] == pytest.approx(0.75)
-    assert found.figures["traffic_s"] == 0.5
+    assert found.measurements["processors_used"] == pytest.approx(0.75)
+    assert found.measurements["traffic_s"] == 0.5
 
 
 def test_a_run_of_less_than_a_second_has_the_idle_share_of_all_of_it(monkeypatch):
@@ -188,14 +188,14 @@ def test_a_run_of_less_than_a_second_has_the_idle_share_of_all_of_it(monkeypatch
             pass
         return watch.judge()
 
-    assert asyncio.run(run()).figures["idle_p10"] == pytest.approx(0.3)
+    assert asyncio.run(run()).measurements["idle_p10"] == pytest.approx(0.3)
 
 
 def test_a_figure_that_so_short_a_run_cannot_have_is_missing_and_a_note_says_so():
     few = everywhere((100_000, 60))
     found = judged([], [], 0.5, few, 0.02)
     assert found.trusted
-    assert set(found.figures) == {"traffic_s", "processors_used", "machine_round_trip_s", "machine_line_idle"}
+    assert set(found.measurements) == {"traffic_s", "processors_used", "machine_round_trip_s", "machine_line_idle"}
     assert found.notes == (
         "20 ms of traffic are too short to measure how idle the processors were, late wake-ups or"
         " the delay of one frame in a hundred",
@@ -209,7 +209,7 @@ def test_one_slow_frame_among_a_few_is_not_one_in_a_hundred():
     hops = QUIET | {"t1-0@p0": hop((100_000, 20), (50 * MS, 1))}
     found = judged([0.5], [0.0], 0.5, hops, 10.0)
     assert not any("one frame in a hundred" in reason for reason in found.reasons)
-    assert found.figures["machine_delay_p99_s"] < 0.001
+    assert found.measurements["machine_delay_p99_s"] < 0.001
 
 
 def test_the_idle_share_between_two_readings():

@@ -7,7 +7,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.running.run_case import span
-from mrc_lab.experiments.running.run_experiment import conduct
+from mrc_lab.experiments.running.run_experiment import run_experiment
 from tests.mrc_lab.experiments.running.cases import case_of, run
 
 WRITE = "{kind: write_bw, pairs: h1>h3, message: 64K, outstanding: 16}"
@@ -20,14 +20,14 @@ def test_flows_reach_line_rate_and_every_byte_is_compared():
     assert np.median(rates, axis=0) == pytest.approx([191e9, 191e9], rel=0.03)
     assert (recording.wrong_bytes, recording.checked_bytes) == (0, 2 * 65536)
     assert recording.errors == ()
-    assert recording.line_bps == 200 * 10**9
+    assert recording.nic_bps == 200 * 10**9
 
 
 def test_bins_have_the_width_asked_for_and_end_with_the_run():
     recording = run(case_of(WRITE, duration="95us"))
     assert list(recording.times) == [*range(0, 95_000, 10_000), 95_000]
     assert recording.flow_samples.shape == (11, 1, 6)
-    assert recording.link_samples.shape == (11, len(recording.lines), 3)
+    assert recording.link_samples.shape == (11, len(recording.channels), 3)
     assert (np.diff(recording.flow_samples, axis=0) >= 0).all()
     assert (np.diff(recording.link_samples, axis=0) >= 0).all()
 
@@ -43,7 +43,7 @@ def test_a_fault_shows_where_it_should():
     faults = "[{kind: loss, at: 20us, until: 60us, link: 't0-0:t1-0@p0', towards: 't1-0@p0', probability: 1}]"
     recording = run(case_of(WRITE, faults=faults))
     lost = recording.link_samples[-1, :, 2]
-    assert [line for line, count in zip(recording.lines, lost, strict=True) if count] == ["t0-0:t1-0@p0>"]
+    assert [line for line, count in zip(recording.channels, lost, strict=True) if count] == ["t0-0:t1-0@p0>"]
     assert {(record.new, record.plane) for record in recording.paths if record.reason == "loss"} == {("assumed_bad", 0)}
     assert all(record.first_loss >= 20_000 - 1000 for record in recording.paths if record.reason == "loss")
     assert recording.flow_samples[-1, 0, 4] >= 1
@@ -61,8 +61,8 @@ def test_a_port_that_goes_down_is_recorded_on_both_sides():
 
 def test_rc_uses_one_path_a_queue_pair():
     recording = run(case_of(WRITE, transport="{type: rc, qps: 1}"))
-    ups = [n for n, line in enumerate(recording.lines) if line.startswith("t0-0:") and line.endswith(">")]
-    used = [recording.lines[n] for n in ups if recording.link_samples[-1, n, 0] > 2]
+    ups = [n for n, line in enumerate(recording.channels) if line.startswith("t0-0:") and line.endswith(">")]
+    used = [recording.channels[n] for n in ups if recording.link_samples[-1, n, 0] > 2]
     assert len(used) == 1
     assert recording.paths == ()
 
@@ -75,7 +75,7 @@ def test_several_queue_pairs_share_a_flow():
 
 def test_a_path_count_bounds_the_paths_in_use():
     recording = run(case_of(WRITE, transport="{paths: 2}", fabric="{planes: 2, t0: 2, t1: 8, hosts: 4, rate: 100G}"))
-    ups = [n for n, line in enumerate(recording.lines) if line.startswith("t0-0:") and line.endswith(">")]
+    ups = [n for n, line in enumerate(recording.channels) if line.startswith("t0-0:") and line.endswith(">")]
     used = [n for n in ups if recording.link_samples[-1, n, 1] > 100_000]
     assert len(used) == 2
 
@@ -122,7 +122,7 @@ def test_all_variants_are_conducted_and_told():
         "variants: [{name: a}, {name: b, transport: {type: rc}}]\n"
     )
     told = []
-    recordings = conduct(load_text(text, name="x"), "sim", 1, tell=told.append)
+    recordings = run_experiment(load_text(text, name="x"), "sim", 1, tell=told.append)
     assert list(recordings) == ["a", "b"]
     assert told == ["x: a (1 of 2)", "x: b (2 of 2)"]
 
@@ -137,7 +137,7 @@ def test_what_the_world_refuses_is_a_sentence(monkeypatch):
     monkeypatch.setattr(simulated_backend, "SimulatedWorld", refuse)
     text = "fabric: {hosts: 2}\nworkload: {kind: write_bw, pairs: h1>h2}\nduration: 30us\n"
     with pytest.raises(ExperimentError, match=r"^x: No"):
-        conduct(load_text(text, name="x"), "sim", 1)
+        run_experiment(load_text(text, name="x"), "sim", 1)
 
 
 def test_a_fault_in_words():

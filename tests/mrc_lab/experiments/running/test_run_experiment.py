@@ -1,4 +1,4 @@
-"""Whether a world can do what a file wants is known before anything starts."""
+"""Whether a backend can do what a file wants is known before anything starts."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from mrc_lab.cli.main import run
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.running import emulated_backend
-from mrc_lab.experiments.running.run_experiment import conduct
+from mrc_lab.experiments.running.run_experiment import run_experiment
 
 LAST_CANNOT = """\
 fabric: {planes: 1, t0: 2, t1: 2, hosts: 4}
@@ -21,15 +21,25 @@ variants:
 
 def test_the_first_case_does_not_begin_when_the_last_cannot_be_run(monkeypatch):
     begun = []
-    monkeypatch.setattr(emulated_backend, "emulated_stage", lambda case, *_: begun.append(case.name))
+    monkeypatch.setattr(emulated_backend, "emulated_backend", lambda case, *_: begun.append(case.name))
     with pytest.raises(ExperimentError, match="line 7: emulation cannot make the fault reordering"):
-        conduct(load_text(LAST_CANNOT), "emulation", 1)
+        run_experiment(load_text(LAST_CANNOT), "emulation", 1)
     assert begun == []
 
 
-def test_check_asks_the_world_too(tmp_path, capsys):
+def test_check_asks_the_backend_too(tmp_path, capsys):
     file = tmp_path / "trial.yaml"
     file.write_text(LAST_CANNOT)
     assert run(["run", str(file), "--check"]) == 0
-    assert run(["run", str(file), "--check", "--world", "emulation"]) == 3
+    assert run(["run", str(file), "--check", "--backend", "emulation"]) == 3
     assert "cannot make the fault reordering" in capsys.readouterr().err
+
+
+def test_the_option_of_earlier_releases_is_understood_with_a_note(tmp_path, capsys):
+    file = tmp_path / "trial.yaml"
+    file.write_text(LAST_CANNOT)
+    assert run(["run", str(file), "--check", "--world", "emulation"]) == 3
+    assert "Note: --world is now --backend." in capsys.readouterr().err
+    assert run(["run", str(file), "--check", "--world", "sim", "--backend", "emulation"]) == 2
+    assert "disagree" in capsys.readouterr().err
+    assert run(["run", str(file), "--check", "--world", "sim", "--backend", "sim"]) == 0
