@@ -48,7 +48,7 @@ def test_links_are_listed_by_pattern(client: ControllerClient, fabric: Fabric) -
 
 def test_a_link_goes_down_and_comes_back(client: ControllerClient, one: Running) -> None:
     fault = client.link_down("t0-0:t1-1@p0", owner="me")
-    assert one.cables.down == {"t0-0:t1-1@p0"}
+    assert one.links.down == {"t0-0:t1-1@p0"}
     assert fault.links == ("t0-0:t1-1@p0",)
     assert fault.owner == "me"
     assert fault.began_at_ns <= fault.applied_at_ns
@@ -59,7 +59,7 @@ def test_a_link_goes_down_and_comes_back(client: ControllerClient, one: Running)
     assert cleared.faults == gone(fault)
     assert cleared.links == ("t0-0:t1-1@p0",)
     assert cleared.applied_at_ns >= cleared.began_at_ns > fault.applied_at_ns
-    assert one.cables.down == set()
+    assert one.links.down == set()
     assert client.faults() == []
 
 
@@ -67,20 +67,20 @@ def test_overlapping_faults_keep_a_link_down(client: ControllerClient, one: Runn
     first = client.link_down("t0-0:t1-*@p0")
     second = client.link_down("t0-*:t1-0@p0")
     client.clear(first.id)
-    assert one.cables.down == {"t0-0:t1-0@p0", "t0-1:t1-0@p0"}
+    assert one.links.down == {"t0-0:t1-0@p0", "t0-1:t1-0@p0"}
     client.clear(second.id)
-    assert one.cables.down == set()
+    assert one.links.down == set()
 
 
 def test_link_up_clears_whatever_holds_a_link(client: ControllerClient, one: Running) -> None:
     both = client.link_down("h1@p*")
     port = client.link_down("h1@p0")
-    one.cables.down.add("h2@p0")  # by other means
+    one.links.down.add("h2@p0")  # by other means
     cleared = client.link_up("h[12]@p0")
     assert [fault.id for fault in cleared.faults] == [port.id]
     assert [(fault.id, fault.links) for fault in cleared.remaining] == [(both.id, ("h1@p1",))]
     assert set(cleared.links) == {"h1@p0", "h2@p0"}
-    assert one.cables.down == {"h1@p1"}
+    assert one.links.down == {"h1@p1"}
     assert client.faults() == list(cleared.remaining)
     assert [link.fault_ids for link in client.links("h1@p*")] == [(), (both.id,)]
 
@@ -89,9 +89,9 @@ def test_clearing_by_owner_and_all(client: ControllerClient, one: Running) -> No
     client.link_down("h1@p0", owner="me")
     client.link_down("h2@p0", owner="you")
     client.clear_owner("me")
-    assert one.cables.down == {"h2@p0"}
+    assert one.links.down == {"h2@p0"}
     client.clear_all()
-    assert one.cables.down == set()
+    assert one.links.down == set()
     assert client.clear_all().faults == ()
 
 
@@ -115,13 +115,13 @@ def test_faults_of_the_p4_program_are_listed_and_cleared_like_others(client: Con
     client.clear(path.id)
     assert client.clear_all().faults == gone(damage)
     assert one.switches.entries == {}
-    assert one.cables.down == set()
+    assert one.links.down == set()
 
 
 def test_clearing_a_loss_does_not_mend_a_cut(client: ControllerClient, one: Running) -> None:
     cut, loss = client.link_down("h1@p0"), client.inject(Loss("h1@p0", 1.0))
     assert client.clear(loss.id).links == ()
-    assert one.cables.down == {"h1@p0"}
+    assert one.links.down == {"h1@p0"}
     again = client.inject(Loss("h1@p0", 0.5))
     assert client.clear(cut.id).links == ("h1@p0",)
     assert client.link_up("h1@p0").faults == gone(again)
@@ -161,7 +161,7 @@ def test_errors_are_sentences(client: ControllerClient, one: Running) -> None:
         client.link_down("t0-0:t1-7@p0")
     with pytest.raises(ControllerError, match="There is no fault f77"):
         client.clear("f77")
-    one.cables.broken = "h1@p0"
+    one.links.broken = "h1@p0"
     with pytest.raises(ControllerError, match="does not exist on this machine"):
         client.link_down("h1@p0")
     assert client.faults() == [], "a fault that was not applied is not in the registry"

@@ -264,7 +264,7 @@ class SomeFields(FieldType):
 
     def schema(self) -> JsonSchema:
         """An object without required keys."""
-        properties = {name: kind.schema() for name, kind in self._kinds().items()}
+        properties = {name: field_type.schema() for name, field_type in self._types().items()}
         properties |= {old: {**properties[name], "deprecated": True} for old, name in self.old.items()}
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
