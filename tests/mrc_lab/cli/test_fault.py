@@ -49,16 +49,16 @@ def test_add_list_clear(fault: Fault, one: Running) -> None:
     status, printed, _ = fault("add", "h2@p0", "flap", "2s", "25%", "random", "7", "at", "+3600s", "owner", "me")
     assert status == 0
     assert "fault f2: h2@p0 flap down 500 ms up 1.5 s random seed 7 (pending, in 3" in printed
-    assert one.cables.down == {"h1@p0"}
+    assert one.links.down == {"h1@p0"}
     assert fault("list")[1].count("\n") == 2
     assert fault("clear", "f1") == (0, "cleared: f1\n", "")
-    assert one.cables.down == set()
+    assert one.links.down == set()
     assert fault("clear", "owner", "me") == (0, "cleared: f2\n", "")
     assert fault("list") == (0, "no faults\n", "")
     assert fault("list", "--all")[1].count("(cleared)") == 2
     fault("add", "h1@p*", "down")
     assert fault("clear", "link", "h1@p1")[1] == "up: h1@p1; f3 stays on h1@p0\n"
-    assert one.cables.down == {"h1@p0"}
+    assert one.links.down == {"h1@p0"}
     assert fault("list") == (0, "fault f3: h1@p0 down\n", "")
     assert fault("clear", "link", "h1@p0")[1] == "up: h1@p0; cleared: f3\n"
     assert fault("clear", "all") == (0, "there was no fault\n", "")
@@ -129,7 +129,7 @@ def test_a_fault_that_is_held_ends_with_who_holds_it(one: Running, path: Path, e
         with program(command) as holder:
             assert holder.stdout is not None
             assert holder.stdout.readline() == f"fault f1: h1@p0 down [mrc-fault-{holder.pid}]\n"
-            assert one.cables.down == {"h1@p0"}
+            assert one.links.down == {"h1@p0"}
             os.kill(holder.pid, end)
             assert holder.wait(20) == (130 if end is signal.SIGINT else -end)
         told = [watch.stdout.readline().split()[1:4] for _ in range(3)]
