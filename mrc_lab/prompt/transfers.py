@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from mrc_host import verbs
+from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.workloads.verified_write import Transfer, WriteReport
 
@@ -34,7 +36,8 @@ class Transfers:
     def forget(self, *hosts: str) -> None:
         """Close what is open on some NICs, and the transfers that used it."""
         for ends in [ends for ends in self._kept if set(ends) & set(hosts)]:
-            del self._kept[ends]
+            with contextlib.suppress(MrcError):  # of an agent that is gone
+                self._kept.pop(ends).close()
         for host in hosts:
             if host in self._nics:
                 self._nics.pop(host).close()
