@@ -42,7 +42,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 # What each command has to print; Mininet's commands are among them
 COMMANDS_AND_ANSWERS = {
-    "write h1 h3 512K": "every byte right",
+    "write h1 h3 512K": "paths in use: 2 in plane 0, 2 in plane 1",
     "allreduce 64K -n 1 -w 0": "busbw",
     "qps h1": "h3:",
     "evs h1": "good",
@@ -55,8 +55,12 @@ COMMANDS_AND_ANSWERS = {
     "queues t0-0@p0": "dropped by the P4 program: nothing",
     "queues t1-1@p1 reset": "t0-1:t1-1@p1",
     "links t0-0:t1-*@p1": "t0-0:t1-1@p1",
-    "fault t0-0:t1-1@p0 down": "down",
-    "fault list": "t0-0:t1-1@p0",
+    "fault t0-0:t1-1@p0 down": "fault f1: t0-0:t1-1@p0 down",
+    "links t0-0:t1-1@p0": "DOWN",
+    "write h2 h4 256K": "every byte right",
+    "fault t0-0:t1-1@p0 up": "up: t0-0:t1-1@p0",
+    "fault h3@p1 down": "h3@p1 down",
+    "fault list": "h3@p1",
     "fault clear all": "cleared",
     "map": "path map",
     "map stop": "stopped",
@@ -81,6 +85,9 @@ COMMANDS_AND_ANSWERS = {
     "pingpairfull": "rtt min/avg/max/mdev",
     "link t0-0@p0 t1-0@p0 down": "",
     "link t0-0@p0 t1-0@p0 up": "",
+    "link h1 t0-0@p0 down": "",
+    "write h1 h3 256K": "every byte right",
+    "link h1 t0-0@p0 up": "",
     "switch t1-0@p0 stop": "",
     "switch t1-0@p0 start": "",
     "wait": "8 switches hold their entries",
@@ -186,12 +193,31 @@ def _wait_for_data(terminal: Terminal) -> None:
     agent.close()
 
 
-def test_a_second_fabric_of_the_name_is_refused(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_fabric_of_the_name_is_refused(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert run(["shell", "--name", NAME, *SIZES, "-c", "nodes"]) == 2
     assert "is of no use with a fabric that is up: leave it out, or the name" in capsys.readouterr().err
     assert run(["up", "--name", NAME, *SIZES]) == 3
     assert f"Fabric {NAME} is up already (process {terminal.process.pid})" in capsys.readouterr().err
+    assert run(["demo", "--name", NAME, "--results", str(tmp_path)]) == 3
+    assert f"Fabric {NAME} is up already" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert run(["clean", "--name", NAME]) == 3
+    assert "is up" in capsys.readouterr().err
     assert "42" in terminal.run("py 6 * 7")
+
+
+def test_a_mistake_among_commands_is_the_status_and_the_others_are_run(
+    terminal: Terminal,
+) -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("mrc"), "shell", NAME, "-c", "write h1 h9 1M", "-c", "write h1 h3 64K"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout.count("every byte right") == 1
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 def test_what_dies_is_told_at_once_and_wherever_one_looks(
@@ -205,6 +231,7 @@ def test_what_dies_is_told_at_once_and_wherever_one_looks(
     terminal.until("mrc> nod")
     terminal.type("es\n")
     assert "available nodes" in terminal.until("\nmrc> ")
+    assert "Traceback" not in terminal.run("write h2 h4 64K"), "whose connection was kept"
     assert "No agent answers at" in terminal.run("write h4 h1 64K")
     assert "*** process h4 was killed" in terminal.run("links h4@p0")
     assert "every byte right" in terminal.run("write h1 h3 64K")
