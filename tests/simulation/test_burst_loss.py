@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from mrc_host.values import CompletionStatus, QpCounters, QpType
+from mrc_host.values import QpCounters
 from simulation.world import SimulatedWorld
-from tests.simulation.worlds import GIGA
+from tests.simulation.worlds import GIGA, Pair
 from topologies.clos import multi_plane_clos
 
 PLANES, UPLINKS, MTU = 4, 8, 4096
@@ -39,24 +39,9 @@ def run(seed: int, outstanding: int, victims: Iterable[tuple[int, int]], trips: 
     with SimulatedWorld(
         multi_plane_clos("burst", planes=PLANES, t0=2, t1=UPLINKS, hosts=4), seed=seed, rate=RATE
     ) as world:
-        near, far = world.open("h1"), world.open("h3")
-        pd, far_pd = near.alloc_pd(), far.alloc_pd()
-        length = MESSAGE[outstanding]
-        source, target = pd.alloc_mr(length), far_pd.alloc_mr(length)
-        cq, far_cq = near.create_cq(4096), far.create_cq()
-        qp = pd.create_qp(cq, cq, QpType.MRC, world.attributes())
-        far_qp = far_pd.create_qp(far_cq, far_cq, QpType.MRC, world.attributes())
-        qp.connect(far_qp.address)
-        far_qp.connect(qp.address)
-
-        async def load() -> None:
-            for _ in range(outstanding):
-                qp.post_write(source, 0, length, target.address, target.rkey)
-            while True:
-                assert (await cq.next()).status is CompletionStatus.SUCCESS
-                qp.post_write(source, 0, length, target.address, target.rkey)
-
-        task = world.spawn(load())
+        pair = Pair(world, length=MESSAGE[outstanding])
+        qp, far_qp = pair.qp, pair.qp_far
+        task = world.spawn(pair.write_without_end(outstanding))
         trip = world.timing.round_trip
         start = WARM * trip
         world.run(start)

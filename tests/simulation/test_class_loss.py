@@ -4,7 +4,7 @@ from mrc_host.values import CompletionStatus, QpState
 from simulation.channel import Impairment, combine
 from simulation.class_loss import ClassLoss, TrafficClass
 from simulation.errors import FaultError
-from tests.simulation.worlds import GIGA, small_world, transfer
+from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 
 
 def test_each_class_has_its_own_values():
@@ -39,14 +39,7 @@ def test_a_probability_is_a_probability():
 def test_a_connection_needs_both_classes():
     with small_world(rate=100 * GIGA) as world:
         world.faults.add(ClassLoss("h1@*", TrafficClass.CONTROL, towards="h1"))
-        near, far = world.open("h1"), world.open("h3")
-        region, far_region = near.alloc_pd(), far.alloc_pd()
-        source, target = region.alloc_mr(64), far_region.alloc_mr(64)
-        cq, far_cq = near.create_cq(), far.create_cq()
-        qp = region.create_qp(cq, attributes=world.attributes())
-        far_qp = far_region.create_qp(far_cq, attributes=world.attributes())
-        qp.connect(far_qp.endpoint())
-        far_qp.connect(qp.endpoint())
-        qp.write(source, target.remote)
-        assert cq.wait(100).status is CompletionStatus.RETRY_EXCEEDED
-        assert qp.state is QpState.ERROR
+        pair = Pair(world, length=64)
+        pair.write()
+        assert pair.cq.wait(100).status is CompletionStatus.RETRY_EXCEEDED
+        assert pair.qp.state is QpState.ERROR

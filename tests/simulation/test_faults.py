@@ -1,9 +1,11 @@
+import contextlib
+
 import pytest
 
 from mrc_host.values import CompletionStatus, PortEvent
 from simulation.errors import FaultError
 from simulation.world import SimulatedWorld
-from tests.simulation.worlds import GIGA, US, small_fabric, small_world, transfer
+from tests.simulation.worlds import GIGA, US, Pair, small_fabric, small_world, transfer
 from topologies.fabric import Endpoint
 from topologies.faults import FaultState
 from topologies.faults.flap import Flap
@@ -242,16 +244,9 @@ def test_an_unreachable_peer_makes_the_queue_pair_fail_in_the_end(world):
     world.faults.link_down("h3@*")
 
     async def write():
-        with world.open("h1") as near, world.open("h3") as far:
-            pd, far_pd = near.alloc_pd(), far.alloc_pd()
-            region, far_region = pd.alloc_mr(100), far_pd.alloc_mr(100)
-            cq, far_cq = near.create_cq(), far.create_cq()
-            qp = pd.create_qp(cq, cq, attributes=world.attributes())
-            far_qp = far_pd.create_qp(far_cq, far_cq, attributes=world.attributes())
-            qp.connect(far_qp.address)
-            far_qp.connect(qp.address)
-            qp.post_write(region, 0, 100, far_region.address, far_region.rkey)
-            return (await cq.next()).status
+        with contextlib.closing(Pair(world, length=100)) as pair:
+            pair.write()
+            return (await pair.cq.next()).status
 
     assert world.run(write()) is CompletionStatus.RETRY_EXCEEDED
 

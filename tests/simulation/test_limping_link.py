@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from mrc_host.values import CompletionStatus, QpType
-from mrc_host.verbs.queue_pair import QueuePair
 from simulation.world import SimulatedWorld
-from tests.simulation.worlds import GIGA
+from tests.simulation.worlds import GIGA, Pair
 from topologies.clos import multi_plane_clos
 
 PLANES, UPLINKS, MTU = 2, 4, 4096
@@ -29,32 +27,10 @@ class Flows:
 
     def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
-        self.near: list[QueuePair] = []
-        self.far: list[QueuePair] = []
-        for number in range(1, UPLINKS + 1):
-            self._start(f"h{number}", f"h{number + UPLINKS}")
-
-    def _start(self, source: str, target: str) -> None:
-        world, length = self.world, 256 << 10
-        near, far = world.open(source), world.open(target)
-        pd, far_pd = near.alloc_pd(), far.alloc_pd()
-        region, far_region = pd.alloc_mr(length), far_pd.alloc_mr(length)
-        cq, far_cq = near.create_cq(1024), far.create_cq()
-        qp = pd.create_qp(cq, cq, QpType.MRC, world.attributes())
-        far_qp = far_pd.create_qp(far_cq, far_cq, QpType.MRC, world.attributes())
-        qp.connect(far_qp.address)
-        far_qp.connect(qp.address)
-
-        async def load() -> None:
-            for _ in range(16):
-                qp.post_write(region, 0, length, far_region.address, far_region.rkey)
-            while True:
-                assert (await cq.next()).status is CompletionStatus.SUCCESS
-                qp.post_write(region, 0, length, far_region.address, far_region.rkey)
-
-        world.spawn(load())
-        self.near.append(qp)
-        self.far.append(far_qp)
+        pairs = [Pair(world, f"h{n}", f"h{n + UPLINKS}", length=256 << 10) for n in range(1, UPLINKS + 1)]
+        self.near, self.far = [pair.qp for pair in pairs], [pair.qp_far for pair in pairs]
+        for pair in pairs:
+            world.spawn(pair.write_without_end(16))
 
     def run(self, time: int) -> float:
         """Goodput of all flows together over so many ns, in Gb/s."""

@@ -4,27 +4,20 @@ import pytest
 
 from mrc_host.values import CompletionStatus
 from simulation.errors import SimulationError
-from tests.simulation.worlds import GIGA, small_world, transfer
+from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 from topologies.errors import FabricError
 
 
 def test_it_forgets_its_queue_pairs():
     with small_world(rate=100 * GIGA) as world:
-        near, far = world.open("h1"), world.open("h3")
-        pd, far_pd = near.alloc_pd(), far.alloc_pd()
-        source, target = pd.alloc_mr(64), far_pd.alloc_mr(64)
-        cq, far_cq = near.create_cq(), far.create_cq()
-        qp = pd.create_qp(cq, attributes=world.attributes())
-        far_qp = far_pd.create_qp(far_cq, attributes=world.attributes())
-        qp.connect(far_qp.endpoint())
-        far_qp.connect(qp.endpoint())
+        pair = Pair(world, length=64)
         before = world.nic("h3")
         world.restart_nic("h3")
         assert world.nic("h3") is not before
-        source.buffer[:] = b"x" * 64
-        qp.write(source, target.remote)
-        assert cq.wait(100).status is not CompletionStatus.SUCCESS
-        assert bytes(target.buffer) == bytes(64)
+        pair.region.buffer[:] = b"x" * 64
+        pair.write()
+        assert pair.cq.wait(100).status is not CompletionStatus.SUCCESS
+        assert bytes(pair.region_far.buffer) == bytes(64)
 
 
 def test_it_works_afterwards_and_the_run_can_be_repeated():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mrc_host.values import CompletionStatus, PathState, QpType
+from mrc_host.values import PathState
 from simulation.world import SimulatedWorld
-from tests.simulation.worlds import GIGA
+from tests.simulation.worlds import GIGA, Pair
 from topologies.clos import multi_plane_clos
 
 UPLINKS = 8
@@ -20,24 +20,9 @@ def return_time(seed: int, gone: list[int], outage: int) -> tuple[int, int]:
     with SimulatedWorld(
         multi_plane_clos("restored", planes=2, t0=2, t1=UPLINKS, hosts=4), seed=seed, rate=100 * GIGA
     ) as world:
-        near, far = world.open("h1"), world.open("h3")
-        pd, far_pd = near.alloc_pd(), far.alloc_pd()
-        length = 256 << 10
-        source, target = pd.alloc_mr(length), far_pd.alloc_mr(length)
-        cq, far_cq = near.create_cq(1024), far.create_cq()
-        qp = pd.create_qp(cq, cq, QpType.MRC, world.attributes())
-        far_qp = far_pd.create_qp(far_cq, far_cq, QpType.MRC, world.attributes())
-        qp.connect(far_qp.address)
-        far_qp.connect(qp.address)
-
-        async def load() -> None:
-            for _ in range(8):
-                qp.post_write(source, 0, length, target.address, target.rkey)
-            while True:
-                assert (await cq.next()).status is CompletionStatus.SUCCESS
-                qp.post_write(source, 0, length, target.address, target.rkey)
-
-        task = world.spawn(load())
+        pair = Pair(world, length=256 << 10)
+        qp = pair.qp
+        task = world.spawn(pair.write_without_end(8))
         trip = world.timing.round_trip
         world.run(30 * trip)
         for uplink in gone:

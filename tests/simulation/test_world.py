@@ -1,3 +1,4 @@
+import contextlib
 import tracemalloc
 
 import pytest
@@ -12,7 +13,7 @@ from mrc_lab.workloads.collectives.out_of_band import LocalMeeting
 from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.errors import SimulationError, StalledError
 from simulation.world import SimulatedWorld, switch_drops
-from tests.simulation.worlds import GIGA, US, small_fabric, small_world, transfer
+from tests.simulation.worlds import GIGA, US, Pair, small_fabric, small_world, transfer
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint
@@ -80,25 +81,18 @@ def test_the_world_comes_to_rest():
 
 
 def test_blocking_calls_let_the_world_run():
-    with small_world() as world, world.open("h1") as near, world.open("h3") as far:
-        pd, far_pd = near.alloc_pd(), far.alloc_pd()
-        region, far_region = pd.alloc_mr(5000), far_pd.alloc_mr(5000)
-        region.buffer[:] = b"x" * 5000
-        cq, far_cq = near.create_cq(), far.create_cq()
-        qp = pd.create_qp(cq, cq, attributes=world.attributes())
-        far_qp = far_pd.create_qp(far_cq, far_cq, attributes=world.attributes())
-        qp.connect(far_qp.address)
-        far_qp.connect(qp.address)
-        qp.post_write(region, 0, 5000, far_region.address, far_region.rkey, imm=7)
-        assert far_cq.wait(1).imm == 7
-        assert cq.wait(1).status is CompletionStatus.SUCCESS
-        assert far_region.buffer == region.buffer
+    with small_world() as world, contextlib.closing(Pair(world, length=5000)) as pair:
+        pair.region.buffer[:] = b"x" * 5000
+        pair.write(imm=7)
+        assert pair.cq_far.wait(1).imm == 7
+        assert pair.cq.wait(1).status is CompletionStatus.SUCCESS
+        assert pair.region_far.buffer == pair.region.buffer
         before = world.now
         with pytest.raises(WaitTimeoutError):
-            cq.wait(0.5)
+            pair.cq.wait(0.5)
         assert world.now == before + 500_000_000
         with pytest.raises(RejectedError, match="world is idle"):
-            cq.wait()
+            pair.cq.wait()
 
 
 def test_a_coroutine_that_waits_for_nothing_is_reported():

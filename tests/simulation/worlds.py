@@ -1,7 +1,8 @@
-"""Small worlds and a transfer, for the tests of this room."""
+"""Small worlds, two NICs that are connected in one, and a transfer, for the tests of this room."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from random import Random
 
@@ -19,8 +20,51 @@ def small_fabric(**changes: int) -> Fabric:
     return multi_plane_clos("sim", **{"planes": 2, "t0": 2, "t1": 2, "hosts": 4, **changes})  # type: ignore[arg-type]
 
 
-def small_world(seed: int = 1, *, rate: int = 100 * GIGA, **arguments) -> SimulatedWorld:  # type: ignore[no-untyped-def]
-    return SimulatedWorld(small_fabric(), seed=seed, rate=rate, **arguments)
+def small_world(seed: int = 1, *, rate: int = 100 * GIGA, hosts: int = 4, **arguments) -> SimulatedWorld:  # type: ignore[no-untyped-def]
+    return SimulatedWorld(small_fabric(hosts=hosts), seed=seed, rate=rate, **arguments)
+
+
+class Pair:
+    """A queue pair of one NIC connected to one of another, with `length` bytes of memory at both; close() it.
+
+    What ends in `_far` is the second NIC's, which is written to.
+    """
+
+    def __init__(
+        self,
+        world: SimulatedWorld,
+        source: str = "h1",
+        target: str = "h3",
+        *,
+        length: int = 1 << 20,
+        kind: QpType = QpType.MRC,
+    ) -> None:
+        self.contexts = near, far = world.open(source), world.open(target)
+        pd, pd_far = near.alloc_pd(), far.alloc_pd()
+        self.length = length
+        self.region, self.region_far = pd.alloc_mr(length), pd_far.alloc_mr(length)
+        self.cq, self.cq_far = near.create_cq(4096), far.create_cq()
+        self.qp = pd.create_qp(self.cq, self.cq, kind, world.attributes())
+        self.qp_far = pd_far.create_qp(self.cq_far, self.cq_far, kind, world.attributes())
+        self.qp.connect(self.qp_far.address)
+        self.qp_far.connect(self.qp.address)
+
+    def write(self, *, wr_id: int = 0, imm: int | None = None) -> None:
+        """Write all of the memory."""
+        self.qp.write(self.region, self.region_far.remote, wr_id=wr_id, imm=imm)
+
+    async def write_without_end(self, outstanding: int) -> None:
+        """Keep so many writes under way."""
+        for _ in range(outstanding):
+            self.write()
+        while True:
+            assert (await self.cq.next()).status is CompletionStatus.SUCCESS
+            self.write()
+
+    def close(self) -> None:
+        """End both applications."""
+        for context in self.contexts:
+            context.close()
 
 
 @dataclass(frozen=True)
@@ -40,20 +84,13 @@ async def transfer(
     kind: QpType = QpType.MRC,
 ) -> Transfer:
     """Write random bytes from one NIC to another, `times` in a row, and compare."""
-    with world.open(source) as near, world.open(target) as far:
-        pd, far_pd = near.alloc_pd(), far.alloc_pd()
-        region, far_region = pd.alloc_mr(length), far_pd.alloc_mr(length)
-        region.buffer[:] = Random(length).randbytes(length)
-        cq, far_cq = near.create_cq(), far.create_cq()
-        qp = pd.create_qp(cq, cq, kind, world.attributes())
-        far_qp = far_pd.create_qp(far_cq, far_cq, kind, world.attributes())
-        qp.connect(far_qp.address)
-        far_qp.connect(qp.address)
+    with contextlib.closing(Pair(world, source, target, length=length, kind=kind)) as pair:
+        pair.region.buffer[:] = Random(length).randbytes(length)
         start = world.now
         for number in range(times):
-            qp.post_write(region, 0, length, far_region.address, far_region.rkey, wr_id=number)
+            pair.write(wr_id=number)
         for number in range(times):
-            completion = await cq.next()
+            completion = await pair.cq.next()
             assert completion.status is CompletionStatus.SUCCESS, completion
             assert completion.wr_id == number
-        return Transfer(region.buffer == far_region.buffer, world.now - start, qp.counters())
+        return Transfer(pair.region.buffer == pair.region_far.buffer, world.now - start, pair.qp.counters())

@@ -13,15 +13,20 @@ from mrc_host.wire.encap import SRV6_PREFIX
 from tests.mrc_host.wires import MS, US, World, connect
 
 
+def planes(world: World, *kinds: int) -> list[int]:
+    """On which plane each packet of these kinds has left the first NIC since `record` was set."""
+    return [port for _, nic, port, frame in world.sent if nic == 0 and frame[SRV6_PREFIX] in kinds]
+
+
 @given(st.integers(0, 255), st.integers(0, 7))
-def test_every_plane_of_a_mask_has_its_turn(planes: int, start: int) -> None:
+def test_every_plane_of_a_mask_has_its_turn(mask: int, start: int) -> None:
     last = 1 << start
     turns = []
-    for _ in range(planes.bit_count()):
-        last = next_plane(planes, last)
+    for _ in range(mask.bit_count()):
+        last = next_plane(mask, last)
         turns.append(last)
-    assert sum(turns) == planes, "each once"
-    assert next_plane(planes, last) == (turns[0] if turns else 0), "and then the first again"
+    assert sum(turns) == mask, "each once"
+    assert next_plane(mask, last) == (turns[0] if turns else 0), "and then the first again"
 
 
 @pytest.mark.parametrize("dead", [{0}, {1}, {0, 1, 2}, {1, 2, 3}, {0, 2, 3}])
@@ -33,16 +38,10 @@ def test_a_missing_transport_ack_is_asked_for_on_every_plane(dead: set[int]) -> 
         a.write(b, 512, imm=imm)
     assert world.run(20 * MS, until=lambda: bool(a.poll()))
     world.faults.dead_planes = dead
-    probes = dict.fromkeys(range(4), 0)
-
-    def count(nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes:
-        probes[port] += nic == 0 and frame[SRV6_PREFIX] == opcodes.PROBE
-        return frame
-
-    world.tap = count
+    world.record = True
     world.run(400 * MS)
     assert a.nic.qp_state(a.qpn) is QpState.RTS
-    assert min(probes.values()) > 0, probes
+    assert set(planes(world, opcodes.PROBE)) == {0, 1, 2, 3}
     assert b.poll()
     assert world.run(400 * MS, until=lambda: bool(a.poll()))
     assert [done.status for done in a.done] == [CompletionStatus.SUCCESS] * 2
@@ -54,15 +53,9 @@ def test_probes_for_a_transport_ack_take_the_planes_in_turn() -> None:
     for imm in range(2):
         a.write(b, 512, imm=imm)
     world.run(20 * MS, until=lambda: bool(a.poll()))
-    seen: list[int] = []
-
-    def note(nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes:
-        if nic == 0 and frame[SRV6_PREFIX] == opcodes.PROBE:
-            seen.append(port)
-        return frame
-
-    world.tap = note
-    world.run(20 * MS, until=lambda: len(seen) > 6)
+    world.record = True
+    world.run(20 * MS, until=lambda: len(planes(world, opcodes.PROBE)) > 6)
+    seen = planes(world, opcodes.PROBE)
     for port, after in zip(seen, islice(seen, 1, None), strict=False):
         assert after == (port + 1) % 3
     assert a.nic.qp_counters(a.qpn).timeouts == 0
@@ -75,19 +68,13 @@ def test_a_packet_is_repeated_on_every_plane(dead: set[int]) -> None:
     world = World(planes=4)
     a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=32, congestion_window=4096))
     world.faults.dead_planes = dead
-    planes: list[int] = []
-
-    def note(nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes:
-        if nic == 0 and frame[SRV6_PREFIX] == opcodes.WRITE_ONLY:
-            planes.append(port)
-        return frame
-
-    world.tap = note
+    world.record = True
     a.write(b, 4096)
     assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
-    assert [done.status for done in a.done] == [CompletionStatus.SUCCESS], planes
-    for at in range(len(planes) - 5):
-        assert set(planes[at : at + 6]) == {0, 1, 2, 3}, planes
+    assert [done.status for done in a.done] == [CompletionStatus.SUCCESS]
+    tried = planes(world, opcodes.WRITE_ONLY)
+    for at in range(len(tried) - 5):
+        assert set(tried[at : at + 6]) == {0, 1, 2, 3}, tried
 
 
 @pytest.mark.parametrize("dead", [{0, 1}, {0, 2}, {1, 2}, {2, 3}])
@@ -98,20 +85,16 @@ def test_nothing_new_takes_the_place_of_a_packet_that_waits_for_another_plane(de
     a.write(b, 4096)
     world.run(20 * MS, until=lambda: bool(a.poll()))
     world.faults.dead_planes = dead
-    highest = [0]
-    ahead: list[int] = []
-
-    def note(nic: int, _port: int, _to: int, frame: bytes, _now: int) -> bytes:
-        if nic == 0 and opcodes.WRITE_FIRST <= frame[SRV6_PREFIX] <= opcodes.WRITE_ONLY:
-            psn = int.from_bytes(frame[SRV6_PREFIX + 9 : SRV6_PREFIX + 12], "big")
-            ahead.append(highest[0] - psn)
-            highest[0] = max(highest[0], psn)
-        return frame
-
-    world.tap = note
+    world.record = True
     a.write(b, 1 << 16)
     assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
     assert a.done[-1].status is CompletionStatus.SUCCESS
+    highest, ahead = 0, []
+    for _, nic, _, frame in world.sent:
+        if nic == 0 and opcodes.WRITE_FIRST <= frame[SRV6_PREFIX] <= opcodes.WRITE_ONLY:
+            psn = int.from_bytes(frame[SRV6_PREFIX + 9 : SRV6_PREFIX + 12], "big")
+            ahead.append(highest - psn)
+            highest = max(highest, psn)
     assert max(ahead) < 2, "what is repeated is the newest packet: none was sent while it was lost"
 
 
@@ -121,15 +104,9 @@ def test_a_packet_is_repeated_first_where_a_probe_was_answered(alive: int) -> No
     world = World(planes=8)
     a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=32, congestion_window=4096))
     world.faults.dead_planes = set(range(8)) - {alive}
-    planes: list[int] = []
-
-    def note(nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes:
-        if nic == 0 and frame[SRV6_PREFIX] == opcodes.WRITE_ONLY:
-            planes.append(port)
-        return frame
-
-    world.tap = note
+    world.record = True
     a.write(b, 4096)
     assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
-    assert [done.status for done in a.done] == [CompletionStatus.SUCCESS], planes
-    assert len(planes) <= 3, "once anywhere, once before anything is heard, and then where something is"
+    assert [done.status for done in a.done] == [CompletionStatus.SUCCESS]
+    tried = planes(world, opcodes.WRITE_ONLY)
+    assert len(tried) <= 3, "once anywhere, once before anything is heard, and then where something is"

@@ -9,9 +9,8 @@ from mrc_lab.perf.measure import Measurement, Row, run_ranks
 from mrc_lab.perf.plan import DATATYPES, Average, Plan
 from mrc_lab.workloads.collectives import ReduceOp, StreamSettings
 from simulation.world import SimulatedWorld
-from tests.mrc_host.wires import Faults
 from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
-from tests.mrc_lab.workloads.collectives.nics import NicWorld
+from tests.simulation.worlds import small_world
 from topologies.clos import multi_plane_clos
 
 SMALL = StreamSettings(chunk_bytes=512, slots=4, tail_bytes=128)
@@ -140,8 +139,11 @@ def test_rows_are_told_as_they_come_and_survive_json():
 
 @pytest.mark.parametrize("case", CASES)
 def test_on_real_nics_with_loss_every_byte_is_right(case):
-    world = NicWorld(4, faults=Faults(seed=9, loss=0.01))
-    report = world.finish(run_ranks(world.contexts, plan(case, sizes=(100, 60_000), streams=StreamSettings())))
+    with small_world(9) as world:
+        world.faults.loss("h*@*", 0.01)
+        contexts = [world.open(nic.name) for nic in world.fabric.nics]
+        streams = StreamSettings(attributes=world.attributes())
+        report = world.run(run_ranks(contexts, plan(case, sizes=(100, 60_000), streams=streams)))
     assert report.wrong == 0
     assert report.transfer.chunks > 0
 

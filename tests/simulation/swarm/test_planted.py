@@ -34,21 +34,6 @@ MS = 1_000_000
 _OPCODE = 14 + 40 + 40 + 8
 
 
-@pytest.fixture
-def buffers(monkeypatch):
-    """All memory that was registered, in order: of each end, what it sends from and what it is written to."""
-    registered = []
-    honest = LocalProvider.register_memory
-
-    def remember(self, pd, length, access):
-        info, buffer = honest(self, pd, length, access)
-        registered.append(buffer)
-        return info, buffer
-
-    monkeypatch.setattr(LocalProvider, "register_memory", remember)
-    return registered
-
-
 def test_success_without_bytes(monkeypatch, buffers):
     """A completion comes before its bytes: they are taken away for the time of the poll, and are there in the end."""
     honest = LocalProvider.poll_cq

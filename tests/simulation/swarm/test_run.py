@@ -58,22 +58,13 @@ def test_a_lost_completion_is_found(monkeypatch):
     assert any("missing" in text for text in run(busy_seed()).violations)
 
 
-def test_wrong_bytes_are_found(monkeypatch):
+def test_wrong_bytes_are_found(monkeypatch, buffers):
     """The damage is done in memory, behind the back of the ICRC."""
-    registered = []
-    honest = LocalProvider.register_memory
-
-    def remember(self, pd, length, access):
-        info, buffer = honest(self, pd, length, access)
-        registered.append(buffer)
-        return info, buffer
-
-    monkeypatch.setattr(LocalProvider, "register_memory", remember)
     arrive = Channel.arrive
 
     def damage(self, frame, epoch):
         arrive(self, frame, epoch)
-        for buffer in registered[1::4]:
+        for buffer in buffers[1::4]:
             buffer[len(buffer) // 2] = (buffer[len(buffer) // 2] + 1) % 256  # an even number of times too
 
     monkeypatch.setattr("simulation.channel.Channel.arrive", damage)

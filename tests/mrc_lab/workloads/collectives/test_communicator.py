@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives import Communicator, LocalMeeting, Peers, ReduceOp, StreamSettings, ring_reduce
-from tests.mrc_host.wires import Faults
 from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
-from tests.mrc_lab.workloads.collectives.nics import NicWorld
+from tests.simulation.worlds import small_world
 
 SMALL = StreamSettings(chunk_bytes=256, slots=3, tail_bytes=100)
 TYPES = [np.int8, np.uint8, np.int32, np.uint64, np.float16, np.float32, np.float64]
@@ -126,37 +125,39 @@ def test_every_operation_gives_every_rank_the_expected_bits(job, seed, slots, ch
         run(on_fakes(job.world, job, seed, stream))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    job=jobs(most=5, largest=12_000),
-    seed=st.integers(0, 1 << 32),
-    loss=st.sampled_from([0.0, 0.02]),
-    delay=st.sampled_from([0.0, 0.2]),
-)
-def test_every_operation_holds_on_real_nics_whatever_is_lost_or_late(job, seed, loss, delay):
-    world = NicWorld(job.world, faults=Faults(seed=seed, loss=loss, delay=delay, extra=200_000))
+def on_nics(world, job, stream):
+    """Each rank on a NIC of its own."""
 
     async def main():
-        ranks = await join(world.contexts, StreamSettings(chunk_bytes=6000, slots=3))
+        ranks = await join([world.open(f"h{rank + 1}") for rank in range(job.world)], stream)
         with np.errstate(all="ignore"):
             await asyncio.gather(*(job(rank) for rank in ranks))
         for rank in ranks:
             await rank.leave()
 
-    world.finish(main())
+    world.run(main())
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    job=jobs(most=5, largest=12_000),
+    seed=st.integers(0, 1 << 32),
+    loss=st.sampled_from([0.0, 0.02]),
+    late=st.sampled_from([0.0, 0.2]),
+)
+def test_every_operation_holds_on_real_nics_whatever_is_lost_or_late(job, seed, loss, late):
+    with small_world(seed, hosts=6) as world:
+        if loss:
+            world.faults.loss("h*@*", loss)
+        if late:
+            world.faults.reordering("h*@*", late, hold=200_000)
+        on_nics(world, job, StreamSettings(chunk_bytes=6000, slots=3, attributes=world.attributes()))
 
 
 def test_it_runs_over_the_roce_baseline_too():
-    world = NicWorld(3)
-    job = Job("all_reduce", 3, 10_000, np.float32, 1)
-
-    async def main():
-        ranks = await join(world.contexts, StreamSettings(qp_type=QpType.RC))
-        await asyncio.gather(*(job(rank) for rank in ranks))
-        for rank in ranks:
-            await rank.leave()
-
-    world.finish(main())
+    with small_world() as world:
+        job = Job("all_reduce", 3, 10_000, np.float32, 1)
+        on_nics(world, job, StreamSettings(qp_type=QpType.RC, attributes=world.attributes()))
 
 
 def test_many_operations_in_a_row_with_ranks_of_very_different_speed():
