@@ -5,7 +5,7 @@ import pytest
 from mrc_host.config import ProtocolSettings, TimestampTick, TransportSettings
 from mrc_host.values import QpAttributes
 from mrc_host.wire import control, headers
-from tests.mrc_host.bottleneck import BASE_RTT, CongestedWorld
+from tests.mrc_host.congested_world import BASE_RTT, CongestedWorld
 from tests.mrc_host.transport.far_end import FarEnd
 from tests.mrc_host.wires import MS, US, connect
 
