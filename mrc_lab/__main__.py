@@ -1,4 +1,4 @@
-"""``mrc``, or ``python -m experiments``: on the compiled transport where there is one (``mrc_host.compiled``)."""
+"""``mrc``, or ``python -m mrc_lab``: on the compiled transport where there is one (``mrc_host.compiled``)."""
 
 from __future__ import annotations
 

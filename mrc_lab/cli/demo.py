@@ -14,7 +14,7 @@ from mrc_lab.cli.fabric_argument import SIZES, fabric_options, fabric_to_make, m
 @fabric_to_make("demo")
 @fabric_options
 @click.option("--steps", type=int, help="Training steps of each run. [default: as many as the faults need]")
-@click.option("--fault-seconds", "fault_s", default=5.0, show_default=True, help="How long each link stays cut.")
+@click.option("--fault-seconds", "fault_s", default=5.0, show_default=True, help="How long each link stays down.")
 @click.option("--batch", default=64, show_default=True, help="Samples of one step over all hosts.")
 @click.option("--seed", default=1, show_default=True, help="Decides initial weights and the order of samples.")
 @click.option(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: sudo mrc doctor --fix")
-@click.option("--fix", is_flag=True, help="Mend what can be mended: packages, kernel modules, leftovers.")
+@click.option("--fix", is_flag=True, help="Fix what can be fixed: packages, kernel modules, leftovers.")
 def doctor(fix: bool) -> int:
     """Say what this machine lacks and what that costs.
 

@@ -85,7 +85,9 @@ def fault() -> None:
 
 @fault.command(epilog="Example: sudo mrc fault add h1@p0 flap 2s 25% random 7 at +1s for 30s --fabric lab")
 @click.argument("words", metavar="[FABRIC] WORDS...", nargs=-1, required=True, type=_Words("add"))
-@click.option("--hold", is_flag=True, help="Stay until interrupted, and then clear it: also if this process is killed.")
+@click.option(
+    "--hold", is_flag=True, help="Wait until interrupted, then clear the fault; also if this process is killed."
+)
 @fabric_name(ONLY_ONE, words=True)
 @_of_a_fabric
 def add(words: Sequence[str], hold: bool, **where: Any) -> None:
@@ -119,7 +121,7 @@ def kinds() -> None:
 
 
 @fault.command(name="list", epilog="Example: sudo mrc fault list --all --fabric lab")
-@click.option("--all", "cleared", is_flag=True, help="Also those that have been cleared, as far as remembered.")
+@click.option("--all", "cleared", is_flag=True, help="Also faults that were cleared, as far as remembered.")
 @fabric_name(ONLY_ONE)
 @_of_a_fabric
 def list_faults(cleared: bool, **where: Any) -> None:

@@ -1,4 +1,4 @@
-"""The command group and what happens to errors: one sentence and a hint, never a traceback."""
+"""The command group and what happens to errors: a message and a hint, never a traceback."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ Exit statuses:
   0    done, and every check held
   1    done, but a check failed (the demo's summary says which)
   2    wrong arguments
-  3    it could not be done, or not wholly: one sentence says why
-  130  interrupted (128 + the signal's number); what was known is written
+  3    failed or incomplete; the message says why
+  130  interrupted (128 + the signal's number); partial results are written
 """
 
 

@@ -13,10 +13,12 @@ from topologies import loader
 
 @click.command(name="map", epilog="Example: sudo mrc map lab --watch 30")
 @fabric_name(ONLY_ONE)
-@click.option("--watch", "seconds", type=click.FloatRange(0, 1e6), default=0.0, help="Print it anew for some seconds.")
+@click.option(
+    "--watch", "seconds", type=click.FloatRange(0, 1e6), default=0.0, help="Refresh it for this many seconds."
+)
 @click.option("--rate", type=float, help="Probes a second that every link sees in each direction.  [default: 10]")
-@click.option("--deny/--allow", "feed", default=None, help="Whether hosts are told not to use what is blamed.")
-@click.option("--stop", is_flag=True, help="Probe no more.")
+@click.option("--deny/--allow", "feed", default=None, help="Whether hosts stop using paths over suspected faults.")
+@click.option("--stop", is_flag=True, help="Stop probing.")
 def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | None, stop: bool) -> int:
     """Probe the fabric and show which links and switches lose packets. Exit status 1 when a fault is suspected.
 

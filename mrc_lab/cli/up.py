@@ -15,9 +15,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @click.command(epilog="Example: sudo mrc up lab --planes 4 --hosts 8")
 @fabric_to_make("demo")
 @fabric_options
-@click.option("--restart", is_flag=True, help="Start anew what dies: controller, switches, hosts' agents.")
+@click.option("--restart", is_flag=True, help="Restart crashed processes: controller, switches, hosts' agents.")
 @click.option("--listen", "address", default="", help="host:port on which its controller listens, for 'mrc fault'.")
-@click.option("--token-file", type=_FILE, help="File with the token that its clients must bring.")
+@click.option("--token-file", type=_FILE, help="File with the token that clients must present.")
 @click.option("--tls-cert", type=_FILE, help="File with the certificate (PEM) for --listen.")
 @click.option("--tls-key", type=_FILE, help="File with its private key (PEM).")
 def up(
@@ -38,8 +38,8 @@ def up(
     The controller listens on a UNIX socket in /run/mrc/NAME, and with --listen on TCP too. On anything but loopback it
     then wants a token and TLS.
 
-    A process that dies is told to prompts and to 'mrc fault watch', and listed by 'mrc doctor'. With --restart it is
-    started anew: no entry and no queue pair is lost, except those of an agent that died.
+    Prompts and 'mrc fault watch' report a process that crashes, and 'mrc doctor' lists it. With --restart it is
+    restarted: no table entry and no queue pair is lost, except those of an agent that crashed.
     """
     from mrc_lab.fabric.daemon import bring_up
     from topologies.emulation import requirements

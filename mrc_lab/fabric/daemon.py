@@ -41,7 +41,7 @@ _PATIENCE_S = 20.0
 def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = (), *, restart: bool = False) -> dict[str, Any]:
     """Bring `fabric` up in the background; returns seconds by phase, ``total_s`` being the whole.
 
-    `controller` are further words of the controller's command line. With `restart`, what dies is started anew.
+    `controller` are further words of the controller's command line. With `restart`, crashed processes are restarted.
 
     Raises ExperimentError with one sentence when it does not come up; then nothing is left of it.
     """

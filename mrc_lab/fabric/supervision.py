@@ -46,15 +46,16 @@ class Restarts:
         self._done: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MOST_RESTARTS))
 
     def died(self, death: Death) -> None:
-        """Start a process anew that has died."""
+        """Restart a process that has exited."""
         name, done = death.name, self._done[death.name]
         if len(done) == MOST_RESTARTS and self._clock() - done[0] <= WITHIN_S:
-            self._say(f"process {name} was started anew {MOST_RESTARTS} times within {WITHIN_S:g} s and stays dead now")
+            often = f"{MOST_RESTARTS} times within {WITHIN_S:g} s"
+            self._say(f"process {name} was restarted {often} and will not be restarted again")
             return
         done.append(self._clock())
         try:
             self._restart(name)
         except (EmulationError, OSError) as error:
-            self._say(f"process {name} cannot be started anew: {error}")
+            self._say(f"process {name} could not be restarted: {error}")
         else:
-            self._say(f"process {name} is started anew")
+            self._say(f"process {name} was restarted")

@@ -1,7 +1,7 @@
 """``python -m mrc_lab.soak``: kill processes of a fabric at random times, and see that nothing is silently wrong.
 
     python -m mrc_lab.soak                        five minutes with a new seed, which is printed
-    python -m mrc_lab.soak --seed 7               the same blows again
+    python -m mrc_lab.soak --seed 7               replays the same failures
     python -m mrc_lab.soak --switch embedded-per-process
 
 Needs root. Ends with status 0 when all is well, 1 when something was wrong, 3 when the fabric does not come up.
@@ -27,8 +27,10 @@ from topologies.emulation.switch_kind import SwitchKind
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--seed", type=int, help="Of the blows and of what is written (default: a new one, printed).")
-@click.option("--seconds", type=click.FloatRange(1), default=300.0, show_default=True, help="How long blows fall.")
+@click.option("--seed", type=int, help="Decides failures and data (default: a new one, printed).")
+@click.option(
+    "--seconds", type=click.FloatRange(1), default=300.0, show_default=True, help="How long processes are killed."
+)
 @click.option("--hosts", type=click.IntRange(2), default=4, show_default=True, help="Each writes to the next.")
 @click.option("--rate", default="10M", show_default=True, help="Of every link.")
 @click.option(

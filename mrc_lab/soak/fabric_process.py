@@ -71,7 +71,7 @@ class Owner:
         return self._process.pid
 
     async def restart(self, name: str) -> float:
-        """Have a process started anew; returns how long (s) it took, and raises ExperimentError when it failed."""
+        """Have a process restarted; returns how long (s) it took, and raises ExperimentError when it failed."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{name}\n".encode())
         return float((await self._answer())["seconds"])

@@ -18,7 +18,7 @@ OWNER = "owner"
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """SIGKILL for `victims` `after` seconds; they are started anew `pause` seconds later.
+    """SIGKILL for `victims` `after` seconds; they are restarted `pause` seconds later.
 
     `again` seconds after that they are killed once more (None: they are not).
     """

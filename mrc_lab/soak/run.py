@@ -143,7 +143,7 @@ class Soak:
             await asyncio.sleep(_LOOK_S)
 
     async def _revive(self, name: str, again: float | None) -> None:
-        """Have a process started anew, and kill it `again` seconds later; it may or may not be ready by then."""
+        """Have a process restarted, and kill it `again` seconds later; it may or may not be ready by then."""
         before = {record.pid for record in self._run.records() if record.name == name}
         restart = asyncio.ensure_future(self._owner.restart(name))
         if again is not None:

@@ -98,7 +98,7 @@ def test_what_dies_is_started_anew_if_so_wanted(fabric: Standing, capfd: pytest.
     log = directory.log_file("owner").read_text()
     for victim in ("controller", "switches", "h2"):
         assert f"process {victim} was killed by SIGKILL" in log
-        assert f"process {victim} is started anew" in log
+        assert f"process {victim} was restarted" in log
     assert run(["down", fabric.name]) == 0
     assert not directory.path.exists()
 

@@ -212,4 +212,4 @@ def test_impairments_combine():
     assert (both.delay, both.rate_bps, both.hold, both.down) == (15, 3, 7, False)
     assert both.path_loss == pytest.approx({b"a": 0.75, b"b": 0.1})
     assert combine([]) == Impairment()
-    assert combine([Impairment(), Impairment(down=True)]).cut
+    assert combine([Impairment(), Impairment(down=True)]).down

@@ -24,7 +24,7 @@ from topologies.emulation.run_directory import RunDirectory
 
 _LINE = 200  # of the last words
 _OWNER_S = 0.2  # how long the fabric's owner may take to write a death down
-_LOOK_S = 0.5  # how often a watch looks for those that were started anew, while there are dead
+_LOOK_S = 0.5  # how often a watch looks for restarted processes, while any is dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Watch:
         self._keep = keep
         self._lock = threading.Lock()
         self._deaths: list[Death] = []
-        self._dead: set[str] = set()  # those that may have been started anew, if that is not for us to do
+        self._dead: set[str] = set()  # those that another may have restarted
         self._listeners: list[Callable[[Death], None]] = []
         self._wake, waker = os.pipe2(os.O_CLOEXEC)
         self._waker: int | None = waker
@@ -187,7 +187,7 @@ class Watch:
         return closing or bool(select.select([self._owner], [], [], 0)[0])
 
     def _find_again(self) -> None:
-        """Watch those of the dead that were started anew."""
+        """Watch those of the dead that were restarted."""
         for record in self._run.records():
             if record.name in self._dead and record.alive():
                 self._dead.discard(record.name)

@@ -167,7 +167,7 @@ class _CaseRun:
                 parts = flow.wrong_bytes()
                 wrong, checked = wrong + parts[0], checked + parts[1]
             if not self._errors and not any(message.ok for message in messages):
-                self._errors.append("no write was through when the time was over: there is nothing to judge")
+                self._errors.append("no write completed before the run ended: there is nothing to judge")
         nic = backend.fabric.nics[0].name
         return Recording(
             case=self._case.name,

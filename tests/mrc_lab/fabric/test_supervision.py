@@ -1,4 +1,4 @@
-"""What is started anew when it dies, how often, and what is said; how a run says what killed it."""
+"""Which processes are restarted when they exit, how often, and the messages; how a run names what ended it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_what_dies_is_started_anew() -> None:
     fabric = Fabric()
     fabric.restarts.died(DEATH)
     assert fabric.started == ["switches"]
-    assert fabric.said == ["process switches is started anew"]
+    assert fabric.said == ["process switches was restarted"]
 
 
 def test_one_that_cannot_be_started_is_told() -> None:
     fabric = Fabric("No memory.")
     fabric.restarts.died(DEATH)
-    assert fabric.said == ["process switches cannot be started anew: No memory."]
+    assert fabric.said == ["process switches could not be restarted: No memory."]
 
 
 def test_what_dies_again_and_again_stays_dead_until_there_is_peace() -> None:
@@ -46,7 +46,7 @@ def test_what_dies_again_and_again_stays_dead_until_there_is_peace() -> None:
     for _ in range(MOST_RESTARTS + 1):
         fabric.restarts.died(DEATH)
     assert fabric.started == ["switches"] * MOST_RESTARTS
-    assert fabric.said[-1] == "process switches was started anew 5 times within 60 s and stays dead now"
+    assert fabric.said[-1] == "process switches was restarted 5 times within 60 s and will not be restarted again"
     fabric.restarts.died(Death("h1", 43, 0.0, "ended", ""))
     assert fabric.started[-1] == "h1", "others are none the worse for it"
     fabric.now += WITHIN_S

@@ -97,7 +97,7 @@ def test_what_cannot_be_done_is_recorded_not_raised():
 def test_a_run_in_which_nothing_arrives_is_not_without_errors():
     recording = run(case_of(WRITE, faults="[{kind: link_down, at: 0us, link: 'h3@*'}]"))
     assert (recording.messages, recording.checked_bytes) == ((), 0)
-    assert recording.errors == ("no write was through when the time was over: there is nothing to judge",)
+    assert recording.errors == ("no write completed before the run ended: there is nothing to judge",)
 
 
 def test_the_same_seed_gives_the_same_recording_and_another_does_not():
