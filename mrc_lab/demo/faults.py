@@ -30,8 +30,8 @@ class FaultRecord:
     kind: LinkKind
     link: str
     step: int
-    cut_ns: int
-    mended_ns: int | None = None
+    link_down_ns: int
+    link_up_ns: int | None = None
 
 
 def busiest_link(fabric: Fabric, kind: LinkKind, before: Mapping[str, int], after: Mapping[str, int]) -> str:

@@ -40,25 +40,25 @@ class Spread:
 class FaultMetrics:
     """What one fault did to one run; seconds, None where there is nothing to measure.
 
-    `bypass` and `back` are over the paths that cross the link and went out of use; `never_back` of them did not
-    return; `collateral_paths` went out of use in the same time although they do not cross the link. For a NIC's link
-    `port_down` and `port_up` are over the NICs concerned: from the cut until each avoided the plane towards that NIC
-    (its own carrier or its peer's message said so), and from the mending until each used it again.
+    `failover` and `recovery` are over the paths that cross the link and went out of use; `never_recovered` of them did
+    not return; `collateral_paths` went out of use in the same time although they do not cross the link. For a NIC's
+    link `port_down` and `port_up` are over the NICs concerned: from the cut until each avoided the plane towards that
+    NIC (its own carrier or its peer's message said so), and from its return until each used it again.
     """
 
     kind: str
     link: str
-    cut_s: float
-    mended_s: float | None
+    link_down_s: float
+    link_up_s: float | None
     cut_after_step: int
     step_before: Spread | None
     step_during: Spread | None
     step_after: Spread | None
     longest_stall_s: float
-    resumed_after_mending_s: float | None
-    bypass: Spread | None
-    back: Spread | None
-    never_back: int
+    resumed_after_link_up_s: float | None
+    failover: Spread | None
+    recovery: Spread | None
+    never_recovered: int
     collateral_paths: int
     port_down: Spread | None
     port_up: Spread | None
@@ -147,31 +147,33 @@ def _cpu_used_share(record: RunRecord) -> float | None:
 
 def _fault_metrics(record: RunRecord, fabric: Fabric, steps: Sequence[Step], index: int) -> FaultMetrics:
     fault = record.faults[index]
-    mended = fault.mended_ns
-    begin = record.faults[index - 1].mended_ns if index else None
-    end = record.faults[index + 1].cut_ns if index + 1 < len(record.faults) else record.ended_ns
-    before = [s for s in steps if s.end_ns <= fault.cut_ns and s.begin_ns >= (begin or 0) and s.number >= WARM_UP_STEPS]
-    during = [s for s in steps if s.end_ns > fault.cut_ns and s.begin_ns < (mended or end)]
-    after = [s for s in steps if mended is not None and s.begin_ns >= mended and s.end_ns <= end]
-    bypass, back, never_back, collateral = _path_metrics(record, fabric, fault, end)
-    resumed = min((s.end_ns for s in steps if mended is not None and s.end_ns > mended), default=None)
+    link_up = fault.link_up_ns
+    begin = record.faults[index - 1].link_up_ns if index else None
+    end = record.faults[index + 1].link_down_ns if index + 1 < len(record.faults) else record.ended_ns
+    before = [
+        s for s in steps if s.end_ns <= fault.link_down_ns and s.begin_ns >= (begin or 0) and s.number >= WARM_UP_STEPS
+    ]
+    during = [s for s in steps if s.end_ns > fault.link_down_ns and s.begin_ns < (link_up or end)]
+    after = [s for s in steps if link_up is not None and s.begin_ns >= link_up and s.end_ns <= end]
+    failover, recovery, never_recovered, collateral = _path_metrics(record, fabric, fault, end)
+    resumed = min((s.end_ns for s in steps if link_up is not None and s.end_ns > link_up), default=None)
     return FaultMetrics(
         kind=fault.kind.value,
         link=fault.link,
-        cut_s=record.seconds(fault.cut_ns),
-        mended_s=None if mended is None else record.seconds(mended),
+        link_down_s=record.seconds(fault.link_down_ns),
+        link_up_s=None if link_up is None else record.seconds(link_up),
         cut_after_step=fault.step,
         step_before=spread([s.duration_s for s in before]),
         step_during=spread([s.duration_s for s in during]),
         step_after=spread([s.duration_s for s in after]),
-        longest_stall_s=_longest_gap(_gaps(record, steps), fault.cut_ns, mended or end),
-        resumed_after_mending_s=None if resumed is None or mended is None else (resumed - mended) / 1e9,
-        bypass=spread(bypass),
-        back=spread(back),
-        never_back=never_back,
+        longest_stall_s=_longest_gap(_gaps(record, steps), fault.link_down_ns, link_up or end),
+        resumed_after_link_up_s=None if resumed is None or link_up is None else (resumed - link_up) / 1e9,
+        failover=spread(failover),
+        recovery=spread(recovery),
+        never_recovered=never_recovered,
         collateral_paths=collateral,
-        port_down=_port_metrics(record, fabric, fault, fault.cut_ns, up=False),
-        port_up=_port_metrics(record, fabric, fault, mended, up=True),
+        port_down=_port_metrics(record, fabric, fault, fault.link_down_ns, up=False),
+        port_up=_port_metrics(record, fabric, fault, link_up, up=True),
     )
 
 
@@ -197,44 +199,44 @@ def _port_metrics(
 def _path_metrics(
     record: RunRecord, fabric: Fabric, fault: FaultRecord, end_ns: int
 ) -> tuple[list[float], list[float], int, int]:
-    """Seconds to go out of use and to come back for each path hit, paths never back, and paths hit without cause."""
+    """Failover and recovery seconds of each path hit, paths that never did, and paths hit without cause."""
     link = fabric.link(fault.link)
     histories: dict[tuple[int, int, int], list[RankPathEvent]] = {}
     for entry in sorted(record.path_events, key=lambda entry: entry.event.time):
-        if fault.cut_ns <= entry.event.time < end_ns:
+        if fault.link_down_ns <= entry.event.time < end_ns:
             histories.setdefault((entry.rank, entry.event.qpn, entry.event.ev), []).append(entry)
-    bypass: list[float] = []
-    back: list[float] = []
-    never_back = collateral = 0
+    failover: list[float] = []
+    recovery: list[float] = []
+    never_recovered = collateral = 0
     for (rank, qpn, ev), history in histories.items():
         first_bad = next((e.event for e in history if e.event.new in _OUT_OF_USE), None)
         if first_bad is None:
             continue
         peer = record.peer_of(rank, qpn)
-        since = fault.cut_ns if first_bad.first_loss_time is None else first_bad.first_loss_time
-        too_late = fault.mended_ns is not None and since >= fault.mended_ns
+        since = fault.link_down_ns if first_bad.first_loss_time is None else first_bad.first_loss_time
+        too_late = fault.link_up_ns is not None and since >= fault.link_up_ns
         if too_late or peer is None or not crosses(fabric, link, record.hosts[rank], peer, ev):
             collateral += 1
             continue
-        bypass.append((first_bad.time - since) / 1e9)
-        returned = _returned_at(history, fault.mended_ns)
+        failover.append((first_bad.time - since) / 1e9)
+        returned = _returned_at(history, fault.link_up_ns)
         if returned is None:
-            never_back += 1
+            never_recovered += 1
         else:
-            back.append(returned)
-    return bypass, back, never_back, collateral
+            recovery.append(returned)
+    return failover, recovery, never_recovered, collateral
 
 
-def _returned_at(history: Sequence[RankPathEvent], mended_ns: int | None) -> float | None:
+def _returned_at(history: Sequence[RankPathEvent], link_up_ns: int | None) -> float | None:
     """How long (s) after the mending a path was in use again; None when it never was."""
-    if mended_ns is None:
+    if link_up_ns is None:
         return None
     usable_at_mending = True
     for entry in history:
         usable = entry.event.new not in _OUT_OF_USE
-        if entry.event.time >= mended_ns and usable:
-            return (entry.event.time - mended_ns) / 1e9
-        if entry.event.time < mended_ns:
+        if entry.event.time >= link_up_ns and usable:
+            return (entry.event.time - link_up_ns) / 1e9
+        if entry.event.time < link_up_ns:
             usable_at_mending = usable
     return 0.0 if usable_at_mending else None
 

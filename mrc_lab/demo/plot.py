@@ -28,9 +28,11 @@ def plot_step_times(records: Sequence[RunRecord], path: Path) -> None:
         steps = steps_of(record)
         end = record.seconds(record.ended_ns)
         for fault in record.faults:
-            mended = end if fault.mended_ns is None else record.seconds(fault.mended_ns)
+            link_up = end if fault.link_up_ns is None else record.seconds(fault.link_up_ns)
             shade = _SHADES[fault.kind.value]
-            axis.axvspan(record.seconds(fault.cut_ns), mended, color=shade, alpha=0.25, lw=0, label=f"{fault.link} cut")
+            axis.axvspan(
+                record.seconds(fault.link_down_ns), link_up, color=shade, alpha=0.25, lw=0, label=f"{fault.link} cut"
+            )
         times, durations = [record.seconds(s.end_ns) for s in steps], [s.duration_s for s in steps]
         colour = _COLOURS.get(record.transport, "black")
         axis.vlines(times, 0, durations, color=colour, lw=0.8, alpha=0.5)

@@ -68,7 +68,7 @@ def line(record: RunRecord, *, waiting_s: float = 0.0) -> str:
     if record.status:
         in_use = sum(status["paths_in_use"] for status in record.status.values())
         parts.append(f"paths in use {in_use}/{sum(status['paths'] for status in record.status.values())}")
-    down = [fault.link for fault in record.faults if fault.mended_ns is None]
+    down = [fault.link for fault in record.faults if fault.link_up_ns is None]
     if down:
         parts.append(f"DOWN {', '.join(down)}")
     if completed and waiting_s >= _WAIT_SHOWN_S:

@@ -125,9 +125,14 @@ class RunRecord:
     def _events(self) -> Iterable[dict[str, Any]]:
         """Faults and NIC events as JSON objects, times in seconds since the start of the run."""
         for fault in self.faults:
-            yield {"time_s": self.seconds(fault.cut_ns), "kind": "cut", "link": fault.link, "step": fault.step}
-            if fault.mended_ns is not None:
-                yield {"time_s": self.seconds(fault.mended_ns), "kind": "mended", "link": fault.link}
+            yield {
+                "time_s": self.seconds(fault.link_down_ns),
+                "kind": "link_down",
+                "link": fault.link,
+                "step": fault.step,
+            }
+            if fault.link_up_ns is not None:
+                yield {"time_s": self.seconds(fault.link_up_ns), "kind": "link_up", "link": fault.link}
         for entry in self.path_events:
             event = entry.event
             loss = None if event.first_loss_time is None else self.seconds(event.first_loss_time)

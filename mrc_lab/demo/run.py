@@ -2,7 +2,7 @@
 
 Everything happens in one asyncio loop; commands to the fabric, which block, go to a thread. A run ends when all workers
 have, when one fails, when a process of the fabric dies, or when no step completes for `patience_s`. A link that is
-still cut is mended, unless the fabric is broken.
+still down is brought up again, unless the fabric is broken.
 """
 
 from __future__ import annotations
@@ -190,12 +190,12 @@ class Run:
             await self._reached(fault.at_step)
             step = self._completed
             self._cut = link
-            cut_ns = await asyncio.to_thread(self._world.cut, link)
-            record = FaultRecord(fault.kind, link, step, cut_ns)
+            link_down_ns = await asyncio.to_thread(self._world.cut, link)
+            record = FaultRecord(fault.kind, link, step, link_down_ns)
             self.record.faults.append(record)
             self._audience.mark(self.record, f"{link} cut after step {record.step}")
             await asyncio.sleep(fault.duration_s)
-            record.mended_ns = await asyncio.to_thread(self._world.mend, link)
+            record.link_up_ns = await asyncio.to_thread(self._world.mend, link)
             self._cut = None
             self._audience.mark(self.record, f"{link} restored")
 

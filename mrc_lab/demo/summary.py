@@ -63,8 +63,8 @@ def run_checks(outcomes: Mapping[str, Outcome], *, interrupted: bool) -> dict[st
         "all ranks had the same gradients": bool(both) and all(o.metrics.unequal_gradients == 0 for o in both),
         "weights equal those of one process": bool(both)
         and all(o.weights_diff is not None and o.weights_diff <= WEIGHT_TOLERANCE for o in both),
-        "every fault was made and mended": bool(both)
-        and all([f.mended_s is not None for f in o.metrics.faults] == [True, True] for o in both),
+        "every link came back up": bool(both)
+        and all([f.link_up_s is not None for f in o.metrics.faults] == [True, True] for o in both),
     }
     stalls = [_stall(outcomes, transport, LinkKind.T0_T1) for transport in ("mrc", "roce")]
     checks["MRC's stall at the T0-T1 cut is below RoCE's"] = (
@@ -83,8 +83,8 @@ def _transport(outcome: Outcome) -> dict[str, Any]:
         "longest_stall_s": rest.pop("longest_stall_s"),
         "packets_lost": rest.pop("packets_lost"),
         "packets_retransmitted": rest.pop("packets_retransmitted"),
-        "time_to_bypass_s": cut.bypass.largest if cut and cut.bypass else None,
-        "time_to_return_s": cut.back.largest if cut and cut.back and not cut.never_back else None,
+        "failover_time_s": cut.failover.largest if cut and cut.failover else None,
+        "recovery_time_s": cut.recovery.largest if cut and cut.recovery and not cut.never_recovered else None,
         "completed": outcome.record.complete,
         "failures": list(outcome.record.failures),
         "weights_max_abs_diff": outcome.weights_diff,
@@ -95,9 +95,9 @@ def _transport(outcome: Outcome) -> dict[str, Any]:
 
 def _notes(outcomes: Mapping[str, Outcome]) -> list[str]:
     notes = [
-        "time_to_bypass_s: at the T0-T1 cut, from sending the first packet that was lost on a path until the NIC took"
-        " the path out of use; the slowest path counts. time_to_return_s: from restoring that link until the NIC judged"
-        " the last of these paths good again. Both for each fault, with least and median, under faults.",
+        "failover_time_s: at the T0-T1 cut, from sending the first packet that was lost on a path until the NIC took"
+        " the path out of use; the slowest path counts. recovery_time_s: from restoring that link until the NIC judged"
+        " the last of these paths recovered. Both for each fault, with least and median, under faults.",
         "wrong_bytes: every chunk of every collective is compared by CRC-32 between the sender's and the receiver's"
         " memory, and known patterns are gathered and compared byte by byte before, during and after training.",
         "The links cut are those that carried most bytes of the RoCE run in its first steps, by the interfaces'"
@@ -109,19 +109,21 @@ def _notes(outcomes: Mapping[str, Outcome]) -> list[str]:
     ]
     roce = outcomes.get("roce")
     cut = _fault(roce.metrics, LinkKind.T0_T1) if roce else None
-    if cut is not None and cut.bypass is None:
-        resumed = cut.resumed_after_mending_s
+    if cut is not None and cut.failover is None:
+        resumed = cut.resumed_after_link_up_s
         after = f" {resumed:.2f} s after the link was restored" if resumed is not None else " never again in this run"
         notes.append(
-            "RoCE has no time to bypass or return (null): a queue pair keeps its one path, waits, and the next step was"
-            f" complete{after}."
+            "RoCE has no failover or recovery time (null): a queue pair keeps its one path, waits, and the next step"
+            f" was complete{after}."
         )
     mrc = outcomes.get("mrc")
     cut = _fault(mrc.metrics, LinkKind.T0_T1) if mrc else None
-    if cut is not None and cut.bypass is None:
-        notes.append("MRC has no time to bypass or return (null): no path that crosses the cut link went out of use.")
-    elif cut is not None and cut.never_back:
-        notes.append(f"MRC has no time to return (null): {cut.never_back} paths were not back before the next fault.")
+    if cut is not None and cut.failover is None:
+        notes.append("MRC has no failover or recovery time (null): no path that crosses the cut link went out of use.")
+    elif cut is not None and cut.never_recovered:
+        notes.append(
+            f"MRC has no recovery time (null): {cut.never_recovered} paths did not recover before the next fault."
+        )
     return notes
 
 
@@ -191,10 +193,10 @@ def _fault_rows(kind: LinkKind, faults: Sequence[FaultMetrics | None]) -> list[t
             ("  cut to plane avoided", [_middle(f.port_down if f else None, "never") for f in faults]),
             ("  restored to plane in use", [_middle(f.port_up if f else None, "never") for f in faults]),
         ]
-    if kind is LinkKind.T0_T1 or any(f.bypass for f in faults if f):
+    if kind is LinkKind.T0_T1 or any(f.failover for f in faults if f):
         rows += [
-            ("  first loss to path unused", [_middle(f.bypass if f else None, "never") for f in faults]),
-            ("  restored to path good", [_middle(f.back if f else None, "never") for f in faults]),
+            ("  failover time", [_middle(f.failover if f else None, "never") for f in faults]),
+            ("  recovery time", [_middle(f.recovery if f else None, "never") for f in faults]),
         ]
     return rows
 
@@ -218,8 +220,8 @@ def _share(value: float | None) -> str:
 def _at(fault: FaultMetrics | None) -> str:
     if fault is None:
         return "not reached"
-    until = "never restored" if fault.mended_s is None else f"to {fault.mended_s:.1f} s"
-    return f"{fault.cut_s:.1f} {until}"
+    until = "never restored" if fault.link_up_s is None else f"to {fault.link_up_s:.1f} s"
+    return f"{fault.link_down_s:.1f} {until}"
 
 
 def _middle(value: Spread | None, absent: str) -> str:

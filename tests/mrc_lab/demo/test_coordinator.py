@@ -53,10 +53,10 @@ def test_the_whole_demo(tmp_path):
         assert [f["link"] for f in summary[transport]["faults"]] == ["t0-0:t1-1@p0", "h2@p1"]
     assert summary["roce"]["longest_stall_s"] >= 0.25
     assert summary["mrc"]["longest_stall_s"] < summary["roce"]["longest_stall_s"]
-    assert summary["mrc"]["time_to_bypass_s"] == pytest.approx(0.0007)
-    assert 0 <= summary["mrc"]["time_to_return_s"] < 5
-    assert summary["roce"]["time_to_bypass_s"] is None
-    assert any("RoCE has no time to bypass" in note for note in summary["notes"])
+    assert summary["mrc"]["failover_time_s"] == pytest.approx(0.0007)
+    assert 0 <= summary["mrc"]["recovery_time_s"] < 5
+    assert summary["roce"]["failover_time_s"] is None
+    assert any("RoCE has no failover" in note for note in summary["notes"])
     names = {path.name for path in latest.iterdir()}
     assert names == {
         "summary.json",
@@ -66,7 +66,7 @@ def test_the_whole_demo(tmp_path):
         )),
     }  # fmt: skip
     assert (latest / "step_time.png").read_bytes().startswith(b"\x89PNG")
-    assert "first loss to path unused" in text.getvalue()
+    assert "failover time" in text.getvalue()
     assert worlds[0].commands[:4] == worlds[0].commands[4:]  # the same faults in both runs
 
 

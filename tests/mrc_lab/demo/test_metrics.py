@@ -81,7 +81,7 @@ def test_steps_before_during_and_after_a_fault():
     assert (metrics.step_during.count, metrics.step_during.median) == (1, pytest.approx(3.2))
     assert (metrics.step_after.count, metrics.step_after.median) == (10, pytest.approx(0.2))
     assert metrics.longest_stall_s == pytest.approx(3.2)
-    assert metrics.resumed_after_mending_s == pytest.approx(0.2)
+    assert metrics.resumed_after_link_up_s == pytest.approx(0.2)
 
 
 def test_a_second_fault_is_measured_apart_from_the_first():
@@ -105,11 +105,11 @@ def test_time_to_bypass_counts_from_the_first_lost_packet_and_return_from_the_me
         path_event(4300, GOOD, rank=3),
     ]
     (metrics,) = run_metrics(run, FABRIC).faults
-    assert metrics.bypass.count == 2
-    assert metrics.bypass.least == pytest.approx(0.0005)
-    assert metrics.bypass.largest == pytest.approx(0.003)
-    assert (metrics.back.least, metrics.back.largest) == (pytest.approx(0.1), pytest.approx(0.3))
-    assert (metrics.never_back, metrics.collateral_paths) == (0, 0)
+    assert metrics.failover.count == 2
+    assert metrics.failover.least == pytest.approx(0.0005)
+    assert metrics.failover.largest == pytest.approx(0.003)
+    assert (metrics.recovery.least, metrics.recovery.largest) == (pytest.approx(0.1), pytest.approx(0.3))
+    assert (metrics.never_recovered, metrics.collateral_paths) == (0, 0)
 
 
 def test_what_happens_to_a_path_while_its_link_is_cut_is_no_return():
@@ -123,8 +123,8 @@ def test_what_happens_to_a_path_while_its_link_is_cut_is_no_return():
         path_event(4600, BAD, loss_ms=4590),
     ]
     (metrics,) = run_metrics(run, FABRIC).faults
-    assert metrics.bypass.largest == pytest.approx(0.001)
-    assert metrics.back.largest == pytest.approx(0.5)
+    assert metrics.failover.largest == pytest.approx(0.001)
+    assert metrics.recovery.largest == pytest.approx(0.5)
 
 
 def test_a_path_that_is_good_at_the_mending_is_back_at_once():
@@ -132,7 +132,7 @@ def test_a_path_that_is_good_at_the_mending_is_back_at_once():
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [path_event(2010, BAD, loss_ms=2009), path_event(3999, GOOD)]
     (metrics,) = run_metrics(run, FABRIC).faults
-    assert (metrics.back.largest, metrics.never_back) == (0.0, 0)
+    assert (metrics.recovery.largest, metrics.never_recovered) == (0.0, 0)
 
 
 def test_paths_that_do_not_come_back_are_counted():
@@ -140,7 +140,7 @@ def test_paths_that_do_not_come_back_are_counted():
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [path_event(2010, BAD, loss_ms=2009)]
     (metrics,) = run_metrics(run, FABRIC).faults
-    assert (metrics.back, metrics.never_back) == (None, 1)
+    assert (metrics.recovery, metrics.never_recovered) == (None, 1)
 
 
 def test_a_path_that_lost_nothing_before_the_mending_was_not_hit_by_the_cut():
@@ -153,8 +153,8 @@ def test_a_path_that_lost_nothing_before_the_mending_was_not_hit_by_the_cut():
         path_event(5010, GOOD, rank=3),
     ]
     (metrics,) = run_metrics(run, FABRIC).faults
-    assert (metrics.bypass.count, metrics.back.count, metrics.collateral_paths) == (1, 1, 1)
-    assert metrics.back.largest == pytest.approx(0.1)
+    assert (metrics.failover.count, metrics.recovery.count, metrics.collateral_paths) == (1, 1, 1)
+    assert metrics.recovery.largest == pytest.approx(0.1)
 
 
 def test_a_path_that_does_not_cross_the_link_is_collateral():
@@ -167,7 +167,7 @@ def test_a_path_that_does_not_cross_the_link_is_collateral():
         path_event(1500, BAD, loss_ms=1499),  # before the cut: not this fault's
     ]
     (metrics,) = run_metrics(run, FABRIC).faults
-    assert metrics.bypass is None
+    assert metrics.failover is None
     assert metrics.collateral_paths == 3
 
 
@@ -176,7 +176,7 @@ def test_a_port_that_tells_before_anything_is_lost_counts_from_the_cut():
     run.faults.append(fault("h3@p0", 2000, 4000))
     run.path_events += [path_event(2004, BAD)]
     (metrics,) = run_metrics(run, FABRIC).faults
-    assert metrics.bypass.largest == pytest.approx(0.004)
+    assert metrics.failover.largest == pytest.approx(0.004)
 
 
 def test_a_fault_that_was_never_mended():
@@ -184,10 +184,10 @@ def test_a_fault_that_was_never_mended():
     run.faults.append(fault("t0-0:t1-1@p0", 1550, None))
     run.path_events += [path_event(1600, BAD, loss_ms=1590)]
     (metrics,) = run_metrics(run, FABRIC).faults
-    assert metrics.mended_s is None
+    assert metrics.link_up_s is None
     assert metrics.step_after is None
-    assert metrics.resumed_after_mending_s is None
-    assert metrics.never_back == 1
+    assert metrics.resumed_after_link_up_s is None
+    assert metrics.never_recovered == 1
 
 
 def test_an_empty_run_has_figures():

@@ -16,7 +16,7 @@ def test_the_line_shows_step_loss_paths_and_faults():
     run.faults.append(fault("t0-0:t1-1@p0", 1150, None))
     assert "DOWN t0-0:t1-1@p0" in line(run)
     assert "waiting for 2.5 s" in line(run, waiting_s=2.5)
-    run.faults[0].mended_ns = 1
+    run.faults[0].link_up_ns = 1
     assert "DOWN" not in line(run)
 
 

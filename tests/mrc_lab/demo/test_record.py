@@ -46,6 +46,6 @@ def test_the_raw_series_are_written(tmp_path):
         "0.100000",
     )
     events = [json.loads(line) for line in (tmp_path / "events-mrc.jsonl").read_text().splitlines()]
-    assert [e["kind"] for e in events] == ["cut", "path", "port", "mended"]
+    assert [e["kind"] for e in events] == ["link_down", "path", "port", "link_up"]
     assert [e["time_s"] for e in events] == sorted(e["time_s"] for e in events)
     assert (events[1]["host"], events[1]["peer"], events[1]["first_loss_s"]) == ("h2", "h3", 0.055)

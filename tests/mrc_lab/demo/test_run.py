@@ -72,7 +72,7 @@ def test_faults_come_after_their_steps_on_the_busiest_links_and_are_mended(tmp_p
     assert [f.link for f in record.faults] == [first, second]
     assert record.faults[0].step >= 14
     assert record.faults[1].step >= 22
-    assert record.faults[0].mended_ns - record.faults[0].cut_ns >= 0.3e9
+    assert record.faults[0].link_up_ns - record.faults[0].link_down_ns >= 0.3e9
     assert record.complete
 
 

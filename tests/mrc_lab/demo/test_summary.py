@@ -53,18 +53,18 @@ def test_the_summary_has_the_keys_and_the_figures(outcomes):
     assert (mrc["median_step_s"], roce["median_step_s"]) == (pytest.approx(0.05), pytest.approx(0.1))
     assert (mrc["longest_stall_s"], roce["longest_stall_s"]) == (pytest.approx(0.1), pytest.approx(1.3))
     assert (mrc["packets_lost"], mrc["packets_retransmitted"]) == (6, 12)
-    assert mrc["time_to_bypass_s"] == pytest.approx(0.008)
-    assert mrc["time_to_return_s"] == pytest.approx(0.5)
-    assert roce["time_to_bypass_s"] is None
-    assert roce["time_to_return_s"] is None
-    assert mrc["faults"][1]["bypass"]["largest"] == pytest.approx(0.002)
+    assert mrc["failover_time_s"] == pytest.approx(0.008)
+    assert mrc["recovery_time_s"] == pytest.approx(0.5)
+    assert roce["failover_time_s"] is None
+    assert roce["recovery_time_s"] is None
+    assert mrc["faults"][1]["failover"]["largest"] == pytest.approx(0.002)
     assert summary["passed"] is True
     json.dumps(summary)  # nothing in it that JSON does not know
 
 
 def test_null_is_explained_in_the_notes(outcomes):
     notes = " ".join(summarise(DemoSettings(), BRING_UP, outcomes, interrupted=False)["notes"])
-    assert "RoCE has no time to bypass or return (null)" in notes
+    assert "RoCE has no failover or recovery time (null)" in notes
     assert "0.20 s after the link was restored" in notes
 
 
@@ -74,8 +74,8 @@ def test_null_is_explained_in_the_notes(outcomes):
         (lambda o: o["mrc"].record.done.clear(), "both runs were made to the end"),
         (lambda o: o.pop("mrc"), "both runs were made to the end"),
         (lambda o: o["roce"].record.take(0, WRONG_PATTERN), "no byte arrived wrong"),
-        (lambda o: o["mrc"].record.faults.pop(), "every fault was made and mended"),
-        (lambda o: setattr(o["roce"].record.faults[1], "mended_ns", None), "every fault was made and mended"),
+        (lambda o: o["mrc"].record.faults.pop(), "every link came back up"),
+        (lambda o: setattr(o["roce"].record.faults[1], "link_up_ns", None), "every link came back up"),
     ],
 )  # fmt: skip
 def test_each_check_can_fail(outcomes, spoil, check):
@@ -107,8 +107,8 @@ def test_paths_that_never_returned_make_no_figure_but_a_note(outcomes):
     run.path_events.append(path_event(2030, PathState.ASSUMED_BAD, rank=2, to_next=False, loss_ms=2029))
     outcomes["mrc"] = outcome(run)
     summary = summarise(DemoSettings(), BRING_UP, outcomes, interrupted=False)
-    assert summary["mrc"]["time_to_return_s"] is None
-    assert any("1 paths were not back" in note for note in summary["notes"])
+    assert summary["mrc"]["recovery_time_s"] is None
+    assert any("1 paths did not recover" in note for note in summary["notes"])
 
 
 def test_an_interrupted_demo_never_passes(outcomes):
