@@ -156,8 +156,8 @@ class AckProcessing:
         marked = sack.mark != control.MARK_NONE  # of either kind: congestion control knows no paths
         if newest:
             self._loss.detect(touched, cack + 1, cack + sack.bitmap_offset, now)
-            if asked and sent.una < sent.next_psn:
-                self._loss.detect_silent_plane(asked, timer.ack_timeout, cack + sack.bitmap_offset, now)
+            if sent.una < sent.next_psn:
+                self._loss.detect_silent_planes(asked, timer.ack_timeout, cack + sack.bitmap_offset, now)
             got = received * control.RCVD_UNIT
             self._window.limit_by(sack, got, sent.in_flight + acked)
             self._window.cc.on_ack(acked, got, rtt, marked, now, sack.cwnd_penalty, sack.restore_cwnd)

@@ -37,6 +37,7 @@ class LossDetection:
     """Judges the packets that one queue pair has on the way."""
 
     __slots__ = (
+        "_asked",
         "_cc",
         "_consecutive",
         "_data_lanes",
@@ -48,6 +49,7 @@ class LossDetection:
         "_reordering",
         "_round_trips",
         "_sent",
+        "_silent",
         "_stats",
         "_unshown",
     )
@@ -73,7 +75,9 @@ class LossDetection:
         self._lost_by_plane = lost_by_plane
         self._fraction = reorder_fraction
         self._data_lanes = sum(1 << 2 * plane for plane in range(len(round_trips)))
+        self._asked = 0  # latest sending time of what a SACK has answered
         self._ordered_from = 0  # order on a path is believed from this time on
+        self._silent = 0  # planes
         self._unshown = 0  # lanes whose oldest packet was overtaken, but was not shown as missing
         self._consecutive = ConsecutiveLosses()
         self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet that told
@@ -155,40 +159,45 @@ class LossDetection:
             if record.state == OUT and lanes >> record.lane & 1:
                 yield record
 
-    def detect_silent_plane(self, asked: int, unknown: int, base: int, now: int) -> None:
-        """Lose what a silent plane carries. A SACK answers what was sent at time `asked`, and the oldest is missing.
+    def detect_silent_planes(self, asked: int, unknown: int, base: int, now: int) -> None:
+        """Lose what silent planes carried. The newest SACK, or one before it, answers what was sent at time `asked`.
 
-        Its plane is silent when nothing has arrived of what was sent there in two of its round trips before `asked`;
-        where its round trip was never measured, in the time `unknown`. Where nothing arrived that was sent since the
-        oldest, all of that is lost. Else it was one of a burst, and nothing was sent a reorder window later that would
-        show the loss: only what the SACK, whose bitmap begins at `base`, shows as missing is lost.
+        A plane is silent when nothing has arrived of what was sent there in two of its round trips before `asked`, and
+        the oldest packet of all was sent there earlier and is missing; where its round trip was never measured, in the
+        time `unknown`. It is until something arrives. Lost is what was sent there earlier and the SACK, whose bitmap
+        begins at PSN `base`, shows as missing: what lies beyond may have arrived, and the next SACKs of a sweep tell.
         """
+        self._asked = max(self._asked, asked)
         oldest = self._sent.record(self._sent.una)
-        plane = oldest.plane
-        before = asked - (self._round_trips[plane].pto() or unknown)
-        if oldest.state != OUT or oldest.sent > before:
-            return
-        lanes = self._sent.lanes[2 * plane : 2 * plane + 2]
-        arrived = max(lane.acked for lane in lanes)
-        if arrived < oldest.sent:
-            self._lose_silent(lanes, before, now)
-        elif arrived <= before:
-            oldest.by_order = False
-            self._lose(oldest, now)
-            for record in self._shown_missing(3 << 2 * plane, base, base + SACK_BITS):
-                if record.sent <= before:
-                    record.by_order = False
-                    self._lose(record, now)
+        if oldest.state == OUT and self._silent_before(oldest.plane, unknown) >= oldest.sent:
+            self._silent |= 1 << oldest.plane
+            self._lose_silent(oldest, now)
+        planes, lanes = self._silent, 0
+        while planes:
+            low = planes & -planes
+            planes ^= low
+            plane = low.bit_length() - 1
+            if self._silent_before(plane, unknown):
+                lanes |= 3 << 2 * plane
+            else:
+                self._silent ^= low
+        if lanes:
+            for record in self._shown_missing(lanes, base, base + SACK_BITS):
+                if record.sent <= self._silent_before(record.plane, unknown):
+                    self._lose_silent(record, now)
 
-    def _lose_silent(self, lanes: list[Lane], before: int, now: int) -> None:
-        """Nothing came through any more in `lanes`: all that was sent there until `before` is lost."""
-        for lane in lanes:
-            record = lane.head()
-            while record is not None and record.sent <= before:
-                record.by_order = False
-                if self._lose(record, now):
-                    self._dead[record.index] = record.serial
-                record = lane.head()
+    def _silent_before(self, plane: int, unknown: int) -> int:
+        """What was sent on `plane` at this time or before it should have arrived; 0 when something sent later has."""
+        before = self._asked - (self._round_trips[plane].pto() or unknown)
+        lanes = self._sent.lanes
+        return before if max(lanes[2 * plane].acked, lanes[2 * plane + 1].acked) <= before else 0
+
+    def _lose_silent(self, record: SentPacket, now: int) -> None:
+        """The plane of `record` is silent."""
+        record.by_order = False
+        arrived = max(lane.acked for lane in self._sent.lanes[2 * record.plane : 2 * record.plane + 2])
+        if self._lose(record, now) and arrived < record.sent:
+            self._dead[record.index] = record.serial
 
     def mark_lost(self, record: SentPacket, why: str) -> None:
         """A packet on the way is lost, for whatever reason; nobody is blamed here."""

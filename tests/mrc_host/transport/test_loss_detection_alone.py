@@ -10,6 +10,7 @@ from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPackets
 from mrc_host.transport.stats import QpStats
 from mrc_host.values import PathReason
+from mrc_host.wire.control import SACK_BITS
 
 FIRST = 1000
 RTT = 10_000
@@ -69,7 +70,7 @@ class Sender:
         self.loss.detect(lanes, self.sent.una, self.sent.una + 1, now)
 
     def detect_silent_plane(self, asked: int, now: int) -> None:
-        self.loss.detect_silent_plane(asked, RTT, self.sent.una + 1, now)
+        self.loss.detect_silent_planes(asked, RTT, self.sent.una + 1, now)
 
 
 def test_a_later_packet_of_the_same_path_that_arrives_shows_a_loss() -> None:
@@ -138,8 +139,18 @@ def test_of_a_burst_only_what_the_sack_shows_as_missing_is_lost() -> None:
     end = Sender()
     burst = [end.send(path, 100 + path) for path in range(4)]
     end.arrive(burst[1], RTT)
-    end.loss.detect_silent_plane(200 + 4 * RTT, RTT, FIRST + 3, 5 * RTT)
+    end.loss.detect_silent_planes(200 + 4 * RTT, RTT, FIRST + 3, 5 * RTT)
     assert [record.state for record in burst] == [LOST, FREE, OUT, LOST], "the bitmap begins at the fourth"
+
+
+def test_of_a_silent_plane_nothing_is_lost_that_no_sack_shows() -> None:
+    """The oldest was sent again on it and lost; the answers to what was sent later on the same plane are lost too."""
+    end = Sender()
+    sent = [end.send(path, 100 + path) for path in range(4)]
+    end.loss.detect_silent_planes(200 + 4 * RTT, RTT, FIRST + 1 - SACK_BITS + 1, 5 * RTT)
+    assert [record.state for record in sent] == [LOST, LOST, OUT, OUT]
+    end.loss.detect_silent_planes(0, RTT, FIRST + 1, 5 * RTT)
+    assert [record.state for record in sent] == [LOST] * 4, "the next SACK of a sweep shows them"
 
 
 def test_a_plane_that_delivers_is_not_silent() -> None:
