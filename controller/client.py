@@ -23,7 +23,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from controller import messages
 from controller.errors import ControllerError
-from controller.grpc_signals import StreamApart, apart
+from controller.grpc_signals import ThreadedStream, run_in_thread
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
 from controller.values import (
@@ -72,10 +72,10 @@ class ControllerClient:
             ("grpc.max_receive_message_length", _LARGEST_REPLY),
         ]
         if tls_ca is None:
-            channel = apart(lambda: grpc.insecure_channel(self._target, options=options))
+            channel = run_in_thread(lambda: grpc.insecure_channel(self._target, options=options))
         else:
             credentials = grpc.ssl_channel_credentials(_read(tls_ca))
-            channel = apart(lambda: grpc.secure_channel(self._target, credentials, options=options))
+            channel = run_in_thread(lambda: grpc.secure_channel(self._target, credentials, options=options))
         self._held = [channel]  # what is destroyed with the channel, where nothing interrupts
         self._stub = self._hold(pb_grpc.ControllerStub)
 
@@ -101,14 +101,16 @@ class ControllerClient:
                 held[0].close()
                 held.clear()
 
-        apart(end)
+        run_in_thread(end)
 
     def wait_listening(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """Wait until the controller takes requests; ControllerError if it does not in time."""
         health = self._hold(health_pb2_grpc.HealthStub)
         request = health_pb2.HealthCheckRequest()
         try:
-            apart(lambda: health.Check(request, timeout=timeout_s, metadata=self._metadata, wait_for_ready=True))
+            run_in_thread(
+                lambda: health.Check(request, timeout=timeout_s, metadata=self._metadata, wait_for_ready=True)
+            )
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise ControllerError(self._silent()) from None
@@ -198,7 +200,9 @@ class ControllerClient:
     def lease(self, owner: str) -> Iterator[None]:
         """For as long as the body runs, and this process: the faults of `owner` are cleared when it ends."""
         request = pb.HoldLeaseRequest(owner=owner)
-        with contextlib.closing(StreamApart(lambda: self._stub.HoldLease(request, metadata=self._metadata))) as stream:
+        with contextlib.closing(
+            ThreadedStream(lambda: self._stub.HoldLease(request, metadata=self._metadata))
+        ) as stream:
             with self._sentences():
                 next(stream)
             yield
@@ -252,7 +256,7 @@ class ControllerClient:
                     if timeout_s is None or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                         raise
 
-        with contextlib.closing(StreamApart(begin)) as stream:
+        with contextlib.closing(ThreadedStream(begin)) as stream:
             yield read()
 
     def _set_denied(self, host: str, peer: str, evs: Iterable[int], *, denied: bool) -> list[DeniedPath]:
@@ -268,7 +272,7 @@ class ControllerClient:
 
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
         with self._sentences():
-            return apart(lambda: method(request, timeout=self._timeout_s, metadata=self._metadata))
+            return run_in_thread(lambda: method(request, timeout=self._timeout_s, metadata=self._metadata))
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:

@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 _LOOK_S = 0.2  # a signal that comes just before a wait does not interrupt it, so that waits are short
 
 
-def apart(function: Callable[[], _T]) -> _T:
+def run_in_thread(function: Callable[[], _T]) -> _T:
     """What `function` returns or raises; done in another thread when this one is the one that signals interrupt.
 
     The thread is started and waited for by single C functions: those of ``threading`` are Python, and break as well.
@@ -48,18 +48,18 @@ def apart(function: Callable[[], _T]) -> _T:
     return result
 
 
-class StreamApart:
+class ThreadedStream:
     """The messages of a gRPC stream, which is begun, read, ended and destroyed apart. Raises what the stream raises."""
 
     def __init__(self, begin: Callable[[], Any]) -> None:
         self._held: list[Any] = []
-        apart(lambda: self._held.append(begin()))
+        run_in_thread(lambda: self._held.append(begin()))
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        message = apart(lambda: next(self._held[0], self))
+        message = run_in_thread(lambda: next(self._held[0], self))
         if message is self:
             raise StopIteration
         return message
@@ -71,4 +71,4 @@ class StreamApart:
             self._held[0].cancel()
             self._held.clear()
 
-        apart(end)
+        run_in_thread(end)

@@ -17,7 +17,7 @@ from finsy.p4schema import P4MatchType
 from finsy.proto import p4r, p4r_grpc
 
 from controller.errors import ControllerError
-from controller.grpc_signals import apart
+from controller.grpc_signals import run_in_thread
 from p4src import P4INFO
 
 _TIMEOUT_S = 10.0
@@ -70,14 +70,14 @@ class SwitchReader:
         self._device_id = device_id
         self._schema = _schema()
         options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", _LARGEST_REPLY)]
-        self._held = [apart(lambda: grpc.insecure_channel(address, options=options))]
+        self._held = [run_in_thread(lambda: grpc.insecure_channel(address, options=options))]
         self._held.append(p4r_grpc.P4RuntimeStub(self._held[0]))
 
     def __enter__(self) -> SwitchReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        apart(self._end)
+        run_in_thread(self._end)
 
     def _end(self) -> None:
         self._held[0].close()
@@ -132,7 +132,7 @@ class SwitchReader:
         entities = [entity.encode(self._schema) for entity in wanted]
         request = p4r.ReadRequest(device_id=self._device_id, entities=entities)
         try:
-            for reply in apart(lambda: [*self._held[1].Read(request, timeout=_TIMEOUT_S)]):
+            for reply in run_in_thread(lambda: [*self._held[1].Read(request, timeout=_TIMEOUT_S)]):
                 for entity in reply.entities:
                     yield _KINDS[entity.WhichOneof("entity")].decode(entity, self._schema)
         except grpc.RpcError as error:

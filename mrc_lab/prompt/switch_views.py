@@ -10,7 +10,7 @@ import grpc
 from rich.table import Table
 
 from controller.errors import ControllerError
-from controller.grpc_signals import apart
+from controller.grpc_signals import run_in_thread
 from controller.inspection import DROP_REASONS
 from controller.switch_reader import SwitchReader, table_names
 from mrc_common.suggestions import did_you_mean
@@ -66,7 +66,7 @@ def signals(reader: SwitchReader) -> Signals:
 
 def managed(switch: Switch, address: str, *, reset_peaks: bool) -> pb.Switch | None:
     """What the switch's own service tells of it; None when it has none, as BMv2. ControllerError when it is silent."""
-    return apart(lambda: _managed(switch, address, reset_peaks))
+    return run_in_thread(lambda: _managed(switch, address, reset_peaks))
 
 
 def _managed(switch: Switch, address: str, reset_peaks: bool) -> pb.Switch | None:

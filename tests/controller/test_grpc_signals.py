@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from controller.client import ControllerClient
-from controller.grpc_signals import apart
+from controller.grpc_signals import run_in_thread
 from controller.server import Listening
 from tests.controller.serving import running
 from topologies.clos import multi_plane_clos
@@ -29,14 +29,14 @@ def interrupt(after: float = 0.0) -> None:
 
 
 def test_what_is_done_apart_returns_or_raises_here():
-    assert apart(lambda: threading.current_thread() is MAIN) is False
+    assert run_in_thread(lambda: threading.current_thread() is MAIN) is False
     with pytest.raises(ZeroDivisionError):
-        apart(lambda: 1 // 0)
+        run_in_thread(lambda: 1 // 0)
 
 
 def test_a_thread_that_signals_do_not_reach_does_it_itself():
     found: list[bool] = []
-    thread = threading.Thread(target=lambda: found.append(apart(threading.current_thread) is thread))
+    thread = threading.Thread(target=lambda: found.append(run_in_thread(threading.current_thread) is thread))
     thread.start()
     thread.join()
     assert found == [True]
@@ -51,7 +51,7 @@ def test_an_interrupt_ends_the_wait_and_not_what_is_waited_for():
         done.set()
 
     with pytest.raises(KeyboardInterrupt):
-        apart(work)
+        run_in_thread(work)
     assert not done.is_set()
     go_on.set()
     assert done.wait(30)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from controller.grpc_signals import apart
+from controller.grpc_signals import run_in_thread
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from topologies.fabric import Fabric
 
@@ -25,7 +25,7 @@ def ask(fabric: Fabric, address: str, request: Callable[[Any], Iterable[_T]]) ->
     Ctrl-C may come at any time (`controller.grpc_signals`).
     """
     targets = dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches)
-    return apart(lambda: [answer for target in targets for answer in _ask(target, request)])
+    return run_in_thread(lambda: [answer for target in targets for answer in _ask(target, request)])
 
 
 def _ask(target: str, request: Callable[[Any], Iterable[_T]]) -> list[_T]:
