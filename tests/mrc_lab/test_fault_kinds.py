@@ -131,7 +131,7 @@ def test_the_backends_that_it_names_make_it_and_no_others(kind: FaultKind) -> No
     for fault in examples(kind):
         if Backend.SIMULATION in kind.backends:
             found = simulated(FABRIC, fault)
-            assert found.lines or found.carrier or found.controller
+            assert found.channels or found.carrier or found.controller
         else:
             with pytest.raises(FaultError, match="Simulation cannot make"):
                 simulated(FABRIC, fault)

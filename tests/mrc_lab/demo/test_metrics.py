@@ -95,7 +95,7 @@ def test_a_second_fault_is_measured_apart_from_the_first():
     assert second.longest_stall_s == pytest.approx(0.5)
 
 
-def test_time_to_bypass_counts_from_the_first_lost_packet_and_return_from_the_mending():
+def test_failover_time_counts_from_the_first_lost_packet_and_recovery_time_from_link_up():
     run = record(spans=even_steps(60))
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [
