@@ -101,7 +101,7 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
         "fidelity": {
             "trusted": recording.fidelity.trusted,
             "reasons": list(recording.fidelity.reasons),
-            "figures": dict(recording.fidelity.measurements),
+            "measurements": dict(recording.fidelity.measurements),
             "notes": list(recording.fidelity.notes),
         },
     }

@@ -46,12 +46,13 @@ def test_the_same_file_runs_in_emulation(tmp_path, capsys):
     assert case["rate_scale"] == pytest.approx(1 / case["time_scale"])
     assert case["rate_scale"] < 1
     assert case["packets"]["received"] > 1000
-    figures = case["fidelity"]["measurements"]
+    measurements = case["fidelity"]["measurements"]
     delays = {"machine_round_trip_s", "machine_delay_p99_s"}
-    assert set(figures) == {"traffic_s", "idle_p10", "lag_p99_s", "processors_used", "machine_line_idle", *delays}
-    assert all(0 < figures[name] < 10 for name in delays)
-    assert 0.1 < figures["processors_used"] <= 1
-    assert figures["traffic_s"] == pytest.approx(case["end_ns"] / 1e9, rel=0.2)  # and not of what was before and after
+    assert set(measurements) == {"traffic_s", "idle_p10", "lag_p99_s", "processors_used", "machine_line_idle", *delays}
+    assert all(0 < measurements[name] < 10 for name in delays)
+    assert 0.1 < measurements["processors_used"] <= 1
+    # only of the traffic, not of what was before and after
+    assert measurements["traffic_s"] == pytest.approx(case["end_ns"] / 1e9, rel=0.2)
     assert case["fidelity"]["notes"] == []
     assert [fault["label"] for fault in case["faults"]] == ["link down h1@p0", "loss t0-0:t1-0@p1 20 %"]
     events = (tmp_path / "trial" / "latest" / "only" / "events.csv").read_text()

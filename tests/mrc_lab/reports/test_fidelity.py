@@ -36,7 +36,7 @@ def test_figures_reasons_and_notes_are_told(tmp_path: Path) -> None:
     assert made.summary["cases"]["only"]["fidelity"] == {
         "trusted": False,
         "reasons": list(BUSY.reasons),
-        "figures": FIGURES,
+        "measurements": FIGURES,
         "notes": [NOTE],
     }
     report = (tmp_path / "report.html").read_text()
