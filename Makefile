@@ -47,12 +47,12 @@ paper: ## Reproduce the published figures in simulation; ends with results/paper
 	@$(VENV)/bin/mrc paper --jobs $$(nproc) $(ARGS)
 
 lint: ## Check style, types and the direction of imports
-	@scripts/install dev
+	@scripts/install lint
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy \
 	  && $(VENV)/bin/lint-imports
 
 format: ## Rewrite the sources in the project's style
-	@scripts/install dev
+	@scripts/install lint
 	@$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
 
 p4: ## Compile p4src/ with p4c (only needed after changing it)

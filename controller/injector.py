@@ -121,7 +121,7 @@ class FaultInjector:
     async def _enter(self, record: FaultRecord, done: FaultImpairments) -> FaultRecord:
         """Put a record in the registry and begin it if it is time.
 
-        The registry is told first: if this controller is killed in between, the next one knows what may be half made.
+        It is written first: if this controller is killed in between, the next one knows what may be half made.
         """
         self._check_flaps(record)
         self.registry.add(record, done)

@@ -2,7 +2,7 @@
 
 What a verb takes and who may call it is declared (:mod:`mrc_host.agent.table`, :mod:`mrc_host.verbs.table`), and
 :func:`execute` checks it. A verb that is no more than the NIC's own command needs nothing here; a method is for those
-for which the agent keeps account: of what each client has, who is to be told what, and what ends when a client goes.
+for which the agent keeps account: of what each client has, whom to notify of what, what ends when it goes.
 It raises MrcError for anything the client did wrong, which becomes an ERROR reply.
 """
 

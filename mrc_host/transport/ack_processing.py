@@ -168,7 +168,7 @@ class AckProcessing:
     def _packet_answered(self, sack: Sack, psn: int, newest: bool, now: int) -> tuple[int, int]:
         """A SACK answers packet `psn`: when that was sent, and its round trip for congestion control; 0 if unknown.
 
-        Congestion control is not told that of a marked packet where the choice of paths answers the mark.
+        The round trip of a marked packet is kept from congestion control where the choice of paths answers the mark.
         """
         sent = self._sent
         if self._spurious.packets and psn in self._spurious.packets:

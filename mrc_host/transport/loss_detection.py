@@ -77,10 +77,10 @@ class LossDetection:
         self._data_lanes = sum(1 << 2 * plane for plane in range(len(round_trips)))
         self._asked = 0  # latest sending time of what a SACK has answered
         self._ordered_from = 0  # order on a path is believed from this time on
-        self._silent = 0  # planes
+        self._silent = 0  # mask of planes; see `detect_silent_planes`
         self._unshown = 0  # lanes whose oldest packet was overtaken, but was not shown as missing
         self._consecutive = ConsecutiveLosses()
-        self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet that told
+        self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet whose loss showed it
 
     # ---- what arrived -------------------------------------------------------------------------------------------
 

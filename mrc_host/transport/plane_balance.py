@@ -1,7 +1,7 @@
 """Keeps the planes of one queue pair equal: none may be more than a burst of packets ahead of another.
 
 Each plane has a credit of so many packets. One without credit waits for the others, and when none of those that could
-send has any left, all get it anew. Retransmissions use credit too, but wait for no plane.
+send has any left, all are refilled. Retransmissions use credit too, but wait for no plane.
 """
 
 from __future__ import annotations

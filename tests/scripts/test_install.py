@@ -167,6 +167,15 @@ def test_what_was_compiled_for_the_runtime_serves_tests_too(machine: Machine) ->
     assert machine.did() == []
 
 
+def test_who_only_reads_sources_does_not_wait_for_the_compiler(machine: Machine) -> None:
+    machine.install("lint")
+    *installed, bytecode = machine.did()
+    assert any(line.endswith("requirements/dev.txt") for line in installed)
+    assert bytecode.startswith("python -I -m compileall")
+    machine.install("dev")
+    assert machine.did() == [COMPILE]
+
+
 def test_a_transport_that_cannot_be_compiled_is_no_failure(machine: Machine) -> None:
     machine.python('case "$*" in *compile_transport*) echo "no compiler" >&2; exit 1 ;; esac')
     first = machine.install()
@@ -230,4 +239,4 @@ def test_an_environment_of_another_user() -> None:
 
 
 def test_a_wrong_word(machine: Machine) -> None:
-    assert refusal(machine, "everything") == "usage: scripts/install runtime|dev"
+    assert refusal(machine, "everything") == "usage: scripts/install runtime|dev|lint"
