@@ -184,7 +184,7 @@ class AckProcessing:
         rtt = now - asked
         paths, timer, trip = self._paths, self._timer, self._round_trips[record.plane]
         self._stats.round_trip(rtt)
-        paths.round_trip[record.index] = rtt
+        paths.measured(record.index, rtt)
         if not trip.smoothed or trip.doubtful:
             self._owner.arm(now + 2 * rtt + timer.min_pto)
         trip.sample(rtt, timer.delayed_by_silence(asked, now), now)
@@ -316,6 +316,7 @@ class AckProcessing:
             self._attribution.clear(psn)
             _stamp, sent, index, lane = known.history[number]
             self._measured(lane >> 1, sent, now)
+            self._paths.measured(index, now - sent)
             self._spurious.arrived(known, number, newest)
             if number < known.proved:
                 known.proved = number

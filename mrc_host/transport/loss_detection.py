@@ -6,7 +6,8 @@ overtake first transmissions in switches. So the oldest packet of a lane, one cl
 * a first transmission sent later on the same path has arrived; or
 * a packet sent at least the *reorder window* (``reordering``) later in the lane has arrived. A path that carries later
   packets of its own is given the wider window, because these will tell of a single loss; the window is there for paths
-  that are dead. Slow paths are waited for as long as they took the last time, for up to two round trips of the plane.
+  that are dead. Slow paths are waited for as long as they took the last time, for up to two round trips of the plane;
+  or as they took the last two times, for up to sixteen.
 
 What other planes deliver is taken for a sign of loss only where a plane has been silent for two round trips of its own
 and more, and the packet is the oldest of all.
@@ -23,7 +24,7 @@ from typing import Final
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.consecutive_losses import ConsecutiveLosses
 from mrc_host.transport.paths import PathSet
-from mrc_host.transport.reordering import Reordering
+from mrc_host.transport.reordering import MAX_ROUND_TRIPS, Reordering
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packets import NEVER, OUT, Lane, SentPacket, SentPackets
 from mrc_host.transport.stats import QpStats
@@ -260,11 +261,16 @@ class LossDetection:
     def _slow(self, record: SentPacket, waited: int) -> bool:
         """Whether the path of `record` may just take as long as this, which is two round trips of its plane at most.
 
-        It may when it did the last time; or when nobody knows and it carries later packets, which will tell.
+        It may when it did the last time; or when nobody knows and it carries later packets, which will tell. When it
+        did the last two times, this is how long it is, and the limit is that of the reorder window.
         """
-        last = self._paths.round_trip[record.index]
-        usual = waited <= last if last else record.followed > 0
-        return usual and waited <= self._round_trips[record.plane].pto()
+        paths, index, trip = self._paths, record.index, self._round_trips[record.plane]
+        last = paths.round_trip[index]
+        if not last:
+            return record.followed > 0 and waited <= trip.pto()
+        if waited > last:
+            return False
+        return waited <= trip.pto() or waited <= min(paths.round_trip_before[index], MAX_ROUND_TRIPS * trip.smoothed)
 
     # ---- dead paths ---------------------------------------------------------------------------------------------
 

@@ -88,6 +88,7 @@ class PathSet:
         "planes",
         "restored_at",
         "round_trip",
+        "round_trip_before",
         "sent",
         "trial",
         "trimmed",
@@ -147,6 +148,7 @@ class PathSet:
         self.sent, self.lost = array("q", empty), array("q", empty)
         self.marked, self.trimmed = array("q", empty), array("q", empty)
         self.round_trip = array("q", empty)  # ns, of the packet that last caused a SACK
+        self.round_trip_before = array("q", empty)  # of the one before it
 
     # ---- choosing ----
 
@@ -261,6 +263,11 @@ class PathSet:
             return False
         plane = self._plane_of[index]
         return self.weights.marked(index, plane, self._active[plane], self.round_trip, least, now)
+
+    def measured(self, index: int, rtt: int) -> None:
+        """A SACK answered one packet of this path after `rtt` ns."""
+        self.round_trip_before[index] = self.round_trip[index]
+        self.round_trip[index] = rtt
 
     def count_lost(self, index: int, psn: int, sent: int, why: str) -> None:
         """A packet on path `index` is counted as lost; that alone does not change the path's state."""

@@ -12,7 +12,7 @@ from mrc_host.transport.round_trip import RoundTrip
 
 _MEMORY: Final = 1024  # round trips until reordering not seen again counts half
 _UNBOUNDED: Final = 1 << 62
-_MAX_ROUND_TRIPS: Final = 16  # the widest reorder window
+MAX_ROUND_TRIPS: Final = 16  # the widest reorder window
 
 
 class Reordering:
@@ -44,7 +44,7 @@ class Reordering:
         if self.extent and now - self._since > _MEMORY * smoothed:
             self.extent >>= 1
             self._since = now
-        seen = min(self.extent * 5 // 4, _MAX_ROUND_TRIPS * smoothed)
+        seen = min(self.extent * 5 // 4, MAX_ROUND_TRIPS * smoothed)
         most = smoothed + 4 * variation
         narrow = max(min(max(smoothed * fraction // 100, 2 * variation), most), seen)
         return max(narrow, 1), max(smoothed, 4 * variation, seen, 1)

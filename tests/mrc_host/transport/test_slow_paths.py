@@ -40,8 +40,10 @@ class Plane:
             if packet.ev == SLOW:
                 return
 
-    def stream(self, count: int, delay: Callable[[Packet], int | None], measured: bool = True) -> list[Packet]:
-        """Send a packet each us. Each is answered after `delay`, None for never. Returns what was sent again."""
+    def stream(
+        self, count: int, delay: Callable[[Packet], int | None], measured: bool = True, every: int = 1 * US
+    ) -> list[Packet]:
+        """Send a packet each us or so. Each is answered after `delay`, None for never. Returns what was sent again."""
         self.end.write(count * 4096)
         again, due = [], []
         for _ in range(count + 100):
@@ -53,7 +55,7 @@ class Plane:
                     due.append((packet.time + wait, packet))
             for packet in [packet for when, packet in due if when == self.end.now]:
                 self.answer(packet, measured)
-            self.end.pass_time(1 * US)
+            self.end.pass_time(every)
         return again
 
 
@@ -82,6 +84,60 @@ def test_a_path_that_was_never_measured_is_given_two_round_trips() -> None:
     assert not plane.stream(60, lambda packet: 38 * US if packet.ev == SLOW else TRIP)
     assert counters(plane.end) == (0, 0, 0)
     assert not states(plane)
+
+
+def measured_in_turn(*trips: int) -> Plane:
+    """The slow path was measured so often, and after each time the others until that no longer shows in the mean."""
+    plane = Plane()
+    for trip in trips:
+        plane.measure(trip)
+        plane.stream(200, lambda _: TRIP, measured=False)
+    return plane
+
+
+@pytest.mark.parametrize("trip", [60 * US, 150 * US, 300 * US])
+def test_a_path_that_took_as_long_twice_is_given_more_than_two_round_trips(trip: int) -> None:
+    """Nothing on the plane was overtaken before, so nothing else tells that the path is many round trips slower."""
+    plane = measured_in_turn(trip, trip)
+    assert not plane.stream(100, lambda packet: trip if packet.ev == SLOW else TRIP, every=5 * US)
+    assert counters(plane.end) == (0, 0, 0)
+    assert not states(plane)
+
+
+def test_a_path_that_took_long_once_is_given_two_round_trips() -> None:
+    plane = measured_in_turn(150 * US, TRIP, 150 * US)
+    assert plane.stream(100, lambda packet: 150 * US if packet.ev == SLOW else TRIP, every=5 * US)
+
+
+def test_late_answers_to_earlier_transmissions_measure_the_path() -> None:
+    """All that it carried was sent again before the first transmissions were answered."""
+    plane = measured_in_turn(TRIP)
+    trip = 150 * US
+    carried = []
+
+    def delay(packet: Packet) -> int:
+        carried.extend([packet.psn] * (packet.ev == SLOW))
+        return trip if packet.ev == SLOW else TRIP
+
+    again = plane.stream(25, delay, every=5 * US)
+    assert {packet.psn for packet in again} == set(carried)
+    (path,) = (path for path in plane.end.nic.qp_paths(plane.end.qpn) if path.ev == SLOW)
+    assert path.rtt == trip
+
+
+@pytest.mark.parametrize(("trip", "latest"), [(150 * US, 175 * US), (5000 * US, 340 * US)])
+def test_a_path_that_always_took_long_and_has_died_is_noticed_in_that_time(trip: int, latest: int) -> None:
+    """Or in sixteen round trips of the plane."""
+    plane = measured_in_turn(trip, trip)
+    sent: dict[int, int] = {}
+
+    def dead(packet: Packet) -> int | None:
+        sent[packet.psn] = packet.time
+        return None if packet.ev == SLOW else TRIP
+
+    again = plane.stream(100, dead, every=10 * US)
+    assert states(plane) == [(SLOW, PathState.ASSUMED_BAD)]
+    assert again[0].time - sent[again[0].psn] <= latest
 
 
 @pytest.mark.parametrize(("trip", "latest"), [(20 * US, 32 * US), (50 * US, 60 * US), (500 * US, 80 * US)])
