@@ -27,7 +27,7 @@ from controller.injector import FaultInjector
 from controller.links import FabricLinks
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
-from controller.values import Cable, DeniedPath, EventKind, FaultRecord, LinkEnd, NicInfo, SwitchInfo, Topology
+from controller.values import DeniedPath, EventKind, FaultRecord, LinkEnd, LinkInfo, NicInfo, SwitchInfo, Topology
 from topologies import addressing
 from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric
@@ -306,5 +306,5 @@ def _topology(fabric: Fabric) -> Topology:
         fabric.mtu,
         tuple(SwitchInfo(s.name, s.tier, s.plane, s.index, s.device_id, s.ports) for s in fabric.switches),
         tuple(NicInfo(n.name, n.t0, n.downlink, str(addressing.nic_address(fabric, n))) for n in fabric.nics),
-        tuple(Cable(c.name, c.plane, end(c.lower), end(c.upper), c.rate_bps) for c in fabric.links),
+        tuple(LinkInfo(x.name, x.plane, end(x.lower), end(x.upper), x.rate_bps) for x in fabric.links),
     )

@@ -45,7 +45,7 @@ class LinkEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Cable:
+class LinkInfo:
     """A link as it was built; `lower` is the NIC's end, or the T0's end of a T0-T1 link."""
 
     name: str
@@ -64,7 +64,7 @@ class Topology:
     mtu: int
     switches: tuple[SwitchInfo, ...]
     nics: tuple[NicInfo, ...]
-    links: tuple[Cable, ...]
+    links: tuple[LinkInfo, ...]
 
 
 class SwitchState(enum.Enum):

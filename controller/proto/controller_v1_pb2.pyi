@@ -24,8 +24,8 @@ class Topology(_message.Message):
     mtu: int
     switches: _containers.RepeatedCompositeFieldContainer[Switch]
     nics: _containers.RepeatedCompositeFieldContainer[Nic]
-    links: _containers.RepeatedCompositeFieldContainer[Cable]
-    def __init__(self, fabric: _Optional[str] = ..., planes: _Optional[int] = ..., mtu: _Optional[int] = ..., switches: _Optional[_Iterable[_Union[Switch, _Mapping]]] = ..., nics: _Optional[_Iterable[_Union[Nic, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[Cable, _Mapping]]] = ...) -> None: ...
+    links: _containers.RepeatedCompositeFieldContainer[LinkInfo]
+    def __init__(self, fabric: _Optional[str] = ..., planes: _Optional[int] = ..., mtu: _Optional[int] = ..., switches: _Optional[_Iterable[_Union[Switch, _Mapping]]] = ..., nics: _Optional[_Iterable[_Union[Nic, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[LinkInfo, _Mapping]]] = ...) -> None: ...
 
 class Switch(_message.Message):
     __slots__ = ("name", "tier", "plane", "index", "device_id", "ports")
@@ -55,7 +55,7 @@ class Nic(_message.Message):
     address: str
     def __init__(self, name: _Optional[str] = ..., t0: _Optional[int] = ..., downlink: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
-class Cable(_message.Message):
+class LinkInfo(_message.Message):
     __slots__ = ("name", "plane", "lower", "upper", "rate_bps")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PLANE_FIELD_NUMBER: _ClassVar[int]

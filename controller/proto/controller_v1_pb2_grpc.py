@@ -110,21 +110,21 @@ class ControllerServicer:
     """Missing associated documentation comment in .proto file."""
 
     def GetTopology(self, request, context):
-        """What the fabric consists of.
+        """Switches, NICs and links of the fabric.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetStatus(self, request, context):
-        """State of every switch: is it connected, and does it hold exactly the entries it should?
+        """State of every switch: whether it is connected and holds exactly the entries it should.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Reconcile(self, request, context):
-        """Read every switch's entries again, compare, repair, and say what was found.
+        """Read every switch's entries again, compare and repair them, and report what was found.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,14 +159,14 @@ class ControllerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def InjectFault(self, request, context):
-        """Make a fault, now or later. It stays until it is cleared, its time is over, or its owner's lease ends.
+        """Inject a fault, now or later. It lasts until it is cleared, its duration is over, or its owner's lease ends.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ClearFaults(self, request, context):
-        """Clear faults by id, by link, by owner or all of them; those that have not begun are called off.
+        """Clear faults by id, by link, by owner or all of them; those that have not begun are cancelled.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -179,8 +179,8 @@ class ControllerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def HoldLease(self, request, context):
-        """Tie the faults of an owner to this stream: when its last lease ends, however it ends, they are cleared. One message is
-        sent when the lease holds, then none.
+        """Tie the faults of an owner to this stream: when the owner's last lease ends, for whatever reason, they are cleared. One
+        message confirms the lease; no other follows.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -201,7 +201,7 @@ class ControllerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchEvents(self, request, context):
-        """What happens from now on. The first message says that the subscription holds.
+        """Events from now on. The first message confirms the subscription.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
