@@ -1,8 +1,8 @@
 """UNIX sockets that only those may use who shall: a listening one has its owner and mode before anybody can connect.
 
 The mode of the file decides (unix(7)): connecting needs write permission. So it is bound under a umask that lets nobody
-in, given to its group, opened to it, and only then listens. `listen` is for sockets that we accept on ourselves;
-`allow_group` does the same to a file that a library has bound.
+in, given to its group, opened to it, and only then listens. `listen` is for sockets that we accept on ourselves. Where
+somebody else binds, `claim` first makes room at the path, and `allow_group` opens the file afterwards.
 """
 
 from __future__ import annotations
@@ -39,11 +39,9 @@ def listen(path: Path, kind: socket.SocketKind, *, group: int | None = None, bac
 
     Mode 0600, or 0660 for the group with number `group`. Raises SocketError.
     """
-    if len(os.fsencode(path)) > MAX_PATH:
-        raise SocketError(f"The socket path {path} is longer than {MAX_PATH} bytes: choose a shorter run directory.")
+    claim(path, kind)
     sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
-        _remove_stale(path, kind)
         mask = os.umask(0o177)
         try:
             sock.bind(str(path))
@@ -67,23 +65,39 @@ def allow_group(path: Path, group: int) -> None:
     path.chmod(0o660)
 
 
-def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
+def claim(path: Path, kind: socket.SocketKind) -> None:
+    """Make room for a socket at `path`: one that a dead process left is removed, anything else there is an error.
+
+    Asks the kernel who listens, so that a server here is not troubled; one in another network namespace is called.
+    Raises SocketError.
+    """
+    if len(os.fsencode(path)) > MAX_PATH:
+        raise SocketError(f"The socket path {path} is longer than {MAX_PATH} bytes: choose a shorter one.")
     try:
+        if not path.parent.is_dir():
+            raise SocketError(f"Cannot listen at {path}: there is no directory {path.parent}.")
         mode = path.lstat().st_mode
+        if not stat.S_ISSOCK(mode):
+            raise SocketError(f"{path} exists and is not a socket: remove it or choose another path.")
+        if str(path) in listening() or not _is_stale(path, kind):
+            raise SocketError(f"Another process listens at {path}: stop it or choose another path.")
+        path.unlink()
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(mode):
-        raise SocketError(f"{path} exists and is not a socket: remove it or choose another path.")
+    except OSError as error:
+        raise SocketError(f"Cannot listen at {path}: {error.strerror}.") from None
+
+
+def _is_stale(path: Path, kind: socket.SocketKind) -> bool:
     with socket.socket(socket.AF_UNIX, kind) as probe:
         probe.settimeout(1)
         try:
             probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return
+        except (ConnectionRefusedError, FileNotFoundError):
+            return True
         except OSError:
             pass  # something lives there, if not ours
-    raise SocketError(f"Another process listens at {path}: stop it or choose another path.")
+    return False
 
 
 def listening() -> frozenset[str]:

@@ -23,11 +23,11 @@ from importlib import metadata
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from mrc_common.grpc_endpoint import EndpointSettings
 from p4runtime_shim.bmv2_options import add_options
 from p4runtime_shim.config import (
     BMV2_ADDRESS,
     ConfigError,
-    EndpointSettings,
     ProcessSettings,
     check,
     load_file,

@@ -34,6 +34,7 @@ from typing import Any
 import yaml
 
 from mrc_common import units
+from mrc_common.grpc_endpoint import EndpointSettings
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 
 BMV2_ADDRESS = "127.0.0.1:9559"  # P4Runtime's port (IANA); BMv2 listens on it on all addresses
@@ -68,23 +69,6 @@ class SwitchSettings:
     def label(self) -> str:
         """The name, or the device id if it has none."""
         return self.name or f"device {self.device_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointSettings:
-    """Access control of an address: files with token, TLS certificate and key, and the CA of client certificates."""
-
-    token_file: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_client_ca: Path | None = None  # CA certificates for client certificates
-    tls_client_auth: bool = False  # require a client certificate
-
-    @property
-    def is_incomplete(self) -> bool:
-        """True for a certificate without its key or vice versa, or client authentication without a certificate."""
-        client_auth = self.tls_client_ca is not None or self.tls_client_auth
-        return (self.tls_cert is None) != (self.tls_key is None) or (client_auth and self.tls_cert is None)
 
 
 def default_address(device_id: int, environment: Mapping[str, str] = os.environ) -> str:

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from mrc_common.grpc_endpoint import Endpoint, EndpointError
 from mrc_common.open_files import raise_limit
 from mrc_common.privileges import Capability, PrivilegeError, drop
 from p4runtime_shim import c_compiler, shutdown
@@ -26,7 +27,6 @@ from p4runtime_shim.ctypes_bindings import load_engine
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.port_driver import DriverError, PortDriver
 from p4runtime_shim.server.device import DEFAULT_PACKET_RATE, Device
-from p4runtime_shim.server.endpoint import Endpoint, EndpointError
 from p4runtime_shim.server.log_dispatch import LogDispatcher, ProgramLog, TraceFile
 from p4runtime_shim.server.managed_switch import LINK_SLACK_NS, ManagedSwitch
 from p4runtime_shim.server.management_service import ManagementService, add_management
@@ -94,7 +94,7 @@ class SwitchProcess:
             managed = await self._manage(devices)
             service, management = P4RuntimeService(devices), ManagementService(managed)
             try:
-                listening = Endpoint.prepare(self._settings.grpc_address, self._settings.listen)
+                listening = Endpoint.prepare(self._settings.grpc_address, self._settings.listen, "switch")
                 server = make_server(service, listening.interceptors)
                 add_management(server, management)
                 address = listening.bind(server)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mrc_common.unix_sockets import listening
+from mrc_common.unix_sockets import SocketError, claim
 from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.values import QpAttributes, QpType
@@ -162,16 +162,15 @@ def accept(port: str, bind: str = "localhost") -> Channel:
     path = Path(port[5:]) if port.startswith("unix:") else None
     try:
         if path is not None:
-            if str(path) in listening():
-                raise ToolError(f"Another server waits at {port} already: end it first.")
-            if path.is_socket():
-                path.unlink()
+            claim(path, socket.SOCK_STREAM)
             listener = socket.socket(socket.AF_UNIX)
             listener.bind(str(path))
             listener.listen()
         else:
             family, *_, address = socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM)[0]
             listener = socket.create_server((address[0], int(port)), family=family)
+    except SocketError as error:
+        raise ToolError(str(error)) from None
     except (OSError, OverflowError, ValueError) as error:
         raise ToolError(f"Cannot wait for clients at port {port}: {error}.") from None
     print(*_WAITING, sep="\n", flush=True)

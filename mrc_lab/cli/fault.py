@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from mrc_common.grpc_endpoint import read_token
 from mrc_lab import fault_command
 from mrc_lab.cli.fabric_argument import ONLY_ONE, complete, fabric_name
 from mrc_lab.errors import ExperimentError
@@ -174,7 +175,7 @@ def _controller(name: str | None, address: str, token_file: Path | None, tls_ca:
     from controller.client import ControllerClient
     from topologies.emulation.stopped import stopped
 
-    token = "" if token_file is None else _token(token_file)
+    token = "" if token_file is None else read_token(token_file)
     if address:
         return ControllerClient(address, token=token, tls_ca=tls_ca)
     run = find_controller(name)
@@ -194,9 +195,3 @@ def _deaths(name: str | None, address: str, **_rest: Any) -> Iterator[None]:
     with watching(find_controller(name)) as watch:
         watch.listen(lambda death: click.echo(f"{death}. {death.consequence}"))
         yield
-
-
-def _token(file: Path) -> str:
-    from controller.server import read_token
-
-    return read_token(file)

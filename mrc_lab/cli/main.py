@@ -8,6 +8,7 @@ from importlib import metadata
 import click
 
 from controller.errors import ControllerError
+from mrc_common.grpc_endpoint import EndpointError
 from mrc_common.suggestions import nearest
 from mrc_host.errors import MrcError
 from mrc_lab.cli.clean import clean
@@ -95,7 +96,15 @@ def run(arguments: list[str]) -> int:
         return INTERRUPTED
     except ExperimentError as error:
         return _say(arguments, error, error.hint)
-    except (EmulationError, FabricError, MrcError, ControllerError, SimulationError, SwitchError) as error:
+    except (
+        EmulationError,
+        FabricError,
+        MrcError,
+        ControllerError,
+        EndpointError,
+        SimulationError,
+        SwitchError,
+    ) as error:
         return _say(arguments, error, "")
     except (OSError, ImportError) as error:
         return _say(arguments, error, "Run 'mrc doctor' to see what is missing here.")

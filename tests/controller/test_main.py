@@ -140,7 +140,7 @@ def refused(fabric: Fabric, tmp_path: Path, *more: str) -> tuple[int, str]:
 def test_the_network_without_token_and_tls_is_one_sentence(fabric: Fabric, tmp_path: Path) -> None:
     status, errors = refused(fabric, tmp_path, "--listen", "0.0.0.0:9559")
     assert status == 1
-    assert errors.startswith("Listening on 0.0.0.0 lets the network in, which needs a token and TLS")
+    assert errors.startswith("0.0.0.0:9559 is reachable from the network, which requires a token and TLS")
     assert errors.count("\n") == 1
 
 

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.server import MAP_SERVICE, SERVICE, Listening, make_server, read_token
+from controller.server import MAP_SERVICE, SERVICE, Listening, make_server
 from tests.controller.serving import TOKEN, Running, certificate, free_port, running, token_file
 from topologies.fabric import Fabric
 
@@ -129,18 +129,12 @@ def test_the_network_needs_both(tmp_path: Path, pair: tuple[Path, Path], host: s
     with pytest.raises(ControllerError) as caught:
         Listening(None, f"{host}:9559", token, *files).check()
     assert re.fullmatch(
-        r"Listening on \S+ lets the network in, which needs a token and TLS: [^.]*\.", str(caught.value)
+        r"\S+:9559 is reachable from the network, which requires a token and TLS: .*\.", str(caught.value)
     )
 
 
 def test_with_both_any_address_will_do(fabric: Fabric, tmp_path: Path, pair: tuple[Path, Path]) -> None:
     Listening(None, f"0.0.0.0:{free_port()}", token_file(tmp_path), *pair).check()
-
-
-@pytest.mark.parametrize("address", ["localhost", "localhost:", ":80", "localhost:http", "localhost:65536", "x:-1"])
-def test_what_is_no_address_is_said(address: str) -> None:
-    with pytest.raises(ControllerError, match="is no address to listen on: write it as localhost:9559"):
-        Listening(None, address).check()
 
 
 def test_half_a_pair_is_refused(pair: tuple[Path, Path]) -> None:
@@ -151,16 +145,8 @@ def test_half_a_pair_is_refused(pair: tuple[Path, Path]) -> None:
 def test_a_port_in_use_is_said(fabric: Fabric) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(ControllerError, match=f"cannot listen on {address}: it is in use"):
+        with pytest.raises(ControllerError, match=f"Cannot listen on {address}: it is in use"):
             Listening(None, address).check()
-
-
-@pytest.mark.parametrize("content", ["", "short", "\n" + TOKEN, "fifteen letters", "ümläute are out of order"])
-def test_a_token_must_be_one(tmp_path: Path, content: str) -> None:
-    with pytest.raises(ControllerError, match="at least 16 printable ASCII characters"):
-        read_token(token_file(tmp_path, content))
-    with pytest.raises(ControllerError, match=r"cannot be read from .*: No such file"):
-        read_token(tmp_path / "none")
 
 
 def begin(fabric: Fabric, listening: Listening) -> None:
@@ -179,11 +165,11 @@ def test_a_key_that_does_not_fit_is_a_sentence(fabric: Fabric, tmp_path: Path, p
 
 def test_a_socket_in_use_or_of_another_kind_is_not_taken_and_a_stale_one_is(fabric: Fabric, tmp_path: Path) -> None:
     path = tmp_path / "c.sock"
-    with running(fabric, Listening(path)), pytest.raises(ControllerError, match=r"listens on .* already"):
+    with running(fabric, Listening(path)), pytest.raises(ControllerError, match="Another process listens at"):
         begin(fabric, Listening(path))
     file = tmp_path / "file"
     file.write_text("precious")
-    with pytest.raises(ControllerError, match="a file of another kind"):
+    with pytest.raises(ControllerError, match="is not a socket"):
         begin(fabric, Listening(file))
     assert file.read_text() == "precious"
     with pytest.raises(ControllerError, match="there is no directory"):
@@ -255,5 +241,5 @@ def test_health_and_reflection_want_the_token_as_well(guarded: tuple[str, Runnin
 
 
 def test_a_server_is_not_made_when_it_must_not_be() -> None:
-    with pytest.raises(ControllerError, match="lets the network in"):
+    with pytest.raises(ControllerError, match="is reachable from the network"):
         make_server(Listening(None, "0.0.0.0:1"), None, None)

@@ -165,7 +165,7 @@ def test_its_controller_listens_on_the_network_to_who_has_the_token(
     token_file(tmp_path, token.strip())
     listen = ("--listen", f"0.0.0.0:{port}", "--token-file", "token")
     assert run(["up", "--name", fabric.name, *SIZES, *listen]) == 3
-    assert "Listening on 0.0.0.0 lets the network in" in capfd.readouterr().err
+    assert "is reachable from the network, which requires a token and TLS" in capfd.readouterr().err
     tls = ("--tls-cert", "localhost.pem", "--tls-key", "localhost.key")
     assert run(["up", "--name", fabric.name, *SIZES, *listen, *tls]) == 0
     client = ("--address", f"localhost:{port}", "--token-file", "token", "--tls-ca", "localhost.pem")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, allow_group, group_id, listen, listening
+from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, allow_group, claim, group_id, listen, listening
 
 
 def test_a_socket_is_its_owners_or_a_groups_too_whatever_the_umask(tmp_path: Path) -> None:
@@ -67,6 +67,15 @@ def test_what_stands_in_the_way_is_said(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
     with pytest.raises(SocketError, match="longer than 107"):
         listen(tmp_path / ("x" * 120), socket.SOCK_STREAM)
+
+
+def test_a_server_that_waits_is_not_called_to_see_whether_it_lives(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with listen(path, socket.SOCK_STREAM) as waiting:
+        with pytest.raises(SocketError, match="Another process listens"):
+            claim(path, socket.SOCK_STREAM)
+        with pytest.raises(BlockingIOError):
+            waiting.accept()
 
 
 def test_listening_is_told_from_bound_and_from_nothing(tmp_path: Path) -> None:

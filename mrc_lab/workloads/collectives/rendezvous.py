@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mrc_common import unix_sockets
 from mrc_lab.errors import RendezvousError
 
 _LINE_LIMIT = 1 << 20  # bytes of one message
@@ -48,10 +50,12 @@ class RendezvousServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, path: Path) -> None:
-        """Listen on a UNIX socket at `path`, replacing one that a dead server left."""
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-        self._server = await asyncio.start_unix_server(self._connected, path=str(path), limit=_LINE_LIMIT)
+        """Listen on a UNIX socket at `path`, replacing one that a dead server left. Raises RendezvousError."""
+        try:
+            sock = unix_sockets.listen(path, socket.SOCK_STREAM)
+        except unix_sockets.SocketError as error:
+            raise RendezvousError(str(error)) from None
+        self._server = await asyncio.start_unix_server(self._connected, sock=sock, limit=_LINE_LIMIT)
 
     async def everybody_left(self) -> None:
         """Wait until no rank is connected; what they said has been handled then."""

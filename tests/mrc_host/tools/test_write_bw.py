@@ -243,7 +243,7 @@ def test_a_second_server_does_not_take_the_place_of_one_that_waits_but_of_one_th
     server.start()
     while str(path) not in listening():
         assert server.is_alive()
-    with pytest.raises(ToolError, match="Another server waits at"):
+    with pytest.raises(ToolError, match="Another process listens at"):
         accept(f"unix:{path}")
     connect(f"unix:{path}", "").close()
     server.join(10)

@@ -16,8 +16,7 @@ import pytest
 from finsy.proto import p4r, p4r_grpc
 
 from mrc_common import children
-from p4runtime_shim.config import ConfigError, EndpointSettings, default_address
-from p4runtime_shim.server.endpoint import Endpoint, EndpointError
+from p4runtime_shim.config import ConfigError, default_address
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "0123456789abcdef"
@@ -86,26 +85,6 @@ def test_the_default_is_in_run_or_in_the_users_directory(monkeypatch: pytest.Mon
     assert default_address(0, {"XDG_RUNTIME_DIR": "/run/user/1000"}) == "unix:/run/user/1000/p4runtime_shim-0.sock"
     with pytest.raises(ConfigError, match="--grpc-server-addr"):
         default_address(0, {})
-
-
-@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:50051", "example.org:1"])
-@pytest.mark.parametrize("missing", ["all", "token", "tls"])
-def test_off_loopback_a_token_and_tls_are_wanted(
-    address: str, missing: str, tls: tuple[Path, Path], token: Path
-) -> None:
-    settings = {
-        "all": EndpointSettings(),
-        "token": EndpointSettings(None, *tls),
-        "tls": EndpointSettings(token),
-    }[missing]
-    with pytest.raises(EndpointError, match="is reachable from the network"):
-        Endpoint.prepare(address, settings)
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:9559", "[::1]:9559", "localhost:1", "unix:/x", "unix-abstract:x"])
-def test_on_loopback_nothing_is(address: str) -> None:
-    prepared = Endpoint.prepare(address, EndpointSettings())
-    assert (prepared.interceptors, prepared.credentials) == ((), None)
 
 
 def test_token_and_tls_let_in_who_has_them(tmp_path: Path, tls: tuple[Path, Path], token: Path) -> None:
