@@ -15,7 +15,7 @@ import finsy
 import pytest
 
 from controller import translate
-from tests.integration.wires import Wire, namespace, wires
+from tests.integration.veth_switch import Wire, namespace, wires
 from tests.waiting import until
 from topologies.emulation import namespaces
 from topologies.emulation.bmv2 import ThriftClient

@@ -19,7 +19,7 @@ from p4runtime_shim.entities import ActionCall, Entry, Exact
 from p4runtime_shim.port_driver import DriverError, PortDriver
 from p4runtime_shim.switch import Pipeline, Switch
 from p4runtime_shim.traffic_manager import QueueConfig
-from tests.integration.wires import Wire, ip, wires
+from tests.integration.veth_switch import Wire, ip, wires
 from tests.waiting import until
 
 pytestmark = pytest.mark.root

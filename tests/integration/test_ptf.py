@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_switch_process import CPU_PORT, arguments
-from tests.integration.wires import running, wires
+from tests.integration.veth_switch import running, wires
 
 PTF = shutil.which("ptf", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 PROGRAM = Path(__file__).parents[1] / "p4runtime_shim" / "programs" / "packet_io.json"

@@ -17,7 +17,7 @@ from scapy.utils import PcapReader
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from tests.integration.test_switch_process import CPU_PORT, T, arguments, control, frame, options, patch_all
-from tests.integration.wires import Process, Wire, running, wires
+from tests.integration.veth_switch import Process, Wire, running, wires
 from tests.p4runtime_shim.programs import FOLDER as PROGRAMS
 from tests.waiting import until
 

@@ -24,7 +24,7 @@ from google.protobuf import text_format
 
 from mrc_common.privileges import Capability, current
 from p4runtime_shim.proto import switch_v1_pb2, switch_v1_pb2_grpc
-from tests.integration.wires import Process, Wire, running, wires
+from tests.integration.veth_switch import Process, Wire, running, wires
 from tests.p4runtime_shim.server.world import Client, insert, modify
 from tests.waiting import until, until_async
 

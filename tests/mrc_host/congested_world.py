@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus
-from tests.mrc_host.wires import End, Faults, World
+from tests.mrc_host.nic_world import End, Faults, World
 
 RATE = 10_000_000_000  # of every port
 FRAME = 4096

@@ -15,8 +15,8 @@ from mrc_host.values import Access, QpAttributes, QpState, QpType
 from mrc_host.wire import control
 from mrc_host.wire.headers import NAK_REMOTE_ACCESS
 from scripts.counters_page import PAGE, page
+from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect
 from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd
-from tests.mrc_host.wires import MS, US, End, Faults, World, connect
 
 GAUGES = {level: {info.name for info in at_level(level) if info.gauge} for level in Level}
 

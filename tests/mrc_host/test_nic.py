@@ -28,7 +28,7 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
-from tests.mrc_host.wires import ALL_RIGHTS, MS, US, End, World, address, connect, make_config, path_events
+from tests.mrc_host.nic_world import ALL_RIGHTS, MS, US, End, World, address, connect, make_config, path_events
 
 KINDS = [QpType.MRC, QpType.RC]
 

@@ -9,7 +9,7 @@ from scapy.layers.l2 import Ether
 from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus, QpAttributes, QpType
 from tests.mrc_host.congested_world import BASE_RTT, PLANE_BDP, RATE, CongestedWorld, keep_busy
-from tests.mrc_host.wires import MS, US, End, World, connect, path_events
+from tests.mrc_host.nic_world import MS, US, End, World, connect, path_events
 
 NSCC = TransportSettings(base_rtt=BASE_RTT)
 NONE = TransportSettings(base_rtt=BASE_RTT, congestion="none")

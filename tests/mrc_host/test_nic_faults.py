@@ -16,7 +16,7 @@ from mrc_host.values import (
     QpState,
     QpType,
 )
-from tests.mrc_host.wires import MS, US, End, Faults, World, address, connect, path_events
+from tests.mrc_host.nic_world import MS, US, End, Faults, World, address, connect, path_events
 
 KINDS = [QpType.MRC, QpType.RC]
 CHUNK = 32768

@@ -9,8 +9,8 @@ from mrc_host.config import EvFormat
 from mrc_host.values import Access, MemoryRegionInfo, QpType
 from mrc_host.wire import icrc, opcodes
 from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, SRV6_PREFIX
+from tests.mrc_host.nic_world import ALL_RIGHTS, MS, World, connect
 from tests.mrc_host.test_formats import FORMATS, Wire
-from tests.mrc_host.wires import ALL_RIGHTS, MS, World, connect
 
 quick = settings(deadline=None)
 

@@ -16,7 +16,7 @@ from mrc_host.nic import Nic
 from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
 from mrc_host.wire.encap import SRV6_PREFIX
-from tests.mrc_host.wires import MS, US, End, World, address, connect, make_config
+from tests.mrc_host.nic_world import MS, US, End, World, address, connect, make_config
 
 Frame = tuple[int, int, bytes]  # NIC that sent it, port, frame
 SLOT = 512

@@ -20,7 +20,7 @@ from mrc_host.values import CompletionStatus, PathState, QpAttributes, QpState, 
 from mrc_host.wire import opcodes
 from mrc_host.wire.control import parse_sack
 from mrc_host.wire.headers import BTH_LENGTH
-from tests.mrc_host.wires import MS, US, End, Faults, World, connect, path_events, peers
+from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect, path_events, peers
 
 modest = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 SIZE = 1 << 18

@@ -13,7 +13,7 @@ from mrc_host.values import (
     WrOpcode,
 )
 from mrc_host.wire import icrc
-from tests.mrc_host.wires import ALL_RIGHTS, MS, End, World, connect
+from tests.mrc_host.nic_world import ALL_RIGHTS, MS, End, World, connect
 
 KINDS = [QpType.MRC, QpType.RC]
 

@@ -8,9 +8,9 @@ from mrc_host.nic import Nic
 from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.wire import control, opcodes
 from mrc_host.wire.encap import SRV6_PREFIX
+from tests.mrc_host.nic_world import MS, End, World, connect, make_config
 from tests.mrc_host.test_nic_lives import SLOT, recorded, reset
 from tests.mrc_host.transport.far_end import FAR_QPN, FIRST_IN, FarEnd, Packet
-from tests.mrc_host.wires import MS, End, World, connect, make_config
 
 SOON = 5 * MS  # the ACK timeout alone is 16.8 ms, and there are 32 retries
 

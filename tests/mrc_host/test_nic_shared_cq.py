@@ -8,7 +8,7 @@ import pytest
 
 from mrc_host.errors import ResourceExhaustedError
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, QpAddress, QpAttributes, QpState, QpType
-from tests.mrc_host.wires import MS, End, World, connect
+from tests.mrc_host.nic_world import MS, End, World, connect
 
 
 def address_of(end: End) -> QpAddress:

@@ -11,7 +11,7 @@ from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.sent_packets import OUT
 from mrc_host.transport.window import SharedWindow
 from mrc_host.values import CompletionStatus, QpAttributes, QpState
-from tests.mrc_host.wires import MS, US, End, Faults, World, connect, make_config, peers
+from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect, make_config, peers
 
 NSCC = TransportSettings(base_rtt=30 * US, assumed_rate=4_000_000_000)
 CHUNK = 4096

@@ -9,7 +9,7 @@ import pytest
 
 from mrc_host.values import QpAttributes
 from mrc_host.wire.encap import SRV6_PREFIX
-from tests.mrc_host.wires import MS, World, connect
+from tests.mrc_host.nic_world import MS, World, connect
 
 
 @pytest.mark.parametrize("planes", [1, 2, 4])

@@ -17,7 +17,7 @@ from tests.mrc_host.captures import make_golden as golden
 from tests.mrc_host.captures import tshark
 from tests.mrc_host.captures.canonical import codec_fields, scapy_fields, transport_of
 from tests.mrc_host.captures.test_agreement import DERIVED, as_scapy_has_it
-from tests.mrc_host.wires import MS, Faults, World, connect
+from tests.mrc_host.nic_world import MS, Faults, World, connect
 
 CHUNK, COUNT = 20_001, 12  # five packets a message, the last one padded
 

@@ -10,7 +10,7 @@ import pytest
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.tools import trace
 from mrc_host.tools.session import ToolError
-from tests.mrc_host.wires import Faults, World, connect
+from tests.mrc_host.nic_world import Faults, World, connect
 
 
 @pytest.fixture

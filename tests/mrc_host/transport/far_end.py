@@ -19,7 +19,7 @@ from mrc_host.values import Completion, QpAddress, QpAttributes, QpType, WorkReq
 from mrc_host.wire import control, headers, icrc, opcodes
 from mrc_host.wire.encap import SRV6_PREFIX, Encapsulation
 from mrc_host.wire.psn import MASK
-from tests.mrc_host.wires import ALL_RIGHTS, BLOCK, MS, US, address, make_config, nic_usid, peers, queue_pair
+from tests.mrc_host.nic_world import ALL_RIGHTS, BLOCK, MS, US, address, make_config, nic_usid, peers, queue_pair
 
 FAR_QPN = 0x4242
 FIRST_OUT = 1000  # first PSN the NIC sends

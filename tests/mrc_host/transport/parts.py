@@ -12,7 +12,7 @@ from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.stats import QpStats
 from mrc_host.values import QpAttributes
 from mrc_host.wire.encap import Flow
-from tests.mrc_host.wires import address, make_config
+from tests.mrc_host.nic_world import address, make_config
 
 QPN = 0x11
 REMOTE_QPN = 0x4242

@@ -7,9 +7,9 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.values import PathReason
 from mrc_host.wire import control
+from tests.mrc_host.nic_world import MS, path_events
 from tests.mrc_host.transport.far_end import FarEnd, Packet
 from tests.mrc_host.transport.test_peer import answer, quiet, requests
-from tests.mrc_host.wires import MS, path_events
 
 SETTINGS = TransportSettings()
 

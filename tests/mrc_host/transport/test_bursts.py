@@ -13,9 +13,9 @@ from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import QpAttributes
 from mrc_host.wire import control, headers, opcodes
+from tests.mrc_host.nic_world import MS, US
 from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, warm
 from tests.mrc_host.transport.test_peer import answer, quiet, requests
-from tests.mrc_host.wires import MS, US
 
 # ---- what the receiver shows ---------------------------------------------------------------------------------------
 

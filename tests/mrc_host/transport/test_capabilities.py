@@ -6,8 +6,8 @@ from mrc_host.config import ProtocolSettings, TimestampTick, TransportSettings
 from mrc_host.values import QpAttributes
 from mrc_host.wire import control, headers
 from tests.mrc_host.congested_world import BASE_RTT, CongestedWorld
+from tests.mrc_host.nic_world import MS, US, connect
 from tests.mrc_host.transport.far_end import FarEnd
-from tests.mrc_host.wires import MS, US, connect
 
 NO_TRIM = 0
 NSCC = TransportSettings(base_rtt=120_000, assumed_rate=10_000_000_000)

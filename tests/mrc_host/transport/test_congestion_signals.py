@@ -7,8 +7,8 @@ from typing import Any
 
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.wire import control
+from tests.mrc_host.nic_world import US
 from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, bits
-from tests.mrc_host.wires import US
 
 
 class Recorder(CongestionControl):

@@ -13,10 +13,10 @@ from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import NO_TRIM
 from mrc_host.values import PathReason, PathState
 from mrc_host.wire import control
+from tests.mrc_host.nic_world import MS, World, connect, make_config, path_events
 from tests.mrc_host.transport.far_end import FarEnd
 from tests.mrc_host.transport.test_bad_paths import bad
 from tests.mrc_host.transport.test_peer import answer, requests
-from tests.mrc_host.wires import MS, World, connect, make_config, path_events
 
 SETTINGS = TransportSettings()
 

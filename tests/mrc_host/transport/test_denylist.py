@@ -6,8 +6,8 @@ from mrc_host.transport.denylist import Denylist
 from mrc_host.values import CompletionStatus, PathReason, QpAttributes, QpEvent, QpState
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest
+from tests.mrc_host.nic_world import MS, World, address, connect
 from tests.mrc_host.transport.far_end import FIRST_IN, FIRST_OUT, FarEnd, Packet
-from tests.mrc_host.wires import MS, World, address, connect
 
 PATHS = 4  # a plane
 

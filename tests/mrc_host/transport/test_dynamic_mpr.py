@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.values import QpAttributes, QpState
 from mrc_host.wire import control, opcodes
+from tests.mrc_host.nic_world import MS, World, connect
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet
-from tests.mrc_host.wires import MS, World, connect
 
 SMALL = {"path_mtu": 256, "congestion_window": 1 << 30}
 

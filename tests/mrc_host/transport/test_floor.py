@@ -7,8 +7,8 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.transport.paths import PathSet
 from mrc_host.values import PathReason, PathState, QpAttributes
+from tests.mrc_host.nic_world import MS, US, End, World, connect
 from tests.mrc_host.transport.test_paths import make
-from tests.mrc_host.wires import MS, US, End, World, connect
 
 USABLE = (PathState.GOOD, PathState.SKIP)
 

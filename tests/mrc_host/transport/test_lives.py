@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mrc_host.errors import StateError
 from mrc_host.transport.lives import ROOM, UsedPsns
 from mrc_host.wire.psn import HALF, MASK
-from tests.mrc_host.wires import MS
+from tests.mrc_host.nic_world import MS
 
 PEER, OTHER = bytes(15) + b"\1", bytes(15) + b"\2"
 LIFETIME = 1000 * MS

@@ -7,8 +7,8 @@ from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packets import FREE, LOST, OUT, Lane, SentPacket
 from mrc_host.values import PathReason, PathState, QpAttributes
 from mrc_host.wire import control
+from tests.mrc_host.nic_world import US, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, flight, warm
-from tests.mrc_host.wires import US, path_events
 
 
 def record(serial: int) -> SentPacket:

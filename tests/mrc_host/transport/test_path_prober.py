@@ -15,7 +15,7 @@ from mrc_host.probing import MAX_PROBE_PATHS, ProbePath, ProbePlan, ProbeReport,
 from mrc_host.transport.path_prober import MAX_ROUNDS
 from mrc_host.wire import control, opcodes
 from mrc_host.wire.encap import read_prefix
-from tests.mrc_host.wires import MS, World, address, make_config, template
+from tests.mrc_host.nic_world import MS, World, address, make_config, template
 
 ROUND = 40 * MS
 

@@ -11,10 +11,10 @@ import pytest
 from mrc_host.transport.path_weights import PathWeights
 from mrc_host.values import PathReason
 from mrc_host.wire import control
+from tests.mrc_host.nic_world import US
 from tests.mrc_host.transport.far_end import WIDE, FarEnd, Packet
 from tests.mrc_host.transport.test_congestion_signals import Recorder
 from tests.mrc_host.transport.test_paths import make
-from tests.mrc_host.wires import US
 
 LEAST = 10 * US  # the shortest round trip
 

@@ -10,8 +10,8 @@ from mrc_host.nic import Nic
 from mrc_host.values import PathReason, PathState, PortEvent, ProbeEvent, QpAddress, QpAttributes, QpType
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest, EndpointResponse
+from tests.mrc_host.nic_world import MS, address, path_events, queue_pair
 from tests.mrc_host.transport.far_end import FarEnd, Packet
-from tests.mrc_host.wires import MS, address, path_events, queue_pair
 
 SETTINGS = TransportSettings()
 

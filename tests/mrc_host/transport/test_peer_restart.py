@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mrc_host.nic import Nic
 from mrc_host.transport.port_status import PeerPorts
 from mrc_host.values import QpAttributes, QpType
-from tests.mrc_host.wires import MS, World, address, connect, make_config
+from tests.mrc_host.nic_world import MS, World, address, connect, make_config
 
 LIFETIME = 1000 * MS
 

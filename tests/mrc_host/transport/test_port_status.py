@@ -9,8 +9,8 @@ from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus, PortEvent
 from mrc_host.wire import control, opcodes
 from mrc_host.wire.control import EndpointRequest, EndpointResponse
+from tests.mrc_host.nic_world import MS, World, address, connect
 from tests.mrc_host.transport.far_end import FarEnd, Packet
-from tests.mrc_host.wires import MS, World, address, connect
 
 SETTINGS = TransportSettings()
 

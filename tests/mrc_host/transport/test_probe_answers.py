@@ -3,7 +3,7 @@
 import pytest
 
 from mrc_host.values import PathState
-from tests.mrc_host.wires import MS, Faults, World, connect, path_events
+from tests.mrc_host.nic_world import MS, Faults, World, connect, path_events
 
 RESTORED = 10_000 * MS  # three in a row must be answered on one of two paths by chance, at most probe_timeout * 4 apart
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mrc_host.errors import InvalidArgumentError, NotFoundError, StateError
 from mrc_host.transport.profiles import check_profile, fill, generates, resolve
 from mrc_host.values import EvField, EvMode, EvProfile, PathState, QpAddress, QpAttributes, QpState, QpType
-from tests.mrc_host.wires import World, address, connect
+from tests.mrc_host.nic_world import World, address, connect
 
 
 class FakePaths:

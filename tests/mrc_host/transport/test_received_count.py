@@ -5,7 +5,7 @@ import pytest
 from mrc_host.transport.received_count import ReceivedCount
 from mrc_host.wire.control import nominal_size
 from mrc_host.wire.headers import data_ts, data_ts_imm
-from tests.mrc_host.wires import MS, Faults, World, connect
+from tests.mrc_host.nic_world import MS, Faults, World, connect
 
 UNITS = 17
 

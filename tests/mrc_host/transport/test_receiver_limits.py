@@ -5,8 +5,8 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.values import QpAttributes, QpState
 from mrc_host.wire import control, opcodes
+from tests.mrc_host.nic_world import World, connect
 from tests.mrc_host.transport.far_end import FIRST_IN, FarEnd
-from tests.mrc_host.wires import World, connect
 
 ONLY, ONLY_IMM = 4, 5
 CE = 3

@@ -5,8 +5,8 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionOpcode, QpAttributes, QpState
 from mrc_host.wire import control, headers, opcodes
+from tests.mrc_host.nic_world import MS
 from tests.mrc_host.transport.far_end import FIRST_IN, FarEnd, Packet
-from tests.mrc_host.wires import MS
 
 FIRST, MIDDLE, LAST, LAST_IMM, ONLY, ONLY_IMM = 0, 1, 2, 3, 4, 5
 A = headers.ACK_REQUEST

@@ -9,8 +9,8 @@ from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.values import CompletionStatus, PathReason, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
+from tests.mrc_host.nic_world import MS, US, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, FarEnd, bits, counters, warm
-from tests.mrc_host.wires import MS, US, path_events
 
 TIMEOUT = 1024 << 4
 

@@ -3,7 +3,7 @@
 import random
 
 from mrc_host.transport.reverse_paths import CONFIRMED, DOUBTED, GUESSED, LOST, UNTRIED, ReversePaths
-from tests.mrc_host.wires import MS, US
+from tests.mrc_host.nic_world import MS, US
 
 INTERVAL = 10 * MS
 NOTHING: dict[int, None] = {}

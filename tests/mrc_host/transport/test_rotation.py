@@ -10,7 +10,7 @@ from mrc_host.transport.rotation import next_plane
 from mrc_host.values import CompletionStatus, QpAttributes, QpState
 from mrc_host.wire import opcodes
 from mrc_host.wire.encap import SRV6_PREFIX
-from tests.mrc_host.wires import MS, US, World, connect
+from tests.mrc_host.nic_world import MS, US, World, connect
 
 
 def planes(world: World, *kinds: int) -> list[int]:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from mrc_host.values import PathState
+from tests.mrc_host.nic_world import US, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, WIDE, FarEnd, Packet, bits, counters
-from tests.mrc_host.wires import US, path_events
 
 TRIP = 20 * US
 SLOW = 3  # EV of the slow path

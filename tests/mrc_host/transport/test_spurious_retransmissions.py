@@ -1,8 +1,8 @@
 """Retransmissions that were not needed: how the sender finds out, counts them, and learns."""
 
 from mrc_host.values import PathState, QpAttributes
+from tests.mrc_host.nic_world import MS, US, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, WIDE, FarEnd, Packet, bits, counters, flight, warm
-from tests.mrc_host.wires import MS, US, path_events
 
 
 def spurious(end: FarEnd) -> int:

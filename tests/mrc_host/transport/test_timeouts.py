@@ -7,9 +7,9 @@ from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
+from tests.mrc_host.nic_world import MS, US, World, address, connect, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet, flight, warm
 from tests.mrc_host.transport.test_spurious_retransmissions import UNITS, spurious
-from tests.mrc_host.wires import MS, US, World, address, connect, path_events
 
 TIMEOUT = 1024 << 8  # ns
 

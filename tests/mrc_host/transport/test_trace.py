@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mrc_host.values import QpType
+from tests.mrc_host.nic_world import MS, Faults, World, connect
 from tests.mrc_host.transport.far_end import FarEnd
-from tests.mrc_host.wires import MS, Faults, World, connect
 
 Event = Mapping[str, Any]
 

@@ -9,8 +9,8 @@ import pytest
 from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import SRV6_PREFIX
+from tests.mrc_host.nic_world import MS, World, connect
 from tests.mrc_host.transport.far_end import FarEnd
-from tests.mrc_host.wires import MS, World, connect
 
 
 @pytest.mark.parametrize("kind", QpType)

@@ -24,7 +24,7 @@ from mrc_host.values import (
 )
 from mrc_host.verbs import ClosedError, Context, Controller, LocalProvider, RejectedError
 from tests.mrc_host.agent.conftest import Agents, agents
-from tests.mrc_host.wires import MS, World, address, connect, peers
+from tests.mrc_host.nic_world import MS, World, address, connect, peers
 
 __all__ = ["agents"]
 

@@ -10,8 +10,8 @@ import pytest
 from mrc_host import verbs
 from mrc_host.config import BthOrder, ProtocolSettings
 from mrc_host.verbs import ClosedError, Context, LocalProvider, WaitTimeoutError
+from tests.mrc_host.nic_world import US, World
 from tests.mrc_host.transport.far_end import FarEnd
-from tests.mrc_host.wires import US, World
 
 
 class Applications:

@@ -13,7 +13,7 @@ from scapy.layers.l2 import Ether
 from mrc_host.config import EvOrder, ProtocolSettings
 from mrc_host.wire import encap
 from mrc_host.wire.encap import Drop, Encapsulation, Flow, Parser
-from tests.mrc_host.wires import BLOCK, address, make_config, nic_usid
+from tests.mrc_host.nic_world import BLOCK, address, make_config, nic_usid
 
 BODY = 36 + 100
 

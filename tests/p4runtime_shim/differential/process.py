@@ -21,7 +21,7 @@ from finsy.proto import p4r, p4r_grpc
 
 from p4runtime_shim.program import load_program
 from tests.integration.rest import wait_until_at_rest
-from tests.integration.wires import Wire
+from tests.integration.veth_switch import Wire
 from tests.p4runtime_shim.differential.embedded import WIDEST_REGISTER
 from tests.p4runtime_shim.differential.vectors import CPU_PORT, p4info, program_text
 from topologies.emulation import namespaces

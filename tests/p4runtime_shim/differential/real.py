@@ -21,7 +21,7 @@ from pathlib import Path
 from finsy.proto import p4r
 
 from p4runtime_shim.server import packet_io
-from tests.integration.wires import Wire, namespace, wires
+from tests.integration.veth_switch import Wire, namespace, wires
 from tests.p4runtime_shim.differential.embedded import collect_counters, packet_in, wanted
 from tests.p4runtime_shim.differential.process import Process
 from tests.p4runtime_shim.differential.vectors import CPU_PORT, PORTS, Outcome, Vector, leaves, schema, shown

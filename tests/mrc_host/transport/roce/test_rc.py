@@ -8,7 +8,7 @@ from scapy.layers.l2 import Ether
 from mrc_host.transport.roce.link import path_hash
 from mrc_host.values import CompletionStatus, QpAttributes, QpType
 from mrc_host.wire import headers
-from tests.mrc_host.wires import MS, US, End, World, address, connect
+from tests.mrc_host.nic_world import MS, US, End, World, address, connect
 
 START = 62
 

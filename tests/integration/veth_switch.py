@@ -1,4 +1,4 @@
-"""Wires for a switch process: veth pairs whose far ends are raw sockets of the test."""
+"""A switch process on wires: veth pairs whose far ends are raw sockets of the test."""
 
 from __future__ import annotations
 
