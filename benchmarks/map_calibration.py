@@ -1,7 +1,7 @@
 """Path mapping: is a name's confidence earned, with one to four faults at once; and the CPU time of an update.
 
 `TRIALS` seeds for each number of faults, on four small fabrics (mrc_lab/path_map/calibration.py). "wrong" is the
-share of verdicts, each counted once an update, that name something healthy. CPU time is that of building the map and
+share of suspicions, each counted once an update, that name something healthy. CPU time is that of building the map and
 of one update (five a second), with 64 hosts on 8 planes of 8 T0s and 8 T1s, and with twice as many hosts and T1s; the
 four faults are in two planes.
 """
@@ -52,7 +52,7 @@ def _calibration(faults: int) -> Iterator[Measurement]:
     for band in BANDS:
         made, wrong = found.at_least(band)
         yield Measurement(
-            f"{subject}: wrong at {band:g} or more", wrong, "verdicts", wrong / max(1, made), f"{made} verdicts"
+            f"{subject}: wrong at {band:g} or more", wrong, "suspicions", wrong / max(1, made), f"{made} suspicions"
         )
     named = sorted(seconds for seconds in found.seconds if seconds is not None)
     shown = len(found.seconds)

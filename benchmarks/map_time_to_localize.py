@@ -112,7 +112,7 @@ def _until(controller: PathMapClient, link: str, named: bool, wrong: set[str]) -
     """When (monotonic ns) the map has, or has no longer, the name; collects names that are wrong."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        names = {verdict.name for verdict in controller.path_map().verdicts}
+        names = {fault.name for fault in controller.path_map().suspected}
         wrong |= names - {link}
         if (link in names) is named:
             return time.monotonic_ns()

@@ -3,8 +3,8 @@
 with PathMapClient("/run/mrc/demo/controller.sock") as controller:
     controller.start_map()
     ...
-    for verdict in controller.path_map().verdicts:
-        print(verdict.name, verdict.loss)
+    for fault in controller.path_map().suspected:
+        print(fault.name, fault.loss)
 """
 
 from __future__ import annotations

@@ -96,15 +96,16 @@ class _Session:
         """The map as it is now; times count from its beginning."""
         now = time.monotonic_ns()
         counts = self._map.link_counts(now - _RECENT)
-        verdicts = tuple(replace(verdict, since=verdict.since - self._began) for verdict in self._map.verdicts)
+        suspected = tuple(replace(fault, since=fault.since - self._began) for fault in self._map.suspected)
+        answers_due = now - self._began > self._map.settings.agent_timeout
         return MapState(
             running=True,
             rate=self.plan.rate,
             round_s=self.plan.round_ns / SECOND,
             seconds=(now - self._began) / SECOND,
-            verdicts=verdicts,
+            suspected=suspected,
             links=tuple(LinkHealth(name, count.sent, count.lost) for name, count in counts.items()),
-            silent=self._map.silent_hosts(now) if now - self._began > self._map.settings.silent else (),
+            unreachable=self._map.unreachable_hosts(now) if answers_due else (),
             feeding=self.feeding,
             denied=sum(agent.denied for agent in self._agents.values()),
         )
@@ -123,8 +124,8 @@ class _Session:
     async def _think(self) -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            verdicts = self._map.update(time.monotonic_ns())
-            self._wanted = paths_to_deny(self._fabric, verdicts) if self.feeding else frozenset()
+            suspected = self._map.update(time.monotonic_ns())
+            self._wanted = paths_to_deny(self._fabric, suspected) if self.feeding else frozenset()
 
     async def _feed(self, host: str) -> None:
         """Bring a host's denylist up to what is wanted."""

@@ -1,10 +1,10 @@
-"""From verdicts to the entropy values that hosts should not use, and back when a verdict ends."""
+"""The entropy values that hosts should not use because of suspected faults."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from controller.path_map.values import Direction, Part, Verdict
+from controller.path_map.values import Direction, Part, SuspectedFault
 from topologies.fabric import Fabric
 from topologies.paths import destination
 from topologies.probe_plan import Crossing, data_path
@@ -13,25 +13,25 @@ DeniedEv = tuple[str, str, int]
 """A host, the host it sends to, and an entropy value."""
 
 
-def paths_to_deny(fabric: Fabric, verdicts: Iterable[Verdict]) -> frozenset[DeniedEv]:
+def paths_to_deny(fabric: Fabric, suspected: Iterable[SuspectedFault]) -> frozenset[DeniedEv]:
     """Every path of data over a suspected fault, in its direction.
 
     A pair of hosts that would have no path left keeps all of its paths: some of what it sends may arrive, and there is
-    nothing better. A verdict on a single path forbids just that.
+    nothing better. A suspected fault on a single path forbids just that.
     """
     crossings: set[Crossing] = set()
     switches: set[str] = set()
     single: set[str] = set()
-    for verdict in verdicts:
-        if verdict.part is Part.SWITCH:
-            switches.add(verdict.name)
-        elif verdict.part is Part.PATH:
-            single.add(verdict.name)
+    for fault in suspected:
+        if fault.part is Part.SWITCH:
+            switches.add(fault.name)
+        elif fault.part is Part.PATH:
+            single.add(fault.name)
         else:
-            if verdict.direction is not Direction.DOWN:
-                crossings.add(Crossing(verdict.name, True))
-            if verdict.direction is not Direction.UP:
-                crossings.add(Crossing(verdict.name, False))
+            if fault.direction is not Direction.DOWN:
+                crossings.add(Crossing(fault.name, True))
+            if fault.direction is not Direction.UP:
+                crossings.add(Crossing(fault.name, False))
     if not (crossings or switches or single):
         return frozenset()
     return frozenset(_over(fabric, crossings, switches, single))

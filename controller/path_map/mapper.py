@@ -1,10 +1,10 @@
-"""The map of a fabric: from reports of probes to verdicts, and from verdicts to what is healthy.
+"""The map of a fabric: from reports of probes to suspected faults, and back to health.
 
 Every time it is asked, each plane's counts are explained (`inference`) over several spans of time, the shortest first:
 a cut link shows within a second, one that loses 1 % only over many. A span in which a loss began or ended is left to
-the shorter ones. A faulty element gets its verdict when it is found twice in a row and no rival is nearly as likely,
-or, where the probes cannot distinguish two, after `settle`; then the rivals are named with it. Loss and direction are
-measured again from then on, and the verdict has to stand again and again in the longest span that began after its first
+the shorter ones. An element is suspected when it is found twice in a row and no rival is nearly as likely, or, where
+the probes cannot distinguish two, after `settle`; then the rivals are named with it. Loss and direction are measured
+again from then on, and the suspicion is tested again and again in the longest span that began after its first
 evidence; its confidence follows. It ends when another explanation does better without it, or when the latest probes
 speak as clearly for health (`HEAL`). What was lost before is then forgotten, so that nothing is named for what is over.
 
@@ -24,7 +24,7 @@ from controller.path_map.inference import ONE_WAY_PRICE, Finding, PlaneInference
 from controller.path_map.likelihood import Likelihood, Strengths
 from controller.path_map.plane_model import Floats, PlaneModel, plane_models
 from controller.path_map.probe_history import ProbeHistory
-from controller.path_map.values import Direction, Verdict
+from controller.path_map.values import Direction, SuspectedFault
 from mrc_host.probing import ProbeReport
 from topologies.probe_plan import FabricProbePlan
 
@@ -46,13 +46,13 @@ class MapSettings:
     """Settings of the mapper; times in ns. Probes are lost without a fault with a probability of `noise` at least.
 
     `spans` are what is looked at; `grace` is how long a probe may take, `patience` how long a silent receiver is waited
-    for, `silent` when an agent counts as gone. A loss is measured again once it stands out by `measurable` nats.
+    for, `agent_timeout` when an agent is unreachable. A loss is measured again once it stands out by `measurable` nats.
     """
 
     spans: tuple[int, ...] = tuple(round(s * SECOND) for s in (0.15, 0.5, 1, 2, 4, 8, 16, 32, 64, 128))
     grace: int = SECOND // 5
     patience: int = 2 * SECOND
-    silent: int = 3 * SECOND
+    agent_timeout: int = 3 * SECOND
     settle: int = 3 * SECOND
     measurable: float = 3.0
     noise: float = 3e-4
@@ -69,9 +69,9 @@ class RouteCount:
 
 @dataclass(slots=True)
 class _Known:
-    """A suspected fault: the verdict, its number among the suspects, its strength, and the begin of its evidence."""
+    """A suspected fault, its number among the suspects, its strength, and the begin of its evidence."""
 
-    verdict: Verdict
+    fault: SuspectedFault
     number: int
     strength: float
     onset: int
@@ -106,25 +106,25 @@ class PathMap:
         """A host's agent has reported; it was asked for it at `asked` (`now`, if that took no time)."""
         self.history.absorb(host, report, now, asked)
 
-    def update(self, now: int) -> tuple[Verdict, ...]:
-        """Judge the probes that are due and think again; returns the verdicts."""
+    def update(self, now: int) -> tuple[SuspectedFault, ...]:
+        """Judge the probes that are due and think again; returns the suspected faults."""
         self.history.judge(now)
         begins = [now - span for span in self.settings.spans]
         spans = [(since, *counts) for since, counts in zip(begins, self.history.counts_since(begins), strict=True)]
         noise = self._noise(*spans[-1][1:])
         for plane in self._planes:
             plane.think(spans, noise, now)
-        return self.verdicts
+        return self.suspected
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
+    def suspected(self) -> tuple[SuspectedFault, ...]:
         """Suspected faults, oldest first."""
-        found = [known.verdict for plane in self._planes for known in plane.known]
-        return tuple(sorted(found, key=lambda verdict: (verdict.since, verdict.name)))
+        found = [known.fault for plane in self._planes for known in plane.known]
+        return tuple(sorted(found, key=lambda fault: (fault.since, fault.name)))
 
-    def silent_hosts(self, now: int) -> tuple[str, ...]:
+    def unreachable_hosts(self, now: int) -> tuple[str, ...]:
         """Hosts whose agents do not report."""
-        limit = now - self.settings.silent
+        limit = now - self.settings.agent_timeout
         return tuple(host for host in self.plan.routes if (self.history.heard(host) or 0) < limit)
 
     def link_counts(self, since: int) -> dict[str, RouteCount]:
@@ -189,11 +189,11 @@ class _Plane:
         return {other.number: other.strength for other in self.known if other is not known}
 
     def _healed(self, known: _Known, spans: Sequence[_Evidence]) -> bool:
-        """End a verdict on something that works again, and forget what it did."""
+        """End the suspicion of something that works again, and forget what it did."""
         others = self._others(known)
         strength = min(known.strength, _MOST_TO_HEAL)
         for since, _sent, _lost, counts in spans:
-            if since < known.verdict.since and since != spans[0].since:
+            if since < known.fault.since and since != spans[0].since:
                 return False
             if counts.change(known.number, strength, counts.risk(others)) < -HEAL:
                 self._forget(known, since)
@@ -203,12 +203,12 @@ class _Plane:
     def _forget(self, known: _Known, before: int) -> None:
         self.known.remove(known)
         routes = np.zeros(self._history.routes, dtype=bool)
-        for number in self._same_name[known.verdict.name]:
+        for number in self._same_name[known.fault.name]:
             routes[self.numbers[self._model.column(number) > 0]] = True
         self._history.erase(routes, before)
 
     def _measure(self, known: _Known, noise: float) -> None:
-        """Loss since the verdict; direction and confidence from all evidence. Drop it if that speaks for another.
+        """Loss since it is suspected; direction and confidence from all evidence. Drop it if that speaks for another.
 
         Only when something more was lost: what arrives meanwhile is judged by :meth:`_healed`.
         """
@@ -219,18 +219,18 @@ class _Plane:
         known.losses = losses
         others = self._others(known)
         best = self._best_way(known, whole.counts, whole.counts.risk(others))
-        verdict = self._verdict(replace(best, margin=known.margin), others, whole.counts, known.verdict.since)
-        if verdict.confidence < 1 - CERTAIN and not known.verdict.rivals:
+        fault = self._suspected_fault(replace(best, margin=known.margin), others, whole.counts, known.fault.since)
+        if fault.confidence < 1 - CERTAIN and not known.fault.rivals:
             self.known.remove(known)
             return
-        latest = self._evidence(known.verdict.since + 1, noise).counts
+        latest = self._evidence(known.fault.since + 1, noise).counts
         risk = latest.risk(others)
         strength = latest.best_strength(best.suspect, risk)
         gain = latest.change(best.suspect, strength, risk)
         if gain < self._settings.measurable:
             strength = best.strength
         known.number, known.strength = best.suspect, strength
-        known.verdict = replace(verdict, loss=-math.expm1(-strength))
+        known.fault = replace(fault, loss=-math.expm1(-strength))
 
     def _evidence(self, since: int, noise: float) -> _Evidence:
         return self._since(since, *self._history.counts(since), noise)
@@ -242,7 +242,7 @@ class _Plane:
     def _best_way(self, known: _Known, counts: Likelihood, risk: Floats) -> Finding:
         """Of a link, the direction (or both) that fits best."""
         best, best_gain = known.finding, -math.inf
-        for number in self._same_name[known.verdict.name]:
+        for number in self._same_name[known.fault.name]:
             strength = counts.best_strength(number, risk)
             price = ONE_WAY_PRICE if self._model.suspects[number].direction is not Direction.BOTH else 0.0
             gain = counts.change(number, strength, risk) - price
@@ -255,7 +255,7 @@ class _Plane:
     def _look(
         self, evidence: _Evidence, recent: Sequence[_Evidence], before: dict[str, int], now: int
     ) -> dict[str, int]:
-        """Explain what was lost in one span; what is new and clear gets a verdict. `before` was seen last time.
+        """Explain what was lost in one span; what is new and clear is suspected. `before` was seen last time.
 
         `recent` are shorter spans. What began or ended within the span is left to these.
         """
@@ -271,13 +271,13 @@ class _Plane:
         self._doubt([known for known in doubted if not unsteady @ self._model.column(known.number)], findings)
         for finding in findings:
             name = model.suspects[finding.suspect].name
-            if any(known.verdict.name == name for known in self.known) or unsteady @ model.column(finding.suspect):
+            if any(known.fault.name == name for known in self.known) or unsteady @ model.column(finding.suspect):
                 continue
             others = {other.suspect: other.strength for other in findings if other is not finding}
-            verdict = self._verdict(finding, others, evidence.counts, now)
+            fault = self._suspected_fault(finding, others, evidence.counts, now)
             first = seen[name] = before.get(name, now)
-            if first < now and (verdict.confidence >= CERTAIN or now - first >= self._settings.settle):
-                known = _Known(verdict, finding.suspect, finding.strength, evidence.since, margin=finding.margin)
+            if first < now and (fault.confidence >= CERTAIN or now - first >= self._settings.settle):
+                known = _Known(fault, finding.suspect, finding.strength, evidence.since, margin=finding.margin)
                 self.known.append(known)
                 self._replace(finding.suspect, findings)
         return seen
@@ -313,20 +313,20 @@ class _Plane:
         """Keep of these what the latest explanation keeps, with its margin."""
         margins = {self._model.suspects[finding.suspect].name: finding.margin for finding in findings}
         for known in doubted:
-            if known.verdict.name in margins:
-                known.margin = margins[known.verdict.name]
+            if known.fault.name in margins:
+                known.margin = margins[known.fault.name]
             else:
                 self.known.remove(known)
 
     def _replace(self, newest: int, findings: Sequence[Finding]) -> None:
-        """End the verdicts that the explanation with the newest one does without, where both are on the same routes."""
+        """End suspicions that the explanation with the newest one does without, where both are on the same routes."""
         kept = {finding.suspect for finding in findings}
         mine = self._model.column(newest)
         self.known = [
             known for known in self.known if known.number in kept or not mine @ self._model.column(known.number)
         ]
 
-    def _verdict(self, finding: Finding, others: Strengths, counts: Likelihood, since: int) -> Verdict:
+    def _suspected_fault(self, finding: Finding, others: Strengths, counts: Likelihood, since: int) -> SuspectedFault:
         suspects = self._model.suspects
         chances = self._inference.rivals(others, counts)
         by_name: dict[str, float] = {}
@@ -338,4 +338,4 @@ class _Plane:
         same = [float(chances[number]) for number in self._same_name[suspect.name] if number != finding.suspect]
         clear = not same or chances[finding.suspect] > math.exp(SURE) * max(same)
         direction = suspect.direction if clear else None
-        return Verdict(suspect.part, suspect.name, suspect.plane, direction, finding.loss, own, since, rivals)
+        return SuspectedFault(suspect.part, suspect.name, suspect.plane, direction, finding.loss, own, since, rivals)

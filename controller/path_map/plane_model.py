@@ -59,7 +59,7 @@ def plane_models(plan: FabricProbePlan) -> tuple[PlaneModel, ...]:
 
 
 def path_name(route: ProbeRoute) -> str:
-    """How a single route is called in a verdict."""
+    """The name of a single route as a suspected fault."""
     return f"{route.source}->{route.target} {route.kind.value} {route.ev:#06x}"
 
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 
-from controller.path_map.values import Direction, MapState, Part, Verdict
+from controller.path_map.values import Direction, MapState, Part, SuspectedFault
 from topologies.fabric import Fabric, Tier
 
 SECOND = 1_000_000_000
@@ -29,10 +29,10 @@ def draw(fabric: Fabric, state: MapState) -> str:
     for plane in range(fabric.planes):
         lines += ["", *_plane(fabric, state, plane)]
     began = time.time() - state.seconds
-    lines += ["", *(describe(verdict, began) for verdict in state.verdicts)]
-    if not state.verdicts:
+    lines += ["", *(describe(fault, began) for fault in state.suspected)]
+    if not state.suspected:
         lines.append("no suspected fault" if any(link.sent for link in state.links) else "no probes are judged yet")
-    lines += [f"the agent of {host} does not answer" for host in state.silent]
+    lines += [f"the agent of {host} does not answer" for host in state.unreachable]
     if state.feeding or state.denied:
         lines.append(
             f"denylists: {state.denied} entropy values denied{'' if state.feeding else ', being allowed again'}"
@@ -40,29 +40,29 @@ def draw(fabric: Fabric, state: MapState) -> str:
     return "\n".join(lines)
 
 
-def describe(verdict: Verdict, began: float) -> str:
-    """A verdict as a sentence; mapping began at `began`, seconds since the epoch.
+def describe(fault: SuspectedFault, began: float) -> str:
+    """A suspected fault as a sentence; mapping began at `began`, seconds since the epoch.
 
     The confidence is rounded down: 100 % would be a promise that no count of probes can keep.
     """
-    share = "100 %" if verdict.loss > 0.985 else f"{verdict.loss * 100:.1f} %"
-    way = _WAYS.get(verdict.part, {}).get(verdict.direction, "") if verdict.direction else ", direction unclear"
-    clock = time.strftime("%H:%M:%S", time.localtime(began + verdict.since / SECOND))
-    confidence = min(99, math.floor(verdict.confidence * 100))
-    text = f"{verdict.name} ({_PARTS[verdict.part]}): {share} loss{way} since {clock} (confidence {confidence} %)"
-    return text + (f"; or else {', '.join(verdict.rivals)}" if verdict.rivals else "")
+    share = "100 %" if fault.loss > 0.985 else f"{fault.loss * 100:.1f} %"
+    way = _WAYS.get(fault.part, {}).get(fault.direction, "") if fault.direction else ", direction unclear"
+    clock = time.strftime("%H:%M:%S", time.localtime(began + fault.since / SECOND))
+    confidence = min(99, math.floor(fault.confidence * 100))
+    text = f"{fault.name} ({_PARTS[fault.part]}): {share} loss{way} since {clock} (confidence {confidence} %)"
+    return text + (f"; or else {', '.join(fault.rivals)}" if fault.rivals else "")
 
 
 def _plane(fabric: Fabric, state: MapState, plane: int) -> Iterator[str]:
     t1s = [switch.name.partition("@")[0] for switch in fabric.tier(Tier.T1, plane)]
-    suspected = {verdict.name: verdict for verdict in state.verdicts if verdict.plane == plane}
+    suspected = {fault.name: fault for fault in state.suspected if fault.plane == plane}
     seen = {link.name for link in state.links if link.sent}
 
     def cell(link: str, *switches: str) -> str:
         for name in (link, *switches):
             if name in suspected:
-                verdict = suspected[name]
-                return f"{verdict.loss:.0%}{_ARROWS[verdict.direction]}{'' if name == link else '*'}"
+                fault = suspected[name]
+                return f"{fault.loss:.0%}{_ARROWS[fault.direction]}{'' if name == link else '*'}"
         return "ok" if link in seen else "-"
 
     width = max(7, *(len(name) + 1 for name in t1s)) if t1s else 7

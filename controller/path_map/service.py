@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from controller.errors import ControllerError
-from controller.path_map.values import Direction, LinkHealth, MapState, Part, Verdict
+from controller.path_map.values import Direction, LinkHealth, MapState, Part, SuspectedFault
 from controller.proto import path_map_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2_grpc as pb_grpc
 from topologies.errors import FabricError
@@ -17,10 +17,10 @@ from topologies.probe_plan import DEFAULT_RATE
 if TYPE_CHECKING:
     from controller.path_map.collector import Collector
 
-_PARTS = {part: getattr(pb.Verdict, part.name) for part in Part}
+_PARTS = {part: getattr(pb.SuspectedFault, part.name) for part in Part}
 _PARTS_BACK = {number: part for part, number in _PARTS.items()}
-_WAYS: dict[Direction | None, Any] = {way: getattr(pb.Verdict, way.name) for way in Direction} | {
-    None: pb.Verdict.DIRECTION_UNSPECIFIED
+_WAYS: dict[Direction | None, Any] = {way: getattr(pb.SuspectedFault, way.name) for way in Direction} | {
+    None: pb.SuspectedFault.DIRECTION_UNSPECIFIED
 }
 _WAYS_BACK = {number: way for way, number in _WAYS.items()}
 
@@ -76,9 +76,9 @@ def pack(state: MapState) -> pb.State:
         rate=state.rate,
         round_seconds=state.round_s,
         seconds=state.seconds,
-        verdicts=[_pack_verdict(verdict) for verdict in state.verdicts],
+        suspected=[_pack_fault(fault) for fault in state.suspected],
         links=[pb.LinkHealth(name=link.name, sent=link.sent, lost=link.lost) for link in state.links],
-        silent=state.silent,
+        unreachable=state.unreachable,
         feeding=state.feeding,
         denied=state.denied,
     )
@@ -91,29 +91,29 @@ def unpack(message: pb.State) -> MapState:
         rate=message.rate,
         round_s=message.round_seconds,
         seconds=message.seconds,
-        verdicts=tuple(_unpack_verdict(verdict) for verdict in message.verdicts),
+        suspected=tuple(_unpack_fault(fault) for fault in message.suspected),
         links=tuple(LinkHealth(link.name, link.sent, link.lost) for link in message.links),
-        silent=tuple(message.silent),
+        unreachable=tuple(message.unreachable),
         feeding=message.feeding,
         denied=message.denied,
     )
 
 
-def _pack_verdict(verdict: Verdict) -> pb.Verdict:
-    return pb.Verdict(
-        part=_PARTS[verdict.part],
-        name=verdict.name,
-        plane=verdict.plane,
-        direction=_WAYS[verdict.direction],
-        loss=verdict.loss,
-        confidence=verdict.confidence,
-        since_ns=verdict.since,
-        rivals=verdict.rivals,
+def _pack_fault(fault: SuspectedFault) -> pb.SuspectedFault:
+    return pb.SuspectedFault(
+        part=_PARTS[fault.part],
+        name=fault.name,
+        plane=fault.plane,
+        direction=_WAYS[fault.direction],
+        loss=fault.loss,
+        confidence=fault.confidence,
+        since_ns=fault.since,
+        rivals=fault.rivals,
     )
 
 
-def _unpack_verdict(message: pb.Verdict) -> Verdict:
-    return Verdict(
+def _unpack_fault(message: pb.SuspectedFault) -> SuspectedFault:
+    return SuspectedFault(
         part=_PARTS_BACK[message.part],
         name=message.name,
         plane=message.plane,

@@ -24,7 +24,7 @@ class Direction(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SuspectedFault:
     """A suspected fault, since `since`: `loss` is the share of packets lost at it in the directions named.
 
     `confidence` (0 to 1) is the probability that it is this one rather than a rival; `rivals` names those that the
@@ -52,18 +52,18 @@ class LinkHealth:
 
 @dataclass(frozen=True, slots=True)
 class MapState:
-    """The map as it is: `seconds` since mapping began, verdicts (`since` in ns on the same scale), links' health.
+    """The map now: `seconds` since mapping began, suspected faults (`since` in ns on the same scale), links' health.
 
-    `silent` are hosts whose agents do not answer. `feeding` is whether verdicts go to the hosts' denylists, `denied`
-    how many entropy values are forbidden for that reason, over all pairs of hosts.
+    `unreachable` are hosts whose agents do not answer. `feeding` is whether the hosts deny paths over suspected faults,
+    `denied` how many entropy values are denied for that reason, over all pairs of hosts.
     """
 
     running: bool
     rate: float = 0.0
     round_s: float = 0.0
     seconds: float = 0.0
-    verdicts: tuple[Verdict, ...] = ()
+    suspected: tuple[SuspectedFault, ...] = ()
     links: tuple[LinkHealth, ...] = ()
-    silent: tuple[str, ...] = ()
+    unreachable: tuple[str, ...] = ()
     feeding: bool = False
     denied: int = 0

@@ -24,51 +24,51 @@ class GetRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class State(_message.Message):
-    __slots__ = ("running", "rate", "round_seconds", "seconds", "verdicts", "links", "silent", "feeding", "denied")
+    __slots__ = ("running", "rate", "round_seconds", "seconds", "suspected", "links", "unreachable", "feeding", "denied")
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     RATE_FIELD_NUMBER: _ClassVar[int]
     ROUND_SECONDS_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
-    VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    SUSPECTED_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
-    SILENT_FIELD_NUMBER: _ClassVar[int]
+    UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
     FEEDING_FIELD_NUMBER: _ClassVar[int]
     DENIED_FIELD_NUMBER: _ClassVar[int]
     running: bool
     rate: float
     round_seconds: float
     seconds: float
-    verdicts: _containers.RepeatedCompositeFieldContainer[Verdict]
+    suspected: _containers.RepeatedCompositeFieldContainer[SuspectedFault]
     links: _containers.RepeatedCompositeFieldContainer[LinkHealth]
-    silent: _containers.RepeatedScalarFieldContainer[str]
+    unreachable: _containers.RepeatedScalarFieldContainer[str]
     feeding: bool
     denied: int
-    def __init__(self, running: _Optional[bool] = ..., rate: _Optional[float] = ..., round_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., verdicts: _Optional[_Iterable[_Union[Verdict, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[LinkHealth, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., feeding: _Optional[bool] = ..., denied: _Optional[int] = ...) -> None: ...
+    def __init__(self, running: _Optional[bool] = ..., rate: _Optional[float] = ..., round_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., suspected: _Optional[_Iterable[_Union[SuspectedFault, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[LinkHealth, _Mapping]]] = ..., unreachable: _Optional[_Iterable[str]] = ..., feeding: _Optional[bool] = ..., denied: _Optional[int] = ...) -> None: ...
 
-class Verdict(_message.Message):
+class SuspectedFault(_message.Message):
     __slots__ = ("part", "name", "plane", "direction", "loss", "confidence", "since_ns", "rivals")
     class Part(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
-        PART_UNSPECIFIED: _ClassVar[Verdict.Part]
-        NIC_T0: _ClassVar[Verdict.Part]
-        T0_T1: _ClassVar[Verdict.Part]
-        SWITCH: _ClassVar[Verdict.Part]
-        PATH: _ClassVar[Verdict.Part]
-    PART_UNSPECIFIED: Verdict.Part
-    NIC_T0: Verdict.Part
-    T0_T1: Verdict.Part
-    SWITCH: Verdict.Part
-    PATH: Verdict.Part
+        PART_UNSPECIFIED: _ClassVar[SuspectedFault.Part]
+        NIC_T0: _ClassVar[SuspectedFault.Part]
+        T0_T1: _ClassVar[SuspectedFault.Part]
+        SWITCH: _ClassVar[SuspectedFault.Part]
+        PATH: _ClassVar[SuspectedFault.Part]
+    PART_UNSPECIFIED: SuspectedFault.Part
+    NIC_T0: SuspectedFault.Part
+    T0_T1: SuspectedFault.Part
+    SWITCH: SuspectedFault.Part
+    PATH: SuspectedFault.Part
     class Direction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
-        DIRECTION_UNSPECIFIED: _ClassVar[Verdict.Direction]
-        BOTH: _ClassVar[Verdict.Direction]
-        UP: _ClassVar[Verdict.Direction]
-        DOWN: _ClassVar[Verdict.Direction]
-    DIRECTION_UNSPECIFIED: Verdict.Direction
-    BOTH: Verdict.Direction
-    UP: Verdict.Direction
-    DOWN: Verdict.Direction
+        DIRECTION_UNSPECIFIED: _ClassVar[SuspectedFault.Direction]
+        BOTH: _ClassVar[SuspectedFault.Direction]
+        UP: _ClassVar[SuspectedFault.Direction]
+        DOWN: _ClassVar[SuspectedFault.Direction]
+    DIRECTION_UNSPECIFIED: SuspectedFault.Direction
+    BOTH: SuspectedFault.Direction
+    UP: SuspectedFault.Direction
+    DOWN: SuspectedFault.Direction
     PART_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PLANE_FIELD_NUMBER: _ClassVar[int]
@@ -77,15 +77,15 @@ class Verdict(_message.Message):
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     SINCE_NS_FIELD_NUMBER: _ClassVar[int]
     RIVALS_FIELD_NUMBER: _ClassVar[int]
-    part: Verdict.Part
+    part: SuspectedFault.Part
     name: str
     plane: int
-    direction: Verdict.Direction
+    direction: SuspectedFault.Direction
     loss: float
     confidence: float
     since_ns: int
     rivals: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, part: _Optional[_Union[Verdict.Part, str]] = ..., name: _Optional[str] = ..., plane: _Optional[int] = ..., direction: _Optional[_Union[Verdict.Direction, str]] = ..., loss: _Optional[float] = ..., confidence: _Optional[float] = ..., since_ns: _Optional[int] = ..., rivals: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, part: _Optional[_Union[SuspectedFault.Part, str]] = ..., name: _Optional[str] = ..., plane: _Optional[int] = ..., direction: _Optional[_Union[SuspectedFault.Direction, str]] = ..., loss: _Optional[float] = ..., confidence: _Optional[float] = ..., since_ns: _Optional[int] = ..., rivals: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LinkHealth(_message.Message):
     __slots__ = ("name", "sent", "lost")

@@ -55,14 +55,14 @@ class PathMapServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Start(self, request, context):
-        """Have the hosts probe the fabric, and keep its map. A second call changes the rate and the feed.
+        """Have the hosts probe the fabric, and keep its map. A second call changes the rate and whether paths are denied.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Stop(self, request, context):
-        """Probe no more, and allow again what was denied.
+        """Stop probing, and allow the denied paths again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

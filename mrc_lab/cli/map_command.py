@@ -33,4 +33,4 @@ def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | 
         before = controller.path_map()
         wanted = before.rate if rate is None and before.running else rate or 0.0
         controller.start_map(wanted, feed=before.feeding if feed is None else feed)
-        return 1 if watch(controller, fabric, seconds, click.echo).verdicts else 0
+        return 1 if watch(controller, fabric, seconds, click.echo).suspected else 0

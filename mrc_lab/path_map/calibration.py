@@ -1,7 +1,7 @@
 """Is a fault named with no more confidence than is earned? Trials with one to several faults at places of chance.
 
 The faults of a trial are all in one plane, begin together or within some seconds, and are of every kind that can be
-mapped. At every update the map's verdicts are compared with the truth: of the verdicts with confidence c, a share of c
+mapped. At every update the map's suspected faults are compared with the truth: of those with confidence c, a share of c
 or more should name something faulty.
 """
 
@@ -44,7 +44,7 @@ class Scene:
 class Calibration:
     """What became of a trial, or of several.
 
-    `statements` counts verdicts (each once an update) by the band of `BANDS` that their confidence is in, and those of
+    `statements` counts suspicions (once an update) by the band of `BANDS` that their confidence is in, and those of
     them that were wrong; `wrong` are the names of healthy elements that were ever given with the highest confidence;
     `seconds` are, for each fault that shows, from its begin to its name with confidence (None: not within the trial).
     """
@@ -127,14 +127,14 @@ def calibrate(seed: int, count: int, watched_ns: int = _WATCHED_NS) -> Calibrati
 
 
 def _judge(outcome: Calibration, fabric: SampledFabric, named: dict[str, float]) -> None:
-    """Compare the verdicts after one more update with what is faulty."""
-    verdicts = fabric.poll()
+    """Compare the suspected faults after one more update with what is faulty."""
+    suspected = fabric.poll()
     faulty = {fault.name for fault in fabric.faults}
-    for verdict in verdicts:
-        counts = outcome.statements[max(band for band in BANDS if band <= verdict.confidence)]
+    for fault in suspected:
+        counts = outcome.statements[max(band for band in BANDS if band <= fault.confidence)]
         counts[0] += 1
-        if verdict.name not in faulty:
+        if fault.name not in faulty:
             counts[1] += 1
-            outcome.wrong[verdict.name] = max(verdict.confidence, outcome.wrong.get(verdict.name, 0.0))
-        elif verdict.confidence >= CONFIDENT:
-            named.setdefault(verdict.name, (fabric.now - _HEALTHY_NS) / SECOND)
+            outcome.wrong[fault.name] = max(fault.confidence, outcome.wrong.get(fault.name, 0.0))
+        elif fault.confidence >= CONFIDENT:
+            named.setdefault(fault.name, (fabric.now - _HEALTHY_NS) / SECOND)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from controller.path_map.mapper import SECOND, PathMap
 from controller.path_map.plane_model import path_name
-from controller.path_map.values import Direction, Part, Verdict
+from controller.path_map.values import Direction, Part, SuspectedFault
 from mrc_host.probing import ProbeReport, ProbesArrived, ProbesSent
 from topologies import addressing
 from topologies.probe_plan import Crossing, FabricProbePlan, ProbeRoute
@@ -22,7 +22,7 @@ _LATENCY_NS = 10_000_000  # from sending to arriving
 
 @dataclass(frozen=True, slots=True)
 class FaultyElement:
-    """A link, switch or path (`name` as in a verdict) that loses the share `loss` of what crosses it."""
+    """A link, switch or path (`name` as in a `SuspectedFault`) that loses the share `loss` of what crosses it."""
 
     part: Part
     name: str
@@ -74,8 +74,8 @@ class SampledFabric:
                 survival = [s * (1 - fault.loss) ** fault.crossings(r) for s, r in zip(survival, routes, strict=True)]
             self._survival[host] = survival
 
-    def poll(self) -> tuple[Verdict, ...]:
-        """Send for 0.2 s, report, and map; returns the verdicts."""
+    def poll(self) -> tuple[SuspectedFault, ...]:
+        """Send for 0.2 s, report, and map; returns the suspected faults."""
         self.probe()
         return self.path_map.update(self.now)
 

@@ -1,4 +1,4 @@
-"""The mapper in simulation: the same plan, NICs, reports and verdicts, under the virtual clock."""
+"""The mapper in simulation: the same plan, NICs, reports and suspected faults, under the virtual clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from controller.path_map.mapper import PathMap
-from controller.path_map.values import Verdict
+from controller.path_map.values import SuspectedFault
 from simulation.seeds import derive
 from simulation.world import SimulatedWorld
 
@@ -19,7 +19,7 @@ async def watch(
     *,
     until: int,
     poll_ns: int = POLL_NS,
-    seen: Callable[[int, tuple[Verdict, ...]], bool] = lambda now, verdicts: False,
+    seen: Callable[[int, tuple[SuspectedFault, ...]], bool] = lambda now, suspected: False,
 ) -> None:
     """Probe and map until the time `until` (ns), or until `seen` says that it is enough; probing stops then."""
     plan = path_map.plan

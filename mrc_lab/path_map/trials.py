@@ -1,7 +1,7 @@
 """Trials of the mapper in simulation: a fault at a place and a time of chance, and what the map says of it.
 
-What is measured is the time from the fault to a verdict with the right name (the link, the switch or the path), the
-time from the end of the fault to the end of the verdict, and every name that was ever given and is wrong.
+What is measured is the time from the fault until it is suspected by the right name (the link, the switch or the path),
+the time from the end of the fault to the end of the suspicion, and every name that was ever given and is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from controller.path_map.mapper import SECOND, MapSettings, PathMap
 from controller.path_map.plane_model import path_name
-from controller.path_map.values import Direction, Verdict
+from controller.path_map.values import Direction, SuspectedFault
 from mrc_lab.path_map.simulated import watch
 from simulation.seeds import generator
 from simulation.world import SimulatedWorld
@@ -51,9 +51,9 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One trial: seconds to the last right name and from the end of the fault to the last verdict's (None: never).
+    """One trial: seconds to the last right name and from the end of the fault to the last suspicion's (None: never).
 
-    `wrong` are names that were given and are not true; `direction_right` counts verdicts with the right direction at
+    `wrong` are names that were given and are not true; `direction_right` counts suspicions with the right direction at
     the end, out of `directions`; `loss` is the estimate for the first name at the end.
     """
 
@@ -77,12 +77,12 @@ def trial(
         path_map = PathMap(plan, settings)
         wrong: dict[str, None] = {}
         named: dict[str, int] = {}
-        last: tuple[Verdict, ...] = ()
+        last: tuple[SuspectedFault, ...] = ()
 
-        def look(now: int, verdicts: tuple[Verdict, ...]) -> bool:
+        def look(now: int, suspected: tuple[SuspectedFault, ...]) -> bool:
             nonlocal last
-            last = verdicts
-            names = {verdict.name for verdict in verdicts}
+            last = suspected
+            names = {fault.name for fault in suspected}
             wrong.update(dict.fromkeys(names - scene.truth.keys()))
             for name in scene.truth:
                 if name in names:
@@ -95,7 +95,7 @@ def trial(
         numbers = [world.faults.add(fault, at=begin) for fault in scene.faults]
         world.run(watch(world, path_map, until=begin + round(case.limit_s * SECOND), seen=look))
         complete = len(named) == len(scene.truth) > 0
-        found = {verdict.name: verdict for verdict in last}
+        found = {fault.name: fault for fault in last}
         seconds = (max(named.values()) - begin) / SECOND if complete else None
         healed = _time_to_heal(world, path_map, numbers, case.limit_s, wrong, scene) if complete else None
     first = found.get(next(iter(scene.truth), ""))
@@ -122,11 +122,11 @@ def _time_to_heal(
     ended = world.now
     over: list[int] = []
 
-    def look(now: int, verdicts: tuple[Verdict, ...]) -> bool:
-        wrong.update(dict.fromkeys({verdict.name for verdict in verdicts} - scene.truth.keys()))
-        if not verdicts:
+    def look(now: int, suspected: tuple[SuspectedFault, ...]) -> bool:
+        wrong.update(dict.fromkeys({fault.name for fault in suspected} - scene.truth.keys()))
+        if not suspected:
             over.append(now)
-        return not verdicts
+        return not suspected
 
     world.run(watch(world, path_map, until=world.now + round(4 * limit_s * SECOND), seen=look))
     return (over[0] - ended) / SECOND if over else None

@@ -53,7 +53,7 @@ def wait(controller: PathMapClient, holds: Callable[[MapState], bool]) -> MapSta
 
 
 def blamed(state: MapState) -> dict[str, Part]:
-    return {verdict.name: verdict.part for verdict in state.verdicts}
+    return {fault.name: fault.part for fault in state.suspected}
 
 
 def denied(world: EmulatedWorld) -> set[int]:
@@ -97,7 +97,7 @@ def test_a_lossy_link_is_denied_to_running_traffic_and_allowed_when_it_heals(
         assert report.wrong_bytes == 0
         assert denied(world) == {1}
         controller.clear_all()
-        wait(controller, lambda state: not state.verdicts and state.denied == 0)
+        wait(controller, lambda state: not state.suspected and state.denied == 0)
         report = transfer.write(1 << 20)
         assert report.wrong_bytes == 0
         assert denied(world) == set()

@@ -1,4 +1,4 @@
-"""The collector with real agents on fake NICs, its verdicts given: who probes, who is denied what, and until when."""
+"""The collector with real agents on fake NICs, faults given: who probes, who is denied what, and until when."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controller.path_map import collector
 from controller.path_map.collector import Collector
 from controller.path_map.denylist_policy import paths_to_deny
 from controller.path_map.mapper import PathMap
-from controller.path_map.values import Direction, MapState, Part, Verdict
+from controller.path_map.values import Direction, MapState, Part, SuspectedFault
 from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
@@ -27,7 +27,7 @@ from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 
 FABRIC = multi_plane_clos("collect", planes=2, t0=1, t1=1, hosts=2)
-BROKEN = Verdict(Part.NIC_T0, "h2@p1", 1, Direction.BOTH, 1.0, 1.0, 0)
+BROKEN = SuspectedFault(Part.NIC_T0, "h2@p1", 1, Direction.BOTH, 1.0, 1.0, 0)
 PATIENCE_S = 20.0
 
 
@@ -75,14 +75,14 @@ class Hosts:
 class ScriptedMap(PathMap):
     """A map that finds what a test wants, and remembers who has reported."""
 
-    found: tuple[Verdict, ...] = ()
+    found: tuple[SuspectedFault, ...] = ()
     heard: dict[str, int]
 
     def absorb(self, host: str, report: ProbeReport, now: int, asked: int | None = None) -> None:
         ScriptedMap.heard[host] = ScriptedMap.heard.get(host, 0) + 1
         super().absorb(host, report, now, asked)
 
-    def update(self, now: int) -> tuple[Verdict, ...]:
+    def update(self, now: int) -> tuple[SuspectedFault, ...]:
         super().update(now)
         return ScriptedMap.found
 
@@ -98,12 +98,12 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     found.stop()
 
 
-def find(*verdicts: Verdict) -> None:
-    ScriptedMap.found = verdicts
+def find(*suspected: SuspectedFault) -> None:
+    ScriptedMap.found = suspected
 
 
-def expected(*verdicts: Verdict) -> set[tuple[str, int]]:
-    return {(host, ev) for host, _, ev in paths_to_deny(FABRIC, verdicts)}
+def expected(*suspected: SuspectedFault) -> set[tuple[str, int]]:
+    return {(host, ev) for host, _, ev in paths_to_deny(FABRIC, suspected)}
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -130,7 +130,7 @@ def test_hosts_probe_while_there_is_a_map(hosts: Hosts) -> None:
         await until(lambda: set(ScriptedMap.heard) == set(FABRIC.nic_names))
         assert hosts.probing() == set(FABRIC.nic_names)
         state = one.state()
-        assert (state.running, state.feeding, state.silent) == (True, False, ())
+        assert (state.running, state.feeding, state.unreachable) == (True, False, ())
         assert {link.name for link in state.links} == {link.name for link in FABRIC.links}
         await one.stop()
         await until(lambda: not hosts.probing())

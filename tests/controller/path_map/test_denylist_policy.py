@@ -1,9 +1,9 @@
-"""EVs that a map's verdicts deny, and their release when it heals."""
+"""EVs that a map's suspected faults deny, and their release when it heals."""
 
 from __future__ import annotations
 
 from controller.path_map.denylist_policy import paths_to_deny
-from controller.path_map.values import Direction, Part, Verdict
+from controller.path_map.values import Direction, Part, SuspectedFault
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric
 
@@ -11,8 +11,8 @@ FABRIC = multi_plane_clos()  # 2 planes, 2 T0s, 4 T1s, h1 and h2 below t0-0, h3 
 
 
 def denied(part: Part, name: str, way: Direction | None = Direction.BOTH, fabric: Fabric = FABRIC) -> set[str]:
-    verdict = Verdict(part, name, 0, way, 1.0, 1.0, 0)
-    return {f"{host}>{peer} {ev:x}" for host, peer, ev in paths_to_deny(fabric, [verdict])}
+    fault = SuspectedFault(part, name, 0, way, 1.0, 1.0, 0)
+    return {f"{host}>{peer} {ev:x}" for host, peer, ev in paths_to_deny(fabric, [fault])}
 
 
 def test_no_fault_nothing_denied() -> None:

@@ -43,7 +43,7 @@ class Field:
             if host not in self.silent:
                 sent = (ProbesSent(self.number, (1 << len(routes)) - 1),)
                 self.map.absorb(host, ProbeReport(True, sent, tuple(arrived[host])), self.now)
-        return [verdict.name for verdict in self.map.update(self.now)]
+        return [fault.name for fault in self.map.update(self.now)]
 
     def steps(self, count: int) -> list[list[str]]:
         return [self.step() for _ in range(count)]
@@ -60,10 +60,10 @@ def test_a_cut_is_named_once_seen_twice_and_released_when_it_heals() -> None:
     named = field.steps(6)
     assert named[-1] == ["t0-1:t1-3@p0"]
     assert {name for names in named for name in names} == {"t0-1:t1-3@p0"}
-    (verdict,) = field.map.verdicts
-    assert verdict.loss > 0.99
-    assert verdict.confidence > 0.98
-    assert verdict.direction is Direction.BOTH
+    (fault,) = field.map.suspected
+    assert fault.loss > 0.99
+    assert fault.confidence > 0.98
+    assert fault.direction is Direction.BOTH
     field.passes = cut()
     assert field.steps(4)[-1] == []
     assert not any(field.steps(20)), "nothing is named for what is over"
@@ -75,7 +75,7 @@ def test_each_direction_of_a_link_is_named() -> None:
             field = Field(multi_plane_clos())
             field.passes = cut(Crossing(link, upward))
             field.steps(6)
-            assert [(v.name, v.direction) for v in field.map.verdicts] == [(link, way)]
+            assert [(v.name, v.direction) for v in field.map.suspected] == [(link, way)]
 
 
 def test_a_host_that_does_not_answer_is_said_to_be_silent_and_nothing_else_is_suspected() -> None:
@@ -83,10 +83,10 @@ def test_a_host_that_does_not_answer_is_said_to_be_silent_and_nothing_else_is_su
     field.steps(4)
     field.silent = {"h2"}
     assert not any(field.steps(20))
-    assert field.map.silent_hosts(field.now) == ("h2",)
+    assert field.map.unreachable_hosts(field.now) == ("h2",)
     field.silent = set()
     assert not any(field.steps(4))
-    assert field.map.silent_hosts(field.now) == ()
+    assert field.map.unreachable_hosts(field.now) == ()
 
 
 def test_what_probes_cannot_distinguish_is_named_with_its_rivals_after_a_while() -> None:
@@ -95,8 +95,8 @@ def test_what_probes_cannot_distinguish_is_named_with_its_rivals_after_a_while()
     names = field.steps(3)
     assert not any(names)
     assert field.steps(8)[-1] in (["t1-1@p0"], ["t0-0:t1-1@p0"])
-    (verdict,) = field.map.verdicts
-    assert {verdict.name, *verdict.rivals} == {"t1-1@p0", "t0-0:t1-1@p0"}
+    (fault,) = field.map.suspected
+    assert {fault.name, *fault.rivals} == {"t1-1@p0", "t0-0:t1-1@p0"}
 
 
 def test_a_link_that_loses_is_not_hidden_by_one_that_is_cut_beside_it() -> None:
@@ -131,9 +131,9 @@ def test_of_four_faults_at_once_nothing_healthy_is_named_with_confidence(faults:
     )
     for _ in range(15):
         field.step()
-        confident = {verdict.name for verdict in field.map.verdicts if verdict.confidence >= 0.9}
+        confident = {fault.name for fault in field.map.suspected if fault.confidence >= 0.9}
         assert confident <= set(faults)
-    assert {verdict.name for verdict in field.map.verdicts} & set(faults)
+    assert {fault.name for fault in field.map.suspected} & set(faults)
 
 
 def test_health_of_links_counts_what_crossed_them() -> None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from controller.path_map.render import describe, draw
 from controller.path_map.service import pack, unpack
-from controller.path_map.values import Direction, LinkHealth, MapState, Part, Verdict
+from controller.path_map.values import Direction, LinkHealth, MapState, Part, SuspectedFault
 from topologies.clos import multi_plane_clos
 
 FABRIC = multi_plane_clos()
-CUT = Verdict(Part.T0_T1, "t0-0:t1-2@p0", 0, Direction.BOTH, 0.9999, 1.0, 4_200_000_000)
-LOSSY = Verdict(Part.NIC_T0, "h2@p1", 1, Direction.DOWN, 0.123, 0.99, 5_000_000_000)
-DEAD = Verdict(Part.SWITCH, "t1-0@p1", 1, Direction.BOTH, 1.0, 0.6, 0, ("t0-0:t1-0@p1",))
+CUT = SuspectedFault(Part.T0_T1, "t0-0:t1-2@p0", 0, Direction.BOTH, 0.9999, 1.0, 4_200_000_000)
+LOSSY = SuspectedFault(Part.NIC_T0, "h2@p1", 1, Direction.DOWN, 0.123, 0.99, 5_000_000_000)
+DEAD = SuspectedFault(Part.SWITCH, "t1-0@p1", 1, Direction.BOTH, 1.0, 0.6, 0, ("t0-0:t1-0@p1",))
 STATE = MapState(
     True, 10.0, 0.6, 12.0, (CUT, LOSSY, DEAD), tuple(LinkHealth(link.name, 50, 0) for link in FABRIC.links), ("h4",)
 )
@@ -45,12 +45,12 @@ def test_verdicts_are_sentences() -> None:
 
 def test_a_map_without_probes_or_without_a_start_says_so() -> None:
     assert "'map' starts one" in draw(FABRIC, MapState(False))
-    assert "no probes are judged yet" in draw(FABRIC, replace(STATE, verdicts=(), links=()))
-    assert "no suspected fault" in draw(FABRIC, replace(STATE, verdicts=()))
+    assert "no probes are judged yet" in draw(FABRIC, replace(STATE, suspected=(), links=()))
+    assert "no suspected fault" in draw(FABRIC, replace(STATE, suspected=()))
     assert "denylists: 7 entropy values denied" in draw(FABRIC, replace(STATE, feeding=True, denied=7))
 
 
 def test_a_state_travels_as_a_message() -> None:
-    state = replace(STATE, verdicts=(CUT, replace(LOSSY, direction=None), DEAD), feeding=True, denied=3)
+    state = replace(STATE, suspected=(CUT, replace(LOSSY, direction=None), DEAD), feeding=True, denied=3)
     assert unpack(pack(state)) == state
     assert unpack(pack(MapState(False))) == MapState(False)

@@ -1,4 +1,4 @@
-"""Confidence that is earned: verdicts against the truth, over trials with fixed seeds and one to four faults."""
+"""Confidence that is earned: suspicions against the truth, over trials with fixed seeds and one to four faults."""
 
 from __future__ import annotations
 
