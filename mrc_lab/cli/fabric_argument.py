@@ -1,15 +1,15 @@
 """The fabric that a command is about: one rule for all commands.
 
-A command takes a fabric as its argument or by ``--fabric`` (``--name`` is the same). What ends in ``.yaml`` is a fabric
-file, anything else a name. A command for a fabric that is up means the one of that name, which may be said by a file;
-without it, the only one that is up. A command that brings a fabric up makes that of the file, or one of that name from
-the options for its size.
+A command takes a fabric as its argument or by ``--fabric`` (``--name`` is the same); named more than once, it must be
+the same one. What ends in ``.yaml`` is a fabric file, anything else a name. A command for a fabric that is up means the
+one of that name, which may be said by a file; without it, the only one that is up. A command that brings a fabric up
+makes that of the file, or one of that name from the options for its size.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,7 +18,8 @@ from click.shell_completion import CompletionItem
 
 from mrc_common.units import show_rate
 from mrc_lab.cli.options import RATE
-from mrc_lab.fabric.find_fabric import is_file, name_of
+from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.find_fabric import is_file, name_of, the_one
 from mrc_lab.fabric.switch_option import SwitchChoice
 from topologies.emulation import switch_kind
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 ONLY_ONE = "the only one that is up"
 _OPTIONS = ("--fabric", "--name")
+_ABOUT = "The fabric: its name, or a file that ends in .yaml. [default: {}]"
 SIZES = ("hosts", "planes", "t0", "t1", "rate_bps")
 
 
@@ -45,30 +47,39 @@ def fabric_name(default: str, *, words: bool = False) -> Callable[[_F], _F]:
     `default` says what is meant then. With `words` the command's arguments are something else, and there is only the
     option.
     """
-    return _fabric(default, "name", name_of, words)
+    return _fabric(_ABOUT.format(default), "name", name_of, words)
 
 
 def fabric_to_make(default: str) -> Callable[[_F], _F]:
     """The command brings a fabric up, and gets a name or file as `fabric`, None if there is none; see :func:`made`."""
-    return _fabric(default, "fabric", lambda given: given, words=False)
+    return _fabric(_ABOUT.format(default), "fabric", _as_given, words=False)
 
 
-def _fabric(default: str, keyword: str, meaning: Callable[[str], str], words: bool) -> Callable[[_F], _F]:
+def name_to_make(default: str) -> Callable[[_F], _F]:
+    """The command brings a fabric up that something else describes, and gets the `name` for it."""
+    return _fabric(f"Name of the fabric. [default: {default}]", "name", _as_given, words=True, default=default)
+
+
+def _as_given(given: str) -> str:
+    return given
+
+
+def _fabric(
+    about: str, keyword: str, meaning: Callable[[str], str], words: bool, default: str | None = None
+) -> Callable[[_F], _F]:
     def decorate(function: _F) -> _F:
         @functools.wraps(function)
-        def command(*args: Any, by_option: str | None, by_argument: str | None = None, **kwargs: Any) -> Any:
-            named = [given for given in (by_argument, by_option) if given is not None]
-            if "" in named:  # of a variable that is not set, say: the only fabric that is up is not what was meant
-                raise click.UsageError("the fabric's name is empty: say which, or leave it out")
-            meant = dict.fromkeys(map(meaning, named))
-            if len(meant) > 1:
-                raise click.UsageError(f"two fabrics are named, {by_argument} and {by_option}: say one")
-            return function(*args, **{keyword: next(iter(meant), None)}, **kwargs)
+        def command(*args: Any, by_option: Sequence[str], by_argument: str | None = None, **kwargs: Any) -> Any:
+            try:
+                named = the_one([*([] if by_argument is None else [by_argument]), *by_option], meaning)
+            except ExperimentError as error:
+                raise click.UsageError(str(error)) from None
+            return function(*args, **{keyword: default if named is None else named}, **kwargs)
 
-        about = f"The fabric: its name, or a file that ends in .yaml. [default: {default}]"
-        decorated: Any = click.option(*_OPTIONS, "by_option", metavar="FABRIC", shell_complete=complete, help=about)(
-            command
-        )
+        # Click takes the last of an option given twice, unless it may be given several times.
+        decorated: Any = click.option(
+            *_OPTIONS, "by_option", metavar="FABRIC", multiple=True, shell_complete=complete, help=about
+        )(command)
         if not words:
             decorated = click.argument("by_argument", metavar="[FABRIC]", required=False, shell_complete=complete)(
                 decorated

@@ -19,7 +19,7 @@ from mrc_common.grpc_endpoint import read_token
 from mrc_lab import fault_command
 from mrc_lab.cli.fabric_argument import ONLY_ONE, complete, fabric_name
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric.find_fabric import find_controller, find_fabric
+from mrc_lab.fabric.find_fabric import find_controller, find_fabric, the_one
 from mrc_lab.fault_completion import kind_of_word, next_words
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -42,7 +42,7 @@ class _Words(click.ParamType):  # type: ignore[type-arg] # only newer versions o
 
         words = ctx.params.get(param.name or "") or ()
         try:
-            name, given = _fabric_before(words, ctx.params.get("by_option"))
+            name, given = _fabric_before(words, the_one(ctx.params.get("by_option") or ()))
             fabric = loader.load_file(find_fabric(name).fabric_file)
         except (ExperimentError, FabricError, EmulationError, OSError, click.UsageError):
             return [] if words else list(complete(ctx, param, incomplete))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from mrc_lab.cli.fabric_argument import name_to_make
 from mrc_lab.cli.options import backend_option
 from mrc_lab.fabric.switch_option import SwitchChoice
 from topologies.emulation import switch_kind
@@ -17,9 +18,7 @@ from topologies.emulation import switch_kind
 @click.option(
     "--switch", type=SwitchChoice(), default=switch_kind.DEFAULT, show_default=True, help="Switches in emulation."
 )
-@click.option(
-    "--fabric", "--name", "name", default="experiment", show_default=True, help="Name of the fabric in emulation."
-)
+@name_to_make("experiment")
 @click.option("--seed", default=1, show_default=True, help="Decides everything random.")
 @click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."

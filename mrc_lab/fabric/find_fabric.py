@@ -8,6 +8,7 @@ open to them, and are told so.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
@@ -27,6 +28,22 @@ def is_file(given: str) -> bool:
 def name_of(given: str) -> str:
     """The name that a command's argument means: a file's is the one that it says. FabricError if the file is wrong."""
     return loader.load_file(given).name if is_file(given) else given
+
+
+def the_one(given: Iterable[str], meaning: Callable[[str], str] = name_of) -> str | None:
+    """The fabric that all of `given` mean, None if nothing is given.
+
+    ExperimentError when they mean several, or when a name is empty, as that of a variable that is not set: the only
+    fabric that is up is not what was meant.
+    """
+    meant: dict[str, str] = {}
+    for word in given:
+        if not word:
+            raise ExperimentError("the fabric's name is empty: say which, or leave it out")
+        meant.setdefault(meaning(word), word)
+    if len(meant) > 1:
+        raise ExperimentError(f"two fabrics are named, {' and '.join([*meant.values()][:2])}: say one")
+    return next(iter(meant), None)
 
 
 def is_there(name: str, root: Path = DEFAULT_ROOT) -> bool:

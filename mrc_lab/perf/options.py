@@ -14,10 +14,13 @@ from typing import Any
 
 from mrc_common import units
 from mrc_host.values import QpAttributes, QpType
+from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.find_fabric import the_one
 from mrc_lab.perf.cases import CASES
 from mrc_lab.perf.plan import DATATYPES, Average, Plan
 from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.settings import StreamSettings
+from topologies.errors import FabricError
 
 _RANKS = "one rank runs on each host; choose hosts with --hosts"
 _NO_GPU = "there is no GPU here"
@@ -61,8 +64,10 @@ def parse(case: str, arguments: Sequence[str]) -> Options:
     given.maxbytes = given.maxbytes or given.minbytes
     if given.maxbytes < given.minbytes:
         flags.error(f"the largest size (-e {given.maxbytes}) is below the smallest (-b {given.minbytes})")
-    if given.fabric and given.by_option and given.fabric != given.by_option:
-        flags.error(f"two fabrics are named, {given.fabric} and {given.by_option}: say one")
+    try:
+        fabric = the_one([*([] if given.fabric is None else [given.fabric]), *given.by_option])
+    except (ExperimentError, FabricError) as error:
+        flags.error(str(error))
     if given.root < -1:
         flags.error("-r takes the number of a rank, or all")
     try:
@@ -89,7 +94,7 @@ def parse(case: str, arguments: Sequence[str]) -> Options:
         timeout=given.timeout,
         streams=streams,
     )
-    return Options(plan, step, given.by_option or given.fabric, given.hosts, given.output_file)
+    return Options(plan, step, fabric, given.hosts, given.output_file)
 
 
 def size(text: str) -> int:
@@ -117,7 +122,7 @@ def parser(case: str) -> argparse.ArgumentParser:
         nargs="?",
         help="name or .yaml file of the fabric (default: the only one that is up)",
     )
-    add("--fabric", dest="by_option", metavar="FABRIC", help="the same")
+    add("--fabric", dest="by_option", metavar="FABRIC", action="append", default=[], help="the same")
     add("--hosts", type=_names, metavar="H,H,...", help="hosts that take part, in rank order (default: all)")
     add("--transport", choices=[kind.value for kind in QpType], default="mrc", help="MRC, or RoCE RC as a baseline")
     add("--mtu", type=_positive, default=4096, help="path MTU in bytes (default %(default)s)")

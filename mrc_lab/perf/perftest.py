@@ -20,7 +20,7 @@ from mrc_common import children
 from mrc_host.tools import write_bw as bandwidth
 from mrc_host.tools import write_lat as latency
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric.find_fabric import find_fabric, this_host
+from mrc_lab.fabric.find_fabric import find_fabric, the_one, this_host
 from mrc_lab.perf import client_and_server
 from mrc_lab.perf.hosts import host_named
 from topologies.emulation.run_directory import RunDirectory
@@ -118,11 +118,11 @@ def _complain(text: str) -> None:
 
 
 def _fabric(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The name after --fabric, if it is there, and the words without it."""
+    """The fabric after --fabric, if it is there, and the words without it; ExperimentError if there are two."""
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--fabric")
+    finder.add_argument("--fabric", action="append", default=[])
     found, rest = finder.parse_known_args(words)
-    return found.fabric, rest
+    return the_one(found.fabric), rest
 
 
 def write_bw() -> int:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from mrc_host.errors import MrcError
 from mrc_host.tools import mrc_ping as tool
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric.find_fabric import find_fabric, this_host
+from mrc_lab.fabric.find_fabric import find_fabric, the_one, this_host
 from mrc_lab.perf.hosts import host_named
 from topologies import paths
 from topologies.emulation.run_directory import RunDirectory
@@ -43,7 +43,10 @@ def parser() -> argparse.ArgumentParser:
     """The flags."""
     flags = tool.parser(NAME)
     flags.add_argument(
-        "--fabric", help="name or .yaml file of the fabric (default: that of this host, or the only one that is up)"
+        "--fabric",
+        action="append",
+        default=[],
+        help="name or .yaml file of the fabric (default: that of this host, or the only one that is up)",
     )
     return flags
 
@@ -70,8 +73,9 @@ def _ping(options: argparse.Namespace) -> int:
     *source, destination = options.hosts
     if options.ib_dev and "/" in options.ib_dev:  # a socket: it need not be of a fabric of ours
         return tool.ping(options, options.ib_dev, destination, say)
-    here = this_host() if options.fabric is None else None
-    run, host = here if here is not None else (find_fabric(options.fabric), None)
+    fabric_name = the_one(options.fabric)
+    here = this_host() if fabric_name is None else None
+    run, host = here if here is not None else (find_fabric(fabric_name), None)
     fabric = load_file(run.fabric_file)
     near = _host(run, fabric, source[0] if source else options.ib_dev or host)
     far = _host(run, fabric, destination)

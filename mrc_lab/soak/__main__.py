@@ -20,10 +20,12 @@ from pathlib import Path
 import click
 
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.find_fabric import the_one
 from mrc_lab.fabric.switch_option import SwitchChoice
 from topologies.emulation import switch_kind
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.switch_kind import SwitchKind
+from topologies.errors import FabricError
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,14 +42,18 @@ from topologies.emulation.switch_kind import SwitchKind
     show_default=True,
     help="Switches in one process, or each in its own.",
 )
-@click.option("--fabric", "--name", "name", default="soak", show_default=True, help="Name of the fabric.")
-def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, name: str) -> None:
+@click.option("--fabric", "--name", "names", multiple=True, help="Name of the fabric. [default: soak]")
+def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, names: tuple[str, ...]) -> None:
     """Kill processes of a fabric at random times during verified traffic."""
     from mrc_lab.soak.kill_plan import blows, processes
     from mrc_lab.soak.run import Soak
     from topologies.clos import multi_plane_clos
     from topologies.loader import parse_rate
 
+    try:
+        name = the_one(names, str) or "soak"
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
     click.echo(f"seed {seed}")
     try:
@@ -56,7 +62,7 @@ def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, n
             soak = Soak(fabric, switch, seed, Path(folder), click.echo)
             began = time.monotonic()
             verdict = asyncio.run(soak.play(blows(seed, processes(fabric, SwitchKind(switch))), seconds=seconds))
-    except (EmulationError, ExperimentError) as error:
+    except (EmulationError, ExperimentError, FabricError) as error:
         click.echo(f"soak: {error}", err=True)
         sys.exit(3)
     click.echo(json.dumps({**verdict.summary(), "seconds": round(time.monotonic() - began, 1)}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,11 @@ from click.testing import CliRunner
 
 from mrc_lab.cli import fabric_argument
 from mrc_lab.cli.fault import _fabric_before
+from mrc_lab.cli.main import group
 from mrc_lab.cli.shell import _up_already
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric import find_fabric
+from mrc_lab.soak.__main__ import main as soak
 from topologies.clos import multi_plane_clos
 from topologies.emulation.run_directory import RunDirectory, State
 from topologies.errors import FabricError
@@ -84,6 +87,49 @@ def test_a_fabric_may_be_named_twice_but_not_two(file: str) -> None:
     assert printed(using, file, "--fabric", "lab") == "lab\n"
     assert "two fabrics are named, lab and two: say one" in printed(using, "lab", "--fabric", "two")
     assert "two fabrics are named" in printed(making, file, "--fabric", "lab"), "one of them says its sizes"
+
+
+def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command below one, with the words that call it."""
+    if not isinstance(command, click.Group):
+        yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, *path, name)
+
+
+NEEDED = {"fault add": ["h1@p0", "down"], "fault clear": ["all"], "run": ["x.yaml"]}
+OF_A_FABRIC = {
+    " ".join(path): command
+    for path, command in [*commands(group), (("soak",), soak)]
+    if any("--fabric" in option.opts for option in command.params)
+}
+
+
+@pytest.mark.parametrize("name", OF_A_FABRIC)
+def test_no_command_takes_the_last_of_two_fabrics(name: str) -> None:
+    command, needed = OF_A_FABRIC[name], NEEDED.get(name, [])
+    lines = [
+        ["--fabric", "a!", "--name", "b!"],
+        ["--fabric=a!", "--fabric=b!"],
+        ["--name=a!", "--name=b!", "--name=a!"],
+    ]
+    if any(parameter.name == "by_argument" for parameter in command.params):
+        lines.append(["a!", "--fabric", "b!"])
+    for words in lines:  # of fabrics that no command can make or find
+        result = CliRunner().invoke(command, [*needed, *words])
+        assert result.output.endswith("Error: two fabrics are named, a! and b!: say one\n"), words
+        assert result.exit_code == 2
+
+
+def test_the_commands_that_were_asked_are_all_there_are() -> None:
+    assert {"up", "down", "shell", "demo", "clean", "map", "run", "soak", "fault list", "fault add"} <= set(OF_A_FABRIC)
+
+
+@pytest.mark.parametrize(
+    "words", [["lab", "--name", "lab"], ["--fabric", "lab", "--name", "lab"], ["--fabric", "FILE", "--name", "lab"]]
+)
+def test_the_same_fabric_may_be_said_in_several_ways(file: str, words: list[str]) -> None:
+    assert printed(using, *(file if word == "FILE" else word for word in words)) == "lab\n"
 
 
 def test_a_file_says_its_sizes_itself(file: str) -> None:

@@ -86,6 +86,10 @@ def test_size(text, value):
         (["-z", "3"], "last byte is there"),
         (["--chunk", "8"], "at least 16 bytes"),
         (["--nonsense"], "unrecognized"),
+        (["a", "--fabric", "b"], "two fabrics are named, a and b: say one"),
+        (["--fabric", "a", "--fabric", "b"], "two fabrics are named, a and b: say one"),
+        (["--fabric", ""], "the fabric's name is empty"),
+        (["--fabric", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_sentence(capsys, arguments, why):
