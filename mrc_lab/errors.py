@@ -20,3 +20,7 @@ class RendezvousError(ExperimentError):
 
 class TransferError(ExperimentError):
     """A work request of a collective completed with an error; the ring cannot be used any more."""
+
+
+class FileError(ExperimentError):
+    """An experiment file is wrong; the message begins with the file and, where there is one, the line and the key."""

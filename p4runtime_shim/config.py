@@ -33,7 +33,7 @@ from typing import Any
 
 import yaml
 
-from mrc_common import units
+from mrc_common import units, yaml_limits
 from mrc_common.grpc_endpoint import EndpointSettings
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 
@@ -121,8 +121,7 @@ def load_file(path: Path) -> ProcessSettings:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply, or contains itself") from None
-    except (yaml.YAMLError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
-        # PyYAML raises other errors too, if a tag does not fit its value
+    except yaml_limits.CONSTRUCTION_ERRORS as error:
         detail = " ".join(str(error).split())
         raise ConfigError(f"{path} is not valid YAML or JSON: {detail}") from None
     return from_document(document, where=str(path), directory=path.parent)

@@ -32,10 +32,9 @@ from typing import Any
 
 import yaml
 
-from mrc_common import units
+from mrc_common import units, yaml_limits
 from mrc_common.suggestions import did_you_mean
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
-from topologies import yaml_limits
 from topologies.clos import DEFAULT_RATE_BPS, multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_MTU, Fabric, LinkKind
@@ -143,7 +142,7 @@ def _document(text: str) -> object:
     except (yaml.YAMLError, RecursionError, FabricError):
         raise
     except yaml_limits.CONSTRUCTION_ERRORS:
-        raise FabricError(yaml_limits.NOT_A_VALUE) from None
+        raise FabricError("holds a value that YAML does not know") from None
     finally:
         loader.dispose()
     return document

@@ -11,12 +11,14 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mrc_host.agent import arguments, descriptors
 from mrc_host.agent.codec import shown
-from mrc_host.agent.services import AgentServices
+from mrc_host.agent.denials import Denials
 from mrc_host.agent.session import Pair, Queue, Region, Session
 from mrc_host.agent.table import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo
 from mrc_host.driver.delays import PortDelays
@@ -28,7 +30,44 @@ from mrc_host.verbs.declaration import Caller, Handle, Thing
 from mrc_host.verbs.device import DeviceVerbs
 from mrc_host.verbs.errors import RejectedError
 
+if TYPE_CHECKING:
+    from mrc_host.nic import Nic  # whoever wants the compiled one imports it
+
 MAX_OBJECTS = 65536  # of each kind and client, so that a runaway client does not exhaust the agent
+
+
+class AgentServices(Protocol):
+    """What operations use of the agent that carries them out: its NIC, what it knows of its clients, and its trace."""
+
+    nic: Nic
+    clock: Callable[[], int]
+    ports: Callable[[], tuple[PortStatus, ...]]
+    delays: Callable[[], tuple[PortDelays, ...]]
+    measure_delays: Callable[[bool], None]
+    owners: dict[int, Session]
+    """Of completion queues."""
+    probing_session: Session | None
+    """For whom the NIC sends path probes."""
+    denials: Denials
+    recent_events: deque[dict[str, Any]]
+    control_path: Path
+
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """All connected clients."""
+
+    @property
+    def trace_path(self) -> str:
+        """Where the event trace is being written; empty when it is off."""
+
+    def next_pd(self) -> int:
+        """A protection domain number never used before."""
+
+    def destination_name(self, address: bytes) -> str:
+        """Name of a peer NIC, its address if it has none here."""
+
+    def trace_to(self, path: str | Path, fd: int | None = None) -> None:
+        """Write the NIC's event trace to `path`, or end it. TraceError when the file cannot be made."""
 
 
 def execute(server: AgentServices, session: Session, request: Mapping[str, Any], fds: list[int]) -> Any:

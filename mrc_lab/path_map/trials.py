@@ -6,6 +6,7 @@ the time from the end of the fault to the end of the suspicion, and every name t
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +14,7 @@ from dataclasses import dataclass
 from controller.path_map.mapper import SECOND, MapSettings, PathMap
 from controller.path_map.plane_model import path_name
 from controller.path_map.values import Direction, SuspectedFault
-from mrc_lab.path_map.simulated import watch
-from simulation.seeds import generator
+from simulation.seeds import derive, generator
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric, Link, LinkKind, Tier
 from topologies.faults import Fault
@@ -25,6 +25,7 @@ from topologies.faults.path_loss import PathLoss
 from topologies.faults.power_off import PowerOff
 from topologies.probe_plan import FabricProbePlan, ProbeKind, probe_plan
 
+_POLL = 200_000_000  # ns between two looks at what the NICs report
 _BEGIN = 2 * SECOND  # of the fault, at the earliest
 _AFTER = 3 * SECOND  # the map is watched on for this long after it is right, for names that are wrong
 
@@ -93,7 +94,7 @@ def trial(
             return right and bool(scene.truth)
 
         numbers = [world.faults.add(fault, at=begin) for fault in scene.faults]
-        world.run(watch(world, path_map, until=begin + round(case.limit_s * SECOND), seen=look))
+        world.run(_watch(world, path_map, until=begin + round(case.limit_s * SECOND), seen=look))
         complete = len(named) == len(scene.truth) > 0
         found = {fault.name: fault for fault in last}
         seconds = (max(named.values()) - begin) / SECOND if complete else None
@@ -128,8 +129,29 @@ def _time_to_heal(
             over.append(now)
         return not suspected
 
-    world.run(watch(world, path_map, until=world.now + round(4 * limit_s * SECOND), seen=look))
+    world.run(_watch(world, path_map, until=world.now + round(4 * limit_s * SECOND), seen=look))
     return (over[0] - ended) / SECOND if over else None
+
+
+async def _watch(
+    world: SimulatedWorld, path_map: PathMap, *, until: int, seen: Callable[[int, tuple[SuspectedFault, ...]], bool]
+) -> None:
+    """Probe and map until the time `until` (ns), or until `seen` says that it is enough; probing stops then."""
+    plan = path_map.plan
+    for host in plan.routes:
+        first = derive(world.seed, "probes", host) & 0xFFFF0000
+        world.nic(host).control.start_probing(plan.of(host, first), world.now)
+        world.poke(host)
+    try:
+        while world.now < until:
+            await asyncio.sleep(_POLL / SECOND)
+            for host in plan.routes:
+                path_map.absorb(host, world.nic(host).control.probe_report(), world.now)
+            if seen(world.now, path_map.update(world.now)):
+                return
+    finally:
+        for host in plan.routes:
+            world.nic(host).control.stop_probing()
 
 
 # ---- scenes ---------------------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrc_common import units
+from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.assignment import assign, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
-from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.field_types import Quantity, Section, key
 from mrc_lab.experiments.files.loader import read_text
 from mrc_lab.planning.clos import Design

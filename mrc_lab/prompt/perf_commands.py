@@ -7,6 +7,7 @@ what they print, so that Ctrl-C stops a tool and not the prompt. Hosts also find
 from __future__ import annotations
 
 import contextlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,6 @@ from mrc_common import children
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.emulation import EmulatedWorld
 from mrc_lab.perf.client_and_server import run_pair
-from mrc_lab.prompt.split_words import split_words
 
 
 class PerfCommands:
@@ -109,3 +109,12 @@ class PerfCommands:
         except (ExperimentError, OSError, ValueError) as error:
             self.failed = True
             self._say(str(error))
+
+
+def split_words(line: str) -> list[str]:
+    """The words of a line, as a shell splits them; ExperimentError when a quote or a backslash is left open."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        missing = "closing quote" if "quotation" in str(error) else "character after the last backslash"
+        raise ExperimentError(f"Missing {missing}") from None

@@ -42,8 +42,7 @@ from mrc_lab.prompt import completion, nic_views, switch_views
 from mrc_lab.prompt.captures import Captures
 from mrc_lab.prompt.command_help import COMMANDS, Entry, describe, overview
 from mrc_lab.prompt.mininet_output import mininet_output
-from mrc_lab.prompt.perf_commands import PerfCommands
-from mrc_lab.prompt.split_words import split_words
+from mrc_lab.prompt.perf_commands import PerfCommands, split_words
 from mrc_lab.prompt.text_table import columns
 from mrc_lab.prompt.transfers import Transfers
 from mrc_lab.workloads.verified_write import planes_text

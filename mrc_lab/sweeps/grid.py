@@ -11,10 +11,9 @@ from pathlib import Path
 
 import yaml
 
-from mrc_lab.errors import ExperimentError
+from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files.assignment import Assignment, assign, holds, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
-from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.loader import load_document, read_text
 from mrc_lab.experiments.files.model import CasePart

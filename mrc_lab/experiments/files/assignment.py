@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import yaml
 
+from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.renamed_keys import current_key
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from mrc_common import units
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
+from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.model import (

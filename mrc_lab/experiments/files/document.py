@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from mrc_lab.experiments.files.errors import FileError
+from mrc_common import yaml_limits
+from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.renamed_keys import replace_old_keys
-from topologies import yaml_limits
 
 MAX_BYTES = 1 << 20
 _MOST_DEPTH = 32

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import yaml
 
+from mrc_lab.errors import FileError
 from mrc_lab.experiments.files import checks
 from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse, without
-from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.field_types import Section
 from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart
 

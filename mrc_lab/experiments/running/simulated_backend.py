@@ -9,14 +9,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from controller.inspection import DROP_REASONS, PORT_COUNTERS, port_drop
+from controller.values import Count, PortCounters, SwitchCounters
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.transport import fitted_settings
-from mrc_lab.experiments.running import simulated_switch_counters, switch_counters
+from mrc_lab.experiments.running import switch_counters
 from mrc_lab.experiments.running.recording import Fidelity, Samples
+from p4runtime_shim.proto import switch_v1_pb2 as pb
+from p4runtime_shim.switch import Switch
+from p4runtime_shim.traffic_manager import PortStats
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
 
@@ -73,11 +78,11 @@ class SimulatedBackend:
 
     def trimmed(self) -> Mapping[str, int]:
         """Packets trimmed, by channel; only channels for which any were."""
-        return switch_counters.trimmed(self.fabric, simulated_switch_counters.counted(self._world))
+        return switch_counters.trimmed(self.fabric, _program_counters(self._world))
 
     def drops(self) -> Mapping[str, int]:
         """Frames dropped, by reason and channel; only what occurred."""
-        counters, own = simulated_switch_counters.counted(self._world), simulated_switch_counters.told(self._world)
+        counters, own = _program_counters(self._world), _queue_counters(self._world)
         return switch_counters.drops(self.fabric, counters, own)
 
     def traffic(self) -> AbstractAsyncContextManager[None]:
@@ -101,3 +106,45 @@ def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     transport = fitted_settings(case.transport, fabric, delay)
     with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport) as world:
         yield SimulatedBackend(world)
+
+
+def _program_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:
+    """What every switch's P4 program has counted, as the controller reports it in emulation (`switch_counters`)."""
+    for description in world.fabric.switches:
+        switch = world.switch(description.name)
+        full = _counters(switch)
+        ports = []
+        for port in description.ports:
+            counts = [_count(switch, full[name], port, name) for name in PORT_COUNTERS]
+            for reason, words in enumerate(DROP_REASONS[1:], 1):
+                counts.append(_count(switch, full["port_drops"], port_drop(port, reason), words))
+            ports.append(PortCounters(port, "", tuple(counts)))
+        reasons = (_count(switch, full["drop_reasons"], cell, words) for cell, words in enumerate(DROP_REASONS[1:], 1))
+        yield SwitchCounters(description.name, tuple(reasons), tuple(ports))
+
+
+def _queue_counters(world: SimulatedWorld) -> Iterator[pb.Switch]:
+    """What every switch's traffic manager has counted, as the switches' own service reports it in emulation."""
+    for description in world.fabric.switches:
+        ports = world.switch(description.name).stats().ports
+        yield pb.Switch(
+            device_id=description.device_id,
+            ports=[pb.Port(port=number, drops=_dropped(stats)) for number, stats in ports.items()],
+        )
+
+
+def _dropped(stats: PortStats) -> Mapping[str, int]:
+    return {"queue_full": stats.queue_drops, "port_down": stats.down_drops, "no_headroom": stats.headroom_drops}
+
+
+def _counters(switch: Switch) -> dict[str, str]:
+    """Indexed counters: the full name of each by its last part."""
+    pipeline = switch.pipeline
+    assert pipeline is not None, "a world's switches have a program"
+    return {counter.name.split(".")[-1]: counter.name for counter in pipeline.program.counters}
+
+
+def _count(switch: Switch, counter: str, cell: int, words: str) -> Count:
+    """One cell: a counter has one for every port there could be, of which a switch has few."""
+    value = switch.control_plane.counter_read(counter, cell)
+    return Count(words, value.packets, value.bytes)

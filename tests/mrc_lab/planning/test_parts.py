@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_lab.experiments.files.errors import FileError
+from mrc_lab.errors import FileError
 from mrc_lab.planning.clos import Design, Request, design
 from mrc_lab.planning.parts import Parts, load_parts
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from mrc_lab.cli.main import run
-from mrc_lab.errors import ExperimentError
+from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files import load_text
-from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.paper import reproduction
 from mrc_lab.reports.compare import compare
 from mrc_lab.reports.result_folder import read_summary

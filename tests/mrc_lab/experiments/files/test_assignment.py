@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.assignment import assign, holds, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
-from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.loader import load_document
 from tests.mrc_lab.experiments.files.texts import SMALL
 

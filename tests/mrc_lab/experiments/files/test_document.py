@@ -2,8 +2,8 @@ import itertools
 
 import pytest
 
+from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.document import overlay, parse, without
-from mrc_lab.experiments.files.errors import FileError
 
 
 def test_every_piece_knows_its_line_and_key():

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from mrc_host.config import TransportSettings
+from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.assignment import assign, parse_assignment
 from mrc_lab.experiments.files.document import parse
-from mrc_lab.experiments.files.errors import FileError
 from mrc_lab.experiments.files.loader import load_document, load_text
 from mrc_lab.experiments.files.renamed_keys import SETTINGS
 from mrc_lab.sweeps.grid import make_grid

@@ -11,8 +11,6 @@ import yaml
 CONSTRUCTION_ERRORS = (yaml.YAMLError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError)
 """What PyYAML raises for a document or value that cannot be made."""
 
-NOT_A_VALUE = "holds a value that YAML does not know"
-
 
 def is_larger_than(node: yaml.Node | None, most: int) -> bool:
     """Tell whether a document has more than `most` pieces when every alias is written out; one in itself has."""
