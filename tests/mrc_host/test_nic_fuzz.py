@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.config import EvFormat
@@ -11,8 +11,6 @@ from mrc_host.wire import icrc, opcodes
 from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, SRV6_PREFIX
 from tests.mrc_host.nic_world import ALL_RIGHTS, MS, World, connect
 from tests.mrc_host.test_formats import FORMATS, Wire
-
-quick = settings(deadline=None)
 
 
 def make_world() -> tuple[World, list[tuple[int, bytes]], bytearray]:
@@ -80,13 +78,11 @@ def test_the_seeds_cover_the_opcodes() -> None:
     assert {0xC6, 0xC9, 0xD1, 0xD8, 0xD9, 0xDC} <= set(KINDS)
 
 
-@quick
 @given(st.integers(0, 1), st.binary(max_size=300))
 def test_raw_bytes(port: int, frame: bytes) -> None:
     settle(WORLD, port, frame)
 
 
-@quick
 @given(st.data())
 def test_mutated_frames(data: st.DataObject) -> None:
     """Valid frames with bytes changed, cut or added; most die at the ICRC."""
@@ -98,7 +94,6 @@ def test_mutated_frames(data: st.DataObject) -> None:
     settle(WORLD, port, bytes(changed[: data.draw(st.sampled_from([len(changed), cut]))]))
 
 
-@quick
 @given(st.data())
 def test_mutated_frames_with_valid_icrc(data: st.DataObject) -> None:
     """The same behind the checksum: every decoder and the queue pair see the bytes. A fresh NIC for each."""
@@ -143,7 +138,6 @@ NOT_FOR_US = {
 }
 
 
-@quick
 @given(st.sampled_from(sorted(NOT_FOR_US)), st.integers(0, len(FRAMES) - 1), st.integers(0, 1 << 128))
 def test_what_is_not_for_us_is_not_answered(what: str, which: int, by: int) -> None:
     nic, buffer = WORLD.nics[1], bytes(WRITTEN)
@@ -162,7 +156,6 @@ def test_what_is_not_for_us_is_not_answered(what: str, which: int, by: int) -> N
     assert bytes(WRITTEN) == buffer
 
 
-@quick
 @given(st.sampled_from(FORMATS), st.sampled_from(QpType), st.data())
 def test_mutated_frames_in_every_format(
     where: tuple[EvFormat, tuple[bytes, ...]], kind: QpType, data: st.DataObject
@@ -188,7 +181,6 @@ def test_mutated_frames_in_every_format(
     assert guard == b"s" * 8192
 
 
-@quick
 @given(st.data())
 def test_trimmed_frames_of_any_content(data: st.DataObject) -> None:
     world, frames, written = make_world()

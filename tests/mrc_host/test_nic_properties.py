@@ -9,7 +9,7 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.config import TransportSettings
@@ -22,7 +22,6 @@ from mrc_host.wire.control import parse_sack
 from mrc_host.wire.headers import BTH_LENGTH
 from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect, path_events, peers
 
-modest = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 SIZE = 1 << 18
 BTH = 102  # where it begins in a frame of MRC
 
@@ -133,7 +132,6 @@ def nothing_is_kept(end: End) -> None:
     assert not responder.acks.pending()
 
 
-@modest
 @given(
     writes, faults, flaps, st.integers(1, 4), st.integers(1, 5), psns, st.sampled_from([256, 1024, 4096]), limits,
     st.booleans(),
@@ -156,7 +154,6 @@ def test_mrc_is_exact(
     drive(world, a, b, plan)
 
 
-@modest
 @given(writes, faults, psns)
 def test_rc_is_exact(plan: list[Write], fault: Faults, psn: int | None) -> None:
     fault.trim = 0.0
@@ -167,7 +164,6 @@ def test_rc_is_exact(plan: list[Write], fault: Faults, psn: int | None) -> None:
     drive(world, a, b, plan)
 
 
-@modest
 @given(
     st.integers(2, 4),
     st.lists(st.integers(0, 2 * MS), min_size=4, max_size=4),
@@ -249,7 +245,6 @@ def sent_unheard(world: World, slow: dict[tuple[int, int], int], since: int = 0)
     return count
 
 
-@modest
 @given(
     st.integers(1, 3),
     st.lists(st.integers(0, 400 * US), min_size=12, max_size=12),
@@ -290,7 +285,6 @@ def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list
     assert all(p.state is PathState.GOOD for p in a.nic.qp_paths(a.qpn))
 
 
-@modest
 @given(st.integers(1, 4), st.integers(2, 16), st.integers(0, 1000), st.data())
 def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
     planes: int, uplinks: int, seed: int, data: st.DataObject
@@ -318,7 +312,6 @@ def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
     assert retired <= bad <= dead
 
 
-@modest
 @given(st.lists(st.tuples(st.integers(0, 7), st.binary(min_size=0, max_size=60)), max_size=40), st.integers(0, 99))
 def test_adversarial_answers_never_harm(noise: list[tuple[int, bytes]], seed: int) -> None:
     """The peer's address sends answers with arbitrary contents; the transfer may fail but nothing else may happen."""

@@ -1,6 +1,6 @@
 """One congestion controller for all queue pairs towards a destination: what they share, and what they give back."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.config import TransportSettings
@@ -285,7 +285,6 @@ def test_a_congestion_control_of_the_user_is_used_by_its_name() -> None:
 
 # ---- whatever happens ------------------------------------------------------------------------------------------------
 
-modest = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 deeds = st.lists(
     st.tuples(
         st.sampled_from(["write", "write", "write", "destroy", "error", "port", "dead", "alive"]),
@@ -298,7 +297,6 @@ deeds = st.lists(
 )
 
 
-@modest
 @given(
     st.integers(2, 6),
     st.builds(

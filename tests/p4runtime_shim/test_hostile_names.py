@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from p4runtime_shim.build import BuildOptions
@@ -82,7 +82,6 @@ class Names:
         return self.given.setdefault(name, f"{self.text}{MARK}_{len(self.given)}{self.more}")
 
 
-@settings(deadline=None)
 @given(name=names, text=hostile, more=hostile)
 def test_the_generated_code_does_not_depend_on_any_name(name: str, text: str, more: str) -> None:
     given_names = Names(text, more)
@@ -92,7 +91,6 @@ def test_the_generated_code_does_not_depend_on_any_name(name: str, text: str, mo
     assert all(item.isprintable() for item in generated.texts)
 
 
-@settings(deadline=None)
 @given(name=names, text=hostile, choice=st.randoms(use_true_random=False))
 def test_a_string_where_the_format_wants_a_word_is_refused_or_leaves_no_trace(
     name: str, text: str, choice: Any

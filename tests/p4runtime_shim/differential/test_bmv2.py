@@ -23,8 +23,6 @@ pytestmark = [
 ]
 SETTINGS = settings(
     max_examples=8,
-    deadline=None,
-    print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

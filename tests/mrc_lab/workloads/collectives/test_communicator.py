@@ -3,7 +3,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrc_host.values import QpAttributes, QpType
@@ -111,7 +111,7 @@ def jobs(draw, most=8, largest=2000):
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(
     job=jobs(),
     seed=st.integers(0, 1 << 32),
@@ -138,7 +138,7 @@ def on_nics(world, job, stream):
     world.run(main())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(
     job=jobs(most=5, largest=12_000),
     seed=st.integers(0, 1 << 32),

@@ -3,7 +3,7 @@
 ``ci`` replaces the profile of that name which hypothesis loads by itself where the environment variable CI is set. It
 chooses the same examples on every run. ``soak`` chooses others each time and says which seed repeats them. Neither
 explains failures line by line: that traces every call and makes a failing test many times slower on Python 3.11. None
-has a deadline for an example, or minds slow drawing: how long these take says how busy the machine is.
+has a deadline for an example, or minds slow or large drawing: how long these take says how busy the machine is.
 """
 
 import random
@@ -16,7 +16,12 @@ _HANGS_S = 3600  # thousands of examples take minutes on a busy machine, and the
 _SOAK_HANGS_S = 6 * 3600
 _SEED = random.SystemRandom().getrandbits(64)
 
-_COMMON = settings(deadline=None, print_blob=True, phases=_PHASES, suppress_health_check=[HealthCheck.too_slow])
+_COMMON = settings(
+    deadline=None,
+    print_blob=True,
+    phases=_PHASES,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 settings.register_profile("default", parent=_COMMON)
 settings.register_profile("ci", parent=_COMMON, max_examples=1_000, derandomize=True, database=None)
 settings.register_profile("soak", parent=_COMMON, max_examples=20_000, derandomize=False)
