@@ -223,9 +223,9 @@ from p4runtime_shim.switch import Switch
 from tests.p4runtime_shim import programs, test_switch, test_table_state
 flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 options = BuildOptions(flags=flags)
-cache, folder, name = sys.argv[1:]
+folder, name = sys.argv[1:]
 text = programs.FABRIC.read_text() if name == "fabric" else programs.text(name)
-pipeline = Pipeline.load(text, cache=Path(cache), options=options)
+pipeline = Pipeline.load(text, options=options)
 test_switch.exercise(pipeline, seed=2, rounds=1500)
 if name == "keys":
     for masks in ("upper and lower bits", "random bits"):
@@ -254,20 +254,14 @@ def _runtime(name: str) -> str | None:
     return path if os.path.isabs(path) and os.path.exists(path) else None
 
 
-@pytest.fixture(scope="module")
-def sanitized_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The engine is compiled once for all programs."""
-    return tmp_path_factory.mktemp("sanitized")
-
-
 @pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
-def test_hostile_frames_under_the_sanitizers(name: str, sanitized_cache: Path, tmp_path: Path) -> None:
+def test_hostile_frames_under_the_sanitizers(name: str, tmp_path: Path) -> None:
     asan = _runtime("libasan.so")
     if asan is None or _runtime("libubsan.so") is None:
         pytest.skip("the compiler has no address or undefined behaviour sanitizer")
     environment = os.environ | {"LD_PRELOAD": asan, "ASAN_OPTIONS": "detect_leaks=0"}
     done = subprocess.run(
-        [sys.executable, "-c", SANITIZED, str(sanitized_cache), str(tmp_path), name],
+        [sys.executable, "-c", SANITIZED, str(tmp_path), name],
         capture_output=True,
         text=True,
         check=False,

@@ -59,9 +59,9 @@ def test_processor_time_of_tests_fixtures_and_children_is_counted_and_waiting_is
         (tmp_path / "tests" / name).mkdir(parents=True)
         (tmp_path / "tests" / name / f"test_{name}.py").write_text(text)
     costs = tmp_path / "costs"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.budget", f"--costs={costs}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.budget", "-p", "xdist", f"--costs={costs}"]
     command += ["--rootdir", str(tmp_path), str(tmp_path / "tests")]
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     for runs, workers in enumerate(((), ("--numprocesses", "2")), 1):  # in this process, and in others
         done = subprocess.run(
             [*command, *workers], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
