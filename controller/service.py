@@ -131,7 +131,7 @@ class ControllerService(pb_grpc.ControllerServicer):
         self._faults = injector or FaultInjector(fabric, fleet, links, self._events)
         self._agents = agents
         self._denylists = Denylists(fabric, agents)
-        self._leases: Counter[str] = Counter()
+        self.leases: Counter[str] = Counter()  # held, by owner
 
     # ---- topology, switches, links ----------------------------------------------------------------------------------
 
@@ -215,16 +215,16 @@ class ControllerService(pb_grpc.ControllerServicer):
         owner = request.owner
         if not owner:
             raise FabricError("a lease needs an owner")
-        if self._leases.total() >= MAX_LEASES:
+        if self.leases.total() >= MAX_LEASES:
             raise BusyError(f"There are {MAX_LEASES} leases already: end one of them.")
-        self._leases[owner] += 1
+        self.leases[owner] += 1
         try:
             yield pb.Lease(owner=owner)
             await asyncio.get_running_loop().create_future()  # cancelled when the stream ends
         finally:
-            self._leases[owner] -= 1
-            if not self._leases[owner]:
-                del self._leases[owner]
+            self.leases[owner] -= 1
+            if not self.leases[owner]:
+                del self.leases[owner]
                 await asyncio.shield(self._release(owner))
 
     async def _release(self, owner: str) -> None:

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_bmv2 = arguments is None and Path(sys.argv[0]).name.startswith("simple_switch")
     try:
-        options = _parser().parse_args([item for item in given if item != "--"])
+        options = argument_parser().parse_args([item for item in given if item != "--"])
         if as_bmv2:
             _behave_as_bmv2(options)
         settings = replace(_settings(options), bmv2_send_buffer=as_bmv2)
@@ -193,7 +193,8 @@ def _settings(options: argparse.Namespace) -> ProcessSettings:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The options of ``p4runtime_shim``, with those of BMv2."""
     parser = argparse.ArgumentParser(
         prog="p4runtime_shim",
         description="A P4 switch (v1model) that runs BMv2 JSON and speaks P4Runtime, like simple_switch_grpc.",

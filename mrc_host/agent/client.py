@@ -39,10 +39,10 @@ from mrc_host.verbs.provider import EventSink, Provider
 
 
 class AgentProvider(Provider):
-    """Verbs on the NIC of the agent at `path` (see :class:`mrc_host.verbs.provider.Provider`)."""
+    """Verbs on the NIC of the agent at `path` (see :class:`mrc_host.verbs.provider.Provider`), over `connection`."""
 
     def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        self._connection = connection = AgentConnection(path, timeout_s=timeout_s)
+        self.connection = connection = AgentConnection(path, timeout_s=timeout_s)
         connection.on_completion = self._on_completion
         connection.on_event = self._on_event
         connection.on_failure = self._on_failure
@@ -66,7 +66,7 @@ class AgentProvider(Provider):
 
     def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
         """Have the agent carry out a verb that takes no more than that."""
-        return self._connection.call(verb, arguments)
+        return self.connection.call(verb, arguments)
 
     def register_memory(self, pd: int, length: int, access: Access) -> tuple[MemoryRegionInfo, memoryview]:
         """Make a memfd, map it here, and have the agent map and register it too."""
@@ -75,7 +75,7 @@ class AgentProvider(Provider):
             os.ftruncate(fd, length)
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
             memory = mmap.mmap(fd, length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-            info = self._connection.register_memory(pd, length, access, fd)
+            info = self.connection.register_memory(pd, length, access, fd)
         except OSError as error:
             raise ResourceExhaustedError(f"No memory for a region of {length} bytes: {error.strerror}.") from None
         finally:
@@ -84,7 +84,7 @@ class AgentProvider(Provider):
 
     def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:
         """A completion queue."""
-        cq = self._connection.create_cq(capacity)
+        cq = self.connection.create_cq(capacity)
         self._queues[cq] = _Queue(capacity, on_ready, on_notify)
         return cq
 
@@ -108,7 +108,7 @@ class AgentProvider(Provider):
         queue = self._queue(cq)
         entries = queue.entries
         if not entries:
-            self._connection.refresh()
+            self.connection.refresh()
             if not entries:
                 return []
         taken = [entries.popleft() for _ in range(min(max_entries, len(entries)))]
@@ -119,7 +119,7 @@ class AgentProvider(Provider):
         if queue.taken >= queue.credit_step:
             # What is already here can still be taken when the agent is gone, so a lost connection is not told now.
             with contextlib.suppress(MrcError):
-                self._connection.send(protocol.pack_credit(cq, queue.taken))
+                self.connection.send(protocol.pack_credit(cq, queue.taken))
             queue.taken = 0
         return taken
 
@@ -190,7 +190,7 @@ class AgentProvider(Provider):
             raise ResourceExhaustedError(
                 f"The completion queue has room for {queue.capacity} entries: take completions, then post again."
             )
-        self._connection.send(protocol.pack_posts(qpn, requests[start:end]))
+        self.connection.send(protocol.pack_posts(qpn, requests[start:end]))
         queue.promised += signaled
         pair.unsettled += end - start
         self._unsettled += end - start
@@ -202,7 +202,7 @@ class AgentProvider(Provider):
         if room <= 0:
             # One queue pair's count is a short answer; all of them are needed when it is their sum that is too large.
             asked = qpn if pair.unsettled >= protocol.PENDING_LIMIT else None
-            waiting = self._connection.posts_waiting(asked)
+            waiting = self.connection.posts_waiting(asked)
             for number in self._pairs if asked is None else (asked,):
                 self._settle(self._pairs[number], waiting.get(number, 0))
             room = min(protocol.PENDING_LIMIT - pair.unsettled, protocol.CLIENT_PENDING_LIMIT - self._unsettled)
@@ -216,21 +216,21 @@ class AgentProvider(Provider):
     def trace(self, path: str) -> None:
         """Open `path` and have the agent write the event trace there, which needs no right to the file for it."""
         if not path:
-            self._connection.trace("")
+            self.connection.trace("")
             return
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         except (OSError, ValueError) as error:
             raise MrcError(f"Cannot write the trace to {path}: {getattr(error, 'strerror', error)}.") from None
         try:
-            self._connection.trace(path, fd)
+            self.connection.trace(path, fd)
         finally:
             os.close(fd)
 
     def for_controller(self) -> AgentProvider:
         """The provider for what is the controller's, on a connection of its own where that has a socket of its own."""
-        path = for_controller(self._connection.path)
-        if path == self._connection.path:
+        path = for_controller(self.connection.path)
+        if path == self.connection.path:
             return self
         if self._control is None:
             self._control = AgentProvider(path)
@@ -240,11 +240,11 @@ class AgentProvider(Provider):
         """Close the connection; the agent gives everything back."""
         if self._control is not None:
             self._control.close()
-        self._connection.close()
+        self.connection.close()
 
     def events_dropped(self) -> int:
         """Events that the NIC could not keep, or the agent not send to us."""
-        return self._connection.events_dropped + self.nic_counters().get("events_lost", 0)
+        return self.connection.events_dropped + self.nic_counters().get("events_lost", 0)
 
     def now(self) -> int:
         """Monotonic time."""
@@ -252,22 +252,22 @@ class AgentProvider(Provider):
 
     def refresh(self) -> None:
         """Take in every message that is there."""
-        self._connection.refresh()
+        self.connection.refresh()
 
     def wait(self, deadline: int | None) -> None:
         """Block until a message arrives or `deadline` has come."""
-        self._connection.wait(deadline)
+        self.connection.wait(deadline)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take messages in whenever `loop` finds some."""
-        self._connection.attach(loop)
+        self.connection.attach(loop)
 
     def add_event_sink(self, sink: EventSink, *, whole_nic: bool = False) -> None:
         """Call `sink` with events of the NIC's ports and of this client's queue pairs, or of everybody's."""
         if whole_nic and not any(self._sinks.values()):
-            self._connection.subscribe(EventScope.ALL)
+            self.connection.subscribe(EventScope.ALL)
         elif not self._sinks:
-            self._connection.subscribe(EventScope.OWN)
+            self.connection.subscribe(EventScope.OWN)
         self._sinks[sink] = whole_nic
 
     def remove_event_sink(self, sink: EventSink) -> None:

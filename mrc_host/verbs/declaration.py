@@ -116,7 +116,7 @@ class Verb:
         self.caller = caller
         self.timed = timed
         self.sends = sends
-        self._function = function
+        self.function = function
         self._signature = inspect.signature(function)
         self._names = tuple(self._signature.parameters)[1:]  # without self
         self._all_names = frozenset(self._names)
@@ -124,14 +124,14 @@ class Verb:
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
         """Its arguments by name, in order."""
-        hints = typing.get_type_hints(self._function, include_extras=True)
+        hints = typing.get_type_hints(self.function, include_extras=True)
         given = self._signature.parameters
         return {name: _parameter(name, hints[name], given[name].default) for name in self._names}
 
     @cached_property
     def result(self) -> Any:
         """The type of its result."""
-        return typing.get_type_hints(self._function)["return"]
+        return typing.get_type_hints(self.function)["return"]
 
     def bind(self, verbs: Verbs, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, defaults included; TypeError as for any function."""

@@ -61,7 +61,7 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """Look at everything."""
-    yield _system()
+    yield check_system()
     yield _python()
     yield _packages()
     yield from _needs()
@@ -72,8 +72,8 @@ def examine() -> Iterator[Finding]:
     yield _memory()
     yield _limits()
     yield from _tools()
-    yield _leftovers()
-    yield from _fabrics()
+    yield check_leftovers()
+    yield from check_fabrics()
 
 
 def mend(remedy: Remedy) -> str:
@@ -92,7 +92,8 @@ def mend(remedy: Remedy) -> str:
     return "; ".join(said) or " ".join(command)
 
 
-def _system(os_release: Path = Path("/etc/os-release")) -> Finding:
+def check_system(os_release: Path = Path("/etc/os-release")) -> Finding:
+    """Whether the testbed is made for this system, by its os-release file."""
     fields = {}
     if os_release.is_file():
         fields = dict(re.findall(r'^(\w+)="?([^"\n]*)', os_release.read_text(), re.MULTILINE))
@@ -243,7 +244,8 @@ def _tools() -> Iterator[Finding]:
         yield Finding(command, found is not None, _version(found) if found else cost)
 
 
-def _leftovers() -> Finding:
+def check_leftovers() -> Finding:
+    """Whether fabrics that crashed have left something; and which are up."""
     by_state: dict[State, list[str]] = {state: [] for state in State}
     for name in run_directory.existing():
         run = run_directory.RunDirectory(name)
@@ -261,7 +263,7 @@ def _leftovers() -> Finding:
     )
 
 
-def _fabrics() -> Iterator[Finding]:
+def check_fabrics() -> Iterator[Finding]:
     """Fabrics that are up although processes of theirs have died or are stopped."""
     for name in run_directory.existing():
         run = run_directory.RunDirectory(name)

@@ -49,7 +49,7 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
         self._devices = {device.device_id: device for device in devices}
         self._readers: set[asyncio.Task[None]] = set()
         self._idle: set[ClientStream] = set()  # streams without arbitration
-        self._reading = ReadsInProgress()
+        self.reading = ReadsInProgress()
 
     async def Capabilities(  # noqa: N802, D102 - the names of the RPCs
         self, request: p4r.CapabilitiesRequest, context: Any
@@ -68,7 +68,7 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
 
     async def Read(self, request: p4r.ReadRequest, context: Any) -> None:  # type: ignore[override]  # noqa: N802, D102
         device = await reporting(context, self._device, request.device_id)
-        budget = ReadBudget(self._reading)
+        budget = ReadBudget(self.reading)
         try:
             await self._send_entities(context, device.read(request, budget))
         except Exception as error:

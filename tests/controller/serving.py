@@ -44,7 +44,7 @@ class Running:
 
     def leases(self) -> int:
         """How many are held."""
-        return self.call(self.service._leases.total)
+        return self.call(self.service.leases.total)
 
     def call(self, function: Callable[[], T]) -> T:
         """What a function returns that is called in the server's thread."""

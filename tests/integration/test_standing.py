@@ -209,7 +209,9 @@ def test_what_died_while_nobody_looked_is_told_to_who_joins(fabric: Standing, ca
     while "process h2 was killed by SIGKILL" not in (log.read_text() if log.exists() else ""):
         assert not _ended(fabric.owner)
     assert "*** process h2 was killed by SIGKILL" in at_prompt(fabric.name, "nodes")
-    assert f"{fabric.name}: process h2 was killed by SIGKILL" in " ".join(found.detail for found in doctor._fabrics())
+    assert f"{fabric.name}: process h2 was killed by SIGKILL" in " ".join(
+        found.detail for found in doctor.check_fabrics()
+    )
     fabric.down()
 
 
@@ -221,14 +223,14 @@ def test_the_doctor_mends_what_a_kill_left(fabric: Standing):
             assert inside.poll() is None
         os.kill(fabric.owner, signal.SIGKILL)
         wait_until_gone({fabric.owner: 0})
-        found = doctor._leftovers()
+        found = doctor.check_leftovers()
         assert not found.ok
         assert fabric.name in found.detail
         assert found.remedy is doctor.Remedy.CLEAN
         assert f"{fabric.name}: " in doctor.mend(found.remedy)
         assert inside.wait(20) == -signal.SIGKILL
     assert fabric.traces.left() == []
-    assert fabric.name not in doctor._leftovers().detail
+    assert fabric.name not in doctor.check_leftovers().detail
 
 
 def test_a_fabric_of_a_running_prompt_is_left_alone(capsys: pytest.CaptureFixture[str]):

@@ -406,7 +406,7 @@ def test_an_address_in_use(tmp_path: Path) -> None:
     with running("--no-p4", "--grpc-server-addr", f"unix:{path}") as process:
         status, said = _fails("--no-p4", "--grpc-server-addr", f"unix:{path}")
         assert status == 1
-        assert "in use" in said
+        assert f"Another process listens at {path}" in said
         process.process.kill()
         process.process.wait()
     assert path.exists()  # a stale socket is no obstacle

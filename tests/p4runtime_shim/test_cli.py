@@ -59,13 +59,13 @@ def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_option_of_bmv2_is_known() -> None:
     """Done, taken without effect, or refused with a reason. The list is that of `simple_switch_grpc --help`."""
-    known = {option for action in cli._parser()._actions for option in action.option_strings}
+    known = {option for action in cli.argument_parser()._actions for option in action.option_strings}
     assert set(BMV2) <= known
 
 
 def test_what_has_no_effect_is_said_once_each(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--no-p4", "--thrift-port", "9090", "--nanolog", "ipc:///tmp/x", "--log-flush", "--drop-port", "511"]
-    options = cli._parser().parse_args(arguments)
+    options = cli.argument_parser().parse_args(arguments)
     assert [sentence.partition(":")[0] for sentence in options.without_effect] == [
         "--thrift-port",
         "--nanolog",

@@ -47,7 +47,7 @@ def claimed(fabric: str) -> Iterator[Mark]:
     """A mark for the links of `fabric` in the caller's network namespace; its owner counts as alive until the end."""
     mark = Mark(fabric, secrets.token_hex(8))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(_address(mark))
+        listener.bind(address(mark))
         listener.listen()
         yield mark
 
@@ -60,7 +60,7 @@ def owner(mark: Mark) -> int | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
-            probe.connect(_address(mark))
+            probe.connect(address(mark))
         except BlockingIOError:  # so many are asking that the queue is full
             return 0
         except OSError:
@@ -69,5 +69,6 @@ def owner(mark: Mark) -> int | None:
     return pid if uid in (0, os.geteuid()) else None
 
 
-def _address(mark: Mark) -> bytes:
+def address(mark: Mark) -> bytes:
+    """The abstract socket on which the owner of what bears this mark listens."""
     return f"\0mrc-testbed/{mark.word}".encode()

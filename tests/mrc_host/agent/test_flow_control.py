@@ -241,7 +241,7 @@ def test_a_client_that_posts_more_than_may_wait_is_cut_off(agents: Agents) -> No
     agents.wire.auto = False
     agents.nics[0].send_depth = 1
     body = protocol.pack_posts(a.qp.qpn, [unsignaled(a, b)] * protocol.MAX_POSTS)
-    connection = a.provider._connection
+    connection = a.provider.connection
     for _ in range(protocol.PENDING_LIMIT // protocol.MAX_POSTS):
         connection.send(body)
         connection.request("info")

@@ -94,7 +94,7 @@ def test_a_descriptor_that_the_agent_cannot_take_in_is_refused_and_its_client_go
         with contextlib.suppress(OSError):
             while True:
                 held.append(os.dup(0))
-        sock = a.provider._connection._socket  # type: ignore[attr-defined]
+        sock = a.provider.connection._socket  # type: ignore[attr-defined]
         (request,) = protocol.pack_json(protocol.Kind.REQUEST, 1 << 31, {"op": "info"})
         socket.send_fds(sock, [request], [file])
         split.turn()

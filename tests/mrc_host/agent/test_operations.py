@@ -75,7 +75,7 @@ class Asker:
 
     def __init__(self, agents: Agents) -> None:
         self.end = End(agents.paths[0])
-        self.connection: AgentConnection = self.end.context._provider._connection  # type: ignore[attr-defined]
+        self.connection: AgentConnection = self.end.provider.connection
         self.arguments = good_arguments(self.end)
 
     def says(self, op: Any, arguments: dict[str, Any]) -> str:
@@ -318,9 +318,9 @@ def test_half_a_request_costs_the_connection_alone(agents: Agents) -> None:
 
 def test_attributes_of_a_step_are_those_given(agents: Agents) -> None:
     end = End(agents.paths[0])
-    end.context._provider.modify_qp(end.qp.qpn, QpState.INIT, {"ev_profile": 1, "congestion_window": 9000})
+    end.provider.modify_qp(end.qp.qpn, QpState.INIT, {"ev_profile": 1, "congestion_window": 9000})
     ((_, state, changes, remote),) = agents.call(lambda: agents.nics[0].modified)
     assert (state, changes, remote) == (QpState.INIT, {"ev_profile": 1, "congestion_window": 9000}, None)
     assert QpAttributes(**changes).congestion_window == 9000
     with pytest.raises(InvalidArgumentError, match="unknown key 'speed'"):
-        end.context._provider.modify_qp(end.qp.qpn, QpState.INIT, {"speed": 1})
+        end.provider.modify_qp(end.qp.qpn, QpState.INIT, {"speed": 1})

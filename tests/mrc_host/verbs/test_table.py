@@ -59,9 +59,9 @@ def test_an_agent_has_every_verb() -> None:
 @pytest.mark.parametrize("name", sorted(VERBS))
 def test_every_declaration_can_be_read(name: str) -> None:
     declared = VERBS[name]
-    assert list(declared.parameters) == list(inspect.signature(declared._function).parameters)[1:]
+    assert list(declared.parameters) == list(inspect.signature(declared.function).parameters)[1:]
     assert declared.result is not inspect.Signature.empty
-    assert isinstance(declared._function.__doc__, str)
+    assert isinstance(declared.function.__doc__, str)
 
 
 def test_a_call_is_by_name_with_its_defaults() -> None:

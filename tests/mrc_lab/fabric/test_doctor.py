@@ -102,7 +102,7 @@ def test_systems(text: str | None, ok: bool, tmp_path: Path) -> None:
     file = tmp_path / "os-release"
     if text is not None:
         file.write_text(text)
-    finding = doctor._system(file)
+    finding = doctor.check_system(file)
     assert finding.ok is ok
     assert ("made for Debian 12" in finding.detail) is not ok
 
@@ -132,7 +132,7 @@ def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: True)
     monkeypatch.setattr(cleanup, "orphans", lambda: ("ab-t0-0p0-1",))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    finding = doctor._leftovers()
+    finding = doctor.check_leftovers()
     assert (finding.ok, finding.remedy) == (False, Remedy.CLEAN)
     assert (finding.if_not, finding.detail) == ("found", "of old and 1 interfaces: run 'sudo mrc clean'")
 
@@ -142,7 +142,7 @@ def test_a_fabric_that_is_up_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(run_directory.RunDirectory, "state", lambda self: State.UP)
     monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: True)
     monkeypatch.setattr(cleanup, "orphans", tuple)
-    assert doctor._leftovers() == Finding("leftovers", True, "none; up: mine")
+    assert doctor.check_leftovers() == Finding("leftovers", True, "none; up: mine")
 
 
 def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: False)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     why = "(another user's: use sudo)"
-    assert doctor._leftovers() == Finding("leftovers", True, f"none; up: lab {why}; unknown: odd {why}")
+    assert doctor.check_leftovers() == Finding("leftovers", True, f"none; up: lab {why}; unknown: odd {why}")
 
 
 def test_cleaning_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -411,7 +411,7 @@ def test_reads_are_bounded_one_by_one_and_together(monkeypatch: pytest.MonkeyPat
         assert "other clients are reading" in (error.details() or "")
         assert await client.read(p4r.Entity(counter_entry={"counter_id": 1, "index": {}}))
         reading.cancel()
-        await until_async(lambda: not service._reading.cells, "the client's share to be given back")
+        await until_async(lambda: not service.reading.cells, "the client's share to be given back")
         assert len(await client.read(every)) == 100_000
 
     serving(*large(100_000), work)
@@ -432,8 +432,8 @@ def test_a_client_that_does_not_take_what_it_reads_is_left(monkeypatch: pytest.M
 
     async def work(client: Client, service: P4RuntimeService) -> None:
         reading = client.stub.Read(p4r.ReadRequest(device_id=1, entities=[p4r.Entity(counter_entry={"counter_id": 1})]))
-        await until_async(lambda: service._reading.cells, "the reading to begin")
-        await until_async(lambda: not service._reading.cells, "the end of it: the client has not read a thing")
+        await until_async(lambda: service.reading.cells, "the reading to begin")
+        await until_async(lambda: not service.reading.cells, "the end of it: the client has not read a thing")
         seen = 0
         with contextlib.suppress(grpc.aio.AioRpcError):
             while (response := await reading.read()) is not grpc.aio.EOF:
@@ -473,6 +473,23 @@ def test_roles_are_bounded_and_forgotten_when_nobody_has_them() -> None:
     join("one more")
 
 
+def queued(stream: ClientStream) -> list[p4r.StreamMessageResponse]:
+    """What a stream still sends once its client reads."""
+    read: list[p4r.StreamMessageResponse] = []
+
+    class Context:
+        async def write(self, message: p4r.StreamMessageResponse) -> None:
+            read.append(message)
+
+    async def work() -> None:
+        writing = asyncio.ensure_future(stream.write_to(Context()))
+        await asyncio.sleep(0)  # which is enough to write all there is
+        writing.cancel()
+
+    asyncio.run(work())
+    return read
+
+
 def test_a_client_that_never_reads_costs_a_bounded_number_of_bytes() -> None:
     stream = ClientStream()
     ended: list[bool] = []
@@ -480,21 +497,22 @@ def test_a_client_that_never_reads_costs_a_bounded_number_of_bytes() -> None:
     packet = p4r.StreamMessageResponse(packet=p4r.PacketIn(payload=bytes(60_000)))
     for _ in range(2000):
         stream.send(packet)
-    assert stream._waiting_bytes <= limits.MAX_WAITING_BYTES
-    assert stream.dropped == 2000 - len(stream._waiting)
+    dropped = stream.dropped
     assert not ended
     for _ in range(5 * limits.MAX_WAITING_MESSAGES):
         stream.send(p4r.StreamMessageResponse(arbitration=p4r.MasterArbitrationUpdate(role=p4r.Role(name="r" * 200))))
-    assert stream._waiting_bytes <= limits.MAX_WAITING_BYTES
     assert ended == [True]
+    messages = queued(stream)
+    assert sum(message.ByteSize() for message in messages) <= limits.MAX_WAITING_BYTES
+    assert dropped == 2000 - sum(message.HasField("packet") for message in messages)
 
 
 def test_small_messages_that_a_client_never_reads_are_bounded_in_number() -> None:
     stream = ClientStream()
     for _ in range(5 * limits.MAX_WAITING_MESSAGES):
         stream.send(p4r.StreamMessageResponse(packet=p4r.PacketIn(payload=b"x")))
-    assert len(stream._waiting) == limits.MAX_WAITING_MESSAGES
     assert stream.dropped == 4 * limits.MAX_WAITING_MESSAGES
+    assert len(queued(stream)) == limits.MAX_WAITING_MESSAGES
 
 
 def test_pipeline_configs_that_wait_for_one_another_are_bounded() -> None:

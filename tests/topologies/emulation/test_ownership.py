@@ -81,7 +81,7 @@ def test_another_users_listener_does_not_keep_a_leftover_alive(claimant: subproc
     claimant.wait()
     code = (
         "import os, socket, sys\nos.setuid(65534)\ns = socket.socket(socket.AF_UNIX)\n"
-        f"s.bind({ownership._address(mark)!r})\ns.listen()\nprint('up', flush=True)\nsys.stdin.read()"
+        f"s.bind({ownership.address(mark)!r})\ns.listen()\nprint('up', flush=True)\nsys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -94,6 +94,6 @@ def test_another_users_listener_does_not_keep_a_leftover_alive(claimant: subproc
 
 def test_nothing_of_it_is_a_file():
     with ownership.claimed("lab") as mark, socket.socket(socket.AF_UNIX) as other:
-        assert ownership._address(mark).startswith(b"\0")
+        assert ownership.address(mark).startswith(b"\0")
         with pytest.raises(OSError, match="in use"):
-            other.bind(ownership._address(mark))
+            other.bind(ownership.address(mark))

@@ -73,7 +73,7 @@ def test_the_doctor_and_faults_tell(
     monkeypatch.setattr(run_directory, "RunDirectory", lambda _: run)
     monkeypatch.setattr(fault, "find_controller", lambda _: run)
     stop(agent)
-    (finding,) = doctor._fabrics()
+    (finding,) = doctor.check_fabrics()
     sentence = f"process h1 is stopped: let it go on with 'sudo kill -CONT {agent.pid}'"
     assert (finding.ok, finding.fatal, finding.detail) == (False, False, f"lab: {sentence}")
     fault._controller("lab", "", None, None).close()
