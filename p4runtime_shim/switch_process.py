@@ -26,7 +26,7 @@ from p4runtime_shim.config import ProcessSettings, SwitchSettings
 from p4runtime_shim.ctypes_bindings import load_engine
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.port_driver import DriverError, PortDriver
-from p4runtime_shim.server.device import DEFAULT_PACKET_RATE, Device
+from p4runtime_shim.server.device import DEFAULT_PACKET_RATE, P4RuntimeDevice
 from p4runtime_shim.server.log_dispatch import LogDispatcher, ProgramLog, TraceFile
 from p4runtime_shim.server.managed_switch import LINK_SLACK_NS, ManagedSwitch
 from p4runtime_shim.server.management_service import ManagementService, add_management
@@ -175,12 +175,12 @@ class SwitchProcess:
         except SwitchError as error:
             raise StartError(f"{path}: {error}") from None
 
-    def _device(self, settings: SwitchSettings, programs: PipelineConfigLoader) -> Device:
+    def _device(self, settings: SwitchSettings, programs: PipelineConfigLoader) -> P4RuntimeDevice:
         switch = self._switches[settings.device_id]
         rate = DEFAULT_PACKET_RATE if settings.packet_in_rate is None else settings.packet_in_rate
-        return Device(settings.device_id, switch, programs, cpu_port=settings.cpu_port, packet_rate=rate)
+        return P4RuntimeDevice(settings.device_id, switch, programs, cpu_port=settings.cpu_port, packet_rate=rate)
 
-    async def _manage(self, devices: list[Device]) -> list[ManagedSwitch]:
+    async def _manage(self, devices: list[P4RuntimeDevice]) -> list[ManagedSwitch]:
         """Wrap the switches for the management service, and start captures and traces."""
         trace = self._open_trace()
         made = []

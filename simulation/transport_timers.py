@@ -20,7 +20,7 @@ _LONGEST = 3600 * 10**9  # ns that a timer may have; only links of some kb/s ask
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class FabricTiming:
     """Times of a fabric, in ns: a full packet and its SACK without queues, and a full queue on the slowest link.
 
     `window` is 1.5 times what a NIC's ports carry in one round trip, in bytes. `trimming` says whether switches trim.
@@ -59,13 +59,13 @@ class Timing:
         return replace(base or QpAttributes(), timeout=self.timeout)
 
 
-def timing(fabric: Fabric, delay: int, queue_packets: int) -> Timing:
+def timing(fabric: Fabric, delay: int, queue_packets: int) -> FabricTiming:
     """Times of `fabric` with links of `delay` ns, and switch queues of `queue_packets` full packets."""
     slowest = min(link.rate_bps for link in fabric.links)
     packet, round_trip = serialization(FRAME, slowest), base_round_trip(fabric, delay)
     rate = fabric.planes * min(link.rate_bps for link in fabric.links_of(fabric.nics[0].name))
     window = max(16 * FRAME, 3 * rate * round_trip // 2 // 8_000_000_000)
-    return Timing(round_trip, queue_packets * packet, window, fabric.queues.trimming)
+    return FabricTiming(round_trip, queue_packets * packet, window, fabric.queues.trimming)
 
 
 def retry_budget(attributes: QpAttributes, transport: TransportSettings) -> int:

@@ -35,7 +35,7 @@ from simulation.faults import Faults
 from simulation.nodes import NicNode, Node, SwitchNode
 from simulation.seeds import derive
 from simulation.trace import Trace
-from simulation.transport_timers import Timing, timing
+from simulation.transport_timers import FabricTiming, timing
 from simulation.virtual_time_loop import VirtualTimeLoop
 from simulation.write_entries import write_entries
 from topologies.entries import switch_entries
@@ -80,7 +80,7 @@ class SimulatedWorld:
             fabric = with_headroom(fabric, delay)
         self._queues = queues or default_queues(fabric)
         self._congestion = congestion
-        self.timing: Timing = timing(fabric, delay, self._queues.max_packets or self._queues.buffer_packets)
+        self.timing: FabricTiming = timing(fabric, delay, self._queues.max_packets or self._queues.buffer_packets)
         fitted = transport or self.timing.transport(fabric.settings.transport)
         self.fabric = replace(fabric, settings=replace(fabric.settings, transport=fitted))
         self.seed = seed

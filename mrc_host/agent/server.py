@@ -45,7 +45,7 @@ _EVENT_TYPES: dict[type, str] = {PathEvent: "path", PortEvent: "port", QpEvent: 
 log = logging.getLogger("mrc.agent")
 
 
-class SocketError(MrcError):
+class AgentSocketError(MrcError):
     """The agent's socket cannot be made; the sentence says why and what to do."""
 
 
@@ -247,4 +247,4 @@ def listen(path: Path, group: int | None = None) -> socket.socket:
     try:
         return unix_sockets.listen(path, socket.SOCK_SEQPACKET, group=group)
     except unix_sockets.SocketError as error:
-        raise SocketError(str(error)) from None
+        raise AgentSocketError(str(error)) from None

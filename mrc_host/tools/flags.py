@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from mrc_common import units
-from mrc_host.tools.session import DEFAULT_PORT, Plan, ToolError, check_amounts
+from mrc_host.tools.session import DEFAULT_PORT, ToolError, TransferPlan, check_amounts
 from mrc_host.values import QpAttributes, QpType
 
 ALL_SIZES = tuple(1 << i for i in range(1, 24))
@@ -92,12 +92,12 @@ def only_for(arguments: argparse.ArgumentParser, measure: str, *flags: Sequence[
         )
 
 
-def plan(options: argparse.Namespace) -> Plan:
+def plan(options: argparse.Namespace) -> TransferPlan:
     """The plan that the client's flags describe; raises ToolError."""
     if min(options.size, options.qp, options.tx_depth) < 1:
         raise ToolError("Size, queue pairs and depth are at least 1.")
     attributes = QpAttributes(path_mtu=options.mtu, timeout=options.qp_timeout, retry_count=options.retry_count)
-    work = Plan(
+    work = TransferPlan(
         sizes=ALL_SIZES if options.all else (options.size,),
         iterations=options.iters,
         seconds=options.duration,

@@ -38,7 +38,7 @@ class ToolError(MrcError):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TransferPlan:
     """What the client wants done: sizes in bytes, messages of each (or seconds), queue pairs, messages in flight.
 
     `both`: the server writes too.
@@ -54,15 +54,15 @@ class Plan:
     attributes: QpAttributes
 
 
-def to_wire(work: Plan) -> dict[str, Any]:
+def to_wire(work: TransferPlan) -> dict[str, Any]:
     """A plan as JSON."""
     return {**asdict(work), "kind": work.kind.value}
 
 
-def from_wire(data: dict[str, Any]) -> Plan:
+def from_wire(data: dict[str, Any]) -> TransferPlan:
     """The plan that the client sent; raises ToolError when it is of another release, or asks for too much."""
     try:
-        work = Plan(
+        work = TransferPlan(
             **{
                 **data,
                 "sizes": tuple(data["sizes"]),
@@ -76,7 +76,7 @@ def from_wire(data: dict[str, Any]) -> Plan:
     return work
 
 
-def check_amounts(work: Plan) -> None:
+def check_amounts(work: TransferPlan) -> None:
     """Refuse what neither end should try; raises ToolError, and TypeError for what is not even a number."""
     numbers = (*work.sizes, work.iterations, work.qps, work.depth)
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
@@ -87,7 +87,7 @@ def check_amounts(work: Plan) -> None:
         raise ToolError(f"The messages of all queue pairs together have at most {MOST_MEMORY} bytes.")
 
 
-class Channel:
+class PeerConnection:
     """JSON values, one a line, to and from the other end."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -126,12 +126,12 @@ def foreign() -> ToolError:
     return ToolError("The other end does not speak this tool's language.")
 
 
-def connect(peer: str, port: str, timeout_s: float = 5.0) -> Channel:
+def connect(peer: str, port: str, timeout_s: float = 5.0) -> PeerConnection:
     """Reach the server. One at a UNIX socket may just have been started, so it is given `timeout_s` to listen."""
     if peer.startswith("unix:"):
-        return Channel(_connect_unix(peer[5:], time.monotonic() + timeout_s))
+        return PeerConnection(_connect_unix(peer[5:], time.monotonic() + timeout_s))
     try:
-        return Channel(socket.create_connection((peer, int(port)), timeout=_TIMEOUT_S))
+        return PeerConnection(socket.create_connection((peer, int(port)), timeout=_TIMEOUT_S))
     except (OSError, ValueError) as error:
         raise ToolError(f"No server answers at {peer} port {port}: {error}.") from None
 
@@ -154,7 +154,7 @@ def _connect_unix(path: str, deadline: float) -> socket.socket:
             raise ToolError(f"No server answers at unix:{path}: {error.strerror or error}.") from None
 
 
-def accept(port: str, bind: str = "localhost") -> Channel:
+def accept(port: str, bind: str = "localhost") -> PeerConnection:
     """Wait for one client at a TCP port of the address `bind`, or at unix:PATH, however long it takes.
 
     Says that it waits, as perftest does. A socket at PATH is removed again.
@@ -180,7 +180,7 @@ def accept(port: str, bind: str = "localhost") -> Channel:
     finally:
         if path is not None:
             path.unlink(missing_ok=True)
-    return Channel(sock)
+    return PeerConnection(sock)
 
 
 def check_device(device: str | None) -> str:
@@ -197,7 +197,7 @@ class Side:
     The memory has a part for each queue pair; where both ends write, as many again follow, into which the peer writes.
     """
 
-    def __init__(self, device: str, channel: Channel, work: Plan) -> None:
+    def __init__(self, device: str, channel: PeerConnection, work: TransferPlan) -> None:
         self.plan = work
         self.channel = channel
         self._stack = ExitStack()

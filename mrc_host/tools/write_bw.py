@@ -19,10 +19,10 @@ from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.tools.flags import only_for, parser, plan
 from mrc_host.tools.session import (
-    Channel,
-    Plan,
+    PeerConnection,
     Side,
     ToolError,
+    TransferPlan,
     accept,
     check_device,
     connect,
@@ -38,7 +38,7 @@ _SERVER = 125  # what the server writes differs from what the client writes by s
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BandwidthResult:
     """Figures of one size: peak and average in byte/s, messages per second."""
 
     size: int
@@ -47,9 +47,9 @@ class Result:
     average: float
     message_rate: float
 
-    def with_other(self, other: Result) -> Result:
+    def with_other(self, other: BandwidthResult) -> BandwidthResult:
         """Both directions together; iterations stay those of one end, as perftest has it."""
-        return Result(
+        return BandwidthResult(
             self.size,
             self.iterations,
             self.peak + other.peak,
@@ -64,7 +64,7 @@ def pattern(seed: int, size: int) -> bytes:
     return (period * (size // len(period) + 1))[:size]
 
 
-def run_size(side: Side, size: int) -> Result:
+def run_size(side: Side, size: int) -> BandwidthResult:
     """Keep every queue pair's depth of writes in flight until the plan is fulfilled."""
     work, cq = side.plan, side.cq
     index = {qp.qpn: i for i, qp in enumerate(side.qps)}
@@ -94,7 +94,7 @@ def run_size(side: Side, size: int) -> Result:
             window_start, window_done = now, 0
     took = (time.perf_counter_ns() - start) / 1e9
     average = done * size / took
-    return Result(size, done, max(peak, average), average, done / took)
+    return BandwidthResult(size, done, max(peak, average), average, done / took)
 
 
 def fill(side: Side, size: int, seed: int) -> None:
@@ -104,7 +104,7 @@ def fill(side: Side, size: int, seed: int) -> None:
         side.mr.buffer[start : start + size] = pattern(seed + i, size)
 
 
-def settle(side: Side, size: int, own: Result | None) -> Result | None:
+def settle(side: Side, size: int, own: BandwidthResult | None) -> BandwidthResult | None:
     """Tell the other end what we wrote and how fast, and compare the bytes it wrote; its result, None if it wrote none.
 
     Each end has seen the completions of all it wrote, so all of it is in place. ToolError when bytes differ at either.
@@ -112,7 +112,7 @@ def settle(side: Side, size: int, own: Result | None) -> Result | None:
     side.channel.send(None if own is None else {"checksum": side.checksum(size, 0), **asdict(own)})
     told = side.channel.receive()
     try:
-        expected, other = (None, None) if told is None else (told.pop("checksum"), Result(**told))
+        expected, other = (None, None) if told is None else (told.pop("checksum"), BandwidthResult(**told))
     except (AttributeError, LookupError, TypeError):
         raise foreign() from None
     right = other is None or side.checksum(size, side.sink) == expected
@@ -122,7 +122,7 @@ def settle(side: Side, size: int, own: Result | None) -> Result | None:
     return other
 
 
-def serve(device: str, channel: Channel) -> None:
+def serve(device: str, channel: PeerConnection) -> None:
     """Be the memory that the client writes to, and if it wants that, write too."""
     work = from_wire(channel.receive())
     with Side(device, channel, work) as side:
@@ -138,7 +138,7 @@ def serve(device: str, channel: Channel) -> None:
         channel.receive()
 
 
-def measure(device: str, channel: Channel, work: Plan, show: Show) -> list[Result]:
+def measure(device: str, channel: PeerConnection, work: TransferPlan, show: Show) -> list[BandwidthResult]:
     """Be the client: write, print, and return the figures, those of both ends together. ToolError when bytes differ."""
     channel.send(to_wire(work))
     results = []
@@ -174,7 +174,7 @@ class Show:
         )  # fmt: skip
         header(side, f"RDMA_Write {'Bidirectional ' if side.plan.both else ''}BW Test", columns)
 
-    def row(self, result: Result) -> None:
+    def row(self, result: BandwidthResult) -> None:
         """One size."""
         peak, average = self._scaled(result.peak) if self.peak else 0.0, self._scaled(result.average)
         print(
@@ -183,7 +183,7 @@ class Show:
             flush=True,
         )
 
-    def as_json(self, result: Result) -> dict[str, float]:
+    def as_json(self, result: BandwidthResult) -> dict[str, float]:
         """One size, by the names that perftest gives them in its JSON."""
         return {
             "MsgSize": result.size,

@@ -20,9 +20,9 @@ from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.tools.flags import only_for, parser, plan
 from mrc_host.tools.session import (
-    Channel,
-    Plan,
+    PeerConnection,
     Side,
+    TransferPlan,
     accept,
     check_device,
     connect,
@@ -42,7 +42,7 @@ _COLUMNS_OF_A_DURATION = ("#bytes        ", "#iterations       ", "t_avg[usec]  
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class LatencyResult:
     """Half round trips of one size, microseconds."""
 
     size: int
@@ -56,11 +56,11 @@ class Result:
     percentile_99_9: float
 
 
-def summarize(size: int, times: Sequence[float]) -> Result:
+def summarize(size: int, times: Sequence[float]) -> LatencyResult:
     """The figures that perftest prints, over half round trips in microseconds."""
     ordered = sorted(times)
     last = len(ordered) - 1
-    return Result(
+    return LatencyResult(
         size,
         len(ordered),
         ordered[0],
@@ -85,7 +85,7 @@ def _wait(side: Side) -> int:
             return entry.imm or 0
 
 
-def serve(device: str, channel: Channel) -> None:
+def serve(device: str, channel: PeerConnection) -> None:
     """Answer every message with one of the same size, until the client says that this size is done."""
     work = from_wire(channel.receive())
     with Side(device, channel, work) as side:
@@ -98,7 +98,7 @@ def serve(device: str, channel: Channel) -> None:
         channel.receive()
 
 
-def measure(device: str, channel: Channel, work: Plan, show: Show) -> list[Result]:
+def measure(device: str, channel: PeerConnection, work: TransferPlan, show: Show) -> list[LatencyResult]:
     """Be the client: send, wait, print, and return the figures."""
     channel.send(to_wire(work))
     results = []
@@ -136,11 +136,11 @@ class Show:
     each: bool = False
     in_order: bool = False
 
-    def columns(self, work: Plan) -> tuple[str, ...]:
+    def columns(self, work: TransferPlan) -> tuple[str, ...]:
         """Perftest's columns; it has others for a run of some duration."""
         return _COLUMNS if work.seconds is None else _COLUMNS_OF_A_DURATION
 
-    def row(self, result: Result, times: Sequence[float], work: Plan) -> None:
+    def row(self, result: LatencyResult, times: Sequence[float], work: TransferPlan) -> None:
         """One size."""
         if self.each:
             print("#, usec")
@@ -156,7 +156,7 @@ class Show:
         ), flush=True)  # fmt: skip
 
 
-def as_json(result: Result) -> dict[str, float]:
+def as_json(result: LatencyResult) -> dict[str, float]:
     """One size, by the names that perftest gives them in its JSON; microseconds."""
     return {
         "MsgSize": result.size,

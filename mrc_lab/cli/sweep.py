@@ -91,7 +91,7 @@ def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:
         TimeRemainingColumn,
     )
 
-    from mrc_lab.sweeps.run_one import Outcome
+    from mrc_lab.sweeps.run_one import SweepOutcome
     from mrc_lab.sweeps.run_sweep import sweep as carry_out
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -99,7 +99,7 @@ def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         line = progress.add_task("runs", total=len(grid.runs), visible=False)
 
-        def tell(tally: Tally, outcome: Outcome | None) -> None:
+        def tell(tally: Tally, outcome: SweepOutcome | None) -> None:
             bad = tally.done - tally.verdicts.get("pass", 0)
             words = [f"{bad} not as expected"] * bool(bad) + [f"{len(tally.lost)} lost"] * bool(tally.lost)
             progress.update(line, visible=True, completed=tally.done, description=", ".join(["runs", *words]))

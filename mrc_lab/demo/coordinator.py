@@ -29,9 +29,9 @@ from mrc_lab.demo.plot import plot_step_times
 from mrc_lab.demo.progress import Progress
 from mrc_lab.demo.record import RunRecord
 from mrc_lab.demo.result_folder import ResultFolder
-from mrc_lab.demo.run import Run
+from mrc_lab.demo.run import DemoRun
 from mrc_lab.demo.settings import DemoSettings
-from mrc_lab.demo.summary import Outcome, print_summary, summarise
+from mrc_lab.demo.summary import DemoOutcome, print_summary, summarise
 from mrc_lab.reports.write_file import naming, write_text
 from mrc_lab.workloads.training.data import digits
 from mrc_lab.workloads.training.job import WorkerJob
@@ -148,7 +148,7 @@ class Demo:
             FaultPlan(kind, step, self.settings.fault_s, link)
             for kind, step, link in zip(kinds, self.settings.fault_steps, given, strict=True)
         ]
-        run = Run(transport, world, job, faults, progress, logs=folder, patience_s=self.settings.patience_s)
+        run = DemoRun(transport, world, job, faults, progress, logs=folder, patience_s=self.settings.patience_s)
         self.records[transport] = run.record
         record = await run.run()
         return [fault.link for fault in record.faults]
@@ -175,7 +175,7 @@ class Demo:
         self.console.print(f"Results: {folder.path}", highlight=False, soft_wrap=True)
         return bool(summary["passed"])
 
-    def _outcomes(self, fabric: Fabric, folder: Path) -> dict[str, Outcome]:
+    def _outcomes(self, fabric: Fabric, folder: Path) -> dict[str, DemoOutcome]:
         """Metrics of each run, its weights compared with those of training in one process."""
         alone = ordered = None
         if any(record.complete for record in self.records.values()):
@@ -192,7 +192,7 @@ class Demo:
                 same = all(np.array_equal(weights, ordered) for weights in trained)
                 np.save(folder / f"weights-{transport}.npy", trained[0])
             shutil.rmtree(folder / f"weights-{transport}")
-            outcomes[transport] = Outcome(record, run_metrics(record, fabric), diff, same)
+            outcomes[transport] = DemoOutcome(record, run_metrics(record, fabric), diff, same)
         return outcomes
 
 

@@ -37,7 +37,7 @@ class Audience(Protocol):
         ...
 
 
-class Run:
+class DemoRun:
     """One run; `record` is filled as it goes and is valid at any time.
 
     `logs` (a folder that exists) takes the workers' logs.

@@ -19,7 +19,7 @@ WEIGHT_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """One run with its metrics; `weights_diff` is its largest difference from single-process training, if it ended."""
 
     record: RunRecord
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def summarise(
-    settings: DemoSettings, bring_up: Mapping[str, float], outcomes: Mapping[str, Outcome], *, interrupted: bool
+    settings: DemoSettings, bring_up: Mapping[str, float], outcomes: Mapping[str, DemoOutcome], *, interrupted: bool
 ) -> dict[str, Any]:
     """The whole of ``summary.json``. Times are seconds; null stands for what never happened, see `notes`."""
     diffs = [outcome.weights_diff for outcome in outcomes.values()]
@@ -53,7 +53,7 @@ def summarise(
     return summary
 
 
-def run_checks(outcomes: Mapping[str, Outcome], *, interrupted: bool) -> dict[str, bool]:
+def run_checks(outcomes: Mapping[str, DemoOutcome], *, interrupted: bool) -> dict[str, bool]:
     """Name of each check -> whether it holds."""
     both = [outcomes[name] for name in ("roce", "mrc") if name in outcomes]
     checks = {
@@ -73,7 +73,7 @@ def run_checks(outcomes: Mapping[str, Outcome], *, interrupted: bool) -> dict[st
     return checks
 
 
-def _transport(outcome: Outcome) -> dict[str, Any]:
+def _transport(outcome: DemoOutcome) -> dict[str, Any]:
     metrics = outcome.metrics
     cut = _fault(metrics, LinkKind.T0_T1)
     rest = dataclasses.asdict(metrics)
@@ -93,7 +93,7 @@ def _transport(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _notes(outcomes: Mapping[str, Outcome]) -> list[str]:
+def _notes(outcomes: Mapping[str, DemoOutcome]) -> list[str]:
     notes = [
         "failover_time_s: at the T0-T1 cut, from sending the first packet that was lost on a path until the NIC took"
         " the path out of use; the slowest path counts. recovery_time_s: from restoring that link until the NIC judged"
@@ -131,7 +131,7 @@ def _fault(metrics: RunMetrics, kind: LinkKind) -> FaultMetrics | None:
     return next((fault for fault in metrics.faults if fault.kind == kind.value), None)
 
 
-def _stall(outcomes: Mapping[str, Outcome], transport: str, kind: LinkKind) -> float | None:
+def _stall(outcomes: Mapping[str, DemoOutcome], transport: str, kind: LinkKind) -> float | None:
     fault = _fault(outcomes[transport].metrics, kind) if transport in outcomes else None
     return fault.longest_stall_s if fault else None
 
@@ -139,7 +139,7 @@ def _stall(outcomes: Mapping[str, Outcome], transport: str, kind: LinkKind) -> f
 # Tables
 
 
-def print_summary(console: Console, summary: Mapping[str, Any], outcomes: Mapping[str, Outcome]) -> None:
+def print_summary(console: Console, summary: Mapping[str, Any], outcomes: Mapping[str, DemoOutcome]) -> None:
     """The summary for people."""
     names = [name for name in ("roce", "mrc") if name in outcomes]
     table = Table(title="The same job and the same faults; medians", title_justify="left")
@@ -159,7 +159,7 @@ def print_summary(console: Console, summary: Mapping[str, Any], outcomes: Mappin
         console.print(f"  {'ok ' if holds else 'NO '} {name}", highlight=False, style=None if holds else "bold red")
 
 
-def _rows(outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
+def _rows(outcomes: Sequence[DemoOutcome]) -> list[tuple[str, list[str]]]:
     """Rows of the table; an empty label starts a section."""
     metrics = [outcome.metrics for outcome in outcomes]
     rows: list[tuple[str, list[str]]] = [

@@ -45,7 +45,7 @@ class Remedy(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One thing looked at. `fatal`: without it no fabric can be brought up. `detail`: what is there, or the cost.
 
     `if_not` is what it is if not `ok`: absent, low, or found although it should not be there.
@@ -59,7 +59,7 @@ class Finding:
     if_not: str = "absent"
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[CheckResult]:
     """Look at everything."""
     yield check_system()
     yield _python()
@@ -92,7 +92,7 @@ def mend(remedy: Remedy) -> str:
     return "; ".join(said) or " ".join(command)
 
 
-def check_system(os_release: Path = Path("/etc/os-release")) -> Finding:
+def check_system(os_release: Path = Path("/etc/os-release")) -> CheckResult:
     """Whether the testbed is made for this system, by its os-release file."""
     fields = {}
     if os_release.is_file():
@@ -101,20 +101,22 @@ def check_system(os_release: Path = Path("/etc/os-release")) -> Finding:
     least = {"debian": 12, "ubuntu": 22}.get(fields.get("ID", ""))
     version = fields.get("VERSION_ID", "").partition(".")[0]
     ok = least is not None and version.isdigit() and int(version) >= least
-    return Finding("system", ok, name if ok else f"{name}; made for Debian 12 and Ubuntu 22.04 or newer")
+    return CheckResult("system", ok, name if ok else f"{name}; made for Debian 12 and Ubuntu 22.04 or newer")
 
 
-def _python() -> Finding:
+def _python() -> CheckResult:
     version = ".".join(map(str, sys.version_info[:3]))
-    return Finding("Python", sys.version_info >= (3, 10), f"{version}; 3.10 or newer is needed", fatal=True)
+    return CheckResult("Python", sys.version_info >= (3, 10), f"{version}; 3.10 or newer is needed", fatal=True)
 
 
-def _packages() -> Finding:
+def _packages() -> CheckResult:
     versions = {name: _installed(name) for name in _PACKAGES}
     missing = [name for name, version in versions.items() if version is None]
     if missing:
-        return Finding("Python packages", False, f"not installed: {', '.join(missing)}", True, _installation())
-    return Finding("Python packages", True, ", ".join(f"{name} {version}" for name, version in versions.items()), True)
+        return CheckResult("Python packages", False, f"not installed: {', '.join(missing)}", True, _installation())
+    return CheckResult(
+        "Python packages", True, ", ".join(f"{name} {version}" for name, version in versions.items()), True
+    )
 
 
 def _installed(package: str) -> str | None:
@@ -124,7 +126,7 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def _needs() -> Iterator[Finding]:
+def _needs() -> Iterator[CheckResult]:
     """What a fabric needs; what comes after a missing one cannot be tried."""
     remedies = {"tools": _installation(), "Mininet": _installation(), "kernel": Remedy.MODULES}
     found = {
@@ -137,16 +139,16 @@ def _needs() -> Iterator[Finding]:
     root = os.geteuid() == 0
     for name, need in requirements.needs():
         if name in ("kernel", "mnexec") and not root:
-            yield Finding(name, False, "cannot be tried without root", fatal=True)
+            yield CheckResult(name, False, "cannot be tried without root", fatal=True)
             continue
         try:
             need()
         except RequirementError as error:
-            yield Finding(name, False, str(error), True, remedies.get(name))
+            yield CheckResult(name, False, str(error), True, remedies.get(name))
         except OSError as error:  # a command that an earlier finding has named is not there
-            yield Finding(name, False, str(error), True)
+            yield CheckResult(name, False, str(error), True)
         else:
-            yield Finding(name, True, found.get(name) or _version_of_mininet(name), fatal=True)
+            yield CheckResult(name, True, found.get(name) or _version_of_mininet(name), fatal=True)
 
 
 def _version_of_mininet(name: str) -> str:
@@ -157,33 +159,33 @@ def _version_of_mininet(name: str) -> str:
     return str(VERSION)
 
 
-def _compiler() -> Finding:
+def _compiler() -> CheckResult:
     found = next((path for name in ("cc", "gcc", "clang") if (path := which(name))), None)
     if found is None:
         cost = "the embedded switch is compiled when first used: apt-get install gcc libc6-dev"
-        return Finding("C compiler", False, cost, True, _installation())
-    return Finding("C compiler", True, _version(found), fatal=True)
+        return CheckResult("C compiler", False, cost, True, _installation())
+    return CheckResult("C compiler", True, _version(found), fatal=True)
 
 
-def _cache() -> Finding:
+def _cache() -> CheckResult:
     folder = default_cache()
     # os.path, because Path.exists() raises where a folder above is closed to us
     nearest = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     if not os.access(nearest, os.W_OK):
-        return Finding("compiled switches", False, f"{folder} cannot be written: set XDG_CACHE_HOME", fatal=True)
+        return CheckResult("compiled switches", False, f"{folder} cannot be written: set XDG_CACHE_HOME", fatal=True)
     problem = exposed(folder)
     if problem:
-        return Finding("compiled switches", False, problem, fatal=True)
-    return Finding("compiled switches", True, f"kept in {folder}", fatal=True)
+        return CheckResult("compiled switches", False, problem, fatal=True)
+    return CheckResult("compiled switches", True, f"kept in {folder}", fatal=True)
 
 
-def _netem() -> Finding:
+def _netem() -> CheckResult:
     cost = "links cannot be given a delay in emulation; simulation can"
     if os.geteuid() != 0:
-        return Finding("netem", False, f"cannot be tried without root; without it {cost}")
+        return CheckResult("netem", False, f"cannot be tried without root; without it {cost}")
     if not has_netem():
-        return Finding("netem", False, cost, remedy=Remedy.MODULES if _has_module("sch_netem") else None)
-    return Finding("netem", True, "links can be given a delay")
+        return CheckResult("netem", False, cost, remedy=Remedy.MODULES if _has_module("sch_netem") else None)
+    return CheckResult("netem", True, "links can be given a delay")
 
 
 def has_netem() -> bool:
@@ -206,15 +208,17 @@ def _has_module(name: str) -> bool:
     return which("modprobe") is not None and any(folder.rglob(f"{name}.ko*"))
 
 
-def _processors() -> Finding:
+def _processors() -> CheckResult:
     count = len(os.sched_getaffinity(0))
-    return Finding("processors", count >= 2, f"{count}; with fewer than 2 rates are low and times vary", if_not="low")
+    return CheckResult(
+        "processors", count >= 2, f"{count}; with fewer than 2 rates are low and times vary", if_not="low"
+    )
 
 
-def _memory() -> Finding:
+def _memory() -> CheckResult:
     found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     available = int(found[1]) << 10 if found else 0
-    return Finding(
+    return CheckResult(
         "memory",
         available >= _LEAST_MEMORY,
         f"{available / (1 << 30):.1f} GB free; with less than 2 the demo may not fit",
@@ -222,10 +226,10 @@ def _memory() -> Finding:
     )
 
 
-def _limits() -> Finding:
+def _limits() -> CheckResult:
     low = ", ".join(limits.out_of_reach())
     cost = "; a fabric of many hosts may not come up, and bursts are lost"
-    return Finding(
+    return CheckResult(
         "limits",
         not low,
         f"too low, and not to be raised here: {low}{cost}" if low else "enough, or raised",
@@ -233,7 +237,7 @@ def _limits() -> Finding:
     )
 
 
-def _tools() -> Iterator[Finding]:
+def _tools() -> Iterator[CheckResult]:
     for command, cost in (
         ("simple_switch_grpc", "no BMv2, so no --switch bmv2: install p4lang-bmv2, see vagrant/provision.sh"),
         ("p4c-bm2-ss", "p4src/ cannot be changed (make p4): install p4lang-p4c, see vagrant/provision.sh"),
@@ -241,10 +245,10 @@ def _tools() -> Iterator[Finding]:
         ("tcpdump", "hosts have no 'h1 tcpdump'; the prompt's capture needs none: apt-get install tcpdump"),
     ):
         found = which(command)
-        yield Finding(command, found is not None, _version(found) if found else cost)
+        yield CheckResult(command, found is not None, _version(found) if found else cost)
 
 
-def check_leftovers() -> Finding:
+def check_leftovers() -> CheckResult:
     """Whether fabrics that crashed have left something; and which are up."""
     by_state: dict[State, list[str]] = {state: [] for state in State}
     for name in run_directory.existing():
@@ -254,25 +258,25 @@ def check_leftovers() -> Finding:
     orphans = cleanup.orphans() if os.geteuid() == 0 else ()
     if left or orphans:
         what = [f"of {', '.join(left)}"] * bool(left) + [f"{len(orphans)} interfaces"] * bool(orphans)
-        return Finding(
+        return CheckResult(
             "leftovers", False, f"{' and '.join(what)}: run 'sudo mrc clean'", remedy=Remedy.CLEAN, if_not="found"
         )
     up = [f"up: {name}" for name in by_state[State.UP]]
-    return Finding(
+    return CheckResult(
         "leftovers", True, "; ".join(["none", *up, *(f"unknown: {name}" for name in by_state[State.UNKNOWN])])
     )
 
 
-def check_fabrics() -> Iterator[Finding]:
+def check_fabrics() -> Iterator[CheckResult]:
     """Fabrics that are up although processes of theirs have died or are stopped."""
     for name in run_directory.existing():
         run = run_directory.RunDirectory(name)
         if run.owner() is None:
             continue
         for one in stopped(run):
-            yield Finding("fabrics", False, f"{name}: {one}", if_not="found")
+            yield CheckResult("fabrics", False, f"{name}: {one}", if_not="found")
         for death in process_watch.recorded(run):
-            yield Finding("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down", if_not="found")
+            yield CheckResult("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down", if_not="found")
 
 
 def _installation() -> Remedy | None:

@@ -32,7 +32,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FigureOutcome:
     """What came of one file. `summary` is that of its result, None when it could not be run, for `problem`.
 
     `left_out`: it was not tried, since this machine has no room for it.
@@ -92,7 +92,7 @@ def reproduce(
     return folder, summary
 
 
-def summarize(outcomes: Iterable[Outcome], backend: str, seed: int) -> dict[str, Any]:
+def summarize(outcomes: Iterable[FigureOutcome], backend: str, seed: int) -> dict[str, Any]:
     """One row for each expectation of each figure: figure, published, ours, ratio, verdict."""
     outcomes = list(outcomes)
     left_out = {outcome.name: outcome.problem for outcome in outcomes if outcome.left_out}
@@ -129,7 +129,7 @@ def summarize(outcomes: Iterable[Outcome], backend: str, seed: int) -> dict[str,
     }
 
 
-def index(outcomes: Sequence[Outcome], summary: Mapping[str, Any], wall_seconds: float) -> str:
+def index(outcomes: Sequence[FigureOutcome], summary: Mapping[str, Any], wall_seconds: float) -> str:
     """The page: all published figures in one table, then each experiment; what was published comes first."""
     return render(
         "paper",
@@ -142,33 +142,33 @@ def index(outcomes: Sequence[Outcome], summary: Mapping[str, Any], wall_seconds:
     )
 
 
-def _left_out(file: Path, backend: str) -> Outcome | None:
+def _left_out(file: Path, backend: str) -> FigureOutcome | None:
     experiment = load_file(file)
     try:
         check(experiment, backend)
     except ExperimentError as error:
-        return Outcome(str(file), 0.0, None, "", str(error), left_out=True)
+        return FigureOutcome(str(file), 0.0, None, "", str(error), left_out=True)
     return None
 
 
-def _reason(outcome: Outcome) -> str:
+def _reason(outcome: FigureOutcome) -> str:
     return f"{outcome.name}: {outcome.problem}"
 
 
-def _run_all(files: Sequence[Path], folder: Path, backend: str, seed: int, jobs: int) -> Iterable[Outcome]:
+def _run_all(files: Sequence[Path], folder: Path, backend: str, seed: int, jobs: int) -> Iterable[FigureOutcome]:
     if jobs <= 1 or len(files) == 1 or backend != "sim":
         for file in files:
             yield _run_one(file, folder, backend, seed)
         return
     for done in each(files, jobs, partial(_run_one, folder=folder, backend=backend, seed=seed)):
-        yield Outcome(str(done.item), 0.0, None, "", done.lost) if done.lost else done.result
+        yield FigureOutcome(str(done.item), 0.0, None, "", done.lost) if done.lost else done.result
 
 
-def _run_one(file: Path, folder: Path, backend: str, seed: int) -> Outcome:
+def _run_one(file: Path, folder: Path, backend: str, seed: int) -> FigureOutcome:
     began = time.monotonic()
     try:
         result = run_and_report(load_file(file), backend, seed, folder)
     except (ExperimentError, MrcError, FabricError, OSError) as error:
-        return Outcome(str(file), time.monotonic() - began, None, "", str(error))
+        return FigureOutcome(str(file), time.monotonic() - began, None, "", str(error))
     report = (result.folder / "report.html").relative_to(folder)
-    return Outcome(str(file), time.monotonic() - began, dict(result.summary), str(report))
+    return FigureOutcome(str(file), time.monotonic() - began, dict(result.summary), str(report))

@@ -32,7 +32,7 @@ _WATCHED_NS = 12 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class CalibrationScene:
     """What breaks where, and when (ns) after the first fault."""
 
     plan: FabricProbePlan
@@ -78,7 +78,7 @@ def _plan(planes: int, t0: int, t1: int, hosts: int) -> FabricProbePlan:
     return probe_plan(multi_plane_clos(planes=planes, t0=t0, t1=t1, hosts=hosts))
 
 
-def draw_scene(seed: int, count: int) -> Scene:
+def draw_scene(seed: int, count: int) -> CalibrationScene:
     """`count` faults at different places; in half of the scenes they begin at the same moment."""
     rng = generator(seed, "calibration", count)
     plan = _plan(*rng.choice(SHAPES))
@@ -88,7 +88,7 @@ def draw_scene(seed: int, count: int) -> Scene:
         faults.setdefault(fault.name, fault)
     together = rng.random() < 0.5
     onsets = [0, *(0 if together else rng.randrange(_STAGGER_NS) for _ in range(count - 1))]
-    return Scene(plan, tuple(faults.values()), tuple(onsets))
+    return CalibrationScene(plan, tuple(faults.values()), tuple(onsets))
 
 
 def _fault(plan: FabricProbePlan, rng: random.Random) -> FaultyElement:

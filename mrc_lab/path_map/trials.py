@@ -31,18 +31,18 @@ _AFTER = 3 * SECOND  # the map is watched on for this long after it is right, fo
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class TrialScene:
     """What is broken, and what should be said: names, each with the direction where there is one."""
 
     faults: tuple[Fault, ...]
     truth: dict[str, Direction]
 
 
-Make = Callable[[FabricProbePlan, random.Random], Scene]
+Make = Callable[[FabricProbePlan, random.Random], TrialScene]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TrialCase:
     """A kind of fault, and the longest that the map may take (s)."""
 
     name: str
@@ -51,7 +51,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOutcome:
     """One trial: seconds to the last right name and from the end of the fault to the last suspicion's (None: never).
 
     `wrong` are names that were given and are not true; `direction_right` counts suspicions with the right direction at
@@ -67,8 +67,13 @@ class Outcome:
 
 
 def trial(
-    case: Case, fabric: Fabric, seed: int, *, plan: FabricProbePlan | None = None, settings: MapSettings | None = None
-) -> Outcome:
+    case: TrialCase,
+    fabric: Fabric,
+    seed: int,
+    *,
+    plan: FabricProbePlan | None = None,
+    settings: MapSettings | None = None,
+) -> TrialOutcome:
     """Run one trial; the same for the same seed."""
     plan = plan or probe_plan(fabric)
     rng = generator(seed, "trial", case.name)
@@ -100,7 +105,7 @@ def trial(
         seconds = (max(named.values()) - begin) / SECOND if complete else None
         healed = _time_to_heal(world, path_map, numbers, case.limit_s, wrong, scene) if complete else None
     first = found.get(next(iter(scene.truth), ""))
-    return Outcome(
+    return TrialOutcome(
         seconds,
         healed,
         tuple(wrong),
@@ -116,7 +121,7 @@ def _time_to_heal(
     numbers: list[int],
     limit_s: float,
     wrong: dict[str, None],
-    scene: Scene,
+    scene: TrialScene,
 ) -> float | None:
     for number in numbers:
         world.faults.clear(number)
@@ -162,99 +167,99 @@ def _link(plan: FabricProbePlan, rng: random.Random, kind: LinkKind) -> Link:
 
 
 def _cut(kind: LinkKind) -> Make:
-    def make(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    def make(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
         link = _link(plan, rng, kind)
-        return Scene((LinkDown(link.name),), {link.name: Direction.BOTH})
+        return TrialScene((LinkDown(link.name),), {link.name: Direction.BOTH})
 
     return make
 
 
 def _one_way(kind: LinkKind, upward: bool) -> Make:
-    def make(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    def make(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
         link = _link(plan, rng, kind)
         towards = (link.upper if upward else link.lower).node
-        return Scene((LinkDown(link.name, towards),), {link.name: Direction.UP if upward else Direction.DOWN})
+        return TrialScene((LinkDown(link.name, towards),), {link.name: Direction.UP if upward else Direction.DOWN})
 
     return make
 
 
 def _lossy(kind: LinkKind, share: float) -> Make:
-    def make(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    def make(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
         link = _link(plan, rng, kind)
-        return Scene((Loss(link.name, share),), {link.name: Direction.BOTH})
+        return TrialScene((Loss(link.name, share),), {link.name: Direction.BOTH})
 
     return make
 
 
 def _switch(tier: Tier, silent: bool) -> Make:
-    def make(plan: FabricProbePlan, rng: random.Random) -> Scene:
+    def make(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
         name = rng.choice([switch.name for switch in plan.fabric.switches if switch.tier is tier])
-        return Scene((Blackhole(name) if silent else PowerOff(name),), {name: Direction.BOTH})
+        return TrialScene((Blackhole(name) if silent else PowerOff(name),), {name: Direction.BOTH})
 
     return make
 
 
-def _path(plan: FabricProbePlan, rng: random.Random) -> Scene:
+def _path(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
     route = rng.choice([route for route in plan.all_routes if route.kind is ProbeKind.PEER])
     fault = PathLoss(route.ev, 1.0, route.source, route.target)
-    return Scene((fault,), {path_name(route): Direction.BOTH})
+    return TrialScene((fault,), {path_name(route): Direction.BOTH})
 
 
-def _two_links(plan: FabricProbePlan, rng: random.Random) -> Scene:
+def _two_links(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
     """A cut T0-T1 link and a lossy NIC's link in one plane."""
     up = _link(plan, rng, LinkKind.T0_T1)
     nic = rng.choice([x for x in plan.fabric.links if x.kind is LinkKind.NIC_T0 and x.plane == up.plane])
-    return Scene((LinkDown(up.name), Loss(nic.name, 0.2)), {up.name: Direction.BOTH, nic.name: Direction.BOTH})
+    return TrialScene((LinkDown(up.name), Loss(nic.name, 0.2)), {up.name: Direction.BOTH, nic.name: Direction.BOTH})
 
 
-def _three_links(plan: FabricProbePlan, rng: random.Random) -> Scene:
+def _three_links(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
     """Three cut T0-T1 links anywhere, no two at the same T1."""
     links: list[Link] = []
     while len(links) < 3:
         link = _link(plan, rng, LinkKind.T0_T1)
         if all(link.upper.node != other.upper.node for other in links):
             links.append(link)
-    return Scene(tuple(LinkDown(link.name) for link in links), {link.name: Direction.BOTH for link in links})
+    return TrialScene(tuple(LinkDown(link.name) for link in links), {link.name: Direction.BOTH for link in links})
 
 
-def _switch_and_link(plan: FabricProbePlan, rng: random.Random) -> Scene:
+def _switch_and_link(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
     """A silent T1 and a T0-T1 link of the same plane that loses half."""
     link = _link(plan, rng, LinkKind.T0_T1)
     t1 = rng.choice([s.name for s in plan.fabric.tier(Tier.T1, link.plane) if s.name != link.upper.node])
-    return Scene((Blackhole(t1), Loss(link.name, 0.5)), {t1: Direction.BOTH, link.name: Direction.BOTH})
+    return TrialScene((Blackhole(t1), Loss(link.name, 0.5)), {t1: Direction.BOTH, link.name: Direction.BOTH})
 
 
-def _nothing(plan: FabricProbePlan, rng: random.Random) -> Scene:
-    return Scene((), {})
+def _nothing(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
+    return TrialScene((), {})
 
 
-def _noise(plan: FabricProbePlan, rng: random.Random) -> Scene:
+def _noise(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
     """Every link loses one in a thousand: nothing stands out."""
-    return Scene((Loss("*", 0.001),), {})
+    return TrialScene((Loss("*", 0.001),), {})
 
 
 NIC, UP = LinkKind.NIC_T0, LinkKind.T0_T1
 CASES = (
-    Case("NIC-T0 link cut", _cut(NIC), 10),
-    Case("NIC-T0 link cut upward only", _one_way(NIC, True), 10),
-    Case("NIC-T0 link cut downward only", _one_way(NIC, False), 10),
-    Case("T0-T1 link cut", _cut(UP), 10),
-    Case("T0-T1 link cut upward only", _one_way(UP, True), 10),
-    Case("T0-T1 link cut downward only", _one_way(UP, False), 10),
-    Case("T0 dead", _switch(Tier.T0, False), 10),
-    Case("T0 silent", _switch(Tier.T0, True), 10),
-    Case("T1 dead", _switch(Tier.T1, False), 10),
-    Case("T1 silent", _switch(Tier.T1, True), 10),
-    Case("NIC-T0 link loses 50 %", _lossy(NIC, 0.5), 20),
-    Case("NIC-T0 link loses 10 %", _lossy(NIC, 0.1), 30),
-    Case("NIC-T0 link loses 1 %", _lossy(NIC, 0.01), 180),
-    Case("T0-T1 link loses 50 %", _lossy(UP, 0.5), 20),
-    Case("T0-T1 link loses 10 %", _lossy(UP, 0.1), 30),
-    Case("T0-T1 link loses 1 %", _lossy(UP, 0.01), 180),
-    Case("one path loses all", _path, 20),
-    Case("T0-T1 link cut and NIC-T0 link loses 20 %", _two_links, 30),
-    Case("three T0-T1 links cut", _three_links, 15),
-    Case("T1 silent and T0-T1 link loses 50 %", _switch_and_link, 30),
-    Case("no fault", _nothing, 300),
-    Case("every link loses 0.1 %", _noise, 300),
+    TrialCase("NIC-T0 link cut", _cut(NIC), 10),
+    TrialCase("NIC-T0 link cut upward only", _one_way(NIC, True), 10),
+    TrialCase("NIC-T0 link cut downward only", _one_way(NIC, False), 10),
+    TrialCase("T0-T1 link cut", _cut(UP), 10),
+    TrialCase("T0-T1 link cut upward only", _one_way(UP, True), 10),
+    TrialCase("T0-T1 link cut downward only", _one_way(UP, False), 10),
+    TrialCase("T0 dead", _switch(Tier.T0, False), 10),
+    TrialCase("T0 silent", _switch(Tier.T0, True), 10),
+    TrialCase("T1 dead", _switch(Tier.T1, False), 10),
+    TrialCase("T1 silent", _switch(Tier.T1, True), 10),
+    TrialCase("NIC-T0 link loses 50 %", _lossy(NIC, 0.5), 20),
+    TrialCase("NIC-T0 link loses 10 %", _lossy(NIC, 0.1), 30),
+    TrialCase("NIC-T0 link loses 1 %", _lossy(NIC, 0.01), 180),
+    TrialCase("T0-T1 link loses 50 %", _lossy(UP, 0.5), 20),
+    TrialCase("T0-T1 link loses 10 %", _lossy(UP, 0.1), 30),
+    TrialCase("T0-T1 link loses 1 %", _lossy(UP, 0.01), 180),
+    TrialCase("one path loses all", _path, 20),
+    TrialCase("T0-T1 link cut and NIC-T0 link loses 20 %", _two_links, 30),
+    TrialCase("three T0-T1 links cut", _three_links, 15),
+    TrialCase("T1 silent and T0-T1 link loses 50 %", _switch_and_link, 30),
+    TrialCase("no fault", _nothing, 300),
+    TrialCase("every link loses 0.1 %", _noise, 300),
 )

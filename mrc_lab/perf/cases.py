@@ -53,7 +53,7 @@ Expected = Callable[["list[Array]", int, ReduceOp, int], Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PerfCase:
     """An operation.
 
     `run` does it once, given reduction and root. `expected` tells what a rank must end with when the ranks send the
@@ -123,7 +123,7 @@ async def _broadcast(ranks: Communicator, buffers: Buffers, op: ReduceOp, root: 
 
 
 _ALL = (
-    Case(
+    PerfCase(
         "all_reduce",
         "Every rank gets the reduction of all arrays.",
         _all_reduce,
@@ -131,7 +131,7 @@ _ALL = (
         passes=2,
         reduces=True,
     ),
-    Case(
+    PerfCase(
         "all_gather",
         "Every rank gets the arrays of all.",
         _all_gather,
@@ -139,7 +139,7 @@ _ALL = (
         receive_parts=True,
         passes=1,
     ),
-    Case(
+    PerfCase(
         "reduce_scatter",
         "Every rank gets its part of the reduction of all arrays.",
         _reduce_scatter,
@@ -148,7 +148,7 @@ _ALL = (
         passes=1,
         reduces=True,
     ),
-    Case(
+    PerfCase(
         "alltoall",
         "Every rank gets one part of every rank's array.",
         _all_to_all,
@@ -159,14 +159,14 @@ _ALL = (
         in_place=False,
         peers=Peers.ALL,
     ),
-    Case(
+    PerfCase(
         "sendrecv",
         "Every rank sends its array to the next one.",
         _send_receive,
         lambda data, rank, op, root: data[(rank - 1) % len(data)],
         in_place=False,
     ),
-    Case(
+    PerfCase(
         "broadcast",
         "Every rank gets the root's array.",
         _broadcast,

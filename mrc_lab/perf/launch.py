@@ -23,7 +23,7 @@ from mrc_lab.perf import table
 from mrc_lab.perf.hosts import AgentSocket, find_agents
 from mrc_lab.perf.measure import Report, Row
 from mrc_lab.perf.options import Options
-from mrc_lab.perf.plan import Plan
+from mrc_lab.perf.plan import PerfPlan
 from mrc_lab.reports.write_file import write_text
 from mrc_lab.workloads.collectives.communicator import TransferCounters
 from mrc_lab.workloads.collectives.rendezvous import RendezvousServer
@@ -35,12 +35,12 @@ Say = Callable[[str], None]
 class Launch:
     """One run on `agents`, in rank order; `say` takes the table line by line."""
 
-    def __init__(self, plan: Plan, step: str, agents: Sequence[AgentSocket], say: Say) -> None:
+    def __init__(self, plan: PerfPlan, step: str, agents: Sequence[AgentSocket], say: Say) -> None:
         self._plan = plan
         self._step = step
         self._agents = agents
         self._say = say
-        self._devices: dict[int, table.Device] = {}
+        self._devices: dict[int, table.RankDevice] = {}
         self._rows: list[Row] = []
         self._transfer: TransferCounters | None = None
         self._failures: list[str] = []
@@ -78,7 +78,7 @@ class Launch:
 
     def _on_report(self, rank: int, report: Mapping[str, Any]) -> None:
         if report["kind"] == "joined":
-            self._devices[rank] = table.Device(report["pid"], self._agents[rank].host, report["nic"])
+            self._devices[rank] = table.RankDevice(report["pid"], self._agents[rank].host, report["nic"])
             if len(self._devices) == len(self._agents):
                 devices = [self._devices[each] for each in range(len(self._agents))]
                 for line in table.heading(self._plan, self._step, devices):
@@ -141,7 +141,7 @@ def launch(options: Options, say: Say) -> Report:
     return report
 
 
-def to_json(plan: Plan, report: Report) -> dict[str, Any]:
+def to_json(plan: PerfPlan, report: Report) -> dict[str, Any]:
     """The results as a JSON value: times in ns, bandwidths in byte/s."""
     return {
         "test": f"{plan.case}_perf",

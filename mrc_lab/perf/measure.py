@@ -18,8 +18,8 @@ import numpy as np
 
 from mrc_host.verbs import Context
 from mrc_lab.errors import ExperimentError
-from mrc_lab.perf.cases import CASES, Buffers, Case, Shape, contribution, differing
-from mrc_lab.perf.plan import DATATYPES, Plan
+from mrc_lab.perf.cases import CASES, Buffers, PerfCase, Shape, contribution, differing
+from mrc_lab.perf.plan import DATATYPES, PerfPlan
 from mrc_lab.workloads.collectives.algorithms import together
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
 from mrc_lab.workloads.collectives.out_of_band import Exchange, LocalMeeting
@@ -30,7 +30,7 @@ Clock = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class OperationTiming:
     """Time of one operation in ns, bandwidths in byte/s, and wrong elements over all ranks (None: not checked)."""
 
     time: float
@@ -48,8 +48,8 @@ class Row:
     datatype: str
     reduction: str
     root: int
-    out_of_place: Timing
-    in_place: Timing | None
+    out_of_place: OperationTiming
+    in_place: OperationTiming | None
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON value."""
@@ -58,11 +58,11 @@ class Row:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Row:
         """What :meth:`to_json` gave."""
-        timings = {name: value[name] and Timing(**value[name]) for name in ("out_of_place", "in_place")}
+        timings = {name: value[name] and OperationTiming(**value[name]) for name in ("out_of_place", "in_place")}
         return cls(**{**value, **timings})
 
     @property
-    def timings(self) -> tuple[Timing, ...]:
+    def timings(self) -> tuple[OperationTiming, ...]:
         """Those that there are."""
         return (self.out_of_place,) if self.in_place is None else (self.out_of_place, self.in_place)
 
@@ -92,7 +92,7 @@ class Measurement:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: PerfPlan,
         ranks: Communicator,
         exchange: Exchange,
         clock: Clock | None = None,
@@ -101,7 +101,7 @@ class Measurement:
         if plan.root >= ranks.world:
             raise ExperimentError(f"There is no rank {plan.root} among {ranks.world}.", "Give a smaller root (-r).")
         self._plan = plan
-        self._case: Case = CASES[plan.case]
+        self._case: PerfCase = CASES[plan.case]
         self._ranks = ranks
         self._exchange = exchange
         self._clock = clock or loop_clock()
@@ -141,7 +141,7 @@ class Measurement:
         reduction = op.value if self._case.reduces else "none"
         return Row(shape.nbytes, shape.count, datatype, reduction, root, out_of_place, in_place)
 
-    async def _timing(self, shape: Shape, op: ReduceOp, root: int, *, in_place: bool) -> Timing:
+    async def _timing(self, shape: Shape, op: ReduceOp, root: int, *, in_place: bool) -> OperationTiming:
         plan, case = self._plan, self._case
         with np.errstate(all="ignore"):  # repeated in place, numbers may grow beyond their type
             buffers = self._buffers(shape, self._data(0, self._ranks.rank, shape, op), in_place)
@@ -157,7 +157,7 @@ class Measurement:
         time = plan.average.of(took) / plan.iterations
         speed = shape.nbytes * 1e9 / time if time else 0.0
         total = sum(await self._gather(sum(wrong))) if plan.checks else None
-        return Timing(time, speed, speed * case.bus_factor(self._ranks.world), total)
+        return OperationTiming(time, speed, speed * case.bus_factor(self._ranks.world), total)
 
     async def _wrong(self, shape: Shape, op: ReduceOp, root: int, in_place: bool) -> int:
         """Do it once with data of its own; number of elements on this rank that are not what they must be."""
@@ -191,7 +191,7 @@ class Measurement:
 async def run_rank(
     device: Context,
     exchange: Exchange,
-    plan: Plan,
+    plan: PerfPlan,
     clock: Clock | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> Report:
@@ -205,7 +205,7 @@ async def run_rank(
 
 async def run_ranks(
     devices: Sequence[Context],
-    plan: Plan,
+    plan: PerfPlan,
     clock: Clock | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> Report:

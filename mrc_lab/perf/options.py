@@ -17,7 +17,7 @@ from mrc_host.values import QpAttributes, QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import the_one
 from mrc_lab.perf.cases import CASES
-from mrc_lab.perf.plan import DATATYPES, Average, Plan
+from mrc_lab.perf.plan import DATATYPES, Average, PerfPlan
 from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.settings import StreamSettings
 from topologies.errors import FabricError
@@ -49,7 +49,7 @@ _REFUSED = {
 class Options:
     """`step` says how sizes grow; `fabric` is None for the only one that is up; `hosts` None for all of them."""
 
-    plan: Plan
+    plan: PerfPlan
     step: str
     fabric: str | None
     hosts: tuple[str, ...] | None
@@ -80,7 +80,7 @@ def parse(case: str, arguments: Sequence[str]) -> Options:
         )
     except ValueError as error:
         flags.error(str(error))
-    plan = Plan(
+    plan = PerfPlan(
         case=case,
         sizes=_sizes(given),
         datatypes=given.datatype,

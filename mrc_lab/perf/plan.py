@@ -46,7 +46,7 @@ class Average(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PerfPlan:
     """`case` names the operation (see `cases`).
 
     Each size (bytes) is measured with every element type, reduction and root: `warmup` operations, `iterations` timed
@@ -76,7 +76,7 @@ class Plan:
         return json.dumps(value)
 
     @classmethod
-    def from_json(cls, text: str) -> Plan:
+    def from_json(cls, text: str) -> PerfPlan:
         """What :meth:`to_json` gave."""
         value: dict[str, Any] = json.loads(text)
         streams = value.pop("streams")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mrc_lab.perf.measure import Report, Row, Timing
-from mrc_lab.perf.plan import Plan
+from mrc_lab.perf.measure import OperationTiming, Report, Row
+from mrc_lab.perf.plan import PerfPlan
 
 _GIGA = 1e9
 _ABSENT = "N/A"
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class RankDevice:
     """Where a rank runs: process, host and NIC."""
 
     pid: int
@@ -21,7 +21,7 @@ class Device:
     nic: str
 
 
-def heading(plan: Plan, step: str, devices: Sequence[Device]) -> list[str]:
+def heading(plan: PerfPlan, step: str, devices: Sequence[RankDevice]) -> list[str]:
     """What comes above the numbers; `step` says how sizes grow."""
     kind = plan.streams.qp_type.name
     lines = [
@@ -67,7 +67,7 @@ def ending(report: Report, case: str) -> list[str]:
     ]
 
 
-def _timing(timing: Timing | None) -> str:
+def _timing(timing: OperationTiming | None) -> str:
     if timing is None:
         return f"{_ABSENT:>9} {_ABSENT:>9} {_ABSENT:>9} {_ABSENT:>7}"
     wrong = _ABSENT if timing.wrong is None else str(timing.wrong)

@@ -17,11 +17,11 @@ from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError, RendezvousError
 from mrc_lab.perf.measure import Report, Row, run_rank
-from mrc_lab.perf.plan import Plan
+from mrc_lab.perf.plan import PerfPlan
 from mrc_lab.workloads.collectives.rendezvous import Rendezvous
 
 
-async def work(plan: Plan, rank: int, world: int, agent: str, meeting: Path) -> None:
+async def work(plan: PerfPlan, rank: int, world: int, agent: str, meeting: Path) -> None:
     """Do `rank`'s part of `plan`."""
     rendezvous = await Rendezvous.connect(meeting, rank, world)
     try:
@@ -35,7 +35,7 @@ async def work(plan: Plan, rank: int, world: int, agent: str, meeting: Path) -> 
     await rendezvous.close()
 
 
-async def _measure(plan: Plan, rendezvous: Rendezvous, agent: str) -> None:
+async def _measure(plan: PerfPlan, rendezvous: Rendezvous, agent: str) -> None:
     def on_row(row: Row) -> None:
         if rendezvous.rank == 0:
             rendezvous.report({"kind": "row", "row": row.to_json()})
@@ -66,7 +66,7 @@ def _report(rendezvous: Rendezvous, report: Report) -> None:
 def main() -> int:
     """Command line; 0 when the rank's part was done, 1 with one sentence on stderr when not."""
     parser = argparse.ArgumentParser(description="One rank of a performance test.")
-    parser.add_argument("--plan", type=Plan.from_json, required=True, help="the plan as JSON")
+    parser.add_argument("--plan", type=PerfPlan.from_json, required=True, help="the plan as JSON")
     parser.add_argument("--rank", type=int, required=True, help="number of this rank, from 0")
     parser.add_argument("--world", type=int, required=True, help="number of ranks")
     parser.add_argument("--agent", required=True, help="socket of the host's NIC agent")

@@ -54,7 +54,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Flow:
+class SoakFlow:
     """Traffic from `source` to `destination`, whose agents listen at `sockets`; `wrong` takes what must not be.
 
     `tell` is given a line for every end of a life.
@@ -100,7 +100,7 @@ class Flow:
 class _Life:
     """Queue pairs and memory of a flow for as long as both agents live."""
 
-    def __init__(self, flow: Flow, draw: random.Random, stack: contextlib.ExitStack) -> None:
+    def __init__(self, flow: SoakFlow, draw: random.Random, stack: contextlib.ExitStack) -> None:
         self._flow = flow
         self._draw = draw
         near, far = (stack.enter_context(verbs.open(path)) for path in flow.sockets)

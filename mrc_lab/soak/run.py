@@ -20,7 +20,7 @@ from controller.client import ControllerClient
 from controller.errors import ControllerError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.soak.fabric_process import Owner
-from mrc_lab.soak.flow import Failure, Flow
+from mrc_lab.soak.flow import Failure, SoakFlow
 from mrc_lab.soak.kill_plan import OWNER, Blow
 from mrc_lab.soak.leftovers import Traces
 from topologies import loader
@@ -34,7 +34,7 @@ _LOOK_S = 0.05
 
 
 @dataclass(slots=True)
-class Verdict:
+class SoakResult:
     """What a soak saw; it is good when `wrong` is empty. Times are in seconds."""
 
     seed: int
@@ -76,14 +76,14 @@ class Soak:
         self._began = time.monotonic()
         self._killed: list[tuple[float, str]] = []
         self._owner: Owner
-        self.verdict = Verdict(seed)
+        self.verdict = SoakResult(seed)
         names = tuple(fabric.nic_names)
         self._flows = [
-            Flow(one, other, (self._socket(one), self._socket(other)), seed, self._wrong, self._tell)
+            SoakFlow(one, other, (self._socket(one), self._socket(other)), seed, self._wrong, self._tell)
             for one, other in zip(names, (*names[1:], names[0]), strict=True)
         ]
 
-    async def play(self, blows: Iterator[Blow], *, seconds: float, most: int | None = None) -> Verdict:
+    async def play(self, blows: Iterator[Blow], *, seconds: float, most: int | None = None) -> SoakResult:
         """Let blows fall until `seconds` are over (or `most` have fallen), and take everything down."""
         await self._bring_up()
         traffic = [asyncio.ensure_future(flow.run()) for flow in self._flows]
@@ -228,6 +228,6 @@ class Soak:
         self._say(f"{time.monotonic() - self._began:7.2f} s  {what}")
 
 
-async def _grows(flow: Flow, writes: int) -> None:
+async def _grows(flow: SoakFlow, writes: int) -> None:
     while flow.writes < writes:
         await asyncio.sleep(_LOOK_S)

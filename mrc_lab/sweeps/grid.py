@@ -22,7 +22,7 @@ MOST_RUNS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SweepRun:
     """One run. `text` is the experiment file with its settings laid in, `settings` are keys with values as written."""
 
     experiment: str
@@ -49,7 +49,7 @@ class Grid:
     `notes` is what whoever wrote the files and settings should know, a sentence each.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[SweepRun, ...]
     files: tuple[tuple[str, str], ...]
     keys: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[in
     count = len(files) * prod(len(assignment.values) for assignment in assignments) * len(seeds)
     if count > MOST_RUNS:
         raise ExperimentError(f"these are {count:,} runs, and a sweep has {MOST_RUNS:,} at most", "Split it.")
-    runs: list[Run] = []
+    runs: list[SweepRun] = []
     digests: dict[str, str] = {}
     for file in files:
         text = read_text(file)
@@ -79,7 +79,7 @@ def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[in
         if name in digests:
             raise ExperimentError(f"there are two experiments {name}", "Give each file a name of its own.")
         digests[name] = hashlib.sha256(text.encode()).hexdigest()
-        runs += [Run(name, str(file), laid, chosen, seed) for chosen, laid in points for seed in seeds]
+        runs += [SweepRun(name, str(file), laid, chosen, seed) for chosen, laid in points for seed in seeds]
     return Grid(tuple(runs), tuple(digests.items()), tuple(keys), tuple(dict.fromkeys(filter(None, notes))))
 
 

@@ -20,10 +20,10 @@ from typing import Any, Generic, TypeVar
 
 from mrc_common import children
 from mrc_host import compiled
-from mrc_lab.sweeps.grid import Run
-from mrc_lab.sweeps.run_one import Outcome, execute
+from mrc_lab.sweeps.grid import SweepRun
+from mrc_lab.sweeps.run_one import SweepOutcome, execute
 
-Execute = Callable[[Run], Outcome]
+Execute = Callable[[SweepRun], SweepOutcome]
 Item = TypeVar("Item")
 _MODULE = "mrc_lab.sweeps.process_worker"
 
@@ -37,10 +37,10 @@ class Done(Generic[Item]):
     lost: str = ""
 
 
-def over_processes(runs: Sequence[Run], jobs: int, execute: Execute = execute) -> Iterator[Outcome]:
+def over_processes(runs: Sequence[SweepRun], jobs: int, execute: Execute = execute) -> Iterator[SweepOutcome]:
     """The outcome of every run as it comes, from `jobs` workers. `execute` must be a module's function."""
     for done in each(runs, jobs, execute):
-        yield Outcome(done.item, None, done.lost) if done.lost else done.result
+        yield SweepOutcome(done.item, None, done.lost) if done.lost else done.result
 
 
 def each(items: Sequence[Item], jobs: int, function: Callable[[Item], Any]) -> Iterator[Done[Item]]:

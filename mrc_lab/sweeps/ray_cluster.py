@@ -12,9 +12,9 @@ from typing import Any
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.sweeps import ray_worker
-from mrc_lab.sweeps.grid import Run
+from mrc_lab.sweeps.grid import SweepRun
 from mrc_lab.sweeps.ray_connection import connect, first_line, load_ray, reach
-from mrc_lab.sweeps.run_one import Outcome, execute
+from mrc_lab.sweeps.run_one import SweepOutcome, execute
 from mrc_lab.sweeps.version import digest
 
 _MOST_AHEAD = 1000  # runs that Ray has at a time: enough for it to see that more nodes are wanted
@@ -22,8 +22,8 @@ _LOOK_S = 5.0
 
 
 def over_ray(
-    address: str, execute: Callable[[Run], Outcome] = execute, jobs: int | None = None
-) -> Callable[[Sequence[Run]], Iterator[Outcome]]:
+    address: str, execute: Callable[[SweepRun], SweepOutcome] = execute, jobs: int | None = None
+) -> Callable[[Sequence[SweepRun]], Iterator[SweepOutcome]]:
     """What spreads runs over the cluster at `address` (``local`` starts one on this machine), outcomes as they come.
 
     At most `jobs` runs are done at a time; None leaves that to Ray, which gives each run one processor. `execute` must
@@ -32,7 +32,7 @@ def over_ray(
     """
     ray = load_ray(address)
 
-    def spread(runs: Sequence[Run]) -> Iterator[Outcome]:
+    def spread(runs: Sequence[SweepRun]) -> Iterator[SweepOutcome]:
         connect(ray, address)
         try:
             ray.cloudpickle.register_pickle_by_value(ray_worker)
@@ -40,7 +40,7 @@ def over_ray(
             here = digest()
             ahead = jobs or max(_MOST_AHEAD, 2 * int(ray.cluster_resources().get("CPU", 0)))
             coming = iter(runs)
-            waiting: dict[Any, Run] = {}
+            waiting: dict[Any, SweepRun] = {}
             while True:
                 while len(waiting) < ahead and (run := next(coming, None)) is not None:
                     waiting[remote.remote(pickle.dumps((execute, run)), here)] = run
@@ -57,12 +57,12 @@ def over_ray(
     return spread
 
 
-def _outcome(ray: Any, ready: Any, run: Run) -> Outcome:
+def _outcome(ray: Any, ready: Any, run: SweepRun) -> SweepOutcome:
     try:
         found = ray.get(ready)
     except ray.exceptions.RayError as error:
-        return Outcome(run, None, first_line(error))
+        return SweepOutcome(run, None, first_line(error))
     if isinstance(found, str):
         raise ExperimentError(found, "Install there what is installed here (docs/experiments.md, Many runs).")
-    outcome: Outcome = pickle.loads(found)
+    outcome: SweepOutcome = pickle.loads(found)
     return outcome

@@ -18,20 +18,20 @@ from mrc_lab.experiments.files.loader import load_text
 from mrc_lab.experiments.running.run_experiment import run_experiment
 from mrc_lab.reports.summary import commit, summarize
 from mrc_lab.reports.verdicts import judge
-from mrc_lab.sweeps.grid import Run
+from mrc_lab.sweeps.grid import SweepRun
 from topologies.errors import FabricError
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SweepOutcome:
     """What came of a run: its record, or how it was lost."""
 
-    run: Run
+    run: SweepRun
     record: dict[str, Any] | None
     lost: str = ""
 
 
-def execute(run: Run) -> Outcome:
+def execute(run: SweepRun) -> SweepOutcome:
     """Do a run. All of its record but `wall_s`, `finished`, `commit` and `node` depends on file and seed alone."""
     began = time.monotonic()
     said: dict[str, Any]
@@ -40,7 +40,7 @@ def execute(run: Run) -> Outcome:
     except (ExperimentError, MrcError, FabricError) as error:
         said = {"error": str(error)}
     except Exception as error:  # no room, no compiler, ...: nothing that the run says of itself
-        return Outcome(run, None, f"{type(error).__name__}: {error}")
+        return SweepOutcome(run, None, f"{type(error).__name__}: {error}")
     record = {
         "run": run.id,
         "experiment": run.experiment,
@@ -52,10 +52,10 @@ def execute(run: Run) -> Outcome:
         "commit": commit(),
         "node": platform.node(),
     }
-    return Outcome(run, record)
+    return SweepOutcome(run, record)
 
 
-def _summary(run: Run) -> dict[str, Any]:
+def _summary(run: SweepRun) -> dict[str, Any]:
     experiment = load_text(run.text, source=run.source, name=run.experiment)
     recordings = run_experiment(experiment, "sim", run.seed)
     return summarize(experiment, recordings, judge(experiment, recordings, "sim"), "sim", run.seed)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mrc_lab.sweeps import sweep_folder as folders
-from mrc_lab.sweeps.grid import Grid, Run
-from mrc_lab.sweeps.run_one import Outcome
+from mrc_lab.sweeps.grid import Grid, SweepRun
+from mrc_lab.sweeps.run_one import SweepOutcome
 
-Spread = Callable[[Sequence[Run]], Iterable[Outcome]]
+Spread = Callable[[Sequence[SweepRun]], Iterable[SweepOutcome]]
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Tally:
     total: int
     before: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
-    lost: list[Outcome] = field(default_factory=list)
+    lost: list[SweepOutcome] = field(default_factory=list)
     table: Path | None = None
 
     @property
@@ -35,7 +35,7 @@ class Tally:
         self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
 
 
-def sweep(grid: Grid, path: Path, spread: Spread, tell: Callable[[Tally, Outcome | None], None]) -> Tally:
+def sweep(grid: Grid, path: Path, spread: Spread, tell: Callable[[Tally, SweepOutcome | None], None]) -> Tally:
     """Run what is missing of `grid` in the folder `path`, by `spread`.
 
     `tell` is called before the first run, with None, and after every one. Whatever ends it early, the table is written

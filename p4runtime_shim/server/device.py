@@ -45,7 +45,7 @@ class _Staged:
     switch: SwitchInterface
 
 
-class Device:
+class P4RuntimeDevice:
     """A switch as a P4Runtime device.
 
     `cpu_port` enables packet-in and packet-out. `packet_rate` limits the packets per second to clients (0 = no limit),

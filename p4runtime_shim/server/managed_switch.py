@@ -13,7 +13,7 @@ from pathlib import Path
 from p4runtime_shim.capture import Capture, CaptureError, CaptureStats
 from p4runtime_shim.port_driver import PortDriver
 from p4runtime_shim.proto import switch_v1_pb2 as pb
-from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.log_dispatch import LogDispatcher, LogRecordQueue
 from p4runtime_shim.server.rpc_errors import not_found, precondition
 from p4runtime_shim.switch import Switch
@@ -29,7 +29,7 @@ class ManagedSwitch:
     def __init__(
         self,
         switch: Switch,
-        device: Device,
+        device: P4RuntimeDevice,
         log: LogDispatcher,
         *,
         label: str,

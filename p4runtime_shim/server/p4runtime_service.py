@@ -21,7 +21,7 @@ from mrc_common.grpc_guards import Readable
 from p4runtime_shim import limits
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server.budget import ReadBudget, ReadsInProgress
-from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.rpc_errors import (
     DETAILS_KEY,
     BatchError,
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
     """P4Runtime for a set of devices."""
 
-    def __init__(self, devices: Iterable[Device]) -> None:
+    def __init__(self, devices: Iterable[P4RuntimeDevice]) -> None:
         self._devices = {device.device_id: device for device in devices}
         self._readers: set[asyncio.Task[None]] = set()
         self._idle: set[ClientStream] = set()  # streams without arbitration
@@ -165,7 +165,7 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
         for reader in list(self._readers):
             reader.cancel()
 
-    def _device(self, device_id: int) -> Device:
+    def _device(self, device_id: int) -> P4RuntimeDevice:
         if device_id not in self._devices:
             known = ", ".join(str(item) for item in sorted(self._devices))
             raise not_found(f"there is no device {device_id}; this server has {known}")

@@ -14,7 +14,7 @@ from p4runtime_shim import limits
 from p4runtime_shim.server.rpc_errors import RpcError, precondition
 
 if TYPE_CHECKING:
-    from p4runtime_shim.server.device import Device
+    from p4runtime_shim.server.device import P4RuntimeDevice
 
 _MAX_MESSAGE = 1000  # characters of an error
 _MAX_RETURNED = 9216  # bytes of a rejected message that are returned with the error
@@ -26,7 +26,7 @@ class ClientStream:
     """One StreamChannel call. The device is known from the first MasterArbitrationUpdate on."""
 
     def __init__(self) -> None:
-        self.device: Device | None = None
+        self.device: P4RuntimeDevice | None = None
         self.dropped = 0
         self._waiting: deque[p4r.StreamMessageResponse] = deque()
         self._waiting_bytes = 0
@@ -66,7 +66,7 @@ class ClientStream:
                 self._waiting_bytes -= message.ByteSize()
                 await context.write(message)
 
-    def receive(self, devices: dict[int, Device], message: p4r.StreamMessageRequest) -> None:
+    def receive(self, devices: dict[int, P4RuntimeDevice], message: p4r.StreamMessageRequest) -> None:
         """Handle a message; an RpcError ends the stream. Invalid packets and acknowledgements are reported only."""
         kind = message.WhichOneof("update")
         if kind == "arbitration":
@@ -91,7 +91,7 @@ class ClientStream:
         if self.dropped:
             _log.warning("a slow client missed %d messages", self.dropped)
 
-    def _arbitrate(self, devices: dict[int, Device], message: p4r.MasterArbitrationUpdate) -> None:
+    def _arbitrate(self, devices: dict[int, P4RuntimeDevice], message: p4r.MasterArbitrationUpdate) -> None:
         if self.device is None:
             device = devices.get(message.device_id)
             if device is None:

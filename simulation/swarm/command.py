@@ -22,14 +22,14 @@ import click
 from mrc_host.values import QpAttributes
 from simulation.swarm.denylists import Denied
 from simulation.swarm.generate_scenario import generate
-from simulation.swarm.run import Outcome, run
+from simulation.swarm.run import SwarmOutcome, run
 from simulation.swarm.scenario import FOREVER, Scenario
 from simulation.swarm.shrink import shrink
 from simulation.swarm.wall_time_limit import LONGEST_S, limited
 from topologies.faults import Fault
 
 _DIED = "the process died, with this run or another under way; a replay alone tells"
-Result = tuple[int, "Outcome | None", str]  # the seed, its outcome, or what went wrong with running it
+Result = tuple[int, "SwarmOutcome | None", str]  # the seed, its outcome, or what went wrong with running it
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -145,7 +145,7 @@ def _soak(first: int, seconds: float, runs: int | None, jobs: int, shrinking: bo
 def _results(first: int, deadline: float, runs: int | None, jobs: int) -> Iterator[Result]:
     """Results as they come, until the deadline or `runs` of them. A process that dies costs the runs under way."""
     seeds = iter(range(first, first + runs) if runs is not None else range(first, sys.maxsize))
-    under_way: dict[Future[Outcome], int] = {}
+    under_way: dict[Future[SwarmOutcome], int] = {}
     more = True
     while more or under_way:
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
@@ -167,14 +167,14 @@ def _results(first: int, deadline: float, runs: int | None, jobs: int) -> Iterat
             under_way.clear()
 
 
-def _result(seed: int, future: Future[Outcome]) -> Result:
+def _result(seed: int, future: Future[SwarmOutcome]) -> Result:
     error = future.exception()
     if error is None:
         return seed, future.result(), ""
     return seed, None, _DIED if isinstance(error, BrokenExecutor) else f"{type(error).__name__}: {error}"
 
 
-def play(seed: int) -> Outcome:
+def play(seed: int) -> SwarmOutcome:
     """Run the plan of a seed; RunTooLongError when it does not end."""
     with limited(LONGEST_S):
         return run(generate(seed))

@@ -16,7 +16,7 @@ from simulation.seeds import generator
 from simulation.swarm.denylists import Denied, Route, addresses
 from simulation.swarm.extra_faults import troubled
 from simulation.swarm.scenario import HORIZON, PlannedFault, PlannedPair, PlannedWrite, Scenario
-from simulation.transport_timers import Timing, retry_budget, timing
+from simulation.transport_timers import FabricTiming, retry_budget, timing
 from simulation.world import default_queues, with_headroom
 from topologies.addressing import entropy_value
 from topologies.clos import multi_plane_clos
@@ -83,7 +83,7 @@ def plain(seed: int) -> Scenario:
     return Scenario(seed, fabric, delay, queues, fit, pairs, writes, tuple(faults))
 
 
-def _pair(rng: random.Random, fabric: Fabric, fit: Timing) -> PlannedPair:
+def _pair(rng: random.Random, fabric: Fabric, fit: FabricTiming) -> PlannedPair:
     first, second = rng.sample([nic.name for nic in fabric.nics], 2)
     kind = QpType.RC if rng.random() < 0.15 else QpType.MRC
     mpr = rng.choice((1, 2, 8, 8))

@@ -30,7 +30,7 @@ _SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SwarmOutcome:
     """What came of a run. `violations` are sentences; none means that all is well."""
 
     seed: int
@@ -42,12 +42,12 @@ class Outcome:
     end: int
 
 
-def run(scenario: Scenario) -> Outcome:
+def run(scenario: Scenario) -> SwarmOutcome:
     """Run it."""
-    return Run(scenario).play()
+    return SwarmRun(scenario).play()
 
 
-class Run:
+class SwarmRun:
     """One run of a scenario; `applications` are what writes in it."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -64,7 +64,7 @@ class Run:
         self._snapshots: dict[Flow, int] = {}
         self._done = asyncio.Event()
 
-    def play(self) -> Outcome:
+    def play(self) -> SwarmOutcome:
         """Run to the end and look at everything."""
         scenario, world, applications = self._scenario, self._world, self.applications
         denylists = Denylists(world, self._report)
@@ -103,7 +103,7 @@ class Run:
             self._afterwards.counters(applications, self._ledger)
             cut = self._counts.cut()
             packets = sum(end.qp.counters().data_sent for end, _ in applications.ends)
-        return Outcome(scenario.seed, tuple(self._violations), cut.hash, cut.frames, packets, failed, end)
+        return SwarmOutcome(scenario.seed, tuple(self._violations), cut.hash, cut.frames, packets, failed, end)
 
     def _report(self, text: str) -> None:
         self._violations.append(text)

@@ -12,7 +12,7 @@ from typing import Final
 
 from mrc_host.values import QpAttributes, QpType
 from p4runtime_shim.traffic_manager import QueueConfig
-from simulation.transport_timers import Timing
+from simulation.transport_timers import FabricTiming
 from topologies.fabric import Fabric
 from topologies.faults import Fault
 
@@ -61,7 +61,7 @@ class Scenario:
     fabric: Fabric
     delay: int
     queues: QueueConfig
-    fit: Timing
+    fit: FabricTiming
     pairs: tuple[PlannedPair, ...]
     writes: tuple[PlannedWrite, ...]
     faults: tuple[PlannedFault, ...]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.soak.fabric_process import Owner
-from mrc_lab.soak.flow import Flow
+from mrc_lab.soak.flow import SoakFlow
 from mrc_lab.soak.kill_plan import OWNER, Blow, processes
 from mrc_lab.soak.leftovers import Traces
 from mrc_lab.soak.run import Soak
@@ -57,7 +57,7 @@ def test_a_fabric_that_dies_and_is_cleaned_up_leaves_the_other_at_work(tmp_path:
     assert spared.failures == []
 
 
-async def _two_at_once(folder: Path, doomed: str, spared: str) -> tuple[list[str], Flow]:
+async def _two_at_once(folder: Path, doomed: str, spared: str) -> tuple[list[str], SoakFlow]:
     wrong: list[str] = []
     owners, flows, traffic = {}, {}, {}
     for name in (doomed, spared):
@@ -65,7 +65,9 @@ async def _two_at_once(folder: Path, doomed: str, spared: str) -> tuple[list[str
         file.write_text(dump_text(multi_plane_clos(name, planes=1, t0=2, t1=1, hosts=2, rate_bps=20_000_000)))
         owners[name] = await Owner.start(file, "embedded")
         run = RunDirectory(name)
-        flows[name] = Flow("h1", "h2", (str(run.host_socket("h1")), str(run.host_socket("h2"))), 1, wrong.append, print)
+        flows[name] = SoakFlow(
+            "h1", "h2", (str(run.host_socket("h1")), str(run.host_socket("h2"))), 1, wrong.append, print
+        )
         traffic[name] = asyncio.ensure_future(flows[name].run())
     await _at_work(*flows.values())
     traces = Traces(doomed)
@@ -83,7 +85,7 @@ async def _two_at_once(folder: Path, doomed: str, spared: str) -> tuple[list[str
     return wrong, flows[spared]
 
 
-async def _at_work(*flows: Flow) -> None:
+async def _at_work(*flows: SoakFlow) -> None:
     """Wait until each has finished a few writes more."""
     for flow in flows:
         enough = flow.writes + 20

@@ -15,7 +15,7 @@ from topologies import addressing, loader
 from topologies.emulation import requirements, run_directory, switches
 from topologies.emulation.build import Emulation, kernel_ports, link_options
 from topologies.emulation.errors import EmulationError
-from topologies.emulation.process_watch import Watch
+from topologies.emulation.process_watch import ProcessWatch
 from topologies.emulation.run_directory import ProcessRecord, RunDirectory, State
 from topologies.fabric import Fabric
 
@@ -44,10 +44,10 @@ def attached(name: str) -> Iterator[Emulation]:
 
 
 @contextlib.contextmanager
-def watching(run: RunDirectory) -> Iterator[Watch]:
+def watching(run: RunDirectory) -> Iterator[ProcessWatch]:
     """Watch the processes of a fabric that another process has brought up."""
     processes = {record.name: record.pid for record in run.records() if _watched(record)}
-    watch = Watch(run, processes, keep=False, owner=run.owner())
+    watch = ProcessWatch(run, processes, keep=False, owner=run.owner())
     try:
         yield watch
     finally:

@@ -42,7 +42,7 @@ from topologies.emulation import (
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.interfaces import KernelPort
 from topologies.emulation.ownership import Mark
-from topologies.emulation.process_watch import Watch
+from topologies.emulation.process_watch import ProcessWatch
 from topologies.emulation.processes import READY_FD, Child, Command
 from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
@@ -71,7 +71,7 @@ class Emulation:
     children: dict[str, Child] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
     bring_up_s: float = 0.0
-    watch: Watch | None = None
+    watch: ProcessWatch | None = None
 
     def host(self, name: str) -> FabricHost:
         """The Mininet node of a host."""
@@ -262,7 +262,7 @@ class _Builder:
             self._set_bmv2_queues()
             self._phase("queues")
         pids = {child.name: child.process.pid for child in emulation.children.values()}
-        emulation.watch = Watch(self.run, pids, keep=True)
+        emulation.watch = ProcessWatch(self.run, pids, keep=True)
         emulation.bring_up_s = time.monotonic() - self._began
         return emulation
 

@@ -54,7 +54,7 @@ class Death:
         return f"The queue pairs of {self.name} are lost, and all that its applications had registered."
 
 
-class Watch:
+class ProcessWatch:
     """Watches `processes`, given by name and process id, until :meth:`stop`; `keep` writes deaths down."""
 
     def __init__(

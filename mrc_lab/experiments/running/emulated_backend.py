@@ -24,7 +24,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, case_prefix
 from mrc_lab.experiments.running import machine_delays, switch_counters
-from mrc_lab.experiments.running.fidelity import Watch
+from mrc_lab.experiments.running.fidelity import FidelityWatch
 from mrc_lab.experiments.running.machine_delays import Hop
 from mrc_lab.experiments.running.recording import Fidelity, Samples
 from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
@@ -54,7 +54,7 @@ class EmulatedBackend:
         self._world = world
         self._controller = controller
         self._stack = stack
-        self._watch = Watch(world.cpu_seconds, world.fabric, self._delays)
+        self._watch = FidelityWatch(world.cpu_seconds, world.fabric, self._delays)
         self._stretch = stretch_of(case, world.fabric)
         faults = [scaled_fault(planned.fault, rate_scale) for planned in case.faults]
         self._losing = losing_switches(world.fabric, faults)

@@ -66,7 +66,7 @@ class Observed:
     hops: Mapping[str, Hop]
 
 
-class Watch:
+class FidelityWatch:
     """Watches `fabric` while there is traffic. `delays` is called in a thread of its own."""
 
     def __init__(self, cpu_seconds: Callable[[], float], fabric: Fabric, delays: Read) -> None:

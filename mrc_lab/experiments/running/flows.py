@@ -67,7 +67,7 @@ def _permuted(hosts: Sequence[str], shift: int | None, seed: int) -> list[str]:
             return others
 
 
-class Flow:
+class TrafficFlow:
     """One direction between two hosts: what it writes, from where to where, and what it has done so far."""
 
     def __init__(self, number: int, info: FlowInfo, source: MemoryRegion, target: MemoryRegion) -> None:
@@ -121,14 +121,14 @@ class FlowLoad:
         self._seed = seed
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
-        self.flows: list[Flow] = []
+        self.flows: list[TrafficFlow] = []
         for planned in plan(case, backend.fabric, seed):
             self._connect(planned, open_context(planned.source), open_context(planned.destination))
 
     def _connect(self, planned: FlowPlan, near: Context, far: Context) -> None:
         ends = ((near, planned.source, planned.destination), (far, planned.destination, planned.source))
         domains = [context.alloc_pd() for context, *_ in ends]
-        flows: list[Flow] = []
+        flows: list[TrafficFlow] = []
         for way in range(1 + planned.both_ways):
             _, source, destination = ends[way]
             regions = domains[way].alloc_mr(self._message), domains[1 - way].alloc_mr(self._message)
@@ -136,7 +136,7 @@ class FlowLoad:
             regions[0].buffer[:] = generator(self._seed, "bytes", number).randbytes(self._message)
             packets = -(-self._message // self._attributes.path_mtu)
             info = FlowInfo(f"{source}>{destination}", source, destination, self._qps, self._message / packets)
-            flow = Flow(number, info, *regions)
+            flow = TrafficFlow(number, info, *regions)
             flow.start = planned.start
             if self._total is not None:
                 flow.left = max(1, self._total // self._message)
@@ -188,7 +188,7 @@ class FlowLoad:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
 
-    async def _write(self, flow: Flow, pair: QueuePair, queue: CompletionQueue) -> None:
+    async def _write(self, flow: TrafficFlow, pair: QueuePair, queue: CompletionQueue) -> None:
         posted: dict[int, int] = {}  # write -> when
         number = 0
         remote = flow.target.remote

@@ -24,7 +24,7 @@ from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import DCQCN_RATES, DCQCN_TIMES, NSCC_TIMES, TIMERS, Case
 from mrc_lab.experiments.files.transport import settings_given
 from mrc_lab.fabric.link_rate import carried_rate
-from simulation.transport_timers import Timing
+from simulation.transport_timers import FabricTiming
 from topologies.emulation.transport_timers import fitted
 from topologies.fabric import Fabric
 from topologies.faults import Fault
@@ -102,7 +102,7 @@ def ack_timeout(fabric: Fabric) -> int:
     slowest = min(link.rate_bps for link in fabric.links)
     ports = max(len(switch.ports) for switch in fabric.switches)
     queue = fabric.queues.data_limit(slowest, fabric.mtu, ports) * 8 * 10**9 // slowest
-    return Timing(fabric.settings.transport.base_rtt, queue, 0).timeout
+    return FabricTiming(fabric.settings.transport.base_rtt, queue, 0).timeout
 
 
 def scaled_fault(fault: Fault, scale: float) -> Fault:

@@ -25,7 +25,7 @@ from mrc_host.verbs import CompletionQueue, Context
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives import algorithms
 from mrc_lab.workloads.collectives.out_of_band import Exchange
-from mrc_lab.workloads.collectives.rank_resources import Card, Plan, Resources
+from mrc_lab.workloads.collectives.rank_resources import Card, Resources, StreamPlan
 from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.settings import WIDEST_ITEM, Peers, StreamSettings
 from mrc_lab.workloads.collectives.stream import Receiver, Sender, StreamEnd
@@ -77,7 +77,7 @@ class Communicator:
     ) -> Communicator:
         """Make everything on `device`, exchange addresses under `name`, connect, and wait for all ranks."""
         settings = settings or StreamSettings()
-        plan = Plan(settings, exchange.world, peers)
+        plan = StreamPlan(settings, exchange.world, peers)
         own = Resources.create(device, plan, exchange.rank)
         cards = [Card.from_json(card) for card in await exchange.gather(f"{name}/cards", own.card.to_json())]
         senders = {peer: own.sender(plan, peer, cards[peer]) for peer in own.outgoing}

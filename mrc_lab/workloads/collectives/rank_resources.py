@@ -13,7 +13,7 @@ from mrc_lab.workloads.collectives.stream import CREDIT_AREA, Place, Receiver, S
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StreamPlan:
     """Who has streams to whom, and where each stream's slots are in everybody's region."""
 
     settings: StreamSettings
@@ -86,7 +86,7 @@ class Resources:
     incoming: Mapping[int, Sequence[QueuePair]]
 
     @classmethod
-    def create(cls, device: Context, plan: Plan, rank: int) -> Resources:
+    def create(cls, device: Context, plan: StreamPlan, rank: int) -> Resources:
         """Queue pairs are made next neighbour first, then previous, then the others alike."""
         settings, domain = plan.settings, device.alloc_pd()
         region = domain.alloc_mr(plan.region_bytes(), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -113,7 +113,7 @@ class Resources:
         )
         return Card(RemoteMemory(info.address, info.length, info.rkey), *addresses)
 
-    def sender(self, plan: Plan, peer: int, card: Card) -> Sender:
+    def sender(self, plan: StreamPlan, peer: int, card: Card) -> Sender:
         """The stream to `peer`, connected."""
         pairs, rank = self.outgoing[peer], self.rank
         _connect(pairs, card.incoming[rank])
@@ -121,7 +121,7 @@ class Resources:
         name = f"rank {rank} to rank {peer}"
         return Sender(Place(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1]))
 
-    def receiver(self, plan: Plan, peer: int, card: Card) -> Receiver:
+    def receiver(self, plan: StreamPlan, peer: int, card: Card) -> Receiver:
         """The stream from `peer`, connected."""
         pairs, rank = self.incoming[peer], self.rank
         _connect(pairs, card.outgoing[rank])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mrc_host import verbs
-from mrc_host.agent.server import SocketError, listen
+from mrc_host.agent.server import AgentSocketError, listen
 from mrc_host.errors import StateError
 from mrc_host.verbs import AgentLostError, ClosedError
 from tests.mrc_host.agent.clients import End, connected
@@ -106,7 +106,7 @@ def test_a_protection_domain_in_use_stays(agents: Agents) -> None:
 def test_the_socket_is_private_and_replaced_only_when_stale(agents: Agents, tmp_path: Path) -> None:
     path = agents.paths[0]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with pytest.raises(SocketError, match="Another process listens"):
+    with pytest.raises(AgentSocketError, match="Another process listens"):
         listen(path)
     stale = tmp_path / "stale.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
@@ -114,12 +114,12 @@ def test_the_socket_is_private_and_replaced_only_when_stale(agents: Agents, tmp_
     listen(stale).close()
     file = tmp_path / "file"
     file.write_text("precious")
-    with pytest.raises(SocketError, match="is not a socket"):
+    with pytest.raises(AgentSocketError, match="is not a socket"):
         listen(file)
     assert file.read_text() == "precious"
-    with pytest.raises(SocketError, match="longer than 107"):
+    with pytest.raises(AgentSocketError, match="longer than 107"):
         listen(tmp_path / ("x" * 120))
-    with pytest.raises(SocketError, match="Cannot listen"):
+    with pytest.raises(AgentSocketError, match="Cannot listen"):
         listen(tmp_path / "no" / "folder")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from mrc_host import verbs
 from mrc_host.agent.connection import AgentConnection, control_socket
-from mrc_host.agent.server import AgentServer, SocketError
+from mrc_host.agent.server import AgentServer, AgentSocketError
 from mrc_host.agent.table import VERBS
 from mrc_host.back_to_back import nic_config
 from mrc_host.errors import MrcError
@@ -145,7 +145,7 @@ def test_a_start_that_fails_leaves_neither_socket(split: Agents, tmp_path: Path)
     blocked = tmp_path / "other.control.sock"
     blocked.write_text("precious")
     server = AgentServer(FakeNic(nic_config(0), Wire()), split.loop, tmp_path / "other.sock", control=blocked)
-    with pytest.raises(SocketError, match="is not a socket"):
+    with pytest.raises(AgentSocketError, match="is not a socket"):
         split.call(server.start)
     assert blocked.read_text() == "precious"
     assert not (tmp_path / "other.sock").exists()

@@ -18,7 +18,7 @@ from mrc_common.unix_sockets import listening
 from mrc_host.errors import MrcError
 from mrc_host.tools import write_bw, write_lat
 from mrc_host.tools.flags import message_size, plan
-from mrc_host.tools.session import Channel, Plan, Side, ToolError, accept, connect, from_wire, to_wire
+from mrc_host.tools.session import PeerConnection, Side, ToolError, TransferPlan, accept, connect, from_wire, to_wire
 from mrc_host.values import QpAttributes, QpType
 from tests.mrc_host.agent.conftest import Agents
 
@@ -109,11 +109,13 @@ def test_both_directions(agents: Agents, tmp_path: Path, capsys: pytest.CaptureF
 def test_both_directions_are_the_sum_and_each_is_compared(
     agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = write_bw.Result(64, 5, 3.0, 2.0, 1.0)
-    assert one.with_other(write_bw.Result(64, 5, 30.0, 20.0, 10.0)) == write_bw.Result(64, 5, 33.0, 22.0, 11.0)
+    one = write_bw.BandwidthResult(64, 5, 3.0, 2.0, 1.0)
+    assert one.with_other(write_bw.BandwidthResult(64, 5, 30.0, 20.0, 10.0)) == write_bw.BandwidthResult(
+        64, 5, 33.0, 22.0, 11.0
+    )
     run_size, client = write_bw.run_size, threading.get_ident()
 
-    def spoiled(side: write_bw.Side, size: int) -> write_bw.Result:
+    def spoiled(side: write_bw.Side, size: int) -> write_bw.BandwidthResult:
         result = run_size(side, size)
         if threading.get_ident() != client:  # what the server says it wrote is not what the client has got
             side.mr.buffer[0] ^= 1
@@ -222,7 +224,7 @@ def test_a_device_that_is_not_there_is_one_sentence_and_troubles_no_server(
 
 def test_a_server_says_that_it_waits_and_leaves_no_socket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "meet"
-    accepted: list[Channel] = []
+    accepted: list[PeerConnection] = []
     server = threading.Thread(target=lambda: accepted.append(accept(f"unix:{path}")))
     server.start()
     while str(path) not in listening():
@@ -238,7 +240,7 @@ def test_a_second_server_does_not_take_the_place_of_one_that_waits_but_of_one_th
     path = tmp_path / "meet"
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(path))  # and its file stays
-    accepted: list[Channel] = []
+    accepted: list[PeerConnection] = []
     server = threading.Thread(target=lambda: accepted.append(accept(f"unix:{path}")))
     server.start()
     while str(path) not in listening():
@@ -273,7 +275,7 @@ def listens(port: int) -> bool:
 def test_a_server_is_reached_over_tcp_at_the_address_it_was_given() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    accepted: list[Channel] = []
+    accepted: list[PeerConnection] = []
     server = threading.Thread(target=lambda: accepted.append(accept(port, "127.0.0.1")))
     server.start()
     while not listens(int(port)):
@@ -317,7 +319,7 @@ def test_a_server_refuses_whatever_is_no_plan(agents: Agents, said: bytes) -> No
     sending = threading.Thread(target=lambda: send_and_close(theirs, said))
     sending.start()
     with pytest.raises(ToolError, match=r"does not speak|another version"):
-        write_bw.serve(str(agents.paths[0]), Channel(ours))
+        write_bw.serve(str(agents.paths[0]), PeerConnection(ours))
     ours.close()
     sending.join(10)
 
@@ -326,7 +328,7 @@ def test_a_server_refuses_whatever_is_no_plan(agents: Agents, said: bytes) -> No
     "change", [{"sizes": [1 << 40]}, {"qps": 1 << 30}, {"depth": 1 << 30}, {"sizes": []}, {"qps": "x"}, {"qps": 0}]
 )
 def test_a_server_does_not_try_too_much(change: dict[str, object]) -> None:
-    plan = Plan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
+    plan = TransferPlan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
     assert from_wire(to_wire(plan)) == plan
     with pytest.raises(ToolError):
         from_wire({**to_wire(plan), **change})
@@ -336,10 +338,10 @@ def test_a_server_does_not_try_too_much(change: dict[str, object]) -> None:
 def test_ends_that_are_none_are_refused(agents: Agents, said: bytes) -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(said)
-    plan = Plan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
+    plan = TransferPlan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
     with (
         pytest.raises(MrcError, match=r"does not speak|is not"),
-        Side(str(agents.paths[0]), Channel(ours), plan) as side,
+        Side(str(agents.paths[0]), PeerConnection(ours), plan) as side,
     ):
         side.exchange()
     theirs.close()

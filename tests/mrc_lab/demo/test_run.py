@@ -4,7 +4,7 @@ import pytest
 
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.demo.faults import FaultPlan
-from mrc_lab.demo.run import Run
+from mrc_lab.demo.run import DemoRun
 from mrc_lab.workloads.training.data import digits
 from mrc_lab.workloads.training.job import WorkerJob
 from mrc_lab.workloads.training.sgd import TrainingPlan
@@ -49,7 +49,7 @@ def execute(run):
 
 def test_a_run_without_faults_completes(tmp_path, job):
     watcher = Watcher()
-    run = Run("roce", FakeWorld(FABRIC, tmp_path), job, (), watcher, logs=tmp_path)
+    run = DemoRun("roce", FakeWorld(FABRIC, tmp_path), job, (), watcher, logs=tmp_path)
     record = execute(run)
     assert record.complete
     assert record.failures == []
@@ -66,7 +66,7 @@ def test_a_run_without_faults_completes(tmp_path, job):
 def test_faults_come_after_their_steps_on_the_busiest_links_and_are_mended(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     faults = (FaultPlan(LinkKind.T0_T1, 14, 0.3), FaultPlan(LinkKind.NIC_T0, 22, 0.2))
-    record = execute(Run("roce", world, job, faults, Watcher(), logs=tmp_path))
+    record = execute(DemoRun("roce", world, job, faults, Watcher(), logs=tmp_path))
     first, second = (("t0-0:t1-1@p0"), ("h2@p1"))
     assert world.commands == [("cut", first), ("mend", first), ("cut", second), ("mend", second)]
     assert [f.link for f in record.faults] == [first, second]
@@ -79,7 +79,7 @@ def test_faults_come_after_their_steps_on_the_busiest_links_and_are_mended(tmp_p
 def test_given_links_are_cut_whatever_is_busiest(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     record = execute(
-        Run("roce", world, job, (FaultPlan(LinkKind.T0_T1, 2, 0.1, "t0-1:t1-3@p1"),), Watcher(), logs=tmp_path)
+        DemoRun("roce", world, job, (FaultPlan(LinkKind.T0_T1, 2, 0.1, "t0-1:t1-3@p1"),), Watcher(), logs=tmp_path)
     )
     assert [f.link for f in record.faults] == ["t0-1:t1-3@p1"]
 
@@ -87,7 +87,7 @@ def test_given_links_are_cut_whatever_is_busiest(tmp_path, job):
 def test_a_failing_rank_ends_the_run_and_is_quoted(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     world.fail_rank = 2
-    record = execute(Run("mrc", world, job, (), Watcher(), logs=tmp_path))
+    record = execute(DemoRun("mrc", world, job, (), Watcher(), logs=tmp_path))
     assert not record.complete
     assert any("rank 2 ended with status 1: the dog ate the gradients" in why for why in record.failures)
 
@@ -102,7 +102,7 @@ def test_a_death_in_the_fabric_ends_the_run_at_once_and_no_link_is_mended_there(
         return real_cut(link)
 
     world.cut = cut
-    record = execute(Run("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 10, 60),), Watcher(), logs=tmp_path))
+    record = execute(DemoRun("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 10, 60),), Watcher(), logs=tmp_path))
     assert record.failures == [str(death)], "not that patience is over"
     assert [what for what, _ in world.commands] == ["cut"]
 
@@ -110,7 +110,7 @@ def test_a_death_in_the_fabric_ends_the_run_at_once_and_no_link_is_mended_there(
 def test_a_run_that_does_not_move_is_given_up(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     world.hang = True
-    record = execute(Run("mrc", world, job, (), Watcher(), logs=tmp_path, patience_s=0.5))
+    record = execute(DemoRun("mrc", world, job, (), Watcher(), logs=tmp_path, patience_s=0.5))
     assert record.failures == ["no step was completed for 0.5 s"]
     assert not record.complete
 
@@ -119,7 +119,7 @@ def test_cancelling_mends_the_cut_link_and_keeps_the_record(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
 
     async def main():
-        run = Run("roce", world, job, (FaultPlan(LinkKind.T0_T1, 12, 30.0),), Watcher(), logs=tmp_path)
+        run = DemoRun("roce", world, job, (FaultPlan(LinkKind.T0_T1, 12, 30.0),), Watcher(), logs=tmp_path)
         task = asyncio.ensure_future(run.run())
         await until_async(lambda: world.commands, "the first fault")
         task.cancel()
@@ -142,6 +142,6 @@ def test_a_fault_that_cannot_be_made_ends_the_run(tmp_path, job):
 
     world.cut = refuse
     record = execute(
-        Run("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 2, 1.0, "t0-0:t1-0@p0"),), Watcher(), logs=tmp_path)
+        DemoRun("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 2, 1.0, "t0-0:t1-0@p0"),), Watcher(), logs=tmp_path)
     )
     assert record.failures == ["a fault could not be made: the controller is gone"]

@@ -7,7 +7,7 @@ from rich.console import Console
 from mrc_host.values import PathState
 from mrc_lab.demo.metrics import run_metrics
 from mrc_lab.demo.settings import DemoSettings
-from mrc_lab.demo.summary import Outcome, print_summary, summarise
+from mrc_lab.demo.summary import DemoOutcome, print_summary, summarise
 from tests.mrc_lab.demo.records import FABRIC, fault, path_event, record
 
 WRONG_PATTERN = {"kind": "pattern", "round": 1, "checked": 9, "wrong": 1}
@@ -24,7 +24,7 @@ def steps(*lengths_ms):
 
 
 def outcome(run, diff=1e-12):
-    return Outcome(run, run_metrics(run, FABRIC), diff, True)
+    return DemoOutcome(run, run_metrics(run, FABRIC), diff, True)
 
 
 @pytest.fixture

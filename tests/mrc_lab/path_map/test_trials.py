@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from mrc_lab.path_map.trials import CASES, Case, trial
+from mrc_lab.path_map.trials import CASES, TrialCase, trial
 from topologies.clos import multi_plane_clos
 
 FABRIC = multi_plane_clos()
 SHORT = [case for case in CASES if "1 %" not in case.name and case.name not in ("no fault", "every link loses 0.1 %")]
 
 
-def case(name: str) -> Case:
+def case(name: str) -> TrialCase:
     (found,) = (case for case in CASES if case.name == name)
     return found
 
 
 @pytest.mark.parametrize("found", SHORT, ids=lambda case: case.name)
-def test_a_fault_gets_its_name_and_loses_it_when_it_heals(found: Case) -> None:
+def test_a_fault_gets_its_name_and_loses_it_when_it_heals(found: TrialCase) -> None:
     outcome = trial(found, FABRIC, seed=1)
     assert outcome.seconds is not None
     assert outcome.healed is not None
@@ -33,7 +33,7 @@ def test_a_cut_link_is_named_within_two_seconds_with_its_direction() -> None:
 
 
 def test_nothing_is_named_without_a_fault() -> None:
-    outcome = trial(Case("no fault", case("no fault").make, 20), FABRIC, seed=3)
+    outcome = trial(TrialCase("no fault", case("no fault").make, 20), FABRIC, seed=3)
     assert outcome.wrong == ()
 
 

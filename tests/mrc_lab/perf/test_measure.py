@@ -6,7 +6,7 @@ import pytest
 from mrc_lab.errors import ExperimentError
 from mrc_lab.perf.cases import CASES
 from mrc_lab.perf.measure import Measurement, Row, run_ranks
-from mrc_lab.perf.plan import DATATYPES, Average, Plan
+from mrc_lab.perf.plan import DATATYPES, Average, PerfPlan
 from mrc_lab.workloads.collectives import ReduceOp, StreamSettings
 from simulation.world import SimulatedWorld
 from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
@@ -17,7 +17,7 @@ SMALL = StreamSettings(chunk_bytes=512, slots=4, tail_bytes=128)
 
 
 def plan(case, **changes):
-    return Plan(case, **{"sizes": (64, 5000), "iterations": 2, "warmup": 1, "streams": SMALL, **changes})
+    return PerfPlan(case, **{"sizes": (64, 5000), "iterations": 2, "warmup": 1, "streams": SMALL, **changes})
 
 
 class Ticks:

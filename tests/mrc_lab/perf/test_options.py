@@ -2,7 +2,7 @@ import pytest
 
 from mrc_host.values import QpType
 from mrc_lab.perf.options import parse, size
-from mrc_lab.perf.plan import DATATYPES, Average, Plan
+from mrc_lab.perf.plan import DATATYPES, Average, PerfPlan
 from mrc_lab.workloads.collectives import ReduceOp
 
 
@@ -36,7 +36,7 @@ def test_long_names_are_those_of_nccl_tests():
         " --root all --average 3 --run_cycles 2 --timeout 1.5"
     )
     plan = parse("broadcast", flags.split()).plan
-    assert plan == Plan(
+    assert plan == PerfPlan(
         "broadcast", (1024, 2048), ("half",), (ReduceOp.MAX,), -1, 3, 0, 4, 2, Average.MAXIMUM, 1.5, plan.streams
     )
 
@@ -104,7 +104,7 @@ def test_a_plan_survives_its_journey_to_the_workers():
     plan = parse(
         "reduce_scatter", ["-b", "8", "-e", "64", "-f", "2", "-d", "all", "-o", "all", "--transport", "rc"]
     ).plan
-    assert Plan.from_json(plan.to_json()) == plan
+    assert PerfPlan.from_json(plan.to_json()) == plan
 
 
 def test_values_of_nccl_tests_flags_that_change_nothing_are_taken():

@@ -111,8 +111,8 @@ def test_a_hostile_file_is_text_in_its_report_and_in_the_page_of_all(tmp_path: P
             one[part] = EVIL
     summary |= {"figure": EVIL, "title": EVIL, "scaled": EVIL, "verdict": EVIL}
     outcomes = [
-        reproduction.Outcome(f"{EVIL.replace('/', '')}.yaml", 1.0, summary, EVIL),
-        reproduction.Outcome(f"x{EVIL.replace('/', '')}.yaml", 1.0, None, "", EVIL),
+        reproduction.FigureOutcome(f"{EVIL.replace('/', '')}.yaml", 1.0, summary, EVIL),
+        reproduction.FigureOutcome(f"x{EVIL.replace('/', '')}.yaml", 1.0, None, "", EVIL),
     ]
     page = reproduction.index(outcomes, reproduction.summarize(outcomes, "sim", 1), 1.0)
     assert not {"script", "img", "onerror"} & Tags(page).seen

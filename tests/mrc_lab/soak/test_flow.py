@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mrc_host.values import Access
-from mrc_lab.soak.flow import SLOT, SLOTS, Flow
+from mrc_lab.soak.flow import SLOT, SLOTS, SoakFlow
 from tests.mrc_host.fake_nic import FakeNic
 from tests.waiting import until_async
 
@@ -14,7 +14,7 @@ class Told:
     def __init__(self, agents):
         self.wrong = []
         self.lines = []
-        self.flow = Flow("h1", "h2", tuple(map(str, agents.paths)), 5, self.wrong.append, self.lines.append)
+        self.flow = SoakFlow("h1", "h2", tuple(map(str, agents.paths)), 5, self.wrong.append, self.lines.append)
 
     def run(self, enough):
         async def main():

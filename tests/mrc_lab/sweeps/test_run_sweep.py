@@ -11,27 +11,27 @@ import pytest
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.sweeps import sweep_folder as folders
-from mrc_lab.sweeps.grid import Grid, Run, make_grid
+from mrc_lab.sweeps.grid import Grid, SweepRun, make_grid
 from mrc_lab.sweeps.process_pool import over_processes
-from mrc_lab.sweeps.run_one import Outcome, execute
+from mrc_lab.sweeps.run_one import SweepOutcome, execute
 from mrc_lab.sweeps.run_sweep import Tally, sweep
 from mrc_lab.sweeps.table import write_table
 from tests.mrc_lab.experiments.files.texts import SMALL, VARIANTS
 
-Spread = Callable[[Sequence[Run]], Iterator[Outcome]]
+Spread = Callable[[Sequence[SweepRun]], Iterator[SweepOutcome]]
 
 
-def here(runs: Sequence[Run]) -> Iterator[Outcome]:
+def here(runs: Sequence[SweepRun]) -> Iterator[SweepOutcome]:
     """One by one in this process."""
     return map(execute, runs)
 
 
-def one_lost(runs: Sequence[Run]) -> Iterator[Outcome]:
-    yield Outcome(runs[0], None, "its worker was killed by signal 9")
+def one_lost(runs: Sequence[SweepRun]) -> Iterator[SweepOutcome]:
+    yield SweepOutcome(runs[0], None, "its worker was killed by signal 9")
     yield from here(runs[1:])
 
 
-def none_wanted(runs: Sequence[Run]) -> Iterator[Outcome]:
+def none_wanted(runs: Sequence[SweepRun]) -> Iterator[SweepOutcome]:
     raise AssertionError(f"{len(runs)} runs are done again")
     yield
 
@@ -77,7 +77,7 @@ def test_a_second_call_runs_what_was_lost_and_what_is_new(tmp_path: Path):
 
     done: list[int] = []
 
-    def noting(runs: Sequence[Run]) -> Iterator[Outcome]:
+    def noting(runs: Sequence[SweepRun]) -> Iterator[SweepOutcome]:
         done.extend(run.seed for run in runs)
         return here(runs)
 

@@ -16,7 +16,7 @@ from finsy.proto import p4i, p4r, rpc_code
 from p4runtime_shim.ctypes_bindings import NO_MEMORY, Engine
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server.arbitration import Session
-from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
 from p4runtime_shim.server.rpc_errors import RpcError, from_switch
 from p4runtime_shim.switch import Pipeline, Switch
@@ -92,7 +92,7 @@ class Ears:
 class World:
     """A device on the engine, whose library can be made to fail."""
 
-    device: Device
+    device: P4RuntimeDevice
     switch: Switch
     native: Failing
     session: Session
@@ -145,7 +145,7 @@ def run(work: Callable[[World], Awaitable[None]]) -> None:
             return replace(Pipeline.load(text), native=native)
 
         with Switch(None, ports=(1, 2, 3), seed=1, native=native) as switch:
-            device = Device(1, switch, PipelineConfigLoader(load))
+            device = P4RuntimeDevice(1, switch, PipelineConfigLoader(load))
             device.start(asyncio.get_running_loop())
             ears = Ears()
             device.arbitrate(ears, p4r.MasterArbitrationUpdate(device_id=1, election_id=p4r.Uint128(low=1)))

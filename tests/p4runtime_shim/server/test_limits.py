@@ -19,7 +19,7 @@ from p4runtime_shim.errors import InvalidProgram, ResourceExhausted, Unsupported
 from p4runtime_shim.program import load_program
 from p4runtime_shim.server import p4data, p4info
 from p4runtime_shim.server.arbitration import Arbitration
-from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.digests import Digests
 from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_server
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
@@ -345,7 +345,7 @@ def serving(switch: Switch, info: p4i.P4Info, text: str, work: Any) -> None:
     """`work(channel, service)` with a server for the switch."""
 
     async def inside() -> None:
-        device = Device(1, switch, PipelineConfigLoader(Pipeline.load))
+        device = P4RuntimeDevice(1, switch, PipelineConfigLoader(Pipeline.load))
         device.start(asyncio.get_running_loop())
         service = P4RuntimeService([device])
         server = make_server(service)

@@ -19,7 +19,7 @@ from p4runtime_shim.entities import ActionCall, Entry, Exact
 from p4runtime_shim.port_driver import Delays, PortDelays
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
-from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.log_dispatch import LogDispatcher, LogRecordQueue
 from p4runtime_shim.server.managed_switch import ManagedSwitch
 from p4runtime_shim.server.management_service import ManagementService, add_management
@@ -61,7 +61,7 @@ async def world(directory: Path | None = None, driver: Any = None) -> AsyncItera
             switch.control_plane.table_insert(
                 P + "classes", Entry((Exact(priority),), ActionCall(P + "send", (2, priority)))
             )
-        device = Device(5, switch, PipelineConfigLoader(str), cpu_port=CPU_PORT)
+        device = P4RuntimeDevice(5, switch, PipelineConfigLoader(str), cpu_port=CPU_PORT)
         lines = LogDispatcher(switch)
         managed = ManagedSwitch(
             switch,

@@ -18,7 +18,7 @@ import grpc.aio
 import pytest
 from finsy.proto import p4r, p4r_grpc, rpc_code
 
-from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.p4runtime_service import P4RuntimeService
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import (
@@ -205,7 +205,7 @@ def test_a_process_without_descriptors_says_so(number: int, monkeypatch: pytest.
         raise OSError(number, os.strerror(number))
 
     async def work(client: Client, made: World) -> None:
-        monkeypatch.setattr(Device, "write", fail)
+        monkeypatch.setattr(P4RuntimeDevice, "write", fail)
         error = await failing(client.write(insert(table_entry=dropping(1))))
         assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "is out of file descriptors" in (error.details() or "")

@@ -18,7 +18,7 @@ from google.protobuf import text_format
 
 from p4runtime_shim.entities import ActionCall
 from p4runtime_shim.errors import Unsupported
-from p4runtime_shim.server.device import Device
+from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_server
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
 from tests.p4runtime_shim.server import sample
@@ -34,7 +34,7 @@ class World:
 
     address: str
     fakes: dict[int, FakeSwitch]
-    devices: dict[int, Device]
+    devices: dict[int, P4RuntimeDevice]
     loaded: list[str]
 
     def channel(self) -> grpc.aio.Channel:
@@ -56,7 +56,7 @@ async def world(device_ids: Iterable[int] = (1,), on_pipeline: Any = None) -> As
 
     programs = PipelineConfigLoader(load)
     fakes = {id_: make() for id_ in device_ids}
-    devices = {id_: Device(id_, fake, programs, cpu_port=CPU_PORT) for id_, fake in fakes.items()}
+    devices = {id_: P4RuntimeDevice(id_, fake, programs, cpu_port=CPU_PORT) for id_, fake in fakes.items()}
     for device in devices.values():
         device.start(asyncio.get_running_loop())
     server = make_server(P4RuntimeService(devices.values()))

@@ -3,14 +3,14 @@
 import pytest
 
 from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
-from simulation.swarm.run import Run
+from simulation.swarm.run import SwarmRun
 from simulation.swarm.scenario import FOREVER
 from tests.simulation.swarm.plans import plan, write
 from topologies.faults.link_down import LinkDown
 
 
 def play(made):
-    done = Run(made)
+    done = SwarmRun(made)
     return done.play(), done.applications.pairs[0]
 
 
@@ -89,7 +89,7 @@ def test_queue_pairs_that_share_a_full_queue_may_fail_one_after_the_other():
     """Each posts only when the one before has used up its retries: seed 30817."""
     crowd = [(SharedQueue("h1", 1), 0, 9_000_000), (LinkDown("h3@*", "t0-*"), 0, FOREVER)]
     writes = [write(pair=pair) for pair in range(12)]
-    done = Run(plan(*crowd, writes=writes, pairs=12))
+    done = SwarmRun(plan(*crowd, writes=writes, pairs=12))
     outcome = done.play()
     assert outcome.violations == ()
     assert outcome.failed_pairs == 12

@@ -3,7 +3,7 @@ import os
 from click.testing import CliRunner
 
 from simulation.swarm import command
-from simulation.swarm.run import Outcome
+from simulation.swarm.run import SwarmOutcome
 
 
 def invoke(*arguments):
@@ -12,7 +12,7 @@ def invoke(*arguments):
 
 def failing(scenario):
     bad = ("it broke",) if scenario.faults else ()
-    return Outcome(scenario.seed, bad, "0", 1, 2, 0, 3)
+    return SwarmOutcome(scenario.seed, bad, "0", 1, 2, 0, 3)
 
 
 def test_replays_a_seed():
@@ -49,7 +49,7 @@ def test_positions_that_do_not_exist_are_refused():
 def breaking(scenario):
     if len(scenario.faults) > 1:
         raise ZeroDivisionError("planted")
-    return Outcome(scenario.seed, (), "0", 1, 2, 0, 3)
+    return SwarmOutcome(scenario.seed, (), "0", 1, 2, 0, 3)
 
 
 def test_an_exception_is_a_failure_that_replays_and_shrinks(monkeypatch):
@@ -67,7 +67,7 @@ def test_an_exception_is_a_failure_that_replays_and_shrinks(monkeypatch):
 def dying(scenario):
     if scenario.seed == 3:
         os._exit(9)
-    return Outcome(scenario.seed, (), "0", 1, 2, 0, 3)
+    return SwarmOutcome(scenario.seed, (), "0", 1, 2, 0, 3)
 
 
 def test_a_process_that_dies_does_not_end_the_soak(monkeypatch):

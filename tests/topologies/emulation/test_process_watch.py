@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import until
 from topologies.emulation import process_watch
-from topologies.emulation.process_watch import Death, Watch
+from topologies.emulation.process_watch import Death, ProcessWatch
 from topologies.emulation.run_directory import RunDirectory
 
 PATIENCE_S = 20.0
@@ -34,7 +34,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def told(found: Watch) -> queue.Queue[Death]:
+def told(found: ProcessWatch) -> queue.Queue[Death]:
     deaths: queue.Queue[Death] = queue.Queue()
     found.listen(deaths.put)
     return deaths
@@ -44,7 +44,7 @@ def test_a_death_is_told_once_with_the_signal_and_the_last_words(
     run: RunDirectory, sleeper: subprocess.Popen[bytes]
 ) -> None:
     run.log_file("switches").write_text("ready\nout of memory\n\n")
-    found = Watch(run, {"switches": sleeper.pid}, keep=True)
+    found = ProcessWatch(run, {"switches": sleeper.pid}, keep=True)
     try:
         deaths = told(found)
         sleeper.kill()
@@ -67,7 +67,7 @@ def test_a_death_is_told_once_with_the_signal_and_the_last_words(
 
 def test_an_exit_status_is_told(run: RunDirectory) -> None:
     with subprocess.Popen(["sh", "-c", "read x; exit 7"], stdin=subprocess.PIPE) as process:
-        found = Watch(run, {"h1": process.pid}, keep=False)
+        found = ProcessWatch(run, {"h1": process.pid}, keep=False)
         deaths = told(found)
         assert process.stdin is not None
         process.stdin.close()
@@ -80,7 +80,7 @@ def test_somebody_elses_process_is_watched_too(run: RunDirectory) -> None:
     with subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         grandchild = int(parent.stdout.readline())
-        found = Watch(run, {"h1": grandchild}, keep=False)
+        found = ProcessWatch(run, {"h1": grandchild}, keep=False)
         deaths = told(found)
         os.kill(grandchild, signal.SIGKILL)
         assert deaths.get(timeout=PATIENCE_S).how == "ended"
@@ -91,7 +91,7 @@ def test_who_looks_need_not_wait_and_who_listens_for_a_while_hears_no_more(
     run: RunDirectory, sleeper: subprocess.Popen[bytes]
 ) -> None:
     with subprocess.Popen(["sleep", "1000"]) as second:
-        found = Watch(run, {"h1": sleeper.pid, "h2": second.pid}, keep=True)
+        found = ProcessWatch(run, {"h1": sleeper.pid, "h2": second.pid}, keep=True)
         deaths: queue.Queue[Death] = queue.Queue()
         assert found.look() == ()
         with found.listening(deaths.put):
@@ -109,7 +109,7 @@ def test_who_looks_need_not_wait_and_who_listens_for_a_while_hears_no_more(
 def test_who_only_looks_on_finds_those_that_others_start_anew(
     run: RunDirectory, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    found = Watch(run, {"h1": sleeper.pid}, keep=False)
+    found = ProcessWatch(run, {"h1": sleeper.pid}, keep=False)
     deaths = told(found)
     sleeper.kill()
     assert deaths.get(timeout=PATIENCE_S).pid == sleeper.pid
@@ -139,7 +139,7 @@ def test_how_somebody_elses_process_ended_is_told_by_who_wrote_it_down(run: RunD
         grandchild = int(parent.stdout.readline())
         death = {"name": "h1", "pid": grandchild, "at": 0.0, "how": "was killed by SIGKILL", "last_line": "", "log": ""}
         run.deaths_file.write_text(json.dumps(death) + "\n")
-        found = Watch(run, {"h1": grandchild}, keep=False)
+        found = ProcessWatch(run, {"h1": grandchild}, keep=False)
         deaths = told(found)
         os.kill(grandchild, signal.SIGKILL)
         assert deaths.get(timeout=PATIENCE_S).how == "was killed by SIGKILL"
@@ -147,7 +147,7 @@ def test_how_somebody_elses_process_ended_is_told_by_who_wrote_it_down(run: RunD
 
 
 def test_nothing_is_told_after_the_watch_has_stopped(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
-    found = Watch(run, {"h1": sleeper.pid}, keep=True)
+    found = ProcessWatch(run, {"h1": sleeper.pid}, keep=True)
     deaths = told(found)
     found.stop()
     found.stop()
@@ -168,7 +168,7 @@ def test_a_death_that_was_made_good_is_no_longer_told(run: RunDirectory, sleeper
 def test_a_process_that_is_gone_before_the_watch_begins_is_passed_over(run: RunDirectory) -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    Watch(run, {"h1": process.pid}, keep=True).stop()
+    ProcessWatch(run, {"h1": process.pid}, keep=True).stop()
     assert process_watch.recorded(run) == ()
 
 
@@ -182,7 +182,7 @@ def test_what_is_ended_on_purpose_is_not_told_and_what_comes_for_it_is(
     run: RunDirectory, sleeper: subprocess.Popen[bytes]
 ) -> None:
     with subprocess.Popen(["sleep", "1000"]) as after:
-        found = Watch(run, {"controller": sleeper.pid}, keep=True)
+        found = ProcessWatch(run, {"controller": sleeper.pid}, keep=True)
         deaths = told(found)
         found.forget("controller")
         sleeper.kill()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mrc_lab.experiments.running import fidelity
-from mrc_lab.experiments.running.fidelity import Observed, Watch, judge, late_frame_ns
+from mrc_lab.experiments.running.fidelity import FidelityWatch, Observed, judge, late_frame_ns
 from mrc_lab.experiments.running.machine_delays import Delays, Hop
 from mrc_lab.fabric.cpu_idle import idle_share
 from mrc_lab.fabric.emulation import process_seconds
@@ -132,7 +132,7 @@ def test_only_what_was_measured_during_the_run_counts():
         return readings.pop(0)
 
     async def run():
-        watch = Watch(lambda: 0.0, FABRIC, delays)
+        watch = FidelityWatch(lambda: 0.0, FABRIC, delays)
         await watch.prepare()
         async with watch.traffic():
             pass
@@ -145,7 +145,7 @@ def test_only_what_was_measured_during_the_run_counts():
 
 def test_a_watch_sees_how_late_it_is_woken():
     async def block():
-        watch = Watch(lambda: 0.0, FABRIC, lambda measure: {})
+        watch = FidelityWatch(lambda: 0.0, FABRIC, lambda measure: {})
         async with watch.traffic():
             for _ in range(3):
                 await asyncio.sleep(0.06)
@@ -165,7 +165,7 @@ def test_processor_time_counts_while_there_is_traffic_and_neither_before_nor_aft
         used[0] += seconds * processors
 
     async def run():
-        watch = Watch(lambda: used[0], FABRIC, lambda measure: QUIET)
+        watch = FidelityWatch(lambda: used[0], FABRIC, lambda measure: QUIET)
         await watch.prepare()
         spend(10.0, 0.0)  # queue pairs are connected, faults are ordered
         async with watch.traffic():
@@ -183,7 +183,7 @@ def test_a_run_of_less_than_a_second_has_the_idle_share_of_all_of_it(monkeypatch
     monkeypatch.setattr(fidelity, "read_ticks", lambda: readings.pop(0))
 
     async def run():
-        watch = Watch(lambda: 0.0, FABRIC, lambda measure: {})
+        watch = FidelityWatch(lambda: 0.0, FABRIC, lambda measure: {})
         async with watch.traffic():
             pass
         return watch.judge()
