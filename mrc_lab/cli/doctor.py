@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mrc_lab.fabric.doctor import CheckResult, Remedy
+    from mrc_lab.fabric.doctor import Check, Remedy
 
 
 @click.command(epilog="Example: sudo mrc doctor --fix")
@@ -34,7 +34,7 @@ def doctor(fix: bool) -> int:
     return 3 if any(finding.fatal and not finding.ok for finding in findings) else 0
 
 
-def _mend(findings: list[CheckResult]) -> bool:
+def _mend(findings: list[Check]) -> bool:
     """Carry out the remedies of what is not well; tells whether there was anything to do."""
     from mrc_lab.fabric.doctor import Remedy
 

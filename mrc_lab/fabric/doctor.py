@@ -1,6 +1,6 @@
 """What this machine has, what it lacks, what each absence costs, what can be mended: the substance of ``mrc doctor``.
 
-:func:`examine` looks at one thing after the other and yields a :class:`Finding` for each. What a fabric cannot do
+:func:`examine` looks at one thing after the other and yields a :class:`Check` for each. What a fabric cannot do
 without comes from ``topologies.emulation.requirements``, which tries it for real. A finding that can be mended names a
 :class:`Remedy`; carrying it out is for the caller.
 """
@@ -45,7 +45,7 @@ class Remedy(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class Check:
     """One thing looked at. `fatal`: without it no fabric can be brought up. `detail`: what is there, or the cost.
 
     `if_not` is what it is if not `ok`: absent, low, or found although it should not be there.
@@ -59,7 +59,7 @@ class CheckResult:
     if_not: str = "absent"
 
 
-def examine() -> Iterator[CheckResult]:
+def examine() -> Iterator[Check]:
     """Look at everything."""
     yield check_system()
     yield _python()
@@ -92,7 +92,7 @@ def mend(remedy: Remedy) -> str:
     return "; ".join(said) or " ".join(command)
 
 
-def check_system(os_release: Path = Path("/etc/os-release")) -> CheckResult:
+def check_system(os_release: Path = Path("/etc/os-release")) -> Check:
     """Whether the testbed is made for this system, by its os-release file."""
     fields = {}
     if os_release.is_file():
@@ -101,22 +101,20 @@ def check_system(os_release: Path = Path("/etc/os-release")) -> CheckResult:
     least = {"debian": 12, "ubuntu": 22}.get(fields.get("ID", ""))
     version = fields.get("VERSION_ID", "").partition(".")[0]
     ok = least is not None and version.isdigit() and int(version) >= least
-    return CheckResult("system", ok, name if ok else f"{name}; made for Debian 12 and Ubuntu 22.04 or newer")
+    return Check("system", ok, name if ok else f"{name}; made for Debian 12 and Ubuntu 22.04 or newer")
 
 
-def _python() -> CheckResult:
+def _python() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
-    return CheckResult("Python", sys.version_info >= (3, 10), f"{version}; 3.10 or newer is needed", fatal=True)
+    return Check("Python", sys.version_info >= (3, 10), f"{version}; 3.10 or newer is needed", fatal=True)
 
 
-def _packages() -> CheckResult:
+def _packages() -> Check:
     versions = {name: _installed(name) for name in _PACKAGES}
     missing = [name for name, version in versions.items() if version is None]
     if missing:
-        return CheckResult("Python packages", False, f"not installed: {', '.join(missing)}", True, _installation())
-    return CheckResult(
-        "Python packages", True, ", ".join(f"{name} {version}" for name, version in versions.items()), True
-    )
+        return Check("Python packages", False, f"not installed: {', '.join(missing)}", True, _installation())
+    return Check("Python packages", True, ", ".join(f"{name} {version}" for name, version in versions.items()), True)
 
 
 def _installed(package: str) -> str | None:
@@ -126,7 +124,7 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def _needs() -> Iterator[CheckResult]:
+def _needs() -> Iterator[Check]:
     """What a fabric needs; what comes after a missing one cannot be tried."""
     remedies = {"tools": _installation(), "Mininet": _installation(), "kernel": Remedy.MODULES}
     found = {
@@ -139,16 +137,16 @@ def _needs() -> Iterator[CheckResult]:
     root = os.geteuid() == 0
     for name, need in requirements.needs():
         if name in ("kernel", "mnexec") and not root:
-            yield CheckResult(name, False, "cannot be tried without root", fatal=True)
+            yield Check(name, False, "cannot be tried without root", fatal=True)
             continue
         try:
             need()
         except RequirementError as error:
-            yield CheckResult(name, False, str(error), True, remedies.get(name))
+            yield Check(name, False, str(error), True, remedies.get(name))
         except OSError as error:  # a command that an earlier finding has named is not there
-            yield CheckResult(name, False, str(error), True)
+            yield Check(name, False, str(error), True)
         else:
-            yield CheckResult(name, True, found.get(name) or _version_of_mininet(name), fatal=True)
+            yield Check(name, True, found.get(name) or _version_of_mininet(name), fatal=True)
 
 
 def _version_of_mininet(name: str) -> str:
@@ -159,33 +157,33 @@ def _version_of_mininet(name: str) -> str:
     return str(VERSION)
 
 
-def _compiler() -> CheckResult:
+def _compiler() -> Check:
     found = next((path for name in ("cc", "gcc", "clang") if (path := which(name))), None)
     if found is None:
         cost = "the embedded switch is compiled when first used: apt-get install gcc libc6-dev"
-        return CheckResult("C compiler", False, cost, True, _installation())
-    return CheckResult("C compiler", True, _version(found), fatal=True)
+        return Check("C compiler", False, cost, True, _installation())
+    return Check("C compiler", True, _version(found), fatal=True)
 
 
-def _cache() -> CheckResult:
+def _cache() -> Check:
     folder = default_cache()
     # os.path, because Path.exists() raises where a folder above is closed to us
     nearest = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     if not os.access(nearest, os.W_OK):
-        return CheckResult("compiled switches", False, f"{folder} cannot be written: set XDG_CACHE_HOME", fatal=True)
+        return Check("compiled switches", False, f"{folder} cannot be written: set XDG_CACHE_HOME", fatal=True)
     problem = exposed(folder)
     if problem:
-        return CheckResult("compiled switches", False, problem, fatal=True)
-    return CheckResult("compiled switches", True, f"kept in {folder}", fatal=True)
+        return Check("compiled switches", False, problem, fatal=True)
+    return Check("compiled switches", True, f"kept in {folder}", fatal=True)
 
 
-def _netem() -> CheckResult:
+def _netem() -> Check:
     cost = "links cannot be given a delay in emulation; simulation can"
     if os.geteuid() != 0:
-        return CheckResult("netem", False, f"cannot be tried without root; without it {cost}")
+        return Check("netem", False, f"cannot be tried without root; without it {cost}")
     if not has_netem():
-        return CheckResult("netem", False, cost, remedy=Remedy.MODULES if _has_module("sch_netem") else None)
-    return CheckResult("netem", True, "links can be given a delay")
+        return Check("netem", False, cost, remedy=Remedy.MODULES if _has_module("sch_netem") else None)
+    return Check("netem", True, "links can be given a delay")
 
 
 def has_netem() -> bool:
@@ -208,17 +206,15 @@ def _has_module(name: str) -> bool:
     return which("modprobe") is not None and any(folder.rglob(f"{name}.ko*"))
 
 
-def _processors() -> CheckResult:
+def _processors() -> Check:
     count = len(os.sched_getaffinity(0))
-    return CheckResult(
-        "processors", count >= 2, f"{count}; with fewer than 2 rates are low and times vary", if_not="low"
-    )
+    return Check("processors", count >= 2, f"{count}; with fewer than 2 rates are low and times vary", if_not="low")
 
 
-def _memory() -> CheckResult:
+def _memory() -> Check:
     found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     available = int(found[1]) << 10 if found else 0
-    return CheckResult(
+    return Check(
         "memory",
         available >= _LEAST_MEMORY,
         f"{available / (1 << 30):.1f} GB free; with less than 2 the demo may not fit",
@@ -226,10 +222,10 @@ def _memory() -> CheckResult:
     )
 
 
-def _limits() -> CheckResult:
+def _limits() -> Check:
     low = ", ".join(limits.out_of_reach())
     cost = "; a fabric of many hosts may not come up, and bursts are lost"
-    return CheckResult(
+    return Check(
         "limits",
         not low,
         f"too low, and not to be raised here: {low}{cost}" if low else "enough, or raised",
@@ -237,7 +233,7 @@ def _limits() -> CheckResult:
     )
 
 
-def _tools() -> Iterator[CheckResult]:
+def _tools() -> Iterator[Check]:
     for command, cost in (
         ("simple_switch_grpc", "no BMv2, so no --switch bmv2: install p4lang-bmv2, see vagrant/provision.sh"),
         ("p4c-bm2-ss", "p4src/ cannot be changed (make p4): install p4lang-p4c, see vagrant/provision.sh"),
@@ -245,10 +241,10 @@ def _tools() -> Iterator[CheckResult]:
         ("tcpdump", "hosts have no 'h1 tcpdump'; the prompt's capture needs none: apt-get install tcpdump"),
     ):
         found = which(command)
-        yield CheckResult(command, found is not None, _version(found) if found else cost)
+        yield Check(command, found is not None, _version(found) if found else cost)
 
 
-def check_leftovers() -> CheckResult:
+def check_leftovers() -> Check:
     """Whether fabrics that crashed have left something; and which are up."""
     by_state: dict[State, list[str]] = {state: [] for state in State}
     for name in run_directory.existing():
@@ -258,25 +254,23 @@ def check_leftovers() -> CheckResult:
     orphans = cleanup.orphans() if os.geteuid() == 0 else ()
     if left or orphans:
         what = [f"of {', '.join(left)}"] * bool(left) + [f"{len(orphans)} interfaces"] * bool(orphans)
-        return CheckResult(
+        return Check(
             "leftovers", False, f"{' and '.join(what)}: run 'sudo mrc clean'", remedy=Remedy.CLEAN, if_not="found"
         )
     up = [f"up: {name}" for name in by_state[State.UP]]
-    return CheckResult(
-        "leftovers", True, "; ".join(["none", *up, *(f"unknown: {name}" for name in by_state[State.UNKNOWN])])
-    )
+    return Check("leftovers", True, "; ".join(["none", *up, *(f"unknown: {name}" for name in by_state[State.UNKNOWN])]))
 
 
-def check_fabrics() -> Iterator[CheckResult]:
+def check_fabrics() -> Iterator[Check]:
     """Fabrics that are up although processes of theirs have died or are stopped."""
     for name in run_directory.existing():
         run = run_directory.RunDirectory(name)
         if run.owner() is None:
             continue
         for one in stopped(run):
-            yield CheckResult("fabrics", False, f"{name}: {one}", if_not="found")
+            yield Check("fabrics", False, f"{name}: {one}", if_not="found")
         for death in process_watch.recorded(run):
-            yield CheckResult("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down", if_not="found")
+            yield Check("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down", if_not="found")
 
 
 def _installation() -> Remedy | None:
