@@ -1,0 +1,75 @@
+"""The one path of an RC queue pair by itself: its port and source port, its classes, and what a notification is."""
+
+from __future__ import annotations
+
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.roce.link import Link
+from mrc_host.wire import headers, icrc, opcodes
+from tests.mrc_host.transport.parts import QPN, REMOTE_QPN, connection
+from tests.mrc_host.transport.roce.parts import BTH, ICRC, link_of
+
+IP = slice(14, BTH)  # with UDP
+SPORT = slice(54, 56)
+BECN = 0x40
+
+
+def link(qpn: int = QPN, planes: int = 0b11) -> Link:
+    given = connection()
+    peer = Peer(given.nic, given.nic.config.destinations[0])
+    peer.planes = planes
+    return Link(given.nic, peer, qpn, REMOTE_QPN)
+
+
+def test_only_planes_that_lead_to_the_peer_are_chosen() -> None:
+    for plane in range(2):
+        assert {link(qpn, 1 << plane).port for qpn in range(50)} == {plane}
+    assert {link(qpn).port for qpn in range(50)} == {0, 1}
+
+
+def test_a_port_without_link_is_not_left() -> None:
+    given = connection()
+    path = link_of(given)
+    port, entropy = path.port, path.entropy
+    given.nic.local_up &= ~(1 << port)
+    assert not path.up()
+    assert (path.port, path.entropy) == (port, entropy)
+    given.nic.local_up |= 1 << port
+    assert path.up()
+
+
+def test_source_ports_are_those_of_rocev2_and_every_frame_has_the_same() -> None:
+    path = link()
+    assert 49152 <= path.entropy <= 65535
+    frames = [path.control_frame(bytes(16)), path.control_frame(bytes(28)), path.prefix(1000, False)[0]]
+    assert {int.from_bytes(frame[SPORT], "big") for frame in frames} == {path.entropy}
+
+
+def test_data_may_be_marked_and_control_may_not_and_has_a_class_of_its_own() -> None:
+    path = link()
+    classes = [int.from_bytes(path.prefix(100, control)[0][14:16], "big") >> 4 & 0xFF for control in (False, True)]
+    assert [value & 3 for value in classes] == [2, 0], "ECT(0) and not ECT"
+    settings = connection().nic.settings
+    assert [value >> 2 for value in classes] == [settings.dscp.no_trim, settings.dscp.control]
+
+
+def test_lengths_are_those_of_the_frame_however_many_different_ones_there_were() -> None:
+    """Prefixes are kept, but not for ever."""
+    path = link()
+    for _ in range(2):
+        for size in range(12, 400):
+            prefix, _seed = path.prefix(size, False)
+            assert len(prefix) == BTH
+            assert int.from_bytes(prefix[18:20], "big") == 8 + size + ICRC, "IPv6: UDP and what it carries"
+            assert int.from_bytes(prefix[58:60], "big") == 8 + size + ICRC
+
+
+def test_a_notification_has_becn_and_sixteen_reserved_bytes_and_an_icrc_that_leaves_becn_out() -> None:
+    """RoCEv2 annex A17: CNP."""
+    frame = link().notification(REMOTE_QPN)
+    body = frame[BTH:-ICRC]
+    assert len(body) == headers.BTH_LENGTH + 16
+    assert body[0] == opcodes.RC_CNP == 0x81
+    assert body[4] == BECN
+    assert int.from_bytes(body[5:8], "big") == REMOTE_QPN
+    assert body[headers.BTH_LENGTH :] == bytes(16)
+    assert frame[-ICRC:] == icrc.pack_trailer(icrc.compute(frame[IP], body))
