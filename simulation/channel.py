@@ -112,6 +112,7 @@ class Channel:
         "_heap",
         "_impaired",
         "_impairment",
+        "_last_arrival",
         "_not_before",
         "_pull",
         "_random",
@@ -149,6 +150,7 @@ class Channel:
         self._remainder = 0
         self._free_at = 0
         self._epoch = 0
+        self._last_arrival = 0  # of the frame that was sent last while something was wrong
         self._not_before = 0  # no frame may arrive earlier
         self._impaired = False
         self._impairment = Impairment()
@@ -203,6 +205,7 @@ class Channel:
             frame = self._flip(frame, self._chance("bit"))
         if arrival < self._not_before:
             arrival = self._not_before
+        self._last_arrival = arrival
         if wrong.reorder and self._chance("reorder").random() < wrong.reorder:
             self.reordered += 1
             arrival += self._chance("hold").randint(1, max(1, wrong.hold))
@@ -254,13 +257,14 @@ class Channel:
             self._rate, self._remainder = rate, 0
         delay = self._base_delay + impairment.delay
         if delay < self._delay:  # a shorter way now, but nobody overtakes what is still on the longer one
-            self._not_before = max(self._not_before, self._free_at + self._delay)
+            self._not_before = max(self._not_before, self._last_arrival)
         self._impairment = impairment
         self._impaired = bool(
             impairment.down
             or impairment.loss
             or impairment.corruption
             or impairment.reorder
+            or impairment.delay
             or impairment.path_loss
             or impairment.class_loss
             or self._not_before > self._clock.now
@@ -281,6 +285,7 @@ class Channel:
             if serial == free[1]:
                 heap[place] = (when - saved, serial, handler, a, b)
             elif serial == free[1] + 1 and handler is self._arrive:  # unless the frame was lost
-                heap[place] = (max(when - saved, min(when, self._not_before)), serial, handler, a, b)
+                self._last_arrival = max(when - saved, min(when, self._not_before))
+                heap[place] = (self._last_arrival, serial, handler, a, b)
         heapify(heap)
         self._free_at -= saved

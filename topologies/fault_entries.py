@@ -122,7 +122,11 @@ def _places(fabric: Fabric, fault: DataPlaneFault) -> _Places:
 
 
 def _lossy_paths(fabric: Fabric, fault: PathLoss) -> tuple[_Path, ...]:
-    """Losses at the first T0 of the path, where the whole list of uSIDs still stands in the address."""
+    """Losses at the first T0 of the path, where the whole list of uSIDs still stands in the address.
+
+    Between NICs of one T0 the list is that of the last hop of every path, and of probes that come back to their sender:
+    there the sender says that the path begins here.
+    """
     found: set[_Path] = set()
     for nic in _nics(fabric, fault.source):
         for peer in _nics(fabric, fault.destination):
@@ -132,7 +136,8 @@ def _lossy_paths(fabric: Fabric, fault: PathLoss) -> tuple[_Path, ...]:
             if fault.ev in route.evs:
                 t0 = f"t0-{nic.t0}@p{route.template.plane(fault.ev)}"
                 address = int.from_bytes(route.template.address(fault.ev), "big")
-                sender = None if fault.source == "*" else int(addressing.nic_address(fabric, nic))
+                any_sender = fault.source == "*" and nic.t0 != peer.t0
+                sender = None if any_sender else int(addressing.nic_address(fabric, nic))
                 found.add((t0, address, sender))
     if not found:
         raise FabricError(f"no path from {fault.source!r} to {fault.destination!r} has the entropy value {fault.ev:#x}")

@@ -193,6 +193,20 @@ def test_no_frame_overtakes_when_delays_end_one_after_the_other():
     assert sink.got[-1][0] == 54_000
 
 
+def test_a_delay_that_has_ended_holds_up_no_frame_when_none_is_on_the_way():
+    clock, line, sender, sink = make([bytes(1226)], delay=1000)
+    line.impair(Impairment(delay=50_000))
+    line.impair(Impairment())
+    sender.pull(line, None)
+    clock.run()
+    assert [when for when, _ in sink.got] == [1100]
+    line.impair(Impairment(delay=50_000))  # begins when the frame has arrived, and ends before the next
+    line.impair(Impairment())
+    line.send(bytes(1226), clock.now)
+    clock.run()
+    assert [when for when, _ in sink.got] == [1100, 1100 + 1100]
+
+
 def test_a_line_never_becomes_faster_by_a_fault():
     clock, line, sender, sink = make([bytes(1226)], delay=0)
     line.impair(Impairment(rate_bps=400 * GIGA))

@@ -147,3 +147,16 @@ def test_a_probability_that_no_switch_can_tell_from_none_is_refused() -> None:
     assert ppb(0) == 0
     with pytest.raises(FabricError, match="no probability below one in a billion, and 1e-10 is less"):
         ppb(1e-10)
+
+
+def test_the_path_of_two_nics_of_one_t0_is_lost_from_its_sender_only_as_every_path_ends_with_the_same_usids() -> None:
+    fault = PathLoss(0, destination="h4")
+    (h2, h4) = (FABRIC.nic(name) for name in ("h2", "h4"))
+    last_hop = int.from_bytes(paths.destination(FABRIC, FABRIC.nic("h3"), h4).template.address(0), "big")
+    senders = {
+        entry.match[1] for entry in fault_entries(FABRIC, [fault])["t0-1@p0"] if entry.match[0].value == last_hop
+    }
+    assert senders == {Ternary(int(addressing.nic_address(FABRIC, FABRIC.nic("h3"))), WHOLE)}
+    across = int.from_bytes(paths.destination(FABRIC, h2, h4).template.address(0), "big")
+    (entry,) = fault_entries(FABRIC, [fault])["t0-0@p0"]
+    assert entry.match == (Ternary(across, WHOLE), Ternary(0, 0))
