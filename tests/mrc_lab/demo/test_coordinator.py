@@ -11,35 +11,34 @@ from rich.console import Console
 
 from mrc_lab.demo.coordinator import Demo
 from mrc_lab.demo.settings import DemoSettings
-from tests.mrc_lab.demo.world import FakeWorld
+from tests.mrc_lab.demo.world import STALLED_STEPS, FakeWorld
 from topologies.emulation.process_watch import Death
+
+STEP_S = 0.03
 
 
 def make(tmp_path, **world_options):
     (tmp_path / "scratch").mkdir(parents=True)
     settings = DemoSettings(
-        steps=40, hidden=(24,), fault_s=0.25, patience_s=2.0, results=tmp_path / "results", rate_bps=50_000_000
+        steps=40, hidden=(24,), fault_s=0.1, patience_s=2.0, results=tmp_path / "results", rate_bps=50_000_000
     )
     text = io.StringIO()
     worlds = []
 
     @contextlib.contextmanager
     def make_world(fabric):
-        worlds.append(FakeWorld(fabric, tmp_path / "scratch", step_seconds=0.03, **world_options))
+        worlds.append(FakeWorld(fabric, tmp_path / "scratch", step_seconds=STEP_S, **world_options))
         yield worlds[0]
 
     return Demo(settings, Console(file=text, width=120), make_world), text, worlds
 
 
 def test_the_whole_demo(tmp_path):
-    for attempt in range(3):
-        demo, text, worlds = make(tmp_path / str(attempt))
-        status = demo.run()
-        print(text.getvalue())
-        latest = tmp_path / str(attempt) / "results" / "demo" / "latest"
-        summary = json.loads((latest / "summary.json").read_text())
-        if summary["mrc"]["longest_stall_s"] < 0.2:
-            break  # otherwise a busy machine kept us waiting about as long as a fault lasts
+    demo, text, worlds = make(tmp_path)
+    status = demo.run()
+    print(text.getvalue())
+    latest = tmp_path / "results" / "demo" / "latest"
+    summary = json.loads((latest / "summary.json").read_text())
     assert status == 0
     assert summary["passed"] is True
     assert summary["wrong_bytes"] == 0
@@ -51,7 +50,7 @@ def test_the_whole_demo(tmp_path):
         assert summary[transport]["steps"] == 40
         assert summary[transport]["same_bits_as_one_process"] is True
         assert [f["link"] for f in summary[transport]["faults"]] == ["t0-0:t1-1@p0", "h2@p1"]
-    assert summary["roce"]["longest_stall_s"] >= 0.25
+    assert summary["roce"]["longest_stall_s"] >= STALLED_STEPS * STEP_S
     assert summary["mrc"]["longest_stall_s"] < summary["roce"]["longest_stall_s"]
     assert summary["mrc"]["failover_time_s"] == pytest.approx(0.0007)
     assert 0 <= summary["mrc"]["recovery_time_s"] < 5

@@ -11,6 +11,8 @@ from mrc_lab.workloads.training.worker import Worker
 from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
 from topologies.addressing import entropy_value
 
+STALLED_STEPS = 12
+
 
 class FakeWorker:
     def __init__(self, coroutine):
@@ -89,10 +91,17 @@ class FakeWorld:
         return time.monotonic_ns()
 
     def mend(self, link):
+        """The link comes up; to RoCE only after the time of some steps, however busy the machine is."""
         self.commands.append(("mend", link))
+        if self.network.stalled:
+            asyncio.run_coroutine_threadsafe(self._let_steps_pass(), self.loop).result()
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._set, False, link)
         return time.monotonic_ns()
+
+    async def _let_steps_pass(self):
+        for _ in range(STALLED_STEPS):
+            await asyncio.sleep(self.step_seconds)
 
     def _set(self, down, link):
         if self.qp_type is QpType.RC:
