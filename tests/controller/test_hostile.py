@@ -31,7 +31,7 @@ from controller.service import MAX_LEASES, ControllerService
 from controller.values import EventKind
 from tests.controller.driven import Links, Switches
 from tests.controller.serving import Running, free_port, running
-from tests.controller.test_leases import until
+from tests.waiting import until
 from topologies.clos import multi_plane_clos
 from topologies.faults import KINDS, FaultKind
 from topologies.faults.flap import Flap

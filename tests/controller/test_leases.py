@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from controller.client import ControllerClient
 from controller.errors import ControllerError
 from controller.values import Event, EventKind
 from tests.controller.serving import Running
+from tests.waiting import until
 
 HOLDER = """
 import sys
@@ -24,13 +24,6 @@ with ControllerClient(sys.argv[1]) as client, client.lease("me"):
     print("held", flush=True)
     sys.stdin.read()
 """
-
-
-def until(happened: Callable[[], bool]) -> None:
-    """Ask until it is so; a call to the server is what is waited with."""
-    end = time.monotonic() + 30
-    while not happened():
-        assert time.monotonic() < end
 
 
 def wait_for(events: Iterator[Event], kind: EventKind) -> Event:
