@@ -120,18 +120,17 @@ class Costs:
         self._rooms[COLLECTING].add(0, rest_s, 0.0)
         rooms = {name: asdict(cost) for name, cost in self._rooms.items()}
         with self._file.open("a") as file:
-            file.write(json.dumps({"elapsed_s": time.monotonic() - self._began, "rooms": rooms}) + "\n")
+            file.write(json.dumps({"began": self._began, "ended": time.monotonic(), "rooms": rooms}) + "\n")
 
 
 def read(lines: Iterable[str]) -> tuple[dict[str, Cost], float]:
-    """The cost of each room in several runs of pytest together, and their elapsed seconds."""
+    """The cost of each room in several runs of pytest, and the seconds from the first begin to the last end."""
     rooms: defaultdict[str, Cost] = defaultdict(Cost)
-    elapsed_s = 0.0
-    for line in lines:
-        found = json.loads(line)
-        elapsed_s += found["elapsed_s"]
-        for name, cost in found["rooms"].items():
+    runs = [json.loads(line) for line in lines]
+    for run in runs:
+        for name, cost in run["rooms"].items():
             rooms[name].add(**cost)
+    elapsed_s = max((run["ended"] for run in runs), default=0.0) - min((run["began"] for run in runs), default=0.0)
     return dict(sorted(rooms.items())), elapsed_s
 
 

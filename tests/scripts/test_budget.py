@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -77,6 +78,18 @@ def test_processor_time_of_tests_fixtures_and_children_is_counted_and_waiting_is
         assert rooms["waits"].elapsed_s >= 0.6 * runs
         assert rooms[COLLECTING].cpu_s > 0
         assert elapsed_s >= 0.6 * runs
+
+
+def test_runs_at_the_same_time_take_no_longer_than_the_longest() -> None:
+    cost = {"tests": 1, "cpu_s": 2.0, "elapsed_s": 3.0}
+    runs = [
+        {"began": 100.0, "ended": 400.0, "rooms": {"simulation": cost}},
+        {"began": 101.0, "ended": 350.0, "rooms": {"simulation": cost, "integration": cost}},
+    ]
+    rooms, elapsed_s = read(map(json.dumps, runs))
+    assert elapsed_s == 300.0
+    assert rooms == {"integration": Cost(1, 2.0, 3.0), "simulation": Cost(2, 4.0, 6.0)}
+    assert read([]) == ({}, 0.0)
 
 
 def test_a_room_over_its_budget_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
