@@ -48,9 +48,9 @@ def _device_call() -> Iterator[Measurement]:
     forward = next(name for name in pipeline.actions if name.endswith("usid_endpoint.set_egress"))
     shift = next(name for name in pipeline.actions if name.endswith("usid_shift"))
     with Switch(pipeline, ports=(1, 2), seed=1) as switch:
-        switch.control_plane.table_insert(names["usid_local"], Entry((Exact(BLOCK << 16 | 0x2001),), ActionCall(shift)))
-        switch.control_plane.table_insert(
-            names["usid_next"], Entry((Exact(BLOCK << 16 | 0x4001),), ActionCall(forward, (2, 1, 3)))
+        switch.control_plane.table(names["usid_local"]).insert(Entry((Exact(BLOCK << 16 | 0x2001),), ActionCall(shift)))
+        switch.control_plane.table(names["usid_next"]).insert(
+            Entry((Exact(BLOCK << 16 | 0x4001),), ActionCall(forward, (2, 1, 3)))
         )
         frame = usid_packet(4200).ljust(4200, b"\0")
         best = min(_calls(switch, [frame], 1, 2) for _ in range(ROUNDS))
@@ -80,7 +80,7 @@ class Filled:
         made = rows(rng, count)
         for position, (match, _) in enumerate(made):
             priority = position + 1 if prioritised else 0
-            self._switch.control_plane.table_insert(name, Entry(match, ActionCall(put, (position,)), priority))
+            self._switch.control_plane.table(name).insert(Entry(match, ActionCall(put, (position,)), priority))
         self._frames = [bytes([number]) + key + bytes(60) for _, key in rng.choices(made, k=PACKETS)]
         self._out = 2 if table == "exact" else 1
 

@@ -24,14 +24,14 @@ def write_entries(switch: Switch, entries: SwitchEntries) -> None:
     for member in entries.members:
         position = _find(profiles, member.profile, "action profile")
         call = _action(program, member.action, _profile_actions(program, position))
-        switch.control_plane.member_add(program.profiles[position].name, member.member_id, call)
+        switch.control_plane.profile(program.profiles[position].name).member_add(member.member_id, call)
     for group in entries.groups:
         position = _find(profiles, group.profile, "action profile")
-        switch.control_plane.group_add(program.profiles[position].name, group.group_id, group.members)
+        switch.control_plane.profile(program.profiles[position].name).group_add(group.group_id, group.members)
     tables = {_last(table.name): position for position, table in enumerate(program.tables)}
     for entry in entries.entries:
         table = program.tables[_find(tables, entry.table, "table")]
-        switch.control_plane.table_insert(table.name, _entry(program, entry, table.actions))
+        switch.control_plane.table(table.name).insert(_entry(program, entry, table.actions))
 
 
 def _entry(program: Program, entry: TableEntry, actions: Iterable[int]) -> entities.Entry:

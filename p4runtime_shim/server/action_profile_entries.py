@@ -73,7 +73,7 @@ class ActionProfileEntries:
     def _existing(self, profile: ActionProfileInfo, member_id: int, otherwise: str) -> ActionCall:
         """A member's action; NOT_FOUND. Reads only this member, since there may be many."""
         try:
-            return self._control_plane.member(profile.name, member_id)
+            return self._control_plane.profile(profile.name).member(member_id)
         except NotFound:
             raise not_found(otherwise) from None
 
@@ -93,14 +93,14 @@ class ActionProfileEntries:
         name, id_ = profile.name, message.member_id
         if update == p4r.Update.INSERT:
             self._refuse_mixing(profile)
-            self._control_plane.member_add(name, id_, call)
+            self._control_plane.profile(name).member_add(id_, call)
             if undo_log is not None:
-                undo_log.append(lambda: self._control_plane.member_delete(name, id_))
+                undo_log.append(lambda: self._control_plane.profile(name).member_delete(id_))
             return
         old = self._member(profile, id_) if undo_log is not None else None
-        self._control_plane.member_modify(name, id_, call)
+        self._control_plane.profile(name).member_modify(id_, call)
         if undo_log is not None and old is not None:
-            undo_log.append(lambda: self._control_plane.member_modify(name, id_, old))
+            undo_log.append(lambda: self._control_plane.profile(name).member_modify(id_, old))
 
     def _member(self, profile: ActionProfileInfo, id_: int) -> ActionCall:
         if self._is_hidden(profile):
@@ -115,9 +115,9 @@ class ActionProfileEntries:
                 raise precondition(f"{profile.name}: member {id_} is still in group {group.group_id}")
         if state.references[MemberRef(id_)]:
             raise precondition(f"{profile.name}: a table entry still refers to member {id_}")
-        self._control_plane.member_delete(profile.name, id_)
+        self._control_plane.profile(profile.name).member_delete(id_)
         if undo_log is not None:
-            undo_log.append(lambda: self._control_plane.member_add(profile.name, id_, old))
+            undo_log.append(lambda: self._control_plane.profile(profile.name).member_add(id_, old))
 
     def _is_hidden(self, profile: ActionProfileInfo) -> bool:
         return bool(self._states[profile.id].one_shots)
@@ -157,9 +157,8 @@ class ActionProfileEntries:
         kept = p4r.ActionProfileGroup()
         kept.CopyFrom(message)
         watch = _watched(kept, f"{profile.name}: group {id_}")
-        (self._control_plane.group_add if old is None else self._control_plane.group_modify)(
-            profile.name, id_, members, watch
-        )
+        state = self._control_plane.profile(profile.name)
+        (state.group_add if old is None else state.group_modify)(id_, members, watch)
         groups[id_] = kept
         if undo_log is not None:
             undo_log.append(lambda: self._restore_group(profile, id_, old))
@@ -167,14 +166,13 @@ class ActionProfileEntries:
     def _restore_group(self, profile: ActionProfileInfo, id_: int, old: p4r.ActionProfileGroup | None) -> None:
         groups = self._states[profile.id].groups
         if old is None:
-            self._control_plane.group_delete(profile.name, id_)
+            self._control_plane.profile(profile.name).group_delete(id_)
             del groups[id_]
             return
         members = [(member.member_id, max(member.weight, 1)) for member in old.members]
         watch = _watched(old, profile.name)
-        (self._control_plane.group_modify if id_ in groups else self._control_plane.group_add)(
-            profile.name, id_, members, watch
-        )
+        state = self._control_plane.profile(profile.name)
+        (state.group_modify if id_ in groups else state.group_add)(id_, members, watch)
         groups[id_] = old
 
     def _delete_group(self, profile: ActionProfileInfo, id_: int, undo_log: UndoLog | None) -> None:
@@ -183,7 +181,7 @@ class ActionProfileEntries:
             raise not_found(f"{profile.name} has no group {id_}")
         if state.references[GroupRef(id_)]:
             raise precondition(f"{profile.name}: a table entry still refers to group {id_}")
-        self._control_plane.group_delete(profile.name, id_)
+        self._control_plane.profile(profile.name).group_delete(id_)
         old = state.groups.pop(id_)
         if undo_log is not None:
             undo_log.append(lambda: self._restore_group(profile, id_, old))
@@ -215,18 +213,18 @@ class ActionProfileEntries:
         if not profile.with_selector:
             raise invalid(f"{profile.name} is an action profile without selector; it takes no action set")
         state = self._states[profile.id]
-        if state.groups or (not state.one_shots and self._control_plane.members(profile.name)):
+        if state.groups or (not state.one_shots and self._control_plane.profile(profile.name).members()):
             raise invalid(f"{profile.name} is programmed with members and groups; action sets cannot be mixed in")
         members = self._one_shot_members(profile, table, message)
         made: list[int] = []
         try:
             for call, _, _ in members:
                 made.append(self._fresh_id(state))
-                self._control_plane.member_add(profile.name, made[-1], call)
+                self._control_plane.profile(profile.name).member_add(made[-1], call)
             group_id = self._fresh_id(state)
             weights = [(id_, weight) for id_, (_, weight, _) in zip(made, members, strict=True)]
             watch = {id_: port for id_, (_, _, port) in zip(made, members, strict=True) if port is not None}
-            self._control_plane.group_add(profile.name, group_id, weights, watch)
+            self._control_plane.profile(profile.name).group_add(group_id, weights, watch)
         except SwitchError:
             self._remove_members(profile, made)
             raise
@@ -236,13 +234,13 @@ class ActionProfileEntries:
     def remove_one_shot(self, profile: ActionProfileInfo, group: GroupRef) -> None:
         """Delete the group and its members."""
         state = self._states[profile.id]
-        self._control_plane.group_delete(profile.name, group.id)
+        self._control_plane.profile(profile.name).group_delete(group.id)
         self._remove_members(profile, state.one_shots.pop(group.id))
 
     def _remove_members(self, profile: ActionProfileInfo, ids: list[int] | tuple[int, ...]) -> None:
         for id_ in ids:
             with suppress(NotFound):
-                self._control_plane.member_delete(profile.name, id_)
+                self._control_plane.profile(profile.name).member_delete(id_)
 
     def _fresh_id(self, state: _State) -> int:
         state.next_id = state.next_id % 0x7FFFFFFF + 1
@@ -292,7 +290,7 @@ class ActionProfileEntries:
         found = []
         for profile in self._schema.profiles_to_read(message.action_profile_id):
             if not self._is_hidden(profile):
-                members = self._control_plane.members(profile.name)
+                members = self._control_plane.profile(profile.name).members()
                 budget.take(len(members), profile.name)
                 found.append((profile, sorted(members.items())))
         return (

@@ -48,17 +48,17 @@ class ExternEntries:
         indexes = _indexes(array, message)
         if not message.HasField("data"):
             return
-        value, plane = counter_value(message.data), self._control_plane
+        value, externs = counter_value(message.data), self._control_plane.externs
         if self._fills(array, message, undo_log):
-            plane.counter_fill(array.name, value)
+            externs.counter_fill(array.name, value)
         else:
-            _write_cells(array.name, indexes, value, plane.counter_read, plane.counter_write, undo_log)
+            _write_cells(array.name, indexes, value, externs.counter_read, externs.counter_write, undo_log)
 
     def read_counters(self, message: p4r.CounterEntry, budget: ReadBudget) -> Iterator[p4r.CounterEntry]:
         """One cell, one counter, or all counters."""
-        plane = self._control_plane
+        externs = self._control_plane.externs
         found = [
-            (array, _cells(array, message, budget, plane.counter_read, plane.counter_read_all))
+            (array, _cells(array, message, budget, externs.counter_read, externs.counter_read_all))
             for array in _selected(self._schema.counters, message.counter_id, "counter")
         ]
         return (
@@ -75,17 +75,17 @@ class ExternEntries:
         only_modify(update, f"register {array.name}")
         value = p4data.decode_leaf(array.type_spec, self._schema.type_info, message.data, f"register {array.name}")
         indexes = _indexes(array, message)
-        plane = self._control_plane
+        externs = self._control_plane.externs
         if self._fills(array, message, undo_log):
-            plane.register_fill(array.name, value)
+            externs.register_fill(array.name, value)
         else:
-            _write_cells(array.name, indexes, value, plane.register_read, plane.register_write, undo_log)
+            _write_cells(array.name, indexes, value, externs.register_read, externs.register_write, undo_log)
 
     def read_registers(self, message: p4r.RegisterEntry, budget: ReadBudget) -> Iterator[p4r.RegisterEntry]:
         """One cell, one register, or all registers."""
-        plane = self._control_plane
+        externs = self._control_plane.externs
         found = [
-            (array, _cells(array, message, budget, plane.register_read, plane.register_read_all, array.weight))
+            (array, _cells(array, message, budget, externs.register_read, externs.register_read_all, array.weight))
             for array in _selected(self._schema.registers, message.register_id, "register")
         ]
         return (self._register_entry(array, index, value) for array, cells in found for index, value in cells)
@@ -105,25 +105,25 @@ class ExternEntries:
         if message.HasField("config"):
             config = meter_config(message.config, array.type_spec, f"meter {array.name}")
         indexes = _indexes(array, message)
-        plane = self._control_plane
+        externs = self._control_plane.externs
         if self._fills(array, message, undo_log):
-            plane.meter_fill(array.name, config)
+            externs.meter_fill(array.name, config)
             if resets:
-                plane.meter_reset_colors(array.name)
+                externs.colors_reset(array.name)
         else:
-            _write_cells(array.name, indexes, config, plane.meter_read, plane.meter_write, undo_log)
+            _write_cells(array.name, indexes, config, externs.meter_read, externs.meter_write, undo_log)
             if resets:
-                _write_cells(array.name, indexes, MeterColors(), plane.meter_colors, plane.meter_set_colors, undo_log)
+                _write_cells(array.name, indexes, MeterColors(), externs.colors_read, externs.colors_write, undo_log)
 
     def read_meters(self, message: p4r.MeterEntry, budget: ReadBudget) -> Iterator[p4r.MeterEntry]:
         """One cell, one meter, or all meters; with color counters if the message has the field set."""
-        plane, colored = self._control_plane, message.HasField("counter_data")
+        externs, colored = self._control_plane.externs, message.HasField("counter_data")
         found = []
         for array in _selected(self._schema.meters, message.meter_id, "meter"):
-            configs = _cells(array, message, budget, plane.meter_read, plane.meter_read_all)
+            configs = _cells(array, message, budget, externs.meter_read, externs.meter_read_all)
             colors: Iterator[tuple[int, MeterColors | None]] = repeat((0, None))
             if colored:
-                colors = _cells(array, message, budget, plane.meter_colors, plane.meter_colors_all, 3)
+                colors = _cells(array, message, budget, externs.colors_read, externs.colors_read_all, 3)
             found.append((array, zip(configs, colors, strict=False)))
         return (
             _meter_entry(array, index, config, color) for array, cells in found for (index, config), (_, color) in cells

@@ -183,9 +183,9 @@ class ForwardingState:
         for table in self.schema.tables.values():
             if not table.has_initial_entries or table.is_const:
                 continue
-            for entry in self._control_plane.table_entries(table.name):
+            for entry in self._control_plane.table(table.name).entries():
                 with suppress(PermissionDenied):  # a const entry
-                    self._control_plane.table_delete(table.name, entry.match, entry.priority)
+                    self._control_plane.table(table.name).delete(entry.match, entry.priority)
 
     def replay(self, updates: Iterable[p4r.Update]) -> None:
         """Write the updates of `entities`; existing (const) entries are skipped. Raises BatchError."""

@@ -77,10 +77,10 @@ class ReplicationEntries:
 
     def _put_group(self, id_: int, message: p4r.MulticastGroupEntry | None) -> None:
         if message is None:
-            self._control_plane.multicast_delete(id_)
+            self._control_plane.replication.group_delete(id_)
             self._groups.pop(id_, None)
             return
-        self._control_plane.multicast_set(id_, _replicas(message.replicas, f"multicast group {id_}"))
+        self._control_plane.replication.group_set(id_, _replicas(message.replicas, f"multicast group {id_}"))
         self._groups[id_] = p4r.MulticastGroupEntry()
         self._groups[id_].CopyFrom(message)
         _make_canonical(self._groups[id_].replicas)
@@ -101,10 +101,10 @@ class ReplicationEntries:
 
     def _put_session(self, id_: int, message: p4r.CloneSessionEntry | None) -> None:
         if message is None:
-            self._control_plane.clone_session_delete(id_)
+            self._control_plane.replication.session_delete(id_)
             self._sessions.pop(id_, None)
             return
-        self._control_plane.clone_session_set(id_, _session(message))
+        self._control_plane.replication.session_set(id_, _session(message))
         self._sessions[id_] = p4r.CloneSessionEntry()
         self._sessions[id_].CopyFrom(message)
         _make_canonical(self._sessions[id_].replicas)

@@ -56,7 +56,7 @@ class TableEntries:
         self._extras: dict[Key, EntryMetadata] = {}
         self._default_extras: dict[int, EntryMetadata] = {}
         self._initial_defaults = {
-            table.id: control_plane.table_default(table.name) for table in schema.tables.values() if not table.profile
+            table.id: control_plane.table(table.name).default for table in schema.tables.values() if not table.profile
         }
 
     def extra(self, key: Key) -> EntryMetadata:
@@ -71,7 +71,7 @@ class TableEntries:
         """Whether the default entry differs from the program's."""
         if table.profile:
             return False
-        changed = self._control_plane.table_default(table.name) != self._initial_defaults[table.id]
+        changed = self._control_plane.table(table.name).default != self._initial_defaults[table.id]
         return changed or table.id in self._default_extras
 
     def key(self, table: TableInfo, message: p4r.TableEntry) -> tuple[tuple[Match, ...], int]:
@@ -122,14 +122,14 @@ class TableEntries:
             raise invalid(f"table {table.name}: the entry has no action")
         target = self._entry_target(table, message.action)
         try:
-            self._control_plane.table_insert(table.name, Entry(match, target, priority))
+            self._control_plane.table(table.name).insert(Entry(match, target, priority))
         except SwitchError:
             self._drop_one_shot(table, message.action, target)
             raise
         self._hold(table, target)
         self._remember((table.id, match, priority), message)
         if message.HasField("counter_data") and message.counter_data != p4r.CounterData():
-            self._control_plane.direct_counter_write(table.name, match, priority, counter_value(message.counter_data))
+            self._control_plane.table(table.name).counter_write(match, priority, counter_value(message.counter_data))
         if message.HasField("meter_config"):
             self._write_meter_config(table, match, priority, message)
         if undo_log is not None:
@@ -143,13 +143,13 @@ class TableEntries:
         message: p4r.TableEntry,
         undo_log: UndoLog | None,
     ) -> None:
-        old = self._control_plane.table_entry(table.name, match, priority)
+        old = self._control_plane.table(table.name).entry(match, priority)
         key = (table.id, match, priority)
         old_message = self._restorable(table, old) if undo_log is not None else None
         if message.HasField("action"):
             target = self._entry_target(table, message.action)
             try:
-                self._control_plane.table_modify(table.name, replace(old, target=target))
+                self._control_plane.table(table.name).modify(replace(old, target=target))
             except SwitchError:
                 self._drop_one_shot(table, message.action, target)
                 raise
@@ -157,7 +157,7 @@ class TableEntries:
             self._release(table, old.target, self.extra(key))
         self._remember(key, message)
         if message.HasField("counter_data"):
-            self._control_plane.direct_counter_write(table.name, match, priority, counter_value(message.counter_data))
+            self._control_plane.table(table.name).counter_write(match, priority, counter_value(message.counter_data))
         if undo_log is not None and old_message is not None:
             undo_log.append(lambda: self._modify(table, match, priority, old_message, None))
         if table.meter:
@@ -168,22 +168,20 @@ class TableEntries:
     def _delete(self, table: TableInfo, match: tuple[Match, ...], priority: int, undo_log: UndoLog | None) -> None:
         key = (table.id, match, priority)
         keep_target = table.profile is not None or undo_log is not None
-        old = self._control_plane.table_entry(table.name, match, priority) if keep_target else None
+        old = self._control_plane.table(table.name).entry(match, priority) if keep_target else None
         old_message = self._restorable(table, old) if undo_log is not None and old is not None else None
         colors = (
-            self._control_plane.direct_meter_colors(table.name, match, priority)
+            self._control_plane.table(table.name).colors_read(match, priority)
             if undo_log is not None and table.meter
             else None
         )
-        self._control_plane.table_delete(table.name, match, priority)
+        self._control_plane.table(table.name).delete(match, priority)
         extra = self._extras.pop(key, _NOTHING)
         if old is not None:
             self._release(table, old.target, extra)
         if undo_log is not None and old_message is not None:
             if colors is not None:
-                undo_log.append(
-                    lambda: self._control_plane.direct_meter_set_colors(table.name, match, priority, colors)
-                )
+                undo_log.append(lambda: self._control_plane.table(table.name).colors_write(match, priority, colors))
             undo_log.append(lambda: self._insert(table, match, priority, old_message, None))
 
     def _restorable(self, table: TableInfo, entry: Entry) -> p4r.TableEntry:
@@ -192,10 +190,10 @@ class TableEntries:
         message = p4r.TableEntry(metadata=extra.metadata, controller_metadata=extra.controller_metadata)
         message.action.CopyFrom(self.action_message(table, entry.target, extra))
         if table.has_counter:
-            value = self._control_plane.direct_counter_read(table.name, entry.match, entry.priority)
+            value = self._control_plane.table(table.name).counter_read(entry.match, entry.priority)
             message.counter_data.CopyFrom(p4r.CounterData(packet_count=value.packets, byte_count=value.bytes))
         if table.meter:
-            config = self._control_plane.direct_meter_read(table.name, entry.match, entry.priority)
+            config = self._control_plane.table(table.name).meter_read(entry.match, entry.priority)
             if config is not None:
                 message.meter_config.CopyFrom(
                     p4r.MeterConfig(cir=config.cir, cburst=config.cburst, pir=config.pir, pburst=config.pburst)
@@ -283,7 +281,7 @@ class TableEntries:
         _check_timeout(table, message)
         if message.HasField("counter_data") or message.HasField("meter_config"):
             raise unimplemented(f"table {table.name}: the default entry has no counter or meter on this target")
-        old, old_extra = self._control_plane.table_default(table.name), self._default_extras.get(table.id)
+        old, old_extra = self._control_plane.table(table.name).default, self._default_extras.get(table.id)
         call = self._initial_defaults[table.id]
         if message.HasField("action"):
             if message.action.WhichOneof("type") != "action":
@@ -295,7 +293,7 @@ class TableEntries:
             undo_log.append(lambda: self._put_default(table, old, old_extra or _NOTHING))
 
     def _put_default(self, table: TableInfo, call: ActionCall | None, extra: EntryMetadata) -> None:
-        self._control_plane.table_set_default(table.name, call)
+        self._control_plane.table(table.name).set_default(call)
         if extra == _NOTHING:
             self._default_extras.pop(table.id, None)
         else:
@@ -311,14 +309,14 @@ class TableEntries:
             raise invalid(f"table {table.name} has no direct counter")
         _refuse_default(table, message.table_entry)
         match, priority = self.key(table, message.table_entry)
-        old = self._control_plane.direct_counter_read(table.name, match, priority)
+        old = self._control_plane.table(table.name).counter_read(match, priority)
         if message.HasField("data"):
             self._put_counter(table, match, priority, counter_value(message.data))
             if undo_log is not None:
                 undo_log.append(lambda: self._put_counter(table, match, priority, old))
 
     def _put_counter(self, table: TableInfo, match: tuple[Match, ...], priority: int, value: CounterValue) -> None:
-        self._control_plane.direct_counter_write(table.name, match, priority, value)
+        self._control_plane.table(table.name).counter_write(match, priority, value)
 
     def write_meter(self, update: int, message: p4r.DirectMeterEntry, undo_log: UndoLog | None) -> None:
         """MODIFY of the meter of an entry; without a config, every packet is green."""
@@ -332,20 +330,20 @@ class TableEntries:
         config = None
         if message.HasField("config"):
             config = meter_config(message.config, table.meter.type, f"table {table.name}")
-        old = self._control_plane.direct_meter_read(table.name, match, priority)
-        self._control_plane.direct_meter_write(table.name, match, priority, config)
+        old = self._control_plane.table(table.name).meter_read(match, priority)
+        self._control_plane.table(table.name).meter_write(match, priority, config)
         if undo_log is not None:
-            undo_log.append(lambda: self._control_plane.direct_meter_write(table.name, match, priority, old))
+            undo_log.append(lambda: self._control_plane.table(table.name).meter_write(match, priority, old))
         if resets:
             self._reset_colors(table, match, priority, undo_log)
 
     def _reset_colors(
         self, table: TableInfo, match: tuple[Match, ...], priority: int, undo_log: UndoLog | None
     ) -> None:
-        old = self._control_plane.direct_meter_colors(table.name, match, priority)
-        self._control_plane.direct_meter_set_colors(table.name, match, priority, MeterColors())
+        old = self._control_plane.table(table.name).colors_read(match, priority)
+        self._control_plane.table(table.name).colors_write(match, priority, MeterColors())
         if undo_log is not None:
-            undo_log.append(lambda: self._control_plane.direct_meter_set_colors(table.name, match, priority, old))
+            undo_log.append(lambda: self._control_plane.table(table.name).colors_write(match, priority, old))
 
     def _write_meter_config(
         self, table: TableInfo, match: tuple[Match, ...], priority: int, message: p4r.TableEntry
@@ -353,7 +351,7 @@ class TableEntries:
         config = None
         if table.meter and message.HasField("meter_config"):
             config = meter_config(message.meter_config, table.meter.type, f"table {table.name}")
-        self._control_plane.direct_meter_write(table.name, match, priority, config)
+        self._control_plane.table(table.name).meter_write(match, priority, config)
 
     def _check_direct(self, table: TableInfo, message: p4r.TableEntry) -> None:
         if message.HasField("counter_data"):

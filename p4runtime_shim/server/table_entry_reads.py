@@ -94,34 +94,34 @@ class TableEntryReads:
         self, table: TableInfo, entries: Sequence[Entry] | None, budget: ReadBudget, counted: bool, colored: bool
     ) -> Iterator[_Row]:
         """Entries (None: all) with the requested resources, copied now."""
-        plane, name = self._control_plane, table.name
+        state = self._control_plane.table(table.name)
         every = entries is None
-        rows = plane.table_entries(name) if entries is None else entries
-        budget.take(len(rows) * 4, f"table {name}")
+        rows = state.entries() if entries is None else entries
+        budget.take(len(rows) * 4, f"table {table.name}")
         extras = [self._tables.extra((table.id, entry.match, entry.priority)) for entry in rows]
         counters: Iterable[CounterValue | None] = repeat(None)
         configs: Iterable[MeterConfig | None] = repeat(None)
         colors: Iterable[MeterColors | None] = repeat(None)
         if counted:
-            counters = plane.table_counters(name) if every else self._each(plane.direct_counter_read, name, rows)
+            counters = state.counter_read_all() if every else self._each(state.counter_read, rows)
         if table.meter is not None:
-            configs = plane.table_meters(name) if every else self._each(plane.direct_meter_read, name, rows)
+            configs = state.meter_read_all() if every else self._each(state.meter_read, rows)
         if colored:
-            colors = plane.table_colors(name) if every else self._each(plane.direct_meter_colors, name, rows)
+            colors = state.colors_read_all() if every else self._each(state.colors_read, rows)
         return map(_Row, rows, extras, counters, configs, colors)
 
     @staticmethod
-    def _each(read: Callable[[str, tuple[Match, ...], int], _T], name: str, entries: Sequence[Entry]) -> list[_T]:
-        return [read(name, entry.match, entry.priority) for entry in entries]
+    def _each(read: Callable[[tuple[Match, ...], int], _T], entries: Sequence[Entry]) -> list[_T]:
+        return [read(entry.match, entry.priority) for entry in entries]
 
     def _entries(self, table: TableInfo, wanted: p4r.TableEntry) -> list[Entry] | None:
         if wanted.table_id == 0 or not wanted.match:
             return None
         match = entry_codec.decode_match(table, wanted.match)
         if table.needs_priority and wanted.priority == 0:
-            return [entry for entry in self._control_plane.table_entries(table.name) if entry.match == match]
+            return [entry for entry in self._control_plane.table(table.name).entries() if entry.match == match]
         try:
-            return [self._control_plane.table_entry(table.name, match, wanted.priority)]
+            return [self._control_plane.table(table.name).entry(match, wanted.priority)]
         except NotFound:
             return []
 
@@ -130,7 +130,7 @@ class TableEntryReads:
             raise unimplemented(f"table {table.name}: the default entry has no counter or meter on this target")
         if wanted.table_id and (wanted.match or wanted.priority):
             match, priority = self._tables.key(table, wanted)
-            return [self._control_plane.table_entry(table.name, match, priority)]
+            return [self._control_plane.table(table.name).entry(match, priority)]
         return None
 
     def _messages(self, table: TableInfo, rows: Iterator[_Row], wanted: p4r.TableEntry) -> Iterator[p4r.TableEntry]:
@@ -155,7 +155,7 @@ class TableEntryReads:
         if wanted.match or wanted.priority:
             raise invalid(f"table {table.name}: the default entry has no match and no priority")
         message = p4r.TableEntry(table_id=table.id, is_default_action=True, is_const=table.const_default)
-        call = self._control_plane.table_default(table.name)
+        call = self._control_plane.table(table.name).default
         if call is not None and call.name in self._schema.actions_by_name:
             message.action.action.CopyFrom(entry_codec.encode_action(self._schema, call))
         _add_extra(message, self._tables.default_extra(table.id))

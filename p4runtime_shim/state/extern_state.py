@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from p4runtime_shim.codegen.c_integers import storage_bytes
-from p4runtime_shim.ctypes_bindings import Engine
 from p4runtime_shim.entities import CounterValue, MeterColors, MeterConfig
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.state.loaded_switch import LoadedSwitch, locked
 
 MAX_METER = (1 << 63) - 1
 _BLOCK = 1 << 14  # cells that are copied while packets wait
@@ -85,23 +85,24 @@ def colors_write(access: Callable[[int, Any], None], value: MeterColors) -> None
 class ExternState:
     """The arrays of one switch."""
 
-    def __init__(self, pipeline: Pipeline, native: Engine, handle: int) -> None:
+    def __init__(self, pipeline: Pipeline, switch: LoadedSwitch) -> None:
         self.pipeline = pipeline
         self.program = pipeline.program
-        self.native = native
-        self.handle = handle
+        self.switch = switch
         self._meters: dict[
             int, dict[int, MeterConfig | None]
         ] = {}  # by meter and cell; otherwise the value in `_filled`
         self._filled: dict[int, MeterConfig] = {}
 
+    @locked
     def counter_read(self, name: str, index: int) -> CounterValue:
         """One cell."""
         counter = self._counter(name, index)
         values = (c.c_uint64 * 2)()
-        self.native.library.sw_ctl_counter(self.handle, counter, index, 0, values)
+        self.switch.library.sw_ctl_counter(self.switch.handle, counter, index, 0, values)
         return CounterValue(values[0], values[1])
 
+    @locked
     def counter_read_all(self, name: str) -> Snapshot[CounterValue]:
         """All cells."""
         counter = self._counter(name, None)
@@ -109,21 +110,23 @@ class ExternState:
         values = (c.c_uint64 * (2 * size))()
         for first, count in _blocks(size):
             into = c.cast(c.byref(values, 16 * first), c.POINTER(c.c_uint64))
-            self.native.library.sw_ctl_counters(self.handle, counter, first, count, 0, into)
+            self.switch.library.sw_ctl_counters(self.switch.handle, counter, first, count, 0, into)
         return Snapshot(f"counter {name}", size, lambda i: CounterValue(values[2 * i], values[2 * i + 1]))
 
+    @locked
     def counter_fill(self, name: str, value: CounterValue) -> None:
         """Set all cells."""
         counter = self._counter(name, None)
         size = self.program.counters[counter].size
         block = (c.c_uint64 * (2 * min(size, _BLOCK)))(*(value.packets, value.bytes) * min(size, _BLOCK))
         for first, count in _blocks(size):
-            self.native.library.sw_ctl_counters(self.handle, counter, first, count, 1, block)
+            self.switch.library.sw_ctl_counters(self.switch.handle, counter, first, count, 1, block)
 
+    @locked
     def counter_write(self, name: str, index: int, value: CounterValue) -> None:
         """Set one cell."""
         values = (c.c_uint64 * 2)(value.packets, value.bytes)
-        self.native.library.sw_ctl_counter(self.handle, self._counter(name, index), index, 1, values)
+        self.switch.library.sw_ctl_counter(self.switch.handle, self._counter(name, index), index, 1, values)
 
     def _counter(self, name: str, index: int | None) -> int:
         position = self.pipeline.find("counter", self.pipeline.counters, name)
@@ -134,19 +137,22 @@ class ExternState:
             _check_index("counter", name, index, size)
         return position
 
+    @locked
     def register_read(self, name: str, index: int) -> int:
         """One cell."""
         position = self._register(name, index)
         cell = c.create_string_buffer(storage_bytes(self.program.registers[position].width))
-        self.native.library.sw_ctl_register(self.handle, position, index, 0, cell)
+        self.switch.library.sw_ctl_register(self.switch.handle, position, index, 0, cell)
         return int.from_bytes(cell.raw, "little")
 
+    @locked
     def register_write(self, name: str, index: int, value: int) -> None:
         """Set one cell."""
         position = self._register(name, index)
         cell = self._cell(name, position, value)
-        self.native.library.sw_ctl_register(self.handle, position, index, 1, cell)
+        self.switch.library.sw_ctl_register(self.switch.handle, position, index, 1, cell)
 
+    @locked
     def register_read_all(self, name: str) -> Snapshot[int]:
         """All cells."""
         position = self._register(name, None)
@@ -155,7 +161,7 @@ class ExternState:
         cells = c.create_string_buffer(info.size * width)
         for first, count in _blocks(info.size):
             into = c.byref(cells, first * width)
-            self.native.library.sw_ctl_registers(self.handle, position, first, count, 0, into)
+            self.switch.library.sw_ctl_registers(self.switch.handle, position, first, count, 0, into)
         view = memoryview(cells)
         return Snapshot(
             f"register {name}",
@@ -163,13 +169,14 @@ class ExternState:
             lambda i: int.from_bytes(view[i * width : (i + 1) * width], "little"),
         )
 
+    @locked
     def register_fill(self, name: str, value: int) -> None:
         """Set all cells."""
         position = self._register(name, None)
         info = self.program.registers[position]
         block = self._cell(name, position, value) * min(info.size, _BLOCK)
         for first, count in _blocks(info.size):
-            self.native.library.sw_ctl_registers(self.handle, position, first, count, 1, block)
+            self.switch.library.sw_ctl_registers(self.switch.handle, position, first, count, 1, block)
 
     def _cell(self, name: str, position: int, value: int) -> bytes:
         width = self.program.registers[position].width
@@ -183,40 +190,46 @@ class ExternState:
             _check_index("register", name, index, self.program.registers[position].size)
         return position
 
+    @locked
     def meter_read(self, name: str, index: int) -> MeterConfig | None:
         """Configuration of one cell."""
         position = self._meter(name, index)
         return self._meters.get(position, {}).get(index, self._filled.get(position))
 
+    @locked
     def meter_read_all(self, name: str) -> Snapshot[MeterConfig | None]:
         """Configurations of all cells."""
         position = self._meter(name, None)
         cells, filled = dict(self._meters.get(position, {})), self._filled.get(position)
         return Snapshot(f"meter {name}", self.program.meters[position].size, lambda i: cells.get(i, filled))
 
+    @locked
     def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure one cell; with None, every packet is green."""
         position = self._meter(name, index)
-        self.native.library.sw_ctl_meter(self.handle, position, index, meter_doubles(config))
+        self.switch.library.sw_ctl_meter(self.switch.handle, position, index, meter_doubles(config))
         self._meters.setdefault(position, {})[index] = config
 
+    @locked
     def meter_fill(self, name: str, config: MeterConfig | None) -> None:
         """Configure all cells."""
         position = self._meter(name, None)
         doubles = meter_doubles(config)
         for first, count in _blocks(self.program.meters[position].size):
-            self.native.library.sw_ctl_meters(self.handle, position, first, count, doubles)
+            self.switch.library.sw_ctl_meters(self.switch.handle, position, first, count, doubles)
         self._meters.pop(position, None)
         self._filled.pop(position, None)
         if config is not None:
             self._filled[position] = config
 
+    @locked
     def colors_read(self, name: str, index: int) -> MeterColors:
         """Packets and bytes that one cell has colored."""
         return colors_read(
-            partial(self.native.library.sw_ctl_meter_colors, self.handle, self._meter(name, index), index)
+            partial(self.switch.library.sw_ctl_meter_colors, self.switch.handle, self._meter(name, index), index)
         )
 
+    @locked
     def colors_read_all(self, name: str) -> Snapshot[MeterColors]:
         """Packets and bytes that each cell has colored."""
         position = self._meter(name, None)
@@ -224,20 +237,22 @@ class ExternState:
         values = (c.c_uint64 * (6 * size))()
         for first, count in _blocks(size):
             into = c.cast(c.byref(values, 48 * first), c.POINTER(c.c_uint64))
-            self.native.library.sw_ctl_colors(self.handle, position, first, count, 0, into)
+            self.switch.library.sw_ctl_colors(self.switch.handle, position, first, count, 0, into)
         return Snapshot(f"meter {name}", size, lambda i: _colors(values[6 * i : 6 * i + 6]))
 
+    @locked
     def colors_reset(self, name: str) -> None:
         """Reset the color counters of all cells."""
         position = self._meter(name, None)
         size = self.program.meters[position].size
         block = (c.c_uint64 * (6 * min(size, _BLOCK)))()
         for first, count in _blocks(size):
-            self.native.library.sw_ctl_colors(self.handle, position, first, count, 1, block)
+            self.switch.library.sw_ctl_colors(self.switch.handle, position, first, count, 1, block)
 
+    @locked
     def colors_write(self, name: str, index: int, value: MeterColors) -> None:
         """Set the color counters of one cell."""
-        access = partial(self.native.library.sw_ctl_meter_colors, self.handle, self._meter(name, index), index)
+        access = partial(self.switch.library.sw_ctl_meter_colors, self.switch.handle, self._meter(name, index), index)
         colors_write(access, value)
 
     def _meter(self, name: str, index: int | None) -> int:

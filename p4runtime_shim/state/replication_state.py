@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from p4runtime_shim import limits
-from p4runtime_shim.ctypes_bindings import Engine, SwReplica
+from p4runtime_shim.ctypes_bindings import SwReplica
 from p4runtime_shim.entities import CloneSession, Replica
 from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
+from p4runtime_shim.state.loaded_switch import LoadedSwitch, locked
 
 MAX_REPLICAS = 512
 _MAX_GROUP = 0xFFFF
@@ -17,31 +18,33 @@ _MAX_SESSION = 0x7FFF
 class ReplicationState:
     """The multicast groups and clone sessions of one switch."""
 
-    def __init__(self, native: Engine, handle: int) -> None:
-        self.native = native
-        self.handle = handle
+    def __init__(self, switch: LoadedSwitch) -> None:
+        self.switch = switch
         self.groups: dict[int, tuple[Replica, ...]] = {}
         self.sessions: dict[int, CloneSession] = {}
         self._counts: dict[tuple[bool, int], int] = {}  # replicas, by kind and number
         self._total = 0
 
+    @locked
     def group_set(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Create or replace a multicast group."""
+        """Create or replace a multicast group (1..65535)."""
         if not 1 <= group <= _MAX_GROUP:
             raise InvalidArgument(f"multicast groups are 1..{_MAX_GROUP}, not {group}")
         self._set(False, group, replicas, 0)
         self.groups[group] = tuple(replicas)
 
+    @locked
     def group_delete(self, group: int) -> None:
         """Delete a multicast group."""
         if group not in self.groups:
             raise NotFound(f"there is no multicast group {group}")
-        self.native.library.sw_ctl_replicas_delete(self.handle, 0, group)
+        self.switch.library.sw_ctl_replicas_delete(self.switch.handle, 0, group)
         self._total -= self._counts.pop((False, group))
         del self.groups[group]
 
+    @locked
     def session_set(self, session: int, config: CloneSession) -> None:
-        """Create or replace a clone session."""
+        """Create or replace a clone session (0..32767)."""
         if not 0 <= session <= _MAX_SESSION:
             raise InvalidArgument(f"clone sessions are 0..{_MAX_SESSION}, not {session}")
         if config.max_length < 0:
@@ -49,11 +52,12 @@ class ReplicationState:
         self._set(True, session, config.replicas, config.max_length)
         self.sessions[session] = config
 
+    @locked
     def session_delete(self, session: int) -> None:
         """Delete a clone session."""
         if session not in self.sessions:
             raise NotFound(f"there is no clone session {session}")
-        self.native.library.sw_ctl_replicas_delete(self.handle, 1, session)
+        self.switch.library.sw_ctl_replicas_delete(self.switch.handle, 1, session)
         self._total -= self._counts.pop((True, session))
         del self.sessions[session]
 
@@ -65,7 +69,7 @@ class ReplicationState:
         if self._total - before + len(cells) > limits.MAX_REPLICAS:
             raise ResourceExhausted(f"all groups and sessions of a switch can have {limits.MAX_REPLICAS} replicas")
         array = (SwReplica * max(1, len(cells)))(*cells)
-        if self.native.library.sw_ctl_replicas(self.handle, int(session), number, len(cells), array, cut):
+        if self.switch.library.sw_ctl_replicas(self.switch.handle, int(session), number, len(cells), array, cut):
             raise ResourceExhausted("out of memory")
         self._total += len(cells) - before
         self._counts[session, number] = len(cells)

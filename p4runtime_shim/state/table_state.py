@@ -13,7 +13,7 @@ from typing import Any
 
 from p4runtime_shim import limits
 from p4runtime_shim.codegen.control_flow import TableShape
-from p4runtime_shim.ctypes_bindings import Engine, SwTarget
+from p4runtime_shim.ctypes_bindings import SwTarget
 from p4runtime_shim.entities import (
     ActionCall,
     CounterValue,
@@ -44,6 +44,7 @@ from p4runtime_shim.program.model.control_flow import FixedEntry, Key
 from p4runtime_shim.state.action_profile_state import ActionProfileState, Group, Member
 from p4runtime_shim.state.extern_state import colors_read, colors_write, meter_doubles
 from p4runtime_shim.state.key_encoding import EncodedKey, check_match, encode_key, resolve_action
+from p4runtime_shim.state.loaded_switch import LoadedSwitch, locked
 
 _MAX_PRIORITY = (1 << 31) - 1
 
@@ -71,8 +72,7 @@ class TableState:
     def __init__(
         self,
         pipeline: Pipeline,
-        native: Engine,
-        handle: int,
+        switch: LoadedSwitch,
         position: int,
         profiles: list[ActionProfileState],
         entry_count: EntryCount,
@@ -81,11 +81,10 @@ class TableState:
         self.info = pipeline.program.tables[position]
         self.shape = TableShape.of(self.info)
         self.position = position
-        self.native = native
-        self.handle = handle
+        self.switch = switch
         self.pipeline = pipeline
         self.profile = profiles[self.info.profile] if self.info.profile is not None else None
-        self.entries: dict[tuple[EncodedKey, int], StoredEntry] = {}
+        self._entries: dict[tuple[EncodedKey, int], StoredEntry] = {}
         self.default: ActionCall | None = None
         self._load_fixed()
 
@@ -123,9 +122,19 @@ class TableState:
             raise InvalidArgument(f"table {self.info.name} takes no priority ({priority} given)")
         return encode_key(self.info, self.shape, match), priority
 
-    def find(self, match: Sequence[Match], priority: int) -> StoredEntry:
+    @locked
+    def entries(self) -> list[Entry]:
+        """All entries, in the order of their insertion, as in all calls that read them all."""
+        return [stored.entry for stored in self._entries.values()]
+
+    @locked
+    def entry(self, match: Sequence[Match], priority: int = 0) -> Entry:
+        """One entry; NotFound."""
+        return self._find(match, priority).entry
+
+    def _find(self, match: Sequence[Match], priority: int) -> StoredEntry:
         """An entry; raises NotFound."""
-        stored = self.entries.get(self._key(match, priority))
+        stored = self._entries.get(self._key(match, priority))
         if stored is None:
             raise NotFound(f"table {self.info.name} has no such entry")
         return stored
@@ -140,10 +149,10 @@ class TableState:
         if self.profile is None:
             raise InvalidArgument(f"table {self.info.name} has no action profile")
         if isinstance(target, MemberRef):
-            member = self.profile.member(target.id)
+            member = self.profile.find_member(target.id)
             return SwTarget(0, 0, None, member.pointer, None), member
         assert isinstance(target, GroupRef)
-        group = self.profile.group(target.id)
+        group = self.profile.find_group(target.id)
         return SwTarget(0, 0, None, None, group.pointer), group
 
     def _check_writable(self) -> None:
@@ -152,6 +161,7 @@ class TableState:
         if not self.info.keys:
             raise InvalidArgument(f"table {self.info.name} has no key, so no entries")
 
+    @locked
     def insert(self, entry: Entry) -> None:
         """Add an entry."""
         self._check_writable()
@@ -159,16 +169,16 @@ class TableState:
 
     def _insert(self, entry: Entry) -> None:
         key = self._key(entry.match, entry.priority)
-        if key in self.entries:
+        if key in self._entries:
             raise AlreadyExists(f"table {self.info.name} already has this entry")
-        if len(self.entries) >= self.info.size:
+        if len(self._entries) >= self.info.size:
             raise ResourceExhausted(f"table {self.info.name} is full ({self.info.size} entries)")
         if self.entry_count.entries >= limits.MAX_ENTRIES:
             raise ResourceExhausted(f"the tables of a switch can have {limits.MAX_ENTRIES} entries in total")
         target, used = self._target(entry.target)
         words = key[0]
-        pointer = self.native.library.sw_ctl_insert(
-            self.handle,
+        pointer = self.switch.library.sw_ctl_insert(
+            self.switch.handle,
             self.position,
             words.value,
             words.mask,
@@ -178,17 +188,18 @@ class TableState:
         )
         if not pointer:
             raise ResourceExhausted("out of memory")
-        self.entries[key] = StoredEntry(entry, pointer, used)
+        self._entries[key] = StoredEntry(entry, pointer, used)
         self.entry_count.entries += 1
         if used:
             used.references += 1
 
+    @locked
     def modify(self, entry: Entry) -> None:
         """Change the action of an entry; its counter stays."""
         self._check_writable()
-        stored = self.find(entry.match, entry.priority)
+        stored = self._find(entry.match, entry.priority)
         target, used = self._target(entry.target)
-        if self.native.library.sw_ctl_modify(self.handle, stored.pointer, c.byref(target)):
+        if self.switch.library.sw_ctl_modify(self.switch.handle, stored.pointer, c.byref(target)):
             raise ResourceExhausted("out of memory")
         if used:
             used.references += 1
@@ -197,19 +208,21 @@ class TableState:
         stored.used = used
         stored.entry = entry
 
-    def delete(self, match: Sequence[Match], priority: int) -> None:
+    @locked
+    def delete(self, match: Sequence[Match], priority: int = 0) -> None:
         """Remove an entry."""
         self._check_writable()
         key = self._key(match, priority)
-        stored = self.find(match, priority)
-        self.native.library.sw_ctl_delete(self.handle, self.position, stored.pointer)
-        del self.entries[key]
+        stored = self._find(match, priority)
+        self.switch.library.sw_ctl_delete(self.switch.handle, self.position, stored.pointer)
+        del self._entries[key]
         self.entry_count.entries -= 1
         if stored.used:
             stored.used.references -= 1
 
     # --- default action ---
 
+    @locked
     def set_default(self, call: ActionCall | None) -> None:
         """Change the default action; None restores the program's."""
         if self.info.default_const:
@@ -218,75 +231,88 @@ class TableState:
 
     def _set_default(self, call: ActionCall | None) -> None:
         if call is None:
-            status = self.native.library.sw_ctl_default(self.handle, self.position, 0, (1 << 32) - 1, None)
+            status = self.switch.library.sw_ctl_default(self.switch.handle, self.position, 0, (1 << 32) - 1, None)
         else:
             allowed = set(self.info.actions)
             if self.info.default is not None:
                 allowed.add(self.info.default.action)
             action, args = resolve_action(self.pipeline, call, allowed, f"table {self.info.name}")
-            status = self.native.library.sw_ctl_default(self.handle, self.position, action, len(args) // 8, args)
+            status = self.switch.library.sw_ctl_default(self.switch.handle, self.position, action, len(args) // 8, args)
         if status:
             raise ResourceExhausted("out of memory")
         self.default = call
 
     # --- direct counters and meters ---
 
-    def counter_read(self, match: Sequence[Match], priority: int) -> CounterValue:
+    @locked
+    def counter_read(self, match: Sequence[Match], priority: int = 0) -> CounterValue:
         """The direct counter of an entry."""
         self._check_counters()
         values = (c.c_uint64 * 2)()
-        self.native.library.sw_ctl_entry_counter(self.handle, self.find(match, priority).pointer, 0, values)
+        self.switch.library.sw_ctl_entry_counter(self.switch.handle, self._find(match, priority).pointer, 0, values)
         return CounterValue(values[0], values[1])
 
-    def counters_read_all(self) -> list[CounterValue]:
+    @locked
+    def counter_read_all(self) -> list[CounterValue]:
         """The direct counters of all entries."""
         self._check_counters()
-        values, read = (c.c_uint64 * 2)(), self.native.library.sw_ctl_entry_counter
+        values, read = (c.c_uint64 * 2)(), self.switch.library.sw_ctl_entry_counter
         found = []
-        for stored in self.entries.values():
-            read(self.handle, stored.pointer, 0, values)
+        for stored in self._entries.values():
+            read(self.switch.handle, stored.pointer, 0, values)
             found.append(CounterValue(values[0], values[1]))
         return found
 
+    @locked
     def counter_write(self, match: Sequence[Match], priority: int, value: CounterValue) -> None:
         """Set the direct counter of an entry."""
         self._check_counters()
         values = (c.c_uint64 * 2)(value.packets, value.bytes)
-        self.native.library.sw_ctl_entry_counter(self.handle, self.find(match, priority).pointer, 1, values)
+        self.switch.library.sw_ctl_entry_counter(self.switch.handle, self._find(match, priority).pointer, 1, values)
 
     def _check_counters(self) -> None:
         if not self.info.counters:
             raise InvalidArgument(f"table {self.info.name} has no direct counter")
 
-    def meter_read(self, match: Sequence[Match], priority: int) -> MeterConfig | None:
+    @locked
+    def meter_read(self, match: Sequence[Match], priority: int = 0) -> MeterConfig | None:
         """The configuration of an entry's direct meter."""
         self._check_meter()
-        return self.find(match, priority).meter
+        return self._find(match, priority).meter
 
+    @locked
+    def meter_read_all(self) -> list[MeterConfig | None]:
+        """The configurations of the direct meters of all entries."""
+        return [stored.meter for stored in self._entries.values()]
+
+    @locked
     def meter_write(self, match: Sequence[Match], priority: int, config: MeterConfig | None) -> None:
         """Configure an entry's direct meter; with None, every packet is green."""
         self._check_meter()
-        stored = self.find(match, priority)
-        self.native.library.sw_ctl_entry_meter(self.handle, stored.pointer, meter_doubles(config))
+        stored = self._find(match, priority)
+        self.switch.library.sw_ctl_entry_meter(self.switch.handle, stored.pointer, meter_doubles(config))
         stored.meter = config
 
-    def colors_read(self, match: Sequence[Match], priority: int) -> MeterColors:
+    @locked
+    def colors_read(self, match: Sequence[Match], priority: int = 0) -> MeterColors:
         """Packets and bytes that an entry's direct meter has colored."""
         return colors_read(self._colors(match, priority))
 
+    @locked
     def colors_read_all(self) -> list[MeterColors]:
         """Packets and bytes that the direct meters of all entries have colored."""
         self._check_meter()
-        read = self.native.library.sw_ctl_entry_colors
-        return [colors_read(partial(read, self.handle, stored.pointer)) for stored in self.entries.values()]
+        read = self.switch.library.sw_ctl_entry_colors
+        return [colors_read(partial(read, self.switch.handle, stored.pointer)) for stored in self._entries.values()]
 
+    @locked
     def colors_write(self, match: Sequence[Match], priority: int, value: MeterColors) -> None:
         """Set the color counters of an entry."""
         colors_write(self._colors(match, priority), value)
 
     def _colors(self, match: Sequence[Match], priority: int) -> Callable[[int, Any], None]:
         self._check_meter()
-        return partial(self.native.library.sw_ctl_entry_colors, self.handle, self.find(match, priority).pointer)
+        return partial(self.switch.library.sw_ctl_entry_colors, self.switch.handle, self._find(match, priority).pointer)
 
     def _check_meter(self) -> None:
         if self.info.meter is None:

@@ -121,14 +121,14 @@ class Case:
         for number in range(4):
             replicas = tuple(Replica(self.chance.choice(ports), i) for i in range(self.chance.choice([0, 1, 3, 40])))
             cut = self.chance.choice([0, 1, 100, 10**5])
-            self._try(self.switch.control_plane.clone_session_set, number + 1, CloneSession(replicas, cut))
-            self._try(self.switch.control_plane.multicast_set, number + 1, replicas)
+            self._try(self.switch.control_plane.replication.session_set, number + 1, CloneSession(replicas, cut))
+            self._try(self.switch.control_plane.replication.group_set, number + 1, replicas)
         for table in program.tables:
             for key in range(ACTIONS):
                 action = program.actions[self.chance.choice(table.actions)] if table.actions else None
                 if action is not None and len(table.keys) == 1 and not action.params:
                     entry = Entry((Exact(key),), ActionCall(action.name, ()))
-                    self._try(self.switch.control_plane.table_insert, table.name, entry)
+                    self._try(self.switch.control_plane.table(table.name).insert, entry)
 
     def _set(self) -> None:
         chance, switch = self.chance, self.switch
@@ -139,7 +139,7 @@ class Case:
             switch.set_port_rate(port, rate, chance.choice([0, 10**6]))
         elif choice == 1:
             config = MeterConfig(rate, chance.choice([0, 1500, 2**63 - 1]), 2**63 - 1, chance.choice([0, 2**63 - 1]))
-            switch.control_plane.meter_write("meter", chance.randrange(4), config)
+            switch.control_plane.externs.meter_write("meter", chance.randrange(4), config)
         elif choice == 2:
             switch.set_logging(messages=chance.random() < 0.5, trace=chance.random() < 0.5)
             switch.take_log(1000)
@@ -152,7 +152,7 @@ class Case:
             pause = PauseConfig(priorities=frozenset({0}), quanta=100, rate_bps=10**9, **sizes)
             switch.set_pause(port, pause if chance.random() < 0.7 else None)
         else:
-            switch.control_plane.register_write("cells", chance.randrange(4), chance.randrange(256))
+            switch.control_plane.externs.register_write("cells", chance.randrange(4), chance.randrange(256))
             switch.stats()
 
     def _try(self, function: Callable[..., object], *arguments: object) -> None:

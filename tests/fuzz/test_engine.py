@@ -34,7 +34,7 @@ grows(builder, times=50)
 pipeline = Pipeline.load(builder.text(), cache=Path(sys.argv[1]), options=OPTIONS)
 queues = QueueConfig(max_frame=2048, buffer_packets=8)
 with Switch(pipeline, ports=(1, 2), seed=1, queues=queues) as switch:
-    switch.control_plane.clone_session_set(5, CloneSession((Replica(2, 1),)))
+    switch.control_plane.replication.session_set(5, CloneSession((Replica(2, 1),)))
     for now in range(20):
         switch.receive(1, bytes(2000), now)
         for _ in range(200):

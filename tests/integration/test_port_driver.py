@@ -47,7 +47,7 @@ def patched(pipeline: Pipeline, **options: object) -> Switch:
     """A switch with ports 1 and 2, patched to each other."""
     switch = Switch(pipeline, ports=(1, 2), seed=1, **options)  # type: ignore[arg-type]
     for port in (1, 2):
-        switch.control_plane.table_insert(TABLE, Entry((Exact(port),), ActionCall("PatchIngress.to_port", (3 - port,))))
+        switch.control_plane.table(TABLE).insert(Entry((Exact(port),), ActionCall("PatchIngress.to_port", (3 - port,))))
     return switch
 
 

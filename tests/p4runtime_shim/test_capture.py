@@ -26,7 +26,7 @@ P = "MyIngress."
 def switch() -> Iterator[Switch]:
     """Sends every frame to port 2."""
     with Switch(programs.pipeline("state"), ports=range(4), seed=0) as made:
-        made.control_plane.table_insert(P + "classes", Entry((Exact(0),), ActionCall(P + "send", (2, 0))))
+        made.control_plane.table(P + "classes").insert(Entry((Exact(0),), ActionCall(P + "send", (2, 0))))
         yield made
 
 

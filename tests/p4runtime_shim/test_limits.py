@@ -71,7 +71,7 @@ def grows(builder: Builder, then: Any = RECIRCULATE, *, times: int = 8) -> None:
 @pytest.mark.parametrize("length", [64, 1500, 2048])
 def test_a_packet_that_grew_beyond_a_frame_does_not_pass_again(length: int) -> None:
     with switch_of(lambda b: grows(b, times=50), max_frame=2048, buffer_packets=8) as switch:
-        switch.control_plane.clone_session_set(5, CloneSession((Replica(2, 1),)))
+        switch.control_plane.replication.session_set(5, CloneSession((Replica(2, 1),)))
         for now in range(20):
             switch.receive(1, bytes([now]) * length, now)
             for _ in range(100):
@@ -86,7 +86,7 @@ def test_a_packet_as_long_as_a_frame_may_be_passes_again(length: int, passes: in
         switch.receive(1, bytes(length), 1)
         while switch.transmit(1, 1) is not None:
             pass
-        assert switch.control_plane.register_read("count", 0) == passes
+        assert switch.control_plane.externs.register_read("count", 0) == passes
         assert drops(switch)["frame_size"] == 1
 
 
@@ -195,7 +195,7 @@ def copies_of_copies_towards_nowhere(builder: Builder) -> None:
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_without_end_is_cut_off_counted_and_logged_once(name: str) -> None:
     with switch_of(LOOPS[name]) as switch:
-        switch.control_plane.multicast_set(1, [Replica(77, number) for number in range(500)])
+        switch.control_plane.replication.group_set(1, [Replica(77, number) for number in range(500)])
         switch.set_logging()
         for now in range(3):
             start = time.process_time()

@@ -15,7 +15,7 @@ def test_a_packet_is_followed_from_arrival_to_departure() -> None:
     frame = bytes(12) + bytes.fromhex("08004500001412340000401154a30a0000010a000002")
     with Switch(programs.pipeline("forward"), ports=range(4), seed=0) as switch:
         forward = ActionCall(P + "forward", (2, 5))
-        switch.control_plane.table_insert(P + "route", Entry((Lpm(0x0A000000, 8),), forward))
+        switch.control_plane.table(P + "route").insert(Entry((Lpm(0x0A000000, 8),), forward))
         switch.receive(1, frame, 5)
         assert switch.take_log() == []
         switch.transmit(2, 6)
@@ -43,7 +43,7 @@ def test_a_packet_is_followed_from_arrival_to_departure() -> None:
 
 def test_copies_and_drops_are_told() -> None:
     with Switch(programs.pipeline("copies"), ports=range(8), seed=0) as switch:
-        switch.control_plane.clone_session_set(5, CloneSession((Replica(4),)))
+        switch.control_plane.replication.session_set(5, CloneSession((Replica(4),)))
         switch.set_logging(trace=True)
         switch.receive(3, bytes([1, 200]) + bytes(10), 0)
         texts = [line.text for line in switch.take_log()]

@@ -79,7 +79,7 @@ def test_plain(switch: Switch) -> None:
 
 
 def test_ingress_clone_has_the_arrived_bytes_and_the_kept_fields(switch: Switch) -> None:
-    switch.control_plane.clone_session_set(5, CloneSession((Replica(4, 9),)))
+    switch.control_plane.replication.session_set(5, CloneSession((Replica(4, 9),)))
     send(switch, 1, value=0x1234)
     plain, clone = outcome(switch)
     assert plain == Seen(1, 0xAAAA, NORMAL, 11, 0, 14, 1, 3, b"0123456789")
@@ -87,7 +87,7 @@ def test_ingress_clone_has_the_arrived_bytes_and_the_kept_fields(switch: Switch)
 
 
 def test_egress_clone_has_the_changed_headers(switch: Switch) -> None:
-    switch.control_plane.clone_session_set(6, CloneSession((Replica(5),)))
+    switch.control_plane.replication.session_set(6, CloneSession((Replica(5),)))
     send(switch, 2)
     plain, clone = outcome(switch)
     assert (plain.port, plain.value, plain.instance) == (1, 0xCCCC, NORMAL)
@@ -96,7 +96,7 @@ def test_egress_clone_has_the_changed_headers(switch: Switch) -> None:
 
 
 def test_clone_to_several_ports_and_cut(switch: Switch) -> None:
-    switch.control_plane.clone_session_set(5, CloneSession((Replica(4, 1), Replica(5, 2)), max_length=17))
+    switch.control_plane.replication.session_set(5, CloneSession((Replica(4, 1), Replica(5, 2)), max_length=17))
     send(switch, 1)
     plain, *clones = outcome(switch)
     assert len(plain.payload) == 10
@@ -110,14 +110,14 @@ def test_clone_without_session_is_counted(switch: Switch) -> None:
 
 
 def test_multicast(switch: Switch) -> None:
-    switch.control_plane.multicast_set(7, (Replica(2, 20), Replica(4, 40), Replica(2, 21)))
+    switch.control_plane.replication.group_set(7, (Replica(2, 20), Replica(4, 40), Replica(2, 21)))
     send(switch, 3, value=7)
     assert [(item.port, item.rid, item.instance) for item in outcome(switch)] == [
         (2, 20, REPLICATION),
         (2, 21, REPLICATION),
         (4, 40, REPLICATION),
     ]
-    switch.control_plane.multicast_delete(7)
+    switch.control_plane.replication.group_delete(7)
     send(switch, 3, value=7)
     assert outcome(switch) == []
     assert switch.stats().drops["no_group"] == 1
@@ -129,7 +129,9 @@ def test_a_backup_replica_serves_while_the_port_is_down(switch: Switch) -> None:
         return [(item.port, item.rid) for item in outcome(switch)]
 
     backups = (Replica(1, 21), Replica(4, 22))
-    switch.control_plane.multicast_set(7, (Replica(2, 20, backups), Replica(1, 10), Replica(4, 40, (Replica(2, 41),))))
+    switch.control_plane.replication.group_set(
+        7, (Replica(2, 20, backups), Replica(1, 10), Replica(4, 40, (Replica(2, 41),)))
+    )
     assert places() == [(1, 10), (2, 20), (4, 40)]
     switch.port_changed(2, False, 0)
     assert places() == [(1, 10), (1, 21), (4, 40)] or places() == [(1, 21), (1, 10), (4, 40)]
@@ -142,7 +144,7 @@ def test_a_backup_replica_serves_while_the_port_is_down(switch: Switch) -> None:
         switch.port_changed(port, True, 0)
     assert places() == [(1, 10), (2, 20), (4, 40)]
     with pytest.raises(InvalidArgument, match="no backups of its own"):
-        switch.control_plane.multicast_set(7, (Replica(2, 0, (Replica(1, 0, (Replica(4),)),)),))
+        switch.control_plane.replication.group_set(7, (Replica(2, 0, (Replica(1, 0, (Replica(4),)),)),))
 
 
 def test_resubmit_starts_over_with_kept_fields_only(switch: Switch) -> None:

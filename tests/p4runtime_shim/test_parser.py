@@ -112,7 +112,7 @@ def test_too_many_hops_is_stack_out_of_bounds(stacks: Switch) -> None:
 
 
 def test_records_are_pushed_in_front_and_the_last_falls_off(stacks: Switch) -> None:
-    stacks.control_plane.table_set_default(P + "self", ActionCall(P + "note", (77,)))
+    stacks.control_plane.table(P + "self").set_default(ActionCall(P + "note", (77,)))
     records = [(10, 1), (20, 2), (30, 3)]
     for count in range(4):
         body = b"".join(d.to_bytes(2, "big") + q.to_bytes(4, "big") for d, q in records[:count])
@@ -229,8 +229,8 @@ def ipv4(protocol: int, payload: bytes, ttl: int = 64, ihl: int = 5) -> bytes:
 @pytest.fixture
 def router() -> Iterator[Switch]:
     with Switch(programs.pipeline("forward"), ports=range(4), seed=0) as made:
-        made.control_plane.table_insert(
-            P + "route", Entry((Lpm(0x0A000000, 24),), ActionCall(P + "forward", (2, 0x020304050607)))
+        made.control_plane.table(P + "route").insert(
+            Entry((Lpm(0x0A000000, 24),), ActionCall(P + "forward", (2, 0x020304050607)))
         )
         yield made
 

@@ -55,18 +55,32 @@ def locator(usid: int) -> int:
 
 
 def configure(switch: Switch) -> None:
-    switch.control_plane.table_insert(
-        F + "usid_endpoint.usid_local",
+    switch.control_plane.table(F + "usid_endpoint.usid_local").insert(
         Entry((Exact(locator(OWN)),), ActionCall(F + "usid_endpoint.usid_shift")),
     )
-    switch.control_plane.table_insert(
-        F + "usid_endpoint.usid_next",
+    switch.control_plane.table(F + "usid_endpoint.usid_next").insert(
         Entry((Exact(locator(NEXT)),), ActionCall(F + "usid_endpoint.set_egress", (5, NEXT_MAC, OWN_MAC))),
     )
-    switch.control_plane.table_insert(
-        F + "traffic_class.traffic_class",
+    switch.control_plane.table(F + "traffic_class.traffic_class").insert(
         Entry((Exact(46),), ActionCall(F + "traffic_class.set_priority", (7,))),
     )
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_parts_that_outlive_their_program_raise_not_found(fabric: Switch, how: str) -> None:
+    configure(fabric)
+    plane, table = fabric.control_plane, fabric.control_plane.table(F + "usid_endpoint.usid_local")
+    parts = plane.externs, plane.replication
+    fabric.set_pipeline(None if how == "removed" else Pipeline.load(programs.FABRIC.read_text()))
+    for call in (
+        table.entries,
+        lambda: table.delete((Exact(locator(OWN)),)),
+        lambda: parts[0].counter_fill("any", CounterValue()),
+        lambda: parts[1].group_set(1, ()),
+        lambda: plane.table(F + "usid_endpoint.usid_local"),
+    ):
+        with pytest.raises(NotFound, match="no program is loaded"):
+            call()
 
 
 def test_usid_is_shifted_and_sent_to_its_neighbour(fabric: Switch) -> None:
@@ -77,7 +91,7 @@ def test_usid_is_shifted_and_sent_to_its_neighbour(fabric: Switch) -> None:
     expected = NEXT_MAC.to_bytes(6, "big") + OWN_MAC.to_bytes(6, "big") + expected[12:]
     assert fabric.ready() == [5]
     assert fabric.transmit(5, 0) == expected
-    counter = fabric.control_plane.direct_counter_read(F + "usid_endpoint.usid_next", (Exact(locator(NEXT)),))
+    counter = fabric.control_plane.table(F + "usid_endpoint.usid_next").counter_read((Exact(locator(NEXT)),))
     assert counter == CounterValue(1, len(expected))
 
 
@@ -94,9 +108,9 @@ def test_control_overtakes_data(fabric: Switch) -> None:
 def test_plain_ipv6_is_spread_over_the_group_by_flow_label(fabric: Switch) -> None:
     for member in range(4):
         call = ActionCall(F + "ipv6_route.set_egress", (member + 1, NEXT_MAC + member, OWN_MAC))
-        fabric.control_plane.member_add(F + "ipv6_route.ecmp", member + 1, call)
-    fabric.control_plane.group_add(F + "ipv6_route.ecmp", 1, [(member, 1) for member in range(1, 5)])
-    fabric.control_plane.table_insert(F + "ipv6_route.ipv6_route", Entry((Lpm(0xFD00 << 112, 16),), GroupRef(1)))
+        fabric.control_plane.profile(F + "ipv6_route.ecmp").member_add(member + 1, call)
+    fabric.control_plane.profile(F + "ipv6_route.ecmp").group_add(1, [(member, 1) for member in range(1, 5)])
+    fabric.control_plane.table(F + "ipv6_route.ipv6_route").insert(Entry((Lpm(0xFD00 << 112, 16),), GroupRef(1)))
     destination = bytes.fromhex("fd00006d726300010000000000000001")
     for label in range(400):
         fabric.receive(6, ethernet(ipv6(destination, bytes(8), header=17, label=label)), 0)
@@ -122,11 +136,11 @@ def test_drops_are_counted_by_the_program(fabric: Switch) -> None:
     name = next(name for name in pipeline.counters if name.endswith("drop_reasons"))
     reasons: list[int] = []
     for frames in (MALFORMED, EXPIRED, NO_NEIGHBOUR):
-        before = [cell.packets for cell in fabric.control_plane.counter_read_all(name)]
+        before = [cell.packets for cell in fabric.control_plane.externs.counter_read_all(name)]
         for frame in frames:
             fabric.receive(1, frame, 0)
         assert fabric.ready() == []
-        after = [cell.packets for cell in fabric.control_plane.counter_read_all(name)]
+        after = [cell.packets for cell in fabric.control_plane.externs.counter_read_all(name)]
         grown = {index: b - a for index, (a, b) in enumerate(zip(before, after, strict=True)) if a != b}
         assert list(grown.values()) == [len(frames)]
         reasons.extend(grown)
@@ -140,8 +154,8 @@ def exercise(pipeline: Pipeline, seed: int, rounds: int) -> None:
     with Switch(pipeline, ports=range(8), seed=seed, queues=queues) as switch:
         for number in range(16):
             replicas = tuple(Replica(rng.randrange(511), number) for _ in range(rng.randint(0, 4)))
-            switch.control_plane.multicast_set(number + 1, replicas)
-            switch.control_plane.clone_session_set(number, CloneSession(replicas, rng.choice([0, 10])))
+            switch.control_plane.replication.group_set(number + 1, replicas)
+            switch.control_plane.replication.session_set(number, CloneSession(replicas, rng.choice([0, 10])))
         valid = [bytes([what, rng.randrange(9)]) for what in range(12)] + [b"P4"]
         now = 0
         for _ in range(rounds):
@@ -195,9 +209,9 @@ def test_threads_may_call_at_once(fabric: Switch) -> None:
             number += 1
             entry = Entry((Exact(number & 63),), ActionCall(F + "traffic_class.set_priority", (1,)))
             try:
-                fabric.control_plane.table_delete(F + "traffic_class.traffic_class", entry.match)
+                fabric.control_plane.table(F + "traffic_class.traffic_class").delete(entry.match)
             except NotFound:
-                fabric.control_plane.table_insert(F + "traffic_class.traffic_class", entry)
+                fabric.control_plane.table(F + "traffic_class.traffic_class").insert(entry)
 
     workers = [threading.Thread(target=packets) for _ in range(2)]
     writer = threading.Thread(target=writes)

@@ -150,19 +150,19 @@ def test_random_entries_match_as_a_plain_search(switch: Switch, table: int, seed
             priority = next(priorities) if table > 1 else 0
             if (match, priority) in model.entries:
                 continue
-            switch.control_plane.table_insert(P + model.name, Entry(match, ActionCall(P + "put", (step,)), priority))
+            switch.control_plane.table(P + model.name).insert(Entry(match, ActionCall(P + "put", (step,)), priority))
             model.entries[match, priority] = step
         elif action < 0.85:
             match, priority = rng.choice(list(model.entries))
-            switch.control_plane.table_delete(P + model.name, match, priority)
+            switch.control_plane.table(P + model.name).delete(match, priority)
             del model.entries[match, priority]
         else:
             match, priority = rng.choice(list(model.entries))
-            switch.control_plane.table_modify(P + model.name, Entry(match, ActionCall(P + "put", (step,)), priority))
+            switch.control_plane.table(P + model.name).modify(Entry(match, ActionCall(P + "put", (step,)), priority))
             model.entries[match, priority] = step
         key = {f: rng.choice(values[f]) for f in WIDTHS}
         assert look(switch, table, key) == model.search(key)
-    assert {(e.match, e.priority) for e in switch.control_plane.table_entries(P + model.name)} == set(model.entries)
+    assert {(e.match, e.priority) for e in switch.control_plane.table(P + model.name).entries()} == set(model.entries)
 
 
 def test_many_entries_of_each_kind_are_found(switch: Switch) -> None:
@@ -186,7 +186,7 @@ def test_many_entries_of_each_kind_are_found(switch: Switch) -> None:
                 for kind, f in zip(KINDS[table], fields, strict=True)
             )
             priority = number + 1 if table > 1 else 0
-            switch.control_plane.table_insert(P + name, Entry(match, ActionCall(P + "put", (number,)), priority))
+            switch.control_plane.table(P + name).insert(Entry(match, ActionCall(P + "put", (number,)), priority))
             samples.append((key, number))
         for key, number in rng.sample(samples, 300):
             assert look(switch, table, key) == number
@@ -202,17 +202,17 @@ def test_const_entries_in_the_order_of_the_source(switch: Switch) -> None:
     assert look(switch, 5, key(0x20, 1000)) == 3
     assert look(switch, 5, key(0x20, 5)) == 4
     assert look(switch, 5, key(0x21, 5)) == MISS
-    entries = switch.control_plane.table_entries(P + "fixed_t")
+    entries = switch.control_plane.table(P + "fixed_t").entries()
     assert [entry.priority for entry in entries] == [4, 3, 2, 1]
     with pytest.raises(PermissionDenied):
-        switch.control_plane.table_delete(P + "fixed_t", entries[0].match, entries[0].priority)
+        switch.control_plane.table(P + "fixed_t").delete(entries[0].match, entries[0].priority)
     with pytest.raises(PermissionDenied):
-        switch.control_plane.table_set_default(P + "fixed_t", ActionCall(P + "put", (1,)))
+        switch.control_plane.table(P + "fixed_t").set_default(ActionCall(P + "put", (1,)))
 
 
 def test_hit_and_action_run_choose_the_next_node(switch: Switch) -> None:
     match = (Exact(1), Exact(2), Exact(3))
-    switch.control_plane.table_insert(P + "exact_t", Entry(match, ActionCall(P + "put", (5,))))
+    switch.control_plane.table(P + "exact_t").insert(Entry(match, ActionCall(P + "put", (5,))))
     look(switch, 0, {"a": 1, "b": 0, "c": 2, "d": 3})
     look(switch, 0, {"a": 9, "b": 0, "c": 2, "d": 3})
     stats = switch.stats().ports
@@ -221,11 +221,11 @@ def test_hit_and_action_run_choose_the_next_node(switch: Switch) -> None:
 
 def test_default_action_changes_and_returns(switch: Switch) -> None:
     key = {"a": 0, "b": 0, "c": 0, "d": 0}
-    assert switch.control_plane.table_default(P + "lpm_t") == ActionCall(P + "miss")
+    assert switch.control_plane.table(P + "lpm_t").default == ActionCall(P + "miss")
     assert look(switch, 1, key) == MISS
-    switch.control_plane.table_set_default(P + "lpm_t", ActionCall(P + "put", (12,)))
+    switch.control_plane.table(P + "lpm_t").set_default(ActionCall(P + "put", (12,)))
     assert look(switch, 1, key) == 12
-    switch.control_plane.table_set_default(P + "lpm_t", None)
+    switch.control_plane.table(P + "lpm_t").set_default(None)
     assert look(switch, 1, key) == MISS
 
 
@@ -234,38 +234,38 @@ def test_members_whose_port_is_down_are_skipped(switch: Switch) -> None:
         return {look(switch, 6, {"a": 5, "b": 0, "c": number, "d": 0}) for number in range(200)}
 
     for member in (10, 20, 30):
-        switch.control_plane.member_add(P + "pick", member, ActionCall(P + "put", (member,)))
-    switch.control_plane.group_add(P + "pick", 1, [(10, 1), (20, 2), (30, 1)], {10: 0, 20: 3})
-    switch.control_plane.table_insert(P + "member_t", Entry((Exact(5),), GroupRef(1)))
+        switch.control_plane.profile(P + "pick").member_add(member, ActionCall(P + "put", (member,)))
+    switch.control_plane.profile(P + "pick").group_add(1, [(10, 1), (20, 2), (30, 1)], {10: 0, 20: 3})
+    switch.control_plane.table(P + "member_t").insert(Entry((Exact(5),), GroupRef(1)))
     assert taken() == {10, 20, 30}
     switch.port_changed(3, False, 0)
     assert taken() == {10, 30}
-    switch.control_plane.group_add(P + "pick", 2, [(10, 1), (20, 2)], {20: 3})  # made while the port is down
-    switch.control_plane.table_modify(P + "member_t", Entry((Exact(5),), GroupRef(2)))
+    switch.control_plane.profile(P + "pick").group_add(2, [(10, 1), (20, 2)], {20: 3})  # made while the port is down
+    switch.control_plane.table(P + "member_t").modify(Entry((Exact(5),), GroupRef(2)))
     assert taken() == {10}
     switch.port_changed(3, True, 0)
     assert taken() == {10, 20}
-    switch.control_plane.table_modify(P + "member_t", Entry((Exact(5),), GroupRef(1)))
+    switch.control_plane.table(P + "member_t").modify(Entry((Exact(5),), GroupRef(1)))
     assert taken() == {10, 20, 30}
-    switch.control_plane.group_modify(P + "pick", 1, [(10, 1), (20, 1)], {10: 3, 20: 3})
+    switch.control_plane.profile(P + "pick").group_modify(1, [(10, 1), (20, 1)], {10: 3, 20: 3})
     switch.port_changed(3, False, 0)
     assert taken() == {0}  # hit, but nothing to run: as with a group that has no members
-    switch.control_plane.group_modify(P + "pick", 1, [(10, 1), (20, 1)])
+    switch.control_plane.profile(P + "pick").group_modify(1, [(10, 1), (20, 1)])
     assert taken() == {10, 20}
     switch.port_changed(3, True, 0)
     assert taken() == {10, 20}
-    switch.control_plane.group_delete(P + "pick", 2)
+    switch.control_plane.profile(P + "pick").group_delete(2)
     switch.port_changed(3, False, 0)
     with pytest.raises(InvalidArgument, match="no port 77 to watch"):
-        switch.control_plane.group_modify(P + "pick", 1, [(10, 1)], {10: 77})
+        switch.control_plane.profile(P + "pick").group_modify(1, [(10, 1)], {10: 77})
 
 
 def test_selector_spreads_by_weight_and_follows_changes(switch: Switch) -> None:
     rng = random.Random(3)
     for member in (10, 20, 30):
-        switch.control_plane.member_add(P + "pick", member, ActionCall(P + "put", (member,)))
-    switch.control_plane.group_add(P + "pick", 1, [(10, 1), (20, 3)])
-    switch.control_plane.table_insert(P + "member_t", Entry((Exact(5),), GroupRef(1)))
+        switch.control_plane.profile(P + "pick").member_add(member, ActionCall(P + "put", (member,)))
+    switch.control_plane.profile(P + "pick").group_add(1, [(10, 1), (20, 3)])
+    switch.control_plane.table(P + "member_t").insert(Entry((Exact(5),), GroupRef(1)))
 
     def seen() -> dict[int, int]:
         counts: dict[int, int] = {}
@@ -280,35 +280,35 @@ def test_selector_spreads_by_weight_and_follows_changes(switch: Switch) -> None:
     assert 2.4 < counts[20] / counts[10] < 3.7
     same = {"a": 5, "b": 0, "c": 1, "d": 2}
     assert len({look(switch, 6, same) for _ in range(5)}) == 1
-    switch.control_plane.group_modify(P + "pick", 1, [(30, 1)])
+    switch.control_plane.profile(P + "pick").group_modify(1, [(30, 1)])
     assert set(seen()) == {30}
-    switch.control_plane.member_modify(P + "pick", 30, ActionCall(P + "put", (33,)))
+    switch.control_plane.profile(P + "pick").member_modify(30, ActionCall(P + "put", (33,)))
     assert set(seen()) == {33}
-    switch.control_plane.group_modify(P + "pick", 1, [])
+    switch.control_plane.profile(P + "pick").group_modify(1, [])
     assert look(switch, 6, same) == 0  # hit, but nothing to run
-    switch.control_plane.table_modify(P + "member_t", Entry((Exact(5),), MemberRef(10)))
+    switch.control_plane.table(P + "member_t").modify(Entry((Exact(5),), MemberRef(10)))
     assert look(switch, 6, same) == 10
-    switch.control_plane.table_delete(P + "member_t", (Exact(5),))
+    switch.control_plane.table(P + "member_t").delete((Exact(5),))
     assert look(switch, 6, same) == 0xEEEEEEEE
-    switch.control_plane.group_delete(P + "pick", 1)
+    switch.control_plane.profile(P + "pick").group_delete(1)
     for member in (10, 20, 30):
-        switch.control_plane.member_delete(P + "pick", member)
-    assert switch.control_plane.members(P + "pick") == {}
+        switch.control_plane.profile(P + "pick").member_delete(member)
+    assert switch.control_plane.profile(P + "pick").members() == {}
 
 
 def test_profile_members(switch: Switch) -> None:
-    switch.control_plane.member_add(P + "shared", 1, ActionCall(P + "put", (7,)))
-    switch.control_plane.table_insert(P + "profile_t", Entry((Exact(1),), MemberRef(1)))
+    switch.control_plane.profile(P + "shared").member_add(1, ActionCall(P + "put", (7,)))
+    switch.control_plane.table(P + "profile_t").insert(Entry((Exact(1),), MemberRef(1)))
     assert look(switch, 7, {"a": 1, "b": 0, "c": 0, "d": 0}) == 7
     assert switch.stats().ports[3].tx_packets == 1
     with pytest.raises(InvalidArgument, match="in use"):
-        switch.control_plane.member_delete(P + "shared", 1)
+        switch.control_plane.profile(P + "shared").member_delete(1)
     with pytest.raises(InvalidArgument, match="no selector"):
-        switch.control_plane.group_add(P + "shared", 1, [(1, 1)])
+        switch.control_plane.profile(P + "shared").group_add(1, [(1, 1)])
     for member in (2, 3, 4):
-        switch.control_plane.member_add(P + "shared", member, ActionCall(P + "miss"))
+        switch.control_plane.profile(P + "shared").member_add(member, ActionCall(P + "miss"))
     with pytest.raises(ResourceExhausted):
-        switch.control_plane.member_add(P + "shared", 5, ActionCall(P + "miss"))
+        switch.control_plane.profile(P + "shared").member_add(5, ActionCall(P + "miss"))
 
 
 PUT = ActionCall(P + "put", (1,))
@@ -334,51 +334,51 @@ BAD_ENTRIES = [
 @pytest.mark.parametrize(("table", "entry", "message"), BAD_ENTRIES)
 def test_bad_entries_are_refused(switch: Switch, table: str, entry: Entry, message: str) -> None:
     with pytest.raises((InvalidArgument, NotFound), match=message):
-        switch.control_plane.table_insert(P + table, entry)
-    assert switch.control_plane.table_entries(P + table) == []
+        switch.control_plane.table(P + table).insert(entry)
+    assert switch.control_plane.table(P + table).entries() == []
 
 
 def test_duplicates_missing_and_full(switch: Switch) -> None:
     entry = Entry((Exact(1), Exact(2), Exact(3)), PUT)
-    switch.control_plane.table_insert(P + "exact_t", entry)
+    switch.control_plane.table(P + "exact_t").insert(entry)
     with pytest.raises(AlreadyExists):
-        switch.control_plane.table_insert(P + "exact_t", entry)
-    switch.control_plane.table_delete(P + "exact_t", entry.match)
+        switch.control_plane.table(P + "exact_t").insert(entry)
+    switch.control_plane.table(P + "exact_t").delete(entry.match)
     with pytest.raises(NotFound):
-        switch.control_plane.table_delete(P + "exact_t", entry.match)
+        switch.control_plane.table(P + "exact_t").delete(entry.match)
     with pytest.raises(NotFound):
-        switch.control_plane.table_modify(P + "exact_t", entry)
+        switch.control_plane.table(P + "exact_t").modify(entry)
     with pytest.raises(NotFound, match="no table"):
-        switch.control_plane.table_insert("nowhere", entry)
+        switch.control_plane.table("nowhere").insert(entry)
     for value in range(64):
-        switch.control_plane.member_add(P + "pick", value, PUT)
-        switch.control_plane.table_insert(P + "member_t", Entry((Exact(value),), MemberRef(value)))
+        switch.control_plane.profile(P + "pick").member_add(value, PUT)
+        switch.control_plane.table(P + "member_t").insert(Entry((Exact(value),), MemberRef(value)))
     with pytest.raises(ResourceExhausted):
-        switch.control_plane.table_insert(P + "member_t", Entry((Exact(64),), MemberRef(0)))
+        switch.control_plane.table(P + "member_t").insert(Entry((Exact(64),), MemberRef(0)))
 
 
 def test_an_optional_key_is_a_ternary_one_to_the_program(switch: Switch) -> None:
-    switch.control_plane.table_insert(P + "optional_t", Entry((Optional(1), Optional(None)), PUT, 3))
+    switch.control_plane.table(P + "optional_t").insert(Entry((Optional(1), Optional(None)), PUT, 3))
     with pytest.raises(AlreadyExists):
-        switch.control_plane.table_insert(P + "optional_t", Entry((Ternary(1, 255), Ternary(0, 0)), PUT, 3))
-    assert switch.control_plane.table_entry(P + "optional_t", (Optional(1), Optional(None)), 3).target == PUT
+        switch.control_plane.table(P + "optional_t").insert(Entry((Ternary(1, 255), Ternary(0, 0)), PUT, 3))
+    assert switch.control_plane.table(P + "optional_t").entry((Optional(1), Optional(None)), 3).target == PUT
 
 
 def test_direct_counters_count_hits_only() -> None:
     with Switch(programs.pipeline("forward"), ports=range(4), seed=0) as switch:
         match = (Lpm(0x0A000000, 8),)
         forward = ActionCall(P + "forward", (2, 0x020000000002))
-        switch.control_plane.table_insert(P + "route", Entry(match, forward))
+        switch.control_plane.table(P + "route").insert(Entry(match, forward))
         frame = bytes(12) + bytes.fromhex("0800") + bytes.fromhex("4500001400000000401166d70a0000010a000002")
         for _ in range(3):
             switch.receive(1, frame + b"x", 0)
-        assert switch.control_plane.direct_counter_read(P + "route", match) == CounterValue(3, 3 * len(frame + b"x"))
-        switch.control_plane.direct_counter_write(P + "route", match, 0, CounterValue(1, 1))
-        switch.control_plane.table_modify(P + "route", Entry(match, forward))
-        assert switch.control_plane.direct_counter_read(P + "route", match) == CounterValue(1, 1)
-        switch.control_plane.table_delete(P + "route", match)
-        switch.control_plane.table_insert(P + "route", Entry(match, forward))
-        assert switch.control_plane.direct_counter_read(P + "route", match) == CounterValue(0, 0)
+        assert switch.control_plane.table(P + "route").counter_read(match) == CounterValue(3, 3 * len(frame + b"x"))
+        switch.control_plane.table(P + "route").counter_write(match, 0, CounterValue(1, 1))
+        switch.control_plane.table(P + "route").modify(Entry(match, forward))
+        assert switch.control_plane.table(P + "route").counter_read(match) == CounterValue(1, 1)
+        switch.control_plane.table(P + "route").delete(match)
+        switch.control_plane.table(P + "route").insert(Entry(match, forward))
+        assert switch.control_plane.table(P + "route").counter_read(match) == CounterValue(0, 0)
 
 
 def _upper(rng: random.Random) -> int:
@@ -408,7 +408,7 @@ def test_masks_that_suit_no_tree(switch: Switch, masks: str) -> None:
     for number, priority in enumerate(rng.sample(range(1, 1 << 31), 900)):
         mask = _MASKS[masks](rng, number)
         match = (Exact(3), Ternary(0, 0), Ternary(rng.getrandbits(128) & mask, mask))
-        switch.control_plane.table_insert(P + "ternary_t", Entry(match, ActionCall(P + "put", (number,)), priority))
+        switch.control_plane.table(P + "ternary_t").insert(Entry(match, ActionCall(P + "put", (number,)), priority))
         model.entries[match, priority] = number
 
     def check(times: int) -> None:
@@ -420,7 +420,7 @@ def test_masks_that_suit_no_tree(switch: Switch, masks: str) -> None:
 
     check(60)
     for match, priority in list(model.entries)[::-1][:870]:
-        switch.control_plane.table_delete(P + "ternary_t", match, priority)
+        switch.control_plane.table(P + "ternary_t").delete(match, priority)
         del model.entries[match, priority]
     check(30)
 
@@ -429,15 +429,15 @@ def test_packets_use_a_table_while_its_trees_are_built_anew(switch: Switch) -> N
     """One thread writes entries, with masks that make building long, while this one looks others up."""
     rng = random.Random(4)
     first = (Exact(3), Ternary(1, 1), Ternary(0, 0))
-    switch.control_plane.table_insert(P + "ternary_t", Entry(first, ActionCall(P + "put", (7,)), 1 << 30))
+    switch.control_plane.table(P + "ternary_t").insert(Entry(first, ActionCall(P + "put", (7,)), 1 << 30))
 
     def write() -> None:
         for number in range(1500):
             mask = rng.getrandbits(128)
             match = (Exact(3), Ternary(0, 0), Ternary(rng.getrandbits(128) & mask, mask))
-            switch.control_plane.table_insert(P + "ternary_t", Entry(match, ActionCall(P + "put", (8,)), number + 1))
+            switch.control_plane.table(P + "ternary_t").insert(Entry(match, ActionCall(P + "put", (8,)), number + 1))
             if number % 7 == 0:
-                switch.control_plane.table_delete(P + "ternary_t", match, number + 1)
+                switch.control_plane.table(P + "ternary_t").delete(match, number + 1)
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -446,11 +446,11 @@ def test_packets_use_a_table_while_its_trees_are_built_anew(switch: Switch) -> N
         assert look(switch, 2, {"a": 3, "b": 0, "c": 1, "d": looked}) == 7
         looked += 1
     writer.join()
-    assert len(switch.control_plane.table_entries(P + "ternary_t")) == 1 + 1500 - 215
+    assert len(switch.control_plane.table(P + "ternary_t").entries()) == 1 + 1500 - 215
 
 
 def test_of_equal_priorities_the_entry_that_came_first_wins(switch: Switch) -> None:
     for number in range(200):  # enough that trees are built anew meanwhile
         match = (Exact(3), Ternary(0, number % 2), Ternary(0, number >> 1))
-        switch.control_plane.table_insert(P + "ternary_t", Entry(match, ActionCall(P + "put", (number,)), 7))
+        switch.control_plane.table(P + "ternary_t").insert(Entry(match, ActionCall(P + "put", (number,)), 7))
         assert look(switch, 2, {"a": 3, "b": 0, "c": 0, "d": 0}) == 0

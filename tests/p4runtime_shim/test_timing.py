@@ -24,8 +24,8 @@ def switch() -> Iterator[Switch]:
     """Packets go to port 2 with the priority that their second byte says, and grow to SIZE by the program's report."""
     with Switch(programs.pipeline("state"), ports=range(4), seed=0, queues=QueueConfig(max_packets=1000)) as made:
         for priority in range(8):
-            made.control_plane.table_insert(
-                P + "classes", Entry((Exact(priority),), ActionCall(P + "send", (2, priority)))
+            made.control_plane.table(P + "classes").insert(
+                Entry((Exact(priority),), ActionCall(P + "send", (2, priority)))
             )
         made.set_port_rate(2, RATE, SLACK)
         time_it(made)

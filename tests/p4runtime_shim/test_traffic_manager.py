@@ -24,7 +24,7 @@ def make(queues: QueueConfig | None = None) -> Switch:
     switch = Switch(programs.pipeline("state"), ports=range(4), seed=0, queues=queues)
     for priority in range(8):
         send = ActionCall(P + "send", (2, priority))
-        switch.control_plane.table_insert(P + "classes", Entry((Exact(priority),), send))
+        switch.control_plane.table(P + "classes").insert(Entry((Exact(priority),), send))
     return switch
 
 

@@ -42,22 +42,22 @@ class Device:
         """Insert entries."""
         for entry in entries:
             table = self._tables[entry.table]
-            self.switch.control_plane.table_insert(table.name, self._entry(entry))
+            self.switch.control_plane.table(table.name).insert(self._entry(entry))
 
     def delete(self, *entries: neutral.TableEntry) -> None:
         """Delete entries."""
         for entry in entries:
             own = self._entry(entry)
-            self.switch.control_plane.table_delete(self._tables[entry.table].name, own.match, own.priority)
+            self.switch.control_plane.table(self._tables[entry.table].name).delete(own.match, own.priority)
 
     def group(self, members: dict[int, tuple[int, int, int]], groups: dict[int, dict[int, int]]) -> None:
         """Members (id -> port, dmac, smac) and groups (id -> member -> weight) of the ECMP selector."""
         selector = next(name for name in self.pipeline.profiles if _last(name) == "ecmp")
         action = next(name for name in self.pipeline.actions if name.endswith("ipv6_route.set_egress"))
         for number, args in members.items():
-            self.switch.control_plane.member_add(selector, number, ActionCall(action, args))
+            self.switch.control_plane.profile(selector).member_add(number, ActionCall(action, args))
         for number, weights in groups.items():
-            self.switch.control_plane.group_add(selector, number, tuple(weights.items()))
+            self.switch.control_plane.profile(selector).group_add(number, tuple(weights.items()))
 
     def program(self, entries: neutral.SwitchEntries) -> None:
         """All static entries of a switch of a fabric."""
@@ -83,27 +83,27 @@ class Device:
 
     def drops(self) -> dict[int, int]:
         """Packets dropped, by reason, without those that are zero."""
-        cells = self.switch.control_plane.counter_read_all("drop_reasons")
+        cells = self.switch.control_plane.externs.counter_read_all("drop_reasons")
         return {reason: cell.packets for reason, cell in enumerate(cells) if cell.packets}
 
     def port_drops(self) -> dict[tuple[int, int], int]:
         """Packets dropped, by port and reason, without those that are zero."""
-        cells = self.switch.control_plane.counter_read_all("port_drops")
+        cells = self.switch.control_plane.externs.counter_read_all("port_drops")
         return {(index >> 4, index & 15): cell.packets for index, cell in enumerate(cells) if cell.packets}
 
     def counter(self, name: str, index: int) -> CounterValue:
         """A cell of an indirect counter, by the last part of its name."""
         full = next(found for found in self.pipeline.counters if _last(found) == name)
-        return self.switch.control_plane.counter_read(full, index)
+        return self.switch.control_plane.externs.counter_read(full, index)
 
     def hits(self, entry: neutral.TableEntry) -> CounterValue:
         """The direct counter of an entry."""
         own = self._entry(entry)
-        return self.switch.control_plane.direct_counter_read(self._tables[entry.table].name, own.match, own.priority)
+        return self.switch.control_plane.table(self._tables[entry.table].name).counter_read(own.match, own.priority)
 
     def queued(self, port: int, priority: int = 0) -> int:
         """Bytes of data that the program believes to wait in a queue."""
-        return self.switch.control_plane.register_read("queue_bytes", port << 3 | priority)
+        return self.switch.control_plane.externs.register_read("queue_bytes", port << 3 | priority)
 
     def _entry(self, entry: neutral.TableEntry) -> Entry:
         match = tuple(_match(key) for key in entry.match)

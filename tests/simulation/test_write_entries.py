@@ -20,12 +20,12 @@ def test_everything_a_switch_shall_hold_is_in_its_tables(switch):
     fabric = small_fabric()
     entries = switch_entries(fabric, fabric.switch("t0-1@p1"))
     write_entries(switch, entries)
-    held = {table.rpartition(".")[2]: switch.control_plane.table_entries(table) for table in switch.pipeline.tables}
+    held = {table.rpartition(".")[2]: switch.control_plane.table(table).entries() for table in switch.pipeline.tables}
     for table in {entry.table for entry in entries.entries}:
         assert len(held[table]) == sum(entry.table == table for entry in entries.entries)
     (profile,) = switch.pipeline.profiles
-    assert len(switch.control_plane.members(profile)) == len(entries.members)
-    assert switch.control_plane.groups(profile) == {group.group_id: group.members for group in entries.groups}
+    assert len(switch.control_plane.profile(profile).members()) == len(entries.members)
+    assert switch.control_plane.profile(profile).groups() == {group.group_id: group.members for group in entries.groups}
     local = next(entry for entry in entries.entries if entry.table == "usid_local")
     (found,) = held["usid_local"]
     assert found.match == (Exact(local.match[0].value),)
@@ -36,7 +36,7 @@ def test_arguments_are_put_into_the_programs_order(switch):
     action = Action("set_egress", (("smac", 0x0200_0000_0002), ("dmac", 0x0200_0000_0001), ("port", 3)))
     write_entries(switch, SwitchEntries("s", (), (), (TableEntry("usid_next", (Key(5),), action),)))
     table = next(name for name in switch.pipeline.tables if name.endswith(".usid_next"))
-    (entry,) = switch.control_plane.table_entries(table)
+    (entry,) = switch.control_plane.table(table).entries()
     assert isinstance(entry, Entry)
     assert isinstance(entry.target, ActionCall)
     assert entry.target.args == (3, 0x0200_0000_0001, 0x0200_0000_0002)

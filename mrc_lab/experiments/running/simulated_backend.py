@@ -146,5 +146,5 @@ def _counters(switch: Switch) -> dict[str, str]:
 
 def _count(switch: Switch, counter: str, cell: int, words: str) -> Count:
     """One cell: a counter has one for every port there could be, of which a switch has few."""
-    value = switch.control_plane.counter_read(counter, cell)
+    value = switch.control_plane.externs.counter_read(counter, cell)
     return Count(words, value.packets, value.bytes)

@@ -90,7 +90,7 @@ def _take_state(vector: Vector, switch: Switch, forwarding: ForwardingState, out
     collect_counters(forwarding.read(wanted(vector.program)), vector.program, outcome)
     for register in pipeline(vector.program).program.registers:
         if register.width <= WIDEST_REGISTER:
-            cells = [switch.control_plane.register_read(register.name, index) for index in range(register.size)]
+            cells = [switch.control_plane.externs.register_read(register.name, index) for index in range(register.size)]
             if any(cells):
                 outcome.registers[register.name] = cells
 

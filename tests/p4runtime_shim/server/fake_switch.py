@@ -7,7 +7,7 @@ controller into `outbox`, and find packets from it in `inbox`.
 from __future__ import annotations
 
 import os
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,25 +28,126 @@ from p4runtime_shim.errors import AlreadyExists, NotFound
 _Key = tuple[tuple[Match, ...], int]
 
 
-@dataclass(slots=True)
-class _Table:
-    entries: dict[_Key, Entry] = field(default_factory=dict)
+@dataclass
+class FakeTable:
+    name: str
+    default: ActionCall | None = None
+    stored: dict[_Key, Entry] = field(default_factory=dict)
     counters: dict[_Key, CounterValue] = field(default_factory=dict)
     meters: dict[_Key, MeterConfig] = field(default_factory=dict)
     colors: dict[_Key, MeterColors] = field(default_factory=dict)
-    default: ActionCall | None = None
 
-    def find(self, name: str, match: tuple[Match, ...], priority: int) -> _Key:
-        if (match, priority) not in self.entries:
-            raise NotFound(f"table {name} has no such entry")
+    def _find(self, match: tuple[Match, ...], priority: int) -> _Key:
+        if (match, priority) not in self.stored:
+            raise NotFound(f"table {self.name} has no such entry")
         return match, priority
+
+    def insert(self, entry: Entry) -> None:
+        if (entry.match, entry.priority) in self.stored:
+            raise AlreadyExists(f"table {self.name} already has this entry")
+        self.stored[entry.match, entry.priority] = entry
+
+    def modify(self, entry: Entry) -> None:
+        self.stored[self._find(entry.match, entry.priority)] = entry
+
+    def delete(self, match: tuple[Match, ...], priority: int = 0) -> None:
+        key = self._find(match, priority)
+        del self.stored[key]
+        self.counters.pop(key, None)
+        self.meters.pop(key, None)
+        self.colors.pop(key, None)
+
+    def entries(self) -> list[Entry]:
+        return list(self.stored.values())
+
+    def entry(self, match: tuple[Match, ...], priority: int = 0) -> Entry:
+        return self.stored[self._find(match, priority)]
+
+    def set_default(self, call: ActionCall | None) -> None:
+        self.default = call
+
+    def counter_read(self, match: tuple[Match, ...], priority: int = 0) -> CounterValue:
+        return self.counters.get(self._find(match, priority), CounterValue())
+
+    def counter_read_all(self) -> list[CounterValue]:
+        return [self.counters.get(key, CounterValue()) for key in self.stored]
+
+    def counter_write(self, match: tuple[Match, ...], priority: int, value: CounterValue) -> None:
+        self.counters[self._find(match, priority)] = value
+
+    def meter_read(self, match: tuple[Match, ...], priority: int = 0) -> MeterConfig | None:
+        return self.meters.get(self._find(match, priority))
+
+    def meter_read_all(self) -> list[MeterConfig | None]:
+        return [self.meters.get(key) for key in self.stored]
+
+    def meter_write(self, match: tuple[Match, ...], priority: int, config: MeterConfig | None) -> None:
+        key = self._find(match, priority)
+        self.meters.pop(key, None)
+        if config is not None:
+            self.meters[key] = config
+
+    def colors_read(self, match: tuple[Match, ...], priority: int = 0) -> MeterColors:
+        return self.colors.get(self._find(match, priority), MeterColors())
+
+    def colors_read_all(self) -> list[MeterColors]:
+        return [self.colors.get(key, MeterColors()) for key in self.stored]
+
+    def colors_write(self, match: tuple[Match, ...], priority: int, value: MeterColors) -> None:
+        self.colors[self._find(match, priority)] = value
+
+
+class FakeProfile:
+    """`watched`: by group, the port that each member needs."""
+
+    def __init__(self, name: str) -> None:
+        self.watched: dict[int, dict[int, int]] = {}
+        self._name = name
+        self._members: dict[int, ActionCall] = {}
+        self._groups: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def member_add(self, member_id: int, call: ActionCall) -> None:
+        _must_not_have(self._members, member_id, f"{self._name}: member {member_id}")
+        self._members[member_id] = call
+
+    def member_modify(self, member_id: int, call: ActionCall) -> None:
+        _must_have(self._members, member_id, f"{self._name}: member {member_id}")
+        self._members[member_id] = call
+
+    def member_delete(self, member_id: int) -> None:
+        _must_have(self._members, member_id, f"{self._name}: member {member_id}")
+        del self._members[member_id]
+
+    def member(self, member_id: int) -> ActionCall:
+        _must_have(self._members, member_id, f"{self._name}: member {member_id}")
+        return self._members[member_id]
+
+    def members(self) -> dict[int, ActionCall]:
+        return dict(self._members)
+
+    def group_add(self, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] = {}) -> None:
+        _must_not_have(self._groups, group_id, f"{self._name}: group {group_id}")
+        self._groups[group_id] = tuple(members)
+        self.watched[group_id] = dict(watch)
+
+    def group_modify(self, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] = {}) -> None:
+        _must_have(self._groups, group_id, f"{self._name}: group {group_id}")
+        self._groups[group_id] = tuple(members)
+        self.watched[group_id] = dict(watch)
+
+    def group_delete(self, group_id: int) -> None:
+        _must_have(self._groups, group_id, f"{self._name}: group {group_id}")
+        del self._groups[group_id]
+
+    def groups(self) -> dict[int, tuple[tuple[int, int], ...]]:
+        return dict(self._groups)
 
 
 class _Snapshot(Sequence[Any]):
     """The cells of an array at one time; its size is not limited."""
 
-    def __init__(self, plane: FakeControlPlane, kind: str, name: str, empty: Any) -> None:
-        self._cells, self._fill = dict(plane._cells), plane._fills.get((kind, name), empty)
+    def __init__(self, externs: FakeExterns, kind: str, name: str, empty: Any) -> None:
+        self._cells, self._fill = dict(externs._cells), externs._fills.get((kind, name), empty)
         self._kind, self._name = kind, name
 
     def __len__(self) -> int:
@@ -56,129 +157,10 @@ class _Snapshot(Sequence[Any]):
         return self._cells.get((self._kind, self._name, index), self._fill)
 
 
-class FakeControlPlane:
-    """Stores what is written. `digests` are those not taken yet."""
-
+class FakeExterns:
     def __init__(self) -> None:
-        self.tables: defaultdict[str, _Table] = defaultdict(_Table)
-        self.watched: dict[tuple[str, int], dict[int, int]] = {}
-        self.digests: list[Digest] = []
-        self._members: defaultdict[str, dict[int, ActionCall]] = defaultdict(dict)
-        self._groups: defaultdict[str, dict[int, tuple[tuple[int, int], ...]]] = defaultdict(dict)
         self._cells: dict[tuple[str, str, int], Any] = {}
         self._fills: dict[tuple[str, str], Any] = {}
-        self._multicast: dict[int, tuple[Replica, ...]] = {}
-        self._sessions: dict[int, CloneSession] = {}
-
-    def take_digests(self) -> list[Digest]:
-        taken, self.digests = self.digests, []
-        return taken
-
-    # --- tables
-
-    def table_insert(self, table: str, entry: Entry) -> None:
-        entries = self.tables[table].entries
-        if (entry.match, entry.priority) in entries:
-            raise AlreadyExists(f"table {table} already has this entry")
-        entries[entry.match, entry.priority] = entry
-
-    def table_modify(self, table: str, entry: Entry) -> None:
-        self.tables[table].entries[self.tables[table].find(table, entry.match, entry.priority)] = entry
-
-    def table_delete(self, table: str, match: tuple[Match, ...], priority: int = 0) -> None:
-        key = self.tables[table].find(table, match, priority)
-        del self.tables[table].entries[key]
-        self.tables[table].counters.pop(key, None)
-        self.tables[table].meters.pop(key, None)
-        self.tables[table].colors.pop(key, None)
-
-    def table_entries(self, table: str) -> list[Entry]:
-        return list(self.tables[table].entries.values())
-
-    def table_entry(self, table: str, match: tuple[Match, ...], priority: int = 0) -> Entry:
-        return self.tables[table].entries[self.tables[table].find(table, match, priority)]
-
-    def table_set_default(self, table: str, action: ActionCall | None) -> None:
-        self.tables[table].default = action
-
-    def table_default(self, table: str) -> ActionCall | None:
-        return self.tables[table].default
-
-    def table_counters(self, table: str) -> list[CounterValue]:
-        return [self.tables[table].counters.get(key, CounterValue()) for key in self.tables[table].entries]
-
-    def table_meters(self, table: str) -> list[MeterConfig | None]:
-        return [self.tables[table].meters.get(key) for key in self.tables[table].entries]
-
-    def table_colors(self, table: str) -> list[MeterColors]:
-        return [self.tables[table].colors.get(key, MeterColors()) for key in self.tables[table].entries]
-
-    def direct_counter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> CounterValue:
-        return self.tables[table].counters.get(self.tables[table].find(table, match, priority), CounterValue())
-
-    def direct_counter_write(self, table: str, match: tuple[Match, ...], priority: int, value: CounterValue) -> None:
-        self.tables[table].counters[self.tables[table].find(table, match, priority)] = value
-
-    def direct_meter_read(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterConfig | None:
-        return self.tables[table].meters.get(self.tables[table].find(table, match, priority))
-
-    def direct_meter_write(
-        self, table: str, match: tuple[Match, ...], priority: int, config: MeterConfig | None
-    ) -> None:
-        key = self.tables[table].find(table, match, priority)
-        self.tables[table].meters.pop(key, None)
-        if config is not None:
-            self.tables[table].meters[key] = config
-
-    def direct_meter_colors(self, table: str, match: tuple[Match, ...], priority: int = 0) -> MeterColors:
-        return self.tables[table].colors.get(self.tables[table].find(table, match, priority), MeterColors())
-
-    def direct_meter_set_colors(self, table: str, match: tuple[Match, ...], priority: int, value: MeterColors) -> None:
-        self.tables[table].colors[self.tables[table].find(table, match, priority)] = value
-
-    # --- action profiles
-
-    def member_add(self, profile: str, member_id: int, action: ActionCall) -> None:
-        _must_not_have(self._members[profile], member_id, f"{profile}: member {member_id}")
-        self._members[profile][member_id] = action
-
-    def member_modify(self, profile: str, member_id: int, action: ActionCall) -> None:
-        _must_have(self._members[profile], member_id, f"{profile}: member {member_id}")
-        self._members[profile][member_id] = action
-
-    def member_delete(self, profile: str, member_id: int) -> None:
-        _must_have(self._members[profile], member_id, f"{profile}: member {member_id}")
-        del self._members[profile][member_id]
-
-    def members(self, profile: str) -> dict[int, ActionCall]:
-        return dict(self._members[profile])
-
-    def member(self, profile: str, member_id: int) -> ActionCall:
-        _must_have(self._members[profile], member_id, f"{profile}: member {member_id}")
-        return self._members[profile][member_id]
-
-    def group_add(
-        self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
-    ) -> None:
-        _must_not_have(self._groups[profile], group_id, f"{profile}: group {group_id}")
-        self._groups[profile][group_id] = tuple(members)
-        self.watched[profile, group_id] = dict(watch or {})
-
-    def group_modify(
-        self, profile: str, group_id: int, members: Sequence[tuple[int, int]], watch: Mapping[int, int] | None = None
-    ) -> None:
-        _must_have(self._groups[profile], group_id, f"{profile}: group {group_id}")
-        self._groups[profile][group_id] = tuple(members)
-        self.watched[profile, group_id] = dict(watch or {})
-
-    def group_delete(self, profile: str, group_id: int) -> None:
-        _must_have(self._groups[profile], group_id, f"{profile}: group {group_id}")
-        del self._groups[profile][group_id]
-
-    def groups(self, profile: str) -> dict[int, tuple[tuple[int, int], ...]]:
-        return dict(self._groups[profile])
-
-    # --- arrays
 
     def _cell(self, kind: str, name: str, index: int, empty: Any) -> Any:
         return self._cells.get((kind, name, index), self._fills.get((kind, name), empty))
@@ -226,40 +208,59 @@ class FakeControlPlane:
     def meter_fill(self, name: str, config: MeterConfig | None) -> None:
         self._fill("meter", name, config)
 
-    def meter_colors(self, name: str, index: int) -> MeterColors:
+    def colors_read(self, name: str, index: int) -> MeterColors:
         found: MeterColors = self._cell("colors", name, index, MeterColors())
         return found
 
-    def meter_set_colors(self, name: str, index: int, value: MeterColors) -> None:
+    def colors_write(self, name: str, index: int, value: MeterColors) -> None:
         self._cells["colors", name, index] = value
 
-    def meter_colors_all(self, name: str) -> _Snapshot:
+    def colors_read_all(self, name: str) -> _Snapshot:
         return _Snapshot(self, "colors", name, MeterColors())
 
-    def meter_reset_colors(self, name: str) -> None:
+    def colors_reset(self, name: str) -> None:
         self._fill("colors", name, MeterColors())
 
-    # --- packet replication
 
-    def multicast_set(self, group: int, replicas: Sequence[Replica]) -> None:
-        self._multicast[group] = tuple(replicas)
+class FakeReplication:
+    def __init__(self) -> None:
+        self.groups: dict[int, tuple[Replica, ...]] = {}
+        self.sessions: dict[int, CloneSession] = {}
 
-    def multicast_delete(self, group: int) -> None:
-        _must_have(self._multicast, group, f"multicast group {group}")
-        del self._multicast[group]
+    def group_set(self, group: int, replicas: Sequence[Replica]) -> None:
+        self.groups[group] = tuple(replicas)
 
-    def multicast_groups(self) -> dict[int, tuple[Replica, ...]]:
-        return dict(self._multicast)
+    def group_delete(self, group: int) -> None:
+        _must_have(self.groups, group, f"multicast group {group}")
+        del self.groups[group]
 
-    def clone_session_set(self, session: int, config: CloneSession) -> None:
-        self._sessions[session] = config
+    def session_set(self, session: int, config: CloneSession) -> None:
+        self.sessions[session] = config
 
-    def clone_session_delete(self, session: int) -> None:
-        _must_have(self._sessions, session, f"clone session {session}")
-        del self._sessions[session]
+    def session_delete(self, session: int) -> None:
+        _must_have(self.sessions, session, f"clone session {session}")
+        del self.sessions[session]
 
-    def clone_sessions(self) -> dict[int, CloneSession]:
-        return dict(self._sessions)
+
+class FakeControlPlane:
+    """Stores what is written. `digests` are those not taken yet."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, FakeTable] = {}
+        self.profiles: dict[str, FakeProfile] = {}
+        self.externs = FakeExterns()
+        self.replication = FakeReplication()
+        self.digests: list[Digest] = []
+
+    def table(self, name: str) -> FakeTable:
+        return self.tables.setdefault(name, FakeTable(name))
+
+    def profile(self, name: str) -> FakeProfile:
+        return self.profiles.setdefault(name, FakeProfile(name))
+
+    def take_digests(self) -> list[Digest]:
+        taken, self.digests = self.digests, []
+        return taken
 
 
 class FakeSwitch:

@@ -51,9 +51,9 @@ def fake() -> FakeSwitch:
 def bring_along(switch: FakeSwitch, pipeline: Any) -> None:
     """Default actions and const entries."""
     for table in ("kinds", "exact_", "lpm_", "const_", "keyless"):
-        switch.control_plane.table_set_default(f"I.{table}", ActionCall("I.drop"))
-    switch.control_plane.table_insert("I.const_", Entry((Exact(1),), ActionCall("I.drop")))
-    switch.control_plane.table_insert("I.const_", Entry((Exact(2),), ActionCall("I.set", (2, 5))))
+        switch.control_plane.table(f"I.{table}").set_default(ActionCall("I.drop"))
+    switch.control_plane.table("I.const_").insert(Entry((Exact(1),), ActionCall("I.drop")))
+    switch.control_plane.table("I.const_").insert(Entry((Exact(2),), ActionCall("I.set", (2, 5))))
 
 
 def real() -> Switch:

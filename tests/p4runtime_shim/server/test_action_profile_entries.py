@@ -32,8 +32,8 @@ def test_members_and_groups_live_and_die_in_order(switch: Switch) -> None:
     switch.write(insert(action_profile_member=member(1)), insert(action_profile_member=member(2)))
     switch.write(insert(action_profile_group=group(5, 1, 2)))
     switch.write(insert(table_entry=indirect(10, action_profile_group_id=5)))
-    assert switch.under.control_plane.table_entries("I.indirect") == [Entry((Lpm(0x0A000000, 8),), GroupRef(5))]
-    assert switch.under.control_plane.groups("I.selector") == {5: ((1, 1), (2, 1))}
+    assert switch.under.control_plane.table("I.indirect").entries() == [Entry((Lpm(0x0A000000, 8),), GroupRef(5))]
+    assert switch.under.control_plane.profile("I.selector").groups() == {5: ((1, 1), (2, 1))}
     for early in (delete(action_profile_member=member(1)), delete(action_profile_group=group(5))):
         assert switch.refused(early) == [rpc_code.FAILED_PRECONDITION]
     switch.write(modify(action_profile_group=group(5, 1)))
@@ -42,7 +42,7 @@ def test_members_and_groups_live_and_die_in_order(switch: Switch) -> None:
     assert [item.member_id for item in switch.read(action_profile_member={})] == [1]
     switch.write(delete(table_entry=indirect(10)))
     switch.write(delete(action_profile_group=group(5)), delete(action_profile_member=member(1)))
-    assert switch.under.control_plane.members("I.selector") == {}
+    assert switch.under.control_plane.profile("I.selector").members() == {}
 
 
 def test_a_member_in_an_entry_is_held(switch: Switch) -> None:
@@ -53,7 +53,7 @@ def test_a_member_in_an_entry_is_held(switch: Switch) -> None:
         "action": {"action_profile_member_id": 1},
     }
     switch.write(insert(table_entry=entry))
-    assert switch.under.control_plane.table_entries("I.by_member")[0].target == MemberRef(1)
+    assert switch.under.control_plane.table("I.by_member").entries()[0].target == MemberRef(1)
     dropped = delete(action_profile_member=member(1, profile=sample.PROFILE))
     assert switch.refused(dropped) == [rpc_code.FAILED_PRECONDITION]
     switch.write(modify(action_profile_member=member(1, port=9, profile=sample.PROFILE)))
@@ -93,7 +93,7 @@ def test_a_member_in_an_entry_is_held(switch: Switch) -> None:
 def test_wrong_updates_of_profiles(switch: Switch, update: p4r.Update, code: int) -> None:
     switch.write(insert(action_profile_member=member(1)))
     assert switch.refused(update) == [code]
-    assert switch.under.control_plane.groups("I.selector") == {}
+    assert switch.under.control_plane.profile("I.selector").groups() == {}
 
 
 def test_members_watch_ports_in_either_form() -> None:
@@ -130,7 +130,8 @@ def watched(switch: Switch) -> list[dict[int, int]]:
     """What the groups under it watch; the engine's are seen in packets only (test_table_state.py)."""
     fake = switch.under
     assert isinstance(fake, FakeSwitch)
-    return [fake.control_plane.watched["I.selector", id_] for id_ in fake.control_plane.groups("I.selector")]
+    profile = fake.control_plane.profile("I.selector")
+    return [profile.watched[id_] for id_ in profile.groups()]
 
 
 def test_a_port_to_watch_must_exist() -> None:
@@ -145,18 +146,18 @@ def test_a_port_to_watch_must_exist() -> None:
 
 def test_an_action_set_makes_and_removes_its_group(switch: Switch) -> None:
     switch.write(insert(table_entry=indirect(10, **one_shot(1, 2))), insert(table_entry=indirect(11, **one_shot(3))))
-    assert sorted(len(item) for item in switch.under.control_plane.groups("I.selector").values()) == [1, 2]
+    assert sorted(len(item) for item in switch.under.control_plane.profile("I.selector").groups().values()) == [1, 2]
     assert switch.read(action_profile_member={}) == []
     assert switch.read(action_profile_group={}) == []
     found = switch.read(table_entry={"table_id": sample.INDIRECT})
     assert found == [indirect(10, **one_shot(1, 2)), indirect(11, **one_shot(3))]
     switch.write(modify(table_entry=indirect(10, **one_shot(4, 4, 4))))
-    assert sorted(len(item) for item in switch.under.control_plane.groups("I.selector").values()) == [1, 3]
-    assert len(switch.under.control_plane.members("I.selector")) == 4
+    assert sorted(len(item) for item in switch.under.control_plane.profile("I.selector").groups().values()) == [1, 3]
+    assert len(switch.under.control_plane.profile("I.selector").members()) == 4
     assert switch.refused(insert(action_profile_member=member(1))) == [rpc_code.INVALID_ARGUMENT]
     switch.write(delete(table_entry=indirect(10)), delete(table_entry=indirect(11)))
-    assert switch.under.control_plane.groups("I.selector") == {}
-    assert switch.under.control_plane.members("I.selector") == {}
+    assert switch.under.control_plane.profile("I.selector").groups() == {}
+    assert switch.under.control_plane.profile("I.selector").members() == {}
     switch.write(insert(action_profile_member=member(1)))
 
 
@@ -171,11 +172,11 @@ def test_an_action_set_makes_and_removes_its_group(switch: Switch) -> None:
 )
 def test_wrong_action_sets_leave_nothing(switch: Switch, action: dict[str, Any], code: int) -> None:
     assert switch.refused(insert(table_entry=indirect(10, **action))) == [code]
-    assert switch.under.control_plane.groups("I.selector") == {}
+    assert switch.under.control_plane.profile("I.selector").groups() == {}
 
 
 def test_a_refused_entry_leaves_no_group_of_its_action_set(switch: Switch) -> None:
     switch.write(insert(table_entry=indirect(10, **one_shot(1))))
     assert switch.refused(insert(table_entry=indirect(10, **one_shot(1, 2)))) == [rpc_code.ALREADY_EXISTS]
-    assert len(switch.under.control_plane.groups("I.selector")) == 1
-    assert len(switch.under.control_plane.members("I.selector")) == 1
+    assert len(switch.under.control_plane.profile("I.selector").groups()) == 1
+    assert len(switch.under.control_plane.profile("I.selector").members()) == 1

@@ -74,7 +74,7 @@ def test_one_shots_roll_back(switch: Switch) -> None:
         atomicity=ROLLBACK,
     )
     assert switch.entries() == [indirect(10, **one_shot(1, 2))]
-    assert [len(item) for item in switch.under.control_plane.groups("I.selector").values()] == [2]
+    assert [len(item) for item in switch.under.control_plane.profile("I.selector").groups().values()] == [2]
 
 
 # --- error details

@@ -61,9 +61,9 @@ def test_counters_of_colors_are_shown_when_asked_for_and_only_reset(switch: Swit
         "red": {"packet_count": 5, "byte_count": 6},
     }
     switch.write(insert(table_entry=kinds()))
-    key = switch.under.control_plane.table_entries("I.kinds")[0]
-    switch.under.control_plane.direct_meter_set_colors("I.kinds", key.match, key.priority, colored)
-    switch.under.control_plane.meter_set_colors("I.a_meter", 1, colored)
+    key = switch.under.control_plane.table("I.kinds").entries()[0]
+    switch.under.control_plane.table("I.kinds").colors_write(key.match, key.priority, colored)
+    switch.under.control_plane.externs.colors_write("I.a_meter", 1, colored)
     (entry,) = switch.read(table_entry={"table_id": sample.KINDS})
     assert not entry.HasField("meter_counter_data")
     (entry,) = switch.read(table_entry={"table_id": sample.KINDS, "meter_counter_data": {}})
@@ -89,13 +89,13 @@ def test_counters_of_colors_are_shown_when_asked_for_and_only_reset(switch: Swit
     failing = delete(table_entry=kinds(99))
     for reset in (*resets, delete(table_entry=kinds())):
         assert switch.refused(reset, failing, atomicity=ROLLBACK)[1] == rpc_code.NOT_FOUND
-        assert switch.under.control_plane.direct_meter_colors("I.kinds", key.match, key.priority) == colored
-        assert switch.under.control_plane.meter_colors("I.a_meter", 1) == colored
+        assert switch.under.control_plane.table("I.kinds").colors_read(key.match, key.priority) == colored
+        assert switch.under.control_plane.externs.colors_read("I.a_meter", 1) == colored
     switch.write(modify(table_entry=kinds()), modify(meter_entry={"meter_id": sample.METER}))  # unset: not changed
-    assert switch.under.control_plane.meter_colors("I.a_meter", 1) == colored
+    assert switch.under.control_plane.externs.colors_read("I.a_meter", 1) == colored
     switch.write(*resets)
-    assert switch.under.control_plane.direct_meter_colors("I.kinds", key.match, key.priority) == MeterColors()
-    assert switch.under.control_plane.meter_colors("I.a_meter", 1) == MeterColors()
+    assert switch.under.control_plane.table("I.kinds").colors_read(key.match, key.priority) == MeterColors()
+    assert switch.under.control_plane.externs.colors_read("I.a_meter", 1) == MeterColors()
 
 
 def test_the_counters_of_a_constant_table_can_be_written(switch: Switch) -> None:
@@ -118,9 +118,9 @@ def test_counters_registers_and_meters(switch: Switch) -> None:
         modify(register_entry={"register_id": sample.SIGNED, "index": {}, "data": {"bitstring": b"\xff"}}),
         modify(meter_entry={"meter_id": sample.METER, "index": {"index": 1}, "config": {"cir": 1, "pir": 2}}),
     )
-    assert switch.under.control_plane.counter_read("I.a_counter", 2) == CounterValue(5, 0)
-    assert switch.under.control_plane.register_read("I.a_signed", 0) == 0xFFF
-    assert switch.under.control_plane.meter_read("I.a_meter", 1) == MeterConfig(1, 0, 2, 0)
+    assert switch.under.control_plane.externs.counter_read("I.a_counter", 2) == CounterValue(5, 0)
+    assert switch.under.control_plane.externs.register_read("I.a_signed", 0) == 0xFFF
+    assert switch.under.control_plane.externs.meter_read("I.a_meter", 1) == MeterConfig(1, 0, 2, 0)
     assert [item.data.packet_count for item in switch.read(counter_entry={"counter_id": sample.COUNTER})] == [
         0,
         0,

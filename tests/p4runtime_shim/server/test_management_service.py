@@ -58,8 +58,8 @@ class World:
 async def world(directory: Path | None = None, driver: Any = None) -> AsyncIterator[World]:
     with Switch(programs.pipeline("state"), ports=range(4), seed=0, device_id=5) as switch:
         for priority in range(8):
-            switch.control_plane.table_insert(
-                P + "classes", Entry((Exact(priority),), ActionCall(P + "send", (2, priority)))
+            switch.control_plane.table(P + "classes").insert(
+                Entry((Exact(priority),), ActionCall(P + "send", (2, priority)))
             )
         device = P4RuntimeDevice(5, switch, PipelineConfigLoader(str), cpu_port=CPU_PORT)
         lines = LogDispatcher(switch)

@@ -190,7 +190,7 @@ def test_an_unexpected_failure_is_internal_and_the_server_lives_on() -> None:
         def broken(*_: object) -> None:
             raise ZeroDivisionError("oops " * 1000)
 
-        made.fakes[1].control_plane.table_insert = broken  # type: ignore[method-assign]
+        made.fakes[1].control_plane.table("I.exact_").insert = broken  # type: ignore[method-assign]
         error = await failing(client.write(insert(table_entry=dropping(1))))
         assert error.code() == grpc.StatusCode.INTERNAL
         assert 0 < len(error.details() or "") <= 1000, "a client may have chosen parts of it"

@@ -121,11 +121,11 @@ def test_a_saved_config_takes_writes_and_is_committed_with_them() -> None:
             modify(register_entry={"register_id": sample.REGISTER, "data": {"bitstring": b"\x05"}}),
         )
         fake = made.fakes[1]
-        assert fake.control_plane.table_entries("I.exact_") == [Entry((Exact(1),), ActionCall("I.drop"))]
+        assert fake.control_plane.table("I.exact_").entries() == [Entry((Exact(1),), ActionCall("I.drop"))]
         assert (await client.get_config()).config.cookie.cookie == 0
         await client.set_config(action=Request.COMMIT)
-        assert fake.control_plane.table_entries("I.exact_") == [Entry((Exact(2),), ActionCall("I.drop"))]
-        assert fake.control_plane.register_read("I.a_register", 4) == 5
+        assert fake.control_plane.table("I.exact_").entries() == [Entry((Exact(2),), ActionCall("I.drop"))]
+        assert fake.control_plane.externs.register_read("I.a_register", 4) == 5
         assert (await client.get_config()).config.cookie.cookie == 2
         assert fake.staged
         assert all(item.closed for item in fake.staged)
@@ -153,7 +153,7 @@ def test_reconcile_keeps_the_forwarding_state_or_refuses() -> None:
                 }
             ),
         )
-        fake.control_plane.direct_counter_write("I.exact_", (Exact(1),), 0, CounterValue(3, 0))
+        fake.control_plane.table("I.exact_").counter_write((Exact(1),), 0, CounterValue(3, 0))
         state = [p4r.Entity(table_entry={"counter_data": {}}), p4r.Entity(action_profile_member={})]
         before = await client.read(*state, p4r.Entity(counter_entry={}))
         await client.set_config(sample.p4info(), sample.device_config() + b" ", Request.RECONCILE_AND_COMMIT)
@@ -174,8 +174,8 @@ def test_reconcile_keeps_the_forwarding_state_or_refuses() -> None:
 
 def test_initial_entries_are_replaced_by_those_that_were_kept() -> None:
     def bring_along(switch: FakeSwitch, pipeline: Any) -> None:
-        switch.control_plane.table_insert("I.exact_", Entry((Exact(1),), ActionCall("I.drop")))
-        switch.control_plane.table_insert("I.exact_", Entry((Exact(2),), ActionCall("I.drop")))
+        switch.control_plane.table("I.exact_").insert(Entry((Exact(1),), ActionCall("I.drop")))
+        switch.control_plane.table("I.exact_").insert(Entry((Exact(2),), ActionCall("I.drop")))
 
     async def work(client: Client, made: World) -> None:
         info = sample.p4info()
@@ -183,7 +183,7 @@ def test_initial_entries_are_replaced_by_those_that_were_kept() -> None:
         await client.set_config(info, sample.device_config())
         await client.write(delete(table_entry=dropping(1)), insert(table_entry=dropping(3)))
         await client.set_config(info, sample.device_config() + b" ", Request.RECONCILE_AND_COMMIT)
-        found = {item.match[0] for item in made.fakes[1].control_plane.table_entries("I.exact_")}
+        found = {item.match[0] for item in made.fakes[1].control_plane.table("I.exact_").entries()}
         assert found == {Exact(2), Exact(3)}
 
     with_client(work, on_pipeline=bring_along)

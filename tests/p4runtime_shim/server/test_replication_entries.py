@@ -25,8 +25,8 @@ def test_multicast_groups_and_clone_sessions(switch: Switch) -> None:
         insert(packet_replication_engine_entry={"multicast_group_entry": flood}),
         insert(packet_replication_engine_entry={"clone_session_entry": mirror}),
     )
-    assert switch.under.control_plane.multicast_groups() == {1: (Replica(1, 1), Replica(2, 0))}
-    assert switch.under.control_plane.clone_sessions()[7].max_length == 64
+    assert switch.under.control_plane.replication.groups == {1: (Replica(1, 1), Replica(2, 0))}
+    assert switch.under.control_plane.replication.sessions[7].max_length == 64
     everything = switch.read(packet_replication_engine_entry={})
     assert everything == [
         p4r.PacketReplicationEngineEntry(multicast_group_entry=flood),
@@ -37,8 +37,8 @@ def test_multicast_groups_and_clone_sessions(switch: Switch) -> None:
         delete(packet_replication_engine_entry={"multicast_group_entry": {"multicast_group_id": 1}}),
         delete(packet_replication_engine_entry={"clone_session_entry": {"session_id": 7}}),
     )
-    assert switch.under.control_plane.multicast_groups() == {}
-    assert switch.under.control_plane.clone_sessions() == {}
+    assert switch.under.control_plane.replication.groups == {}
+    assert switch.under.control_plane.replication.sessions == {}
 
 
 def backed_up(first: bytes, second: bytes) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def backed_up(first: bytes, second: bytes) -> dict[str, Any]:
 def test_backup_replicas(switch: Switch) -> None:
     switch.write(insert(packet_replication_engine_entry=backed_up(b"\x00\x04", b"\x03")))
     backups = (Replica(4, 5), Replica(3, 5))
-    assert switch.under.control_plane.multicast_groups() == {1: (Replica(1, 0, backups), Replica(2, 5))}
+    assert switch.under.control_plane.replication.groups == {1: (Replica(1, 0, backups), Replica(2, 5))}
     (found,) = switch.read(packet_replication_engine_entry={})
     assert found == p4r.PacketReplicationEngineEntry(**backed_up(b"\x04", b"\x03"))
 
@@ -81,4 +81,4 @@ def test_backup_replicas(switch: Switch) -> None:
 )
 def test_wrong_replication_entries(switch: Switch, entry: dict[str, Any], code: int) -> None:
     assert switch.refused(insert(packet_replication_engine_entry=entry)) == [code]
-    assert switch.under.control_plane.multicast_groups() == {}
+    assert switch.under.control_plane.replication.groups == {}

@@ -28,7 +28,7 @@ from tests.p4runtime_shim.server.world import delete, insert, modify
 def test_an_entry_is_inserted_modified_read_and_deleted(switch: Switch) -> None:
     entry = exact(metadata=b"cookie", controller_metadata=5)
     switch.write(insert(table_entry=entry))
-    assert switch.under.control_plane.table_entries("I.exact_") == [Entry((Exact(1),), SET)]
+    assert switch.under.control_plane.table("I.exact_").entries() == [Entry((Exact(1),), SET)]
     assert switch.read(table_entry={"table_id": sample.EXACT}) == [_canonical(entry)]
     changed = exact(action={"action": {"action_id": sample.DROP}})
     switch.write(modify(table_entry=changed))
@@ -151,15 +151,15 @@ def test_wrong_reads_have_their_code_and_the_others_are_answered(switch: Switch)
 
 
 def test_a_default_entry_is_modified_read_and_reset(switch: Switch) -> None:
-    switch.under.control_plane.table_set_default("I.exact_", ActionCall("I.drop"))
+    switch.under.control_plane.table("I.exact_").set_default(ActionCall("I.drop"))
     switch.state = ForwardingState(SCHEMA, switch.under.control_plane)
     action = {"action": {"action_id": sample.SET_DEFAULT}}
     switch.write(modify(table_entry=default(sample.EXACT, action=action, metadata=b"m")))
-    assert switch.under.control_plane.table_default("I.exact_") == ActionCall("I.set_default")
+    assert switch.under.control_plane.table("I.exact_").default == ActionCall("I.set_default")
     (read,) = switch.read(table_entry=default(sample.EXACT))
     assert (read.action.action.action_id, read.metadata, read.is_default_action) == (sample.SET_DEFAULT, b"m", True)
     switch.write(modify(table_entry=default(sample.EXACT)))
-    assert switch.under.control_plane.table_default("I.exact_") == ActionCall("I.drop")
+    assert switch.under.control_plane.table("I.exact_").default == ActionCall("I.drop")
     assert switch.read(table_entry=default(sample.EXACT))[0].metadata == b""
 
 
