@@ -203,6 +203,21 @@ def test_a_receiver_may_be_not_ready_for_ever() -> None:
     assert end.completed() == [0]
 
 
+def test_a_receiver_that_is_not_ready_is_there_so_retries_start_afresh() -> None:
+    end = sender({"retry_count": 1}, linear_retries=0)
+    end.write(100, imm=1)
+    end.drain()
+    for _ in range(5):
+        end.expire_fully()
+        end.drain()
+        end.ack(FIRST, RNR | 1)
+        while not end.drain():
+            end.expire()
+    assert not end.qp.errors
+    assert end.connection.stats.timeouts == 5
+    assert end.expire_fully() == TIMEOUT, "and so does the interval"
+
+
 @pytest.mark.parametrize(
     ("syndrome", "status"),
     [
