@@ -43,6 +43,7 @@ from topologies.faults import Fault
 from topologies.faults.link_down import LinkDown
 
 DEFAULT_TIMEOUT_S = 10.0
+_CHANGE_TIMES = 3  # a change may have to wait for switches that are slow to answer, several times each
 _LARGEST_REPLY = 64 << 20
 
 
@@ -127,7 +128,7 @@ class ControllerClient:
 
     def reconcile(self) -> FleetStatus:
         """Have every switch's entries compared and repaired now; returns the outcome."""
-        return messages.unpack(self._call(self._stub.Reconcile, pb.ReconcileRequest()), FleetStatus)
+        return messages.unpack(self._change(self._stub.Reconcile, pb.ReconcileRequest()), FleetStatus)
 
     def tables(self, pattern: str = "", *, entries: bool = False) -> list[SwitchTables]:
         """Tables of the switches that match, or of all, as they are now; with every entry if wanted."""
@@ -166,7 +167,7 @@ class ControllerClient:
             )
         except (FabricError, ValueError) as error:
             raise ControllerError(str(error)) from None
-        return messages.unpack(self._call(self._stub.InjectFault, request), FaultRecord)
+        return messages.unpack(self._change(self._stub.InjectFault, request), FaultRecord)
 
     def link_down(self, pattern: str, *, owner: str = "") -> FaultRecord:
         """Cut the links that match, both directions; they stay cut until the fault is cleared."""
@@ -268,11 +269,25 @@ class ControllerClient:
         return [messages.unpack(path, DeniedPath) for path in reply.paths]
 
     def _clear(self, request: pb.ClearFaultsRequest) -> Cleared:
-        return messages.unpack(self._call(self._stub.ClearFaults, request), Cleared)
+        return messages.unpack(self._change(self._stub.ClearFaults, request), Cleared)
 
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
         with self._sentences():
             return run_in_thread(lambda: method(request, timeout=self._timeout_s, metadata=self._metadata))
+
+    def _change(self, method: Callable[..., Any], request: Any) -> Any:
+        """A call that waits for switches."""
+        timeout_s = self._timeout_s * _CHANGE_TIMES
+        try:
+            return run_in_thread(lambda: method(request, timeout=timeout_s, metadata=self._metadata))
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise ControllerError(
+                    f"The controller at {self._target} has not answered in {timeout_s:g} s, but may go on with it:"
+                    " 'mrc fault list' shows what it has done, 'mrc doctor' what has died or is stopped."
+                ) from None
+            with self._sentences():
+                raise
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:

@@ -2,8 +2,9 @@
 
 Each switch has a task of its own that goes from session to session: wait until something listens at the switch's
 address, connect with finsy, reconcile the entries (read, compare, repair, read again), and stay until the
-connection is lost. So a switch that has been restarted is programmed again as soon as it is back. A switch that does
-not answer a change in time counts as lost: what it did of it shows when it answers again. What cannot be put right is
+connection is lost. So a switch that has been restarted is programmed again as soon as it is back. A switch that answers
+nothing for some time during a change counts as lost: what it did of it shows when it answers again. One that is slow
+but answers is waited for, however many requests a change takes. What cannot be put right is
 kept as sentences with the switch's state.
 
 A switch is only dialled once something accepts connections there: gRPC waits a second and more before it tries an
@@ -19,7 +20,7 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from topologies.fabric import Fabric
 
 _DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
-PATIENCE_S = 7.0  # for a switch to make a change; who asked the controller for it waits for 10 s
+PATIENCE_S = 7.0  # for a switch to answer anything during a change
 _MAX_PROBLEMS = 20  # per switch, so that an empty switch does not fill the screen
 _FINSY_LOG = logging.getLogger("finsy")
 
@@ -44,7 +45,7 @@ class ManagedSwitch:
     """One switch of the fabric: what it should hold, and the finsy client while there is a connection.
 
     `wanted` is the static entries and those of faults, which are thus there again when the switch has been restarted.
-    `patience_s` is how long a change may take.
+    `patience_s` is how long the switch may answer nothing during a change.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class ManagedSwitch:
         self._events = events or Events()
         self._lost = False
         self._silent = asyncio.Event()
+        self._answered_at = 0.0  # by the loop's clock
         self._client: finsy.Switch | None = None
         self._lock = asyncio.Lock()
 
@@ -133,7 +135,7 @@ class ManagedSwitch:
             raise ControllerError(f"Switch {self.wanted.switch} is not reachable.")
         try:
             answers: Any = client.read(list(requests))  # finsy's annotations call this a coroutine
-            return [entity async for entity in answers]
+            return [entity async for entity in self._noting(answers)]
         except asyncio.CancelledError:
             if self._client is client:
                 raise
@@ -170,7 +172,7 @@ class ManagedSwitch:
         adds = bool(difference.missing or difference.wrong)
         must = adds and not later
         try:
-            done = await asyncio.wait_for(self._hold(after, difference, must=must), self.patience_s)
+            done = await self._while_it_answers(self._hold(after, difference, must=must))
         except asyncio.TimeoutError:
             self._give_up()
             if must:
@@ -212,6 +214,30 @@ class ManagedSwitch:
                 return False
             return True
 
+    async def _while_it_answers(self, work: Coroutine[Any, Any, bool]) -> bool:
+        """What `work` returns; asyncio.TimeoutError when the switch has answered nothing for `patience_s` meanwhile."""
+        clock = asyncio.get_running_loop().time
+        began, task = clock(), asyncio.create_task(work)
+        try:
+            while not task.done():
+                left = max(began, self._answered_at) + self.patience_s - clock()
+                if left <= 0:
+                    break
+                await asyncio.wait((task,), timeout=left)
+        finally:
+            late = task.cancel()
+            await asyncio.wait((task,))
+        if late and task.cancelled():
+            raise asyncio.TimeoutError
+        return task.result()
+
+    async def _noting(self, answers: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """What a switch answers; that it does is noted."""
+        async for entity in answers:
+            self._answered_at = asyncio.get_running_loop().time()
+            yield entity
+        self._answered_at = asyncio.get_running_loop().time()
+
     def _give_up(self) -> None:
         """End a session in which the switch does not answer; the next one finds out what it holds."""
         self._client = None
@@ -236,11 +262,10 @@ class ManagedSwitch:
     async def _compare(self, client: finsy.Switch) -> Difference:
         request = translate.wildcards(client.p4info)
         answers: Any = client.read(request)  # finsy's annotations call this a coroutine
-        entities = [entity async for entity in answers]
+        entities = [entity async for entity in self._noting(answers)]
         return reconcile.compare(self.wanted, translate.decode_all(self.wanted.switch, entities, client.p4info))
 
-    @staticmethod
-    async def _repair(client: finsy.Switch, difference: Difference) -> None:
+    async def _repair(self, client: finsy.Switch, difference: Difference) -> None:
         schema = client.p4info
         for missing, wrong, superfluous in difference.stages():
             updates = [
@@ -250,6 +275,7 @@ class ManagedSwitch:
             ]
             if updates:
                 await client.write(updates)
+                self._answered_at = asyncio.get_running_loop().time()
 
     def _set(
         self, state: SwitchState, repaired: int = 0, problems: tuple[str, ...] = (), left: Difference | None = None
@@ -268,7 +294,7 @@ class Fleet:
 
     `address` is the switches' gRPC address; ``{name}`` in it stands for the name of a switch that has an address of its
     own. `p4info` and `p4blob` are the P4 program, which is installed on switches that run another or none. A switch
-    that takes longer than `patience_s` for a change counts as lost.
+    that answers nothing for `patience_s` during a change counts as lost.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
+import finsy
 import pytest
 from finsy.proto import p4r
 
@@ -12,9 +13,13 @@ from controller.errors import ControllerError
 from controller.fleet import PATIENCE_S, Fleet
 from controller.reconcile import count
 from controller.values import FleetStatus, SwitchState
+from p4src import P4INFO
+from simulation.clock import Clock
+from simulation.virtual_time_loop import VirtualTimeLoop
 from tests.controller.p4runtime_stand_in import StandIn, serve
 from tests.controller.p4runtime_stand_in import key as entity_key
 from tests.waiting import until_async
+from topologies.clos import multi_plane_clos
 from topologies.entries import switch_entries
 from topologies.fabric import Fabric
 from topologies.fault_entries import Blackhole, LinkFault, fault_entries
@@ -330,3 +335,78 @@ def test_a_switch_that_is_away_makes_no_fault_now_but_later_and_may_lose_one(
             assert held == count(switch_entries(fabric, switch)) + more, switch.name
 
     asyncio.run(scenario())
+
+
+# ---- slow switches, in virtual time
+
+
+class SlowClient:
+    """Stands for finsy's client of a switch that takes `takes_s` for each request; it holds nothing."""
+
+    def __init__(self, takes_s: float) -> None:
+        self.p4info = finsy.P4Schema(P4INFO)
+        self.takes_s = takes_s
+        self.writes: list[int] = []
+
+    async def write(self, updates: Iterable[object]) -> None:
+        await asyncio.sleep(self.takes_s)
+        self.writes.append(len(list(updates)))
+
+    async def read(self, request: object) -> AsyncIterator[object]:
+        await asyncio.sleep(self.takes_s)
+        return
+        yield
+
+
+def slow_fleet(fabric: Fabric, takes_s: float) -> tuple[Fleet, list[SlowClient]]:
+    """A fleet with a session to each switch, all of which are slow."""
+    fleet = make(fabric, "unix:none")
+    clients = [SlowClient(takes_s) for _ in fleet.switches]
+    for switch, client in zip(fleet.switches.values(), clients, strict=True):
+        switch._client = client  # type: ignore[assignment]
+        switch._set(SwitchState.VERIFIED)
+    return fleet, clients
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualTimeLoop]:
+    found = VirtualTimeLoop(Clock())
+    yield found
+    found.close()
+
+
+def test_a_switch_that_is_slow_but_answers_is_not_lost_however_many_requests_a_change_takes(
+    fabric: Fabric, loop: VirtualTimeLoop
+) -> None:
+    fleet, clients = slow_fleet(fabric, 5)
+    loop.run_until_complete(fleet.set_faults(fault_entries(fabric, [Blackhole("*")])))
+    assert loop.time() == pytest.approx(5), "all at once"
+    loop.run_until_complete(fleet.set_faults(fault_entries(fabric, [LinkFault("*", loss=5)])))
+    assert loop.time() == pytest.approx(5 + 2 * 5), "new entries, and then the old ones away"
+    assert all(len(client.writes) == 3 for client in clients)
+    assert fleet.status.ready
+
+
+def test_a_change_waits_for_a_slow_switch_that_is_being_reconciled(fabric: Fabric, loop: VirtualTimeLoop) -> None:
+    fleet, clients = slow_fleet(fabric, 5)
+
+    async def both() -> tuple[str, ...]:
+        checking = asyncio.create_task(fleet.reconcile())
+        await asyncio.sleep(1)
+        found = await fleet.set_faults(fault_entries(fabric, [Blackhole("*")]))
+        await checking
+        return found
+
+    assert loop.run_until_complete(both()) == ()
+    assert loop.time() > 2 * PATIENCE_S
+    assert all(client.writes[-1] == 1 for client in clients)
+
+
+def test_of_many_switches_that_answer_nothing_none_is_waited_for_longer_than_one(loop: VirtualTimeLoop) -> None:
+    large = multi_plane_clos("large", planes=4, t0=8, t1=8, hosts=8)
+    fleet, clients = slow_fleet(large, 3600)
+    assert len(clients) == 64
+    with pytest.raises(ControllerError, match="does not answer, so it can make no fault"):
+        loop.run_until_complete(fleet.set_faults(fault_entries(large, [Blackhole("*")])))
+    assert loop.time() == pytest.approx(PATIENCE_S)
+    assert not any(client.writes for client in clients)
