@@ -79,6 +79,7 @@ class FaultInjector:
         self._changed = changed
         self._lock = asyncio.Lock()
         self._applied = Wanted()
+        self._asked = Wanted()  # what was wanted last that could be done
         self._tables = FaultTables(fabric)
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._away: dict[str, tuple[str, ...]] = {}  # switches that have yet to make a fault that has just begun
@@ -170,7 +171,7 @@ class FaultInjector:
                 active.append(self._all_impairments_of(record))
         down = frozenset(link for one in active for link in one.carrier)
         async with self._lock:
-            self._applied = Wanted(down, (), combined_shapes(active))
+            self._applied = self._asked = Wanted(down, (), combined_shapes(active))
             await self._apply(Wanted())
 
     async def clear(self, records: Iterable[FaultRecord]) -> Cleared:
@@ -337,6 +338,7 @@ class FaultInjector:
         """
         before = self._applied
         away: tuple[str, ...] = ()
+        unknown: list[Endpoint] = []
         if down := wanted.down - before.down:
             self._applied = Wanted(before.down | down, before.entries, before.shapes)
             await self._links.set_up(self._ordered(down), up=False)
@@ -346,18 +348,36 @@ class FaultInjector:
             entries = self._tables.entries(wanted.entries or ())
             away = await self._switches.set_faults(entries, later=later)
         if wanted.shapes != before.shapes:
-            ends = dict.fromkeys((*before.shapes, *wanted.shapes))
-            changes = {end: wanted.shapes.get(end) for end in ends if before.shapes.get(end) != wanted.shapes.get(end)}
-            self._applied = Wanted(
-                self._applied.down, wanted.entries, {**before.shapes, **dict.fromkeys(changes, _UNKNOWN)}
-            )
-            await self._links.shape(changes)
+            unknown = await self._shape(wanted)
         if forced := forced_up - wanted.down:
             await self._links.set_up(self._ordered(forced), up=True)
         if back := before.down - wanted.down - forced_up:
             await self._links.set_up(self._ordered(back), up=True, absent_ok=True)
-        self._applied = wanted
+        self._applied = replace(wanted, shapes={**wanted.shapes, **dict.fromkeys(unknown, _UNKNOWN)})
+        self._asked = wanted
         return away
+
+    async def _shape(self, wanted: Wanted) -> list[Endpoint]:
+        """Shape ports that are not as they should be; returns those that are still of unknown shape.
+
+        Those are ports where an earlier change failed, and of which this one wants nothing else: of a host that has
+        gone, say. They are tried again, but other faults need not wait for them.
+        """
+        before = self._applied.shapes
+        ends = dict.fromkeys((*before, *wanted.shapes))
+        changes = {end: wanted.shapes.get(end) for end in ends if before.get(end) != wanted.shapes.get(end)}
+        self._applied = Wanted(self._applied.down, wanted.entries, {**before, **dict.fromkeys(changes, _UNKNOWN)})
+        again = [end for end in changes if wanted.shapes.get(end) == self._asked.shapes.get(end)]
+        if concerned := {end: shape for end, shape in changes.items() if end not in again}:
+            await self._links.shape(concerned)
+        return [end for end in again if not await self._can_shape(end, changes[end])]
+
+    async def _can_shape(self, end: Endpoint, shape: Shape | None) -> bool:
+        try:
+            await self._links.shape({end: shape})
+        except ControllerError:
+            return False
+        return True
 
     def _ordered(self, names: Iterable[str]) -> list[Link]:
         wanted = set(names)

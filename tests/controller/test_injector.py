@@ -258,6 +258,23 @@ def test_what_was_reshaped_before_a_change_failed_is_shaped_again(world: Engine)
     assert world.links.shapes == {}
 
 
+def test_a_port_that_has_gone_with_a_fault_of_its_own_keeps_no_other_fault_from_coming_and_going(world: Engine) -> None:
+    slow, slower = make(world, Rate(H1, 5_000_000, "t0-0@p0")), make(world, Rate(H1, 10**6, "t0-0@p0"))
+    world.links.broken_shape = Endpoint("h1", 0)
+    for _ in range(2):
+        with pytest.raises(ControllerError, match="h1 cannot be shaped"):
+            world.run(world.injector.clear([slower]))
+    other = make(world, Rate(H2, 10**6, "t0-0@p0"))
+    cut = make(world, LinkDown("h3@p0"))
+    world.run(world.injector.clear([other]))
+    world.run(world.injector.clear([cut]))
+    assert (world.links.down, set(world.links.shapes)) == (set(), {Endpoint("h1", 0)})
+    assert list(world.registry) == [slow, slower]
+    world.links.broken_shape = None
+    world.run(world.injector.clear([slower]))
+    assert world.links.shapes == {Endpoint("h1", 0): Shape(rate_bps=5_000_000)}
+
+
 def test_a_fault_that_is_over_ends_at_a_switch_that_is_away_although_another_stays_there(world: Engine) -> None:
     stays = make(world, Loss(H1, 0.5))
     make(world, Loss(H1, 0.25), duration_ns=SECOND)
