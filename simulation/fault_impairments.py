@@ -27,6 +27,7 @@ from topologies.faults.reordering import Reordering
 from topologies.paths import destination as path_to
 
 _DOWN = Impairment(down=True)
+SHORTEST_FLAP_NS = 1_000  # each change is an event for every link: below this a run makes no progress any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,10 @@ def _(fault: Delay, fabric: Fabric) -> FaultImpairments:
 
 @_impairments_of.register
 def _(fault: Flap, fabric: Fabric) -> FaultImpairments:
+    if min(fault.down, fault.up) < SHORTEST_FLAP_NS:
+        raise FaultError(
+            f"A link flaps with times of {SHORTEST_FLAP_NS} ns or more, not {fault.down} ns down and {fault.up} ns up."
+        )
     return down(fabric.find_links(fault.link))
 
 

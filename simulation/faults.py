@@ -89,6 +89,9 @@ class Faults:
         FaultError names what does not exist or is out of range, or times in the wrong order.
         """
         now = self._clock.now
+        for when in (at, until):
+            if not isinstance(when, int | None):
+                raise FaultError(f"A fault begins and ends at a whole number of ns, not {when!r}.")
         start = now if at is None else at
         if start < now:
             raise FaultError(f"A fault cannot begin at {start} ns: it is {now} ns already.")

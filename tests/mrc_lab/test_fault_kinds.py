@@ -144,6 +144,13 @@ def test_the_backends_that_it_names_make_it_and_no_others(kind: FaultKind) -> No
 
 
 @EVERY
+def test_scaled_to_next_to_nothing_it_is_still_a_fault(kind: FaultKind) -> None:
+    for fault in examples(kind):
+        fault.scaled(times=1e-30, rates=1e-30).check()
+        assert fault.scaled(times=1, rates=1) == fault
+
+
+@EVERY
 def test_a_world_has_a_method_of_its_name(kind: FaultKind) -> None:
     if Backend.SIMULATION not in kind.backends:
         return

@@ -172,6 +172,17 @@ def test_links_that_flap_at_random_do_so_each_for_itself(world):
     assert up(world, "t0-0@p0", 4)
 
 
+def test_the_controller_is_back_when_the_last_fault_that_took_it_is_cleared(world):
+    first, second = world.faults.controller_down(), world.faults.controller_down(at=5 * US, until=9 * US)
+    world.run(6 * US)
+    world.faults.clear(first)
+    assert not world.faults.controller_present
+    world.run(10 * US)
+    assert world.faults.controller_present
+    with pytest.raises(FaultError, match=f"no fault {second}"):
+        world.faults.clear(second)
+
+
 def test_without_the_controller_traffic_goes_on(world):
     number = world.faults.controller_down()
     assert not world.faults.controller_present
@@ -226,6 +237,15 @@ def test_a_scheduled_fault_that_is_cleared_never_happens(world):
         (lambda f: f.rate("h1@p0", 0), "rate must be at least 1 b/s"),
         (lambda f: f.delay("h1@p0", 0), "extra must be at least 1 ns"),
         (lambda f: f.add(Flap("h1@p0", 0, 5)), "down must be at least 1 ns"),
+        (lambda f: f.add(Flap("h1@p0", 1, 1)), "flaps with times of 1000 ns or more, not 1 ns down and 1 ns up"),
+        (lambda f: f.add(Flap("h1@p0", 10**9, 999, True)), "flaps with times of 1000 ns or more"),
+        (lambda f: f.link_down("h1@p0", at=float("nan")), "a whole number of ns, not nan"),
+        (lambda f: f.link_down("h1@p0", until=1.5), "a whole number of ns, not 1.5"),
+        (lambda f: f.loss("h1@p0", float("nan")), "probability must be above 0 % and at most 100 %, not nan %"),
+        (lambda f: f.loss("h1@p0", 10**400), "at most 100 %, not a number of 1329 bits"),
+        (lambda f: f.delay("h1@p0", -(10**400)), "extra must be at least 1 ns, not a number of 1329 bits"),
+        (lambda f: f.delay("h1@p0", float("inf")), "extra must be a time, not 'inf'"),
+        (lambda f: f.delay(10**5000, 5), "link must be a link such as .*, not 'a number of 16610 bits'"),
     ],
 )
 def test_nonsense_is_refused_before_anything_happens(world, add, why):

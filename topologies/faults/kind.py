@@ -46,10 +46,10 @@ class Fault:
             parameter.check(getattr(self, parameter.name))
 
     def scaled(self, times: float, rates: float) -> Fault:
-        """The same with its times and rates multiplied."""
+        """The same with its times and rates multiplied, but none below the least there is."""
         factors = {What.TIME: times, What.RATE: rates}
         changes = {
-            parameter.name: round(getattr(self, parameter.name) * factors[parameter.what])
+            parameter.name: max(int(parameter.low), round(getattr(self, parameter.name) * factors[parameter.what]))
             for parameter in self.kind.parameters
             if parameter.what in factors
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +97,7 @@ class Parameter:
         if value is None and not self.required:
             return
         if not isinstance(value, _TYPES.get(self.what, str)) or isinstance(value, bool) is not (self.what is What.FLAG):
-            raise FabricError(f"{self.name} must be {self.what.value}, not {str(value)[:_LONGEST]!r}")
+            raise FabricError(f"{self.name} must be {self.what.value}, not {_shown(str, value)!r}")
         if not isinstance(value, str | bool):
             self._check_range(value)
 
@@ -104,7 +105,7 @@ class Parameter:
         above = self.low < value if self.what is What.SHARE else self.low <= value
         if above and value <= self.high:
             return
-        low, high, shown = (self.show(number)[:_LONGEST] for number in (self.low, self.high, value))
+        low, high, shown = (_shown(self.show, number) for number in (self.low, self.high, value))
         hint = ""
         if self.what is What.SHARE and 1 < value <= 100:
             hint = f": write {value:g}% for {value:g} in a hundred"
@@ -113,6 +114,14 @@ class Parameter:
         else:
             limit = f"at least {low}" if value < self.low else f"at most {high}"
         raise FabricError(f"{self.name} must be {limit}, not {shown}{hint}")
+
+
+def _shown(show: Callable[[Any], str], value: Any) -> str:
+    """A value in words, cut to what fits a sentence; Python prints no whole number of thousands of digits."""
+    try:
+        return show(value)[:_LONGEST]
+    except (OverflowError, ValueError):
+        return f"a number of {value.bit_length()} bits"
 
 
 def link() -> Any:
