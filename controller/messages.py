@@ -86,8 +86,9 @@ def _get(message: Any, name: str, hint: Any) -> Any:
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         hint = next(part for part in typing.get_args(hint) if part is not type(None))
         if isinstance(value, int | str):
-            return value or None
-        if not message.HasField(name):
+            if not value:
+                return None
+        elif not message.HasField(name):
             return None
     if hint is Fault:
         return unpack_kind(value)

@@ -47,7 +47,7 @@ def carry_out(controller: PathMapClient, fabric: Fabric, words: Sequence[str], s
 def watch(controller: PathMapClient, fabric: Fabric, seconds: float, say: Callable[[str], None]) -> MapState:
     """Print the map once it shows something, and then every second for `seconds`; returns the last."""
     state = controller.path_map()
-    while state.running and state.seconds < _FIRST_S + _FIRST_ROUNDS * state.round_s:
+    while state.running and state.seconds < _FIRST_S + _FIRST_ROUNDS * state.round_seconds:
         time.sleep(0.1)
         state = controller.path_map()
     until = time.monotonic() + seconds

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller import messages
 from controller.client import ControllerClient
-from controller.path_map.service import unpack
 from controller.path_map.values import MapState
 from controller.proto import path_map_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2_grpc as pb_grpc
@@ -30,12 +30,12 @@ class PathMapClient(ControllerClient):
 
     def start_map(self, rate: float = 0.0, *, feed: bool = False) -> MapState:
         """Start mapping with `rate` probes a second, link and direction (0: the default), or change rate and feed."""
-        return unpack(self._call(self._map.Start, pb.StartRequest(rate=rate, feed=feed)))
+        return messages.unpack(self._call(self._map.Start, pb.StartRequest(rate=rate, feed=feed)), MapState)
 
     def stop_map(self) -> MapState:
         """Stop mapping, and allow what the map has denied."""
-        return unpack(self._call(self._map.Stop, pb.StopRequest()))
+        return messages.unpack(self._call(self._map.Stop, pb.StopRequest()), MapState)
 
     def path_map(self) -> MapState:
         """The map as it is."""
-        return unpack(self._call(self._map.Get, pb.GetRequest()))
+        return messages.unpack(self._call(self._map.Get, pb.GetRequest()), MapState)

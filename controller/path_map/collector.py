@@ -96,12 +96,12 @@ class _Session:
         """The map as it is now; times count from its beginning."""
         now = time.monotonic_ns()
         counts = self._map.link_counts(now - _RECENT)
-        suspected = tuple(replace(fault, since=fault.since - self._began) for fault in self._map.suspected)
+        suspected = tuple(replace(fault, since_ns=fault.since_ns - self._began) for fault in self._map.suspected)
         answers_due = now - self._began > self._map.settings.agent_timeout
         return MapState(
             running=True,
             rate=self.plan.rate,
-            round_s=self.plan.round_ns / SECOND,
+            round_seconds=self.plan.round_ns / SECOND,
             seconds=(now - self._began) / SECOND,
             suspected=suspected,
             links=tuple(LinkHealth(name, count.sent, count.lost) for name, count in counts.items()),

@@ -120,7 +120,7 @@ class PathMap:
     def suspected(self) -> tuple[SuspectedFault, ...]:
         """Suspected faults, oldest first."""
         found = [known.fault for plane in self._planes for known in plane.known]
-        return tuple(sorted(found, key=lambda fault: (fault.since, fault.name)))
+        return tuple(sorted(found, key=lambda fault: (fault.since_ns, fault.name)))
 
     def unreachable_hosts(self, now: int) -> tuple[str, ...]:
         """Hosts whose agents do not report."""
@@ -193,7 +193,7 @@ class _Plane:
         others = self._others(known)
         strength = min(known.strength, _MOST_TO_HEAL)
         for since, _sent, _lost, counts in spans:
-            if since < known.fault.since and since != spans[0].since:
+            if since < known.fault.since_ns and since != spans[0].since:
                 return False
             if counts.change(known.number, strength, counts.risk(others)) < -HEAL:
                 self._forget(known, since)
@@ -219,11 +219,11 @@ class _Plane:
         known.losses = losses
         others = self._others(known)
         best = self._best_way(known, whole.counts, whole.counts.risk(others))
-        fault = self._suspected_fault(replace(best, margin=known.margin), others, whole.counts, known.fault.since)
+        fault = self._suspected_fault(replace(best, margin=known.margin), others, whole.counts, known.fault.since_ns)
         if fault.confidence < 1 - CERTAIN and not known.fault.rivals:
             self.known.remove(known)
             return
-        latest = self._evidence(known.fault.since + 1, noise).counts
+        latest = self._evidence(known.fault.since_ns + 1, noise).counts
         risk = latest.risk(others)
         strength = latest.best_strength(best.suspect, risk)
         gain = latest.change(best.suspect, strength, risk)

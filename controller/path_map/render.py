@@ -23,8 +23,8 @@ def draw(fabric: Fabric, state: MapState) -> str:
     if not state.running:
         return "there is no path map: 'map' starts one"
     lines = [
-        f"path map of {fabric.name}: {state.rate:g} probes/s a link and direction, a round takes {state.round_s:.2f} s,"
-        f" mapped for {state.seconds:.0f} s"
+        f"path map of {fabric.name}: {state.rate:g} probes/s a link and direction,"
+        f" a round takes {state.round_seconds:.2f} s, mapped for {state.seconds:.0f} s"
     ]
     for plane in range(fabric.planes):
         lines += ["", *_plane(fabric, state, plane)]
@@ -47,7 +47,7 @@ def describe(fault: SuspectedFault, began: float) -> str:
     """
     share = "100 %" if fault.loss > 0.985 else f"{fault.loss * 100:.1f} %"
     way = _WAYS.get(fault.part, {}).get(fault.direction, "") if fault.direction else ", direction unclear"
-    clock = time.strftime("%H:%M:%S", time.localtime(began + fault.since / SECOND))
+    clock = time.strftime("%H:%M:%S", time.localtime(began + fault.since_ns / SECOND))
     confidence = min(99, math.floor(fault.confidence * 100))
     text = f"{fault.name} ({_PARTS[fault.part]}): {share} loss{way} since {clock} (confidence {confidence} %)"
     return text + (f"; or else {', '.join(fault.rivals)}" if fault.rivals else "")

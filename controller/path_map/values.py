@@ -25,7 +25,7 @@ class Direction(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SuspectedFault:
-    """A suspected fault, since `since`: `loss` is the share of packets lost at it in the directions named.
+    """A suspected fault, since `since_ns`: `loss` is the share of packets lost at it in the directions named.
 
     `confidence` (0 to 1) is the probability that it is this one rather than a rival; `rivals` names those that the
     probes hardly distinguish from it. `direction` is None where it is unclear.
@@ -37,7 +37,7 @@ class SuspectedFault:
     direction: Direction | None
     loss: float
     confidence: float
-    since: int
+    since_ns: int
     rivals: tuple[str, ...] = ()
 
 
@@ -52,7 +52,7 @@ class LinkHealth:
 
 @dataclass(frozen=True, slots=True)
 class MapState:
-    """The map now: `seconds` since mapping began, suspected faults (`since` in ns on the same scale), links' health.
+    """The map now: `seconds` since mapping began, suspected faults (`since_ns` on the same scale), links' health.
 
     `unreachable` are hosts whose agents do not answer. `feeding` is whether the hosts deny paths over suspected faults,
     `denied` how many entropy values are denied for that reason, over all pairs of hosts.
@@ -60,7 +60,7 @@ class MapState:
 
     running: bool
     rate: float = 0.0
-    round_s: float = 0.0
+    round_seconds: float = 0.0
     seconds: float = 0.0
     suspected: tuple[SuspectedFault, ...] = ()
     links: tuple[LinkHealth, ...] = ()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from controller import messages
 from controller.path_map.render import describe, draw
-from controller.path_map.service import pack, unpack
 from controller.path_map.values import Direction, LinkHealth, MapState, Part, SuspectedFault
+from controller.proto import path_map_v1_pb2 as pb
 from topologies.clos import multi_plane_clos
 
 FABRIC = multi_plane_clos()
@@ -52,5 +53,5 @@ def test_a_map_without_probes_or_without_a_start_says_so() -> None:
 
 def test_a_state_travels_as_a_message() -> None:
     state = replace(STATE, suspected=(CUT, replace(LOSSY, direction=None), DEAD), feeding=True, denied=3)
-    assert unpack(pack(state)) == state
-    assert unpack(pack(MapState(False))) == MapState(False)
+    assert messages.unpack(messages.pack(state, pb.State), MapState) == state
+    assert messages.unpack(messages.pack(MapState(False), pb.State), MapState) == MapState(False)
