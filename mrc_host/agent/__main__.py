@@ -1,4 +1,4 @@
-"""Run the agent of one host, on the compiled transport where there is one (``mrc_host.compiled``)."""
+"""Run the agent of one host, with the compiled transport if there is one (``mrc_host.compiled``)."""
 
 from __future__ import annotations
 

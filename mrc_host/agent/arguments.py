@@ -1,7 +1,7 @@
 """Arguments and results of verbs as JSON, by the verb's declaration.
 
-What comes from a client is checked before the verb is carried out, in the order of the declaration: the type, and the
-rule that was declared besides. Nothing is taken that was not declared. Whatever is wrong is one sentence.
+What a client sends is checked before the verb is carried out, in the order of the declaration: the type, then the rule
+declared for it. Anything that was not declared is refused. Each error is one sentence.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, Length, Par
 
 
 class Holder(Protocol):
-    """Who knows what a client has."""
+    """Knows which objects a client has."""
 
     def holds(self, handle: Handle, number: int) -> bool:
-        """Whether the client (or, where the handle allows, anybody) has the thing with this number."""
+        """Whether the client (or, where the handle allows, anybody) has the object with this number."""
 
 
 def encode(verb: Verb, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], int | None]:
@@ -75,7 +75,7 @@ def _decode(parameter: Parameter, data: Any, holder: Holder) -> Any:
         raise InvalidArgumentError(str(error)) from None
     if isinstance(rule, Length) and not rule.low <= len(value) <= rule.high:
         limits = f"{rule.low}" if rule.low == rule.high else f"{rule.low} to {rule.high}"
-        raise InvalidArgumentError(f"{parameter.name} has {limits} {rule.units}, not {len(value)}.")
+        raise InvalidArgumentError(f"{parameter.name} must have {limits} {rule.units}, not {len(value)}.")
     return value
 
 
@@ -83,7 +83,7 @@ def _number(name: str, rule: Range | Handle, data: Any, holder: Holder) -> int:
     whole = isinstance(data, int) and not isinstance(data, bool)
     if isinstance(rule, Range):
         if not whole or not rule.low <= data <= rule.high:
-            raise InvalidArgumentError(f"{name} is an integer from {rule.low} to {rule.high}, not {shown(data)}.")
+            raise InvalidArgumentError(f"{name} must be an integer from {rule.low} to {rule.high}, not {shown(data)}.")
     elif not whole or not holder.holds(rule, data):
         who = "There is" if rule.anyones else "This client has"
         raise NotFoundError(f"{who} no {rule.thing.value} {shown(data)}.")

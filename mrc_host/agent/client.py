@@ -1,7 +1,7 @@
-"""The provider that verbs use on an agent's NIC: each verb is a request, a post or a look at what has arrived.
+"""The provider of verbs on an agent's NIC: each verb is a request, a post, or a look at what has arrived.
 
-Completions are kept in a deque for each queue until the application takes them; the agent is told how many were taken,
-so that it never sends more than the queue's capacity.
+Each queue's completions are kept in a deque until the application takes them. The client returns credit for those
+taken, so the agent never sends more than the queue's capacity.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class AgentProvider(Provider):
         self._address = parse_bytes(str(connection.greeting.get("address")))
         self._queues: dict[int, _Queue] = {}
         self._pairs: dict[int, _Pair] = {}
-        self._unsettled = 0  # posts of all queue pairs that may be waiting in the agent
+        self._unsettled = 0  # posts of all queue pairs that may still be waiting in the agent
         self._sinks: dict[EventSink, bool] = {}  # whether it wants events of everybody's queue pairs
         self._control: AgentProvider | None = None
 
@@ -65,11 +65,11 @@ class AgentProvider(Provider):
         return self._address
 
     def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
-        """Have the agent carry out a verb that takes no more than that."""
+        """Have the agent carry out a verb for which that is all there is to do."""
         return self.connection.call(verb, arguments)
 
     def register_memory(self, pd: int, length: int, access: Access) -> tuple[MemoryRegionInfo, memoryview]:
-        """Make a memfd, map it here, and have the agent map and register it too."""
+        """Create a memfd, map it here, and have the agent map and register it too."""
         fd = os.memfd_create("mrc-mr", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(fd, length)
@@ -94,7 +94,7 @@ class AgentProvider(Provider):
         self._queues.pop(cq, None)
 
     def req_notify_cq(self, cq: int, solicited_only: bool) -> None:
-        """Arm a completion queue; entries count when they come in here."""
+        """Arm a completion queue; an entry counts when it arrives here."""
         self._queue(cq).notification.arm(solicited_only)
 
     def _queue(self, cq: int) -> _Queue:
@@ -117,7 +117,7 @@ class AgentProvider(Provider):
                 queue.promised -= 1
         queue.taken += len(taken)
         if queue.taken >= queue.credit_step:
-            # What is already here can still be taken when the agent is gone, so a lost connection is not told now.
+            # Entries already here can still be taken when the agent is gone, so a lost connection is no error yet.
             with contextlib.suppress(MrcError):
                 self.connection.send(protocol.pack_credit(cq, queue.taken))
             queue.taken = 0
@@ -152,9 +152,9 @@ class AgentProvider(Provider):
     def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
         """Send work requests to the agent.
 
-        What can be known here is refused here, as the NIC itself would: a queue pair that is not connected
-        (StateError), and from the first request on for which there is no room, in the completion queue or behind the
-        send queue (ResourceExhaustedError). `posted` of an error says how many were sent before.
+        What the client can check is refused here, as by the NIC itself: posts to a queue pair that is not connected
+        (StateError), and requests from the first one on for which the completion queue or the agent's queue behind the
+        send queue has no room (ResourceExhaustedError). An error's `posted` is the number of requests sent before it.
         """
         pair = self._pairs.get(qpn)
         if pair is None:
@@ -170,7 +170,7 @@ class AgentProvider(Provider):
             raise
 
     def _post_some(self, qpn: int, pair: _Pair, requests: Sequence[WorkRequest], start: int) -> int:
-        """Send one message of those requests from `start` on for which there is room; how many."""
+        """Send one message with the requests from `start` on for which there is room; return how many."""
         queue = pair.send_queue
         end = start + min(protocol.MAX_POSTS, len(requests) - start, self._backlog_room(qpn, pair))
         if end == start:
@@ -197,24 +197,24 @@ class AgentProvider(Provider):
         return end - start
 
     def _backlog_room(self, qpn: int, pair: _Pair) -> int:
-        """How many posts the agent will let wait, if it has to; asks it when by our own count there are none left."""
+        """How many more posts the agent can queue; queries the agent when by our own count there is no room."""
         room = min(protocol.PENDING_LIMIT - pair.unsettled, protocol.CLIENT_PENDING_LIMIT - self._unsettled)
         if room <= 0:
-            # One queue pair's count is a short answer; all of them are needed when it is their sum that is too large.
-            asked = qpn if pair.unsettled >= protocol.PENDING_LIMIT else None
-            waiting = self.connection.posts_waiting(asked)
-            for number in self._pairs if asked is None else (asked,):
+            # One queue pair's count is a short answer; all are needed only when their sum is too large.
+            queried = qpn if pair.unsettled >= protocol.PENDING_LIMIT else None
+            waiting = self.connection.posts_waiting(queried)
+            for number in self._pairs if queried is None else (queried,):
                 self._settle(self._pairs[number], waiting.get(number, 0))
             room = min(protocol.PENDING_LIMIT - pair.unsettled, protocol.CLIENT_PENDING_LIMIT - self._unsettled)
         return room
 
     def _settle(self, pair: _Pair, waiting: int) -> None:
-        """No more than so many posts of a queue pair can still be waiting in the agent."""
+        """At most `waiting` posts of a queue pair can still be waiting in the agent."""
         self._unsettled -= pair.unsettled - waiting
         pair.unsettled = waiting
 
     def trace(self, path: str) -> None:
-        """Open `path` and have the agent write the event trace there, which needs no right to the file for it."""
+        """Open `path` and have the agent write the event trace to it; the agent itself needs no right to the file."""
         if not path:
             self.connection.trace("")
             return
@@ -228,7 +228,7 @@ class AgentProvider(Provider):
             os.close(fd)
 
     def for_controller(self) -> AgentProvider:
-        """The provider for what is the controller's, on a connection of its own where that has a socket of its own."""
+        """The provider of the controller's verbs: on a second connection if these have a socket of their own."""
         path = for_controller(self.connection.path)
         if path == self.connection.path:
             return self
@@ -237,13 +237,13 @@ class AgentProvider(Provider):
         return self._control
 
     def close(self) -> None:
-        """Close the connection; the agent gives everything back."""
+        """Close the connection; the agent releases everything this client had."""
         if self._control is not None:
             self._control.close()
         self.connection.close()
 
     def events_dropped(self) -> int:
-        """Events that the NIC could not keep, or the agent not send to us."""
+        """Events that the NIC could not keep or the agent could not send to us."""
         return self.connection.events_dropped + self.nic_counters().get("events_lost", 0)
 
     def now(self) -> int:
@@ -251,7 +251,7 @@ class AgentProvider(Provider):
         return monotonic_ns()
 
     def refresh(self) -> None:
-        """Take in every message that is there."""
+        """Process all messages that have arrived."""
         self.connection.refresh()
 
     def wait(self, deadline: int | None) -> None:
@@ -259,11 +259,11 @@ class AgentProvider(Provider):
         self.connection.wait(deadline)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take messages in whenever `loop` finds some."""
+        """Process messages whenever `loop` finds the socket readable."""
         self.connection.attach(loop)
 
     def add_event_sink(self, sink: EventSink, *, whole_nic: bool = False) -> None:
-        """Call `sink` with events of the NIC's ports and of this client's queue pairs, or of everybody's."""
+        """Call `sink` with events of the NIC's ports and of this client's queue pairs, or of all queue pairs."""
         if whole_nic and not any(self._sinks.values()):
             self.connection.subscribe(EventScope.ALL)
         elif not self._sinks:
@@ -309,7 +309,7 @@ class _Queue:
         self.notification = Notification()
         self.entries: deque[Completion] = deque()
         self.promised = 0  # signaled requests posted whose completion the application has not taken
-        self.taken = 0  # entries taken for which the agent has no credit back yet
+        self.taken = 0  # entries taken for which no credit has been sent yet
         self.credit_step = max(1, capacity // 4)
 
 

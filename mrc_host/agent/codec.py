@@ -1,9 +1,9 @@
-"""Frozen dataclasses as JSON and back, with errors that say where in the document something is wrong.
+"""Frozen dataclasses to JSON and back, with errors that say where in the document something is wrong.
 
-The mapping follows the type hints, so a field added to a value appears by itself: dataclasses and mappings are objects,
-tuples are arrays, enums are their values, integers are numbers (or strings such as "0x6001" on reading). Bytes are
-written the way people write them, by length: 6 as a MAC address, 16 as an IPv6 address, others in hexadecimal. A field
-with a default may be absent; a key that no field has is an error.
+The mapping follows the type hints, so new fields need nothing here: dataclasses and mappings are objects, tuples are
+arrays, enums are their values, integers are numbers (or, on reading, strings such as "0x6001"). Bytes are written by
+their length: 6 as a MAC address, 16 as an IPv6 address, others in hexadecimal. A field with a default may be absent;
+an unknown key is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 
 
 class CodecError(MrcError):
-    """A JSON document does not describe the value it should; the sentence says where and why."""
+    """A JSON document does not describe the expected value; the message says where and why."""
 
 
 def to_json(value: Any) -> Any:
@@ -72,7 +72,7 @@ def parse_bytes(text: str) -> bytes:
 
 
 def shown(data: object) -> str:
-    """A part of a document as an error repeats it."""
+    """A part of a document, shortened for an error message."""
     text = repr(data)
     return text if len(text) < 60 else text[:57] + "..."
 

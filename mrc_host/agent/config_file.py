@@ -1,8 +1,8 @@
 """The agent's configuration file: a NicConfig as JSON.
 
-Written by whoever builds the fabric with :func:`dump_config`, read by the agent with :func:`load_config`. Apart from
-the general rules of :mod:`mrc_host.agent.codec` two integers are written as people write them: `block` as an IPv6
-prefix ("fc00::/32") and the `base` of a template as an IPv6 address.
+Whoever builds the fabric writes it with :func:`dump_config`; the agent reads it with :func:`load_config`. The format is
+that of :mod:`mrc_host.agent.codec`, except that two integers are written as addresses: `block` as an IPv6 prefix
+("fc00::/32") and the `base` of a template as an IPv6 address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mrc_host.config import NicConfig
 
 
 def dump_config(config: NicConfig) -> str:
-    """JSON text of a configuration; :func:`parse_config` gives back an equal value."""
+    """JSON text of a configuration; :func:`parse_config` returns an equal value."""
     data = to_json(config)
     data["block"] = f"{IPv6Address(config.block << 96)}/32"
     for destination in data["destinations"]:
@@ -26,7 +26,7 @@ def dump_config(config: NicConfig) -> str:
 
 
 def load_config(path: str | Path) -> NicConfig:
-    """Read a configuration file; raises CodecError that names the file and the place in it."""
+    """Read a configuration file; raises a CodecError that names the file and the place in it."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -50,7 +50,7 @@ def parse_config(text: str) -> NicConfig:
 
 
 def _numbers(data: Any) -> None:
-    """Replace the addresses that stand for integers; anything of another shape is left for the decoder to refuse."""
+    """Replace the addresses that stand for integers; anything malformed is left for the decoder to refuse."""
     if not isinstance(data, dict):
         return
     block = data.get("block")
@@ -58,7 +58,7 @@ def _numbers(data: Any) -> None:
         address, _, length = block.partition("/")
         value = _ipv6(address, "block")
         if length != "32" or value % (1 << 96):
-            raise CodecError(f"At block: {block!r} is not a prefix of 32 bits, such as 'fc00::/32'.")
+            raise CodecError(f"At block: {block!r} is not a 32-bit prefix, such as 'fc00::/32'.")
         data["block"] = value >> 96
     destinations = data.get("destinations")
     for i, destination in enumerate(destinations if isinstance(destinations, list) else ()):
@@ -75,9 +75,9 @@ def _ipv6(text: str, where: str) -> int:
 
 
 def _check(config: NicConfig) -> None:
-    """What the types alone do not say."""
+    """Check what the types alone do not ensure."""
     if not config.ports:
-        raise CodecError("At ports: a NIC has at least one port.")
+        raise CodecError("At ports: a NIC needs at least one port.")
     _length(config.address, 16, "address")
     for i, port in enumerate(config.ports):
         where = f"ports[{i}]"
@@ -86,17 +86,17 @@ def _check(config: NicConfig) -> None:
         if port.plane != i:
             raise CodecError(f"At {where}.plane: port {i} belongs to plane {i}, not {port.plane}.")
         if not 0 < port.usid < 1 << 16:
-            raise CodecError(f"At {where}.usid: a uSID has 16 bits and is not 0, unlike {port.usid}.")
+            raise CodecError(f"At {where}.usid: a uSID must be from 1 to 65535, not {port.usid}.")
         if port.rate_bps < 0:
-            raise CodecError(f"At {where}.rate_bps: the rate is in b/s, 0 for unlimited, not {port.rate_bps}.")
+            raise CodecError(f"At {where}.rate_bps: the rate must be in b/s, 0 for unlimited, not {port.rate_bps}.")
     for i, destination in enumerate(config.destinations):
         _length(destination.address, 16, f"destinations[{i}].address")
         if not destination.evs:
-            raise CodecError(f"At destinations[{i}].evs: {destination.name} has no entropy value, so no path.")
+            raise CodecError(f"At destinations[{i}].evs: {destination.name} has no entropy values, so no paths.")
     if len({destination.address for destination in config.destinations}) != len(config.destinations):
         raise CodecError("At destinations: two have the same address.")
     if not 1280 <= config.mtu <= 65535:
-        raise CodecError(f"At mtu: 1280 to 65535 bytes, not {config.mtu}.")
+        raise CodecError(f"At mtu: the MTU must be from 1280 to 65535 bytes, not {config.mtu}.")
 
 
 def _length(value: bytes, length: int, where: str) -> None:

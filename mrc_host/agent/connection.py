@@ -1,12 +1,12 @@
-"""A connection to the agent: requests out, and whatever comes in.
+"""A connection to the agent: requests go out; answers, completions and events come in.
 
-There is no thread. Messages are taken in when somebody waits, asks or posts, or when the asyncio loop to which the
-connection is attached finds the socket readable. When the agent dies or closes the connection every pending and later
-call raises AgentLostError, every waiting coroutine is woken to find that out, and nothing is left to clean up: the
-agent (or its death) has given everything back.
+There is no thread. Messages are processed when the program waits, sends a request or posts, or when the asyncio loop
+the connection is attached to finds the socket readable. When the agent exits or closes the connection, every pending
+and later call raises AgentLostError, every waiting coroutine is woken to see it, and nothing is left to clean up: the
+agent (or its exit) has released everything.
 
-A process that is forked has no part in its parent's connections: two of them would take each other's answers and
-completions, and one that goes on living would keep what belongs to the other. There every call raises ClosedError.
+A forked child does not share its parent's connections: the two would take each other's answers and completions, and
+either would keep the other's objects alive. In the child every call raises ClosedError.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def for_controller(path: str | os.PathLike[str]) -> str:
 
 
 class AgentConnection(AgentVerbs):
-    """A greeted connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none.
+    """An open connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none.
 
     Its methods are the agent's verbs (:mod:`mrc_host.agent.table`), each a request and its answer. An agent that
-    has not answered after `timeout_s` is taken for dead.
+    has not answered after `timeout_s` is considered lost.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class AgentConnection(AgentVerbs):
         self._loop: asyncio.AbstractEventLoop | None = None
         name = client or f"{os.path.basename(sys.argv[0]) or 'python'} {os.getpid()}"
         try:
-            self.greeting = self._ask(Kind.HELLO, {"version": protocol.VERSION, "client": name}, None)
+            self.greeting = self._exchange(Kind.HELLO, {"version": protocol.VERSION, "client": name}, None)
         except BaseException:
             self.close()
             raise
 
-    # -- asking ----------------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
         """Have the agent carry out a verb."""
@@ -94,21 +94,22 @@ class AgentConnection(AgentVerbs):
         return decode_result(verb, self.request(verb.name, fd=fd, **data))
 
     def request(self, op: str, *, fd: int | None = None, **arguments: Any) -> Any:
-        """Ask for the verb `op` with arguments as they are in JSON, and return the JSON of its result.
+        """Request the verb `op` with arguments as in JSON, and return its result as in JSON.
 
-        Raises what the agent answers, under the same class of error where this process knows it.
+        Raises the agent's error, under the same class of error where this process knows it.
         """
-        answer = self._ask(Kind.REQUEST, {"op": op, **arguments}, fd)
+        answer = self._exchange(Kind.REQUEST, {"op": op, **arguments}, fd)
         if "error" in answer:
             raise _error_named(answer.get("error"), str(answer.get("message")))
         return answer.get("result")
 
-    def _ask(self, kind: Kind, data: dict[str, Any], fd: int | None) -> dict[str, Any]:
+    def _exchange(self, kind: Kind, data: dict[str, Any], fd: int | None) -> dict[str, Any]:
+        """Send one request and wait for its answer."""
         self._requests = self._requests % 0xFFFFFFFF + 1
         number = self._requests
         messages = protocol.pack_json(kind, number, data)
         if len(messages) > 1:
-            raise InvalidArgumentError(f"A request has at most {protocol.MAX_MESSAGE} bytes: ask for less at once.")
+            raise InvalidArgumentError(f"A request has at most {protocol.MAX_MESSAGE} bytes: split it.")
         self.send(messages[0], fd)
         deadline = monotonic_ns() + int(self._timeout_s * 1e9)
         while number not in self._replies:
@@ -120,7 +121,7 @@ class AgentConnection(AgentVerbs):
         return self._replies.pop(number)
 
     def send(self, message: bytes, fd: int | None = None) -> None:
-        """Send one message. Raises ResourceExhaustedError when the agent takes nothing for a second."""
+        """Send one message. Raises ResourceExhaustedError when the agent reads nothing for a second."""
         self.check()
         if self._try_send(message, fd):
             return
@@ -128,7 +129,7 @@ class AgentConnection(AgentVerbs):
         while not self._try_send(message, fd):
             left = deadline - monotonic_ns()
             if left <= 0:
-                raise ResourceExhaustedError("The agent takes no more now: take completions, then try again.")
+                raise ResourceExhaustedError("The agent accepts no more now: take completions, then try again.")
             self._wait_writable(left)
 
     def _try_send(self, message: bytes, fd: int | None) -> bool:
@@ -140,7 +141,7 @@ class AgentConnection(AgentVerbs):
         except BlockingIOError:
             return False
         except OSError:
-            self.refresh()  # the agent's last words may say why
+            self.refresh()  # the agent's last message may say why
             self._lose()
         return True
 
@@ -152,10 +153,10 @@ class AgentConnection(AgentVerbs):
             self._poller.modify(self._socket, select.POLLIN)
         self.refresh()
 
-    # -- taking in -------------------------------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Take in every message that is there; never blocks. Raises the error if the connection is lost."""
+        """Process all messages that have arrived; never blocks. Raises the error if the connection is lost."""
         self.check()
         buffer, receive = self._buffer, self._socket.recv_into
         while True:
@@ -163,7 +164,7 @@ class AgentConnection(AgentVerbs):
                 length = receive(buffer)
             except BlockingIOError:
                 return
-            except ConnectionResetError:  # told once, before what the agent said last
+            except ConnectionResetError:  # reported once, before the agent's last messages
                 continue
             except OSError:
                 length = 0
@@ -175,7 +176,7 @@ class AgentConnection(AgentVerbs):
                 self._fail(error)
 
     def wait(self, deadline: int | None) -> None:
-        """Block until a message arrives or `deadline` (monotonic ns) has come; take in what is there."""
+        """Block until a message arrives or `deadline` (monotonic ns) has passed; process what has arrived."""
         self.check()
         if deadline is None:
             self._poller.poll()
@@ -200,7 +201,7 @@ class AgentConnection(AgentVerbs):
         self._handle_json(kind, request, protocol.unpack_json(body))
 
     def _handle_json(self, kind: int, request: int, data: dict[str, Any]) -> None:
-        if kind == Kind.ERROR and not request:  # last words before it cuts us off
+        if kind == Kind.ERROR and not request:  # why it is about to disconnect us
             raise ProtocolError(str(data.get("message")))
         if kind in (Kind.HELLO, Kind.REPLY, Kind.ERROR):
             self._replies[request] = data
@@ -214,7 +215,7 @@ class AgentConnection(AgentVerbs):
     # -- asyncio ---------------------------------------------------------------------------------------------------
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take messages in whenever `loop` finds the socket readable."""
+        """Process messages whenever `loop` finds the socket readable."""
         if loop is not self._loop:
             self.check()
             self._detach()
@@ -228,7 +229,7 @@ class AgentConnection(AgentVerbs):
         self._loop = None
 
     def _on_readable(self) -> None:
-        with contextlib.suppress(MrcError):  # the woken coroutines meet it at their next call
+        with contextlib.suppress(MrcError):  # the woken coroutines get it from their next call
             self.refresh()
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -239,14 +240,14 @@ class AgentConnection(AgentVerbs):
             raise type(self._error)(*self._error.args)
 
     def close(self) -> None:
-        """Close the connection; the agent gives back everything of this client."""
+        """Close the connection; the agent releases everything this client had."""
         self._end(ClosedError("The connection to the agent is closed."))
 
     def leave_to_parent(self) -> None:
-        """In a child of the process that made the connection: close our copy of its socket, and nothing else."""
+        """In a forked child: close its copy of the socket, and nothing else."""
         if self._error is None:
             self._error = ClosedError(
-                f"The connection to the agent at {self.path} is the parent process's: open another after fork()."
+                f"The connection to the agent at {self.path} belongs to the parent process: open another after fork()."
             )
             self._loop = None  # a copy of the parent's, whose epoll instance it shares
             self._socket.close()
@@ -297,13 +298,15 @@ def _connect(path: str, timeout_s: float) -> socket.socket:
     except PermissionError:
         sock.close()
         raise AgentLostError(
-            f"You may not use {path}: the controller's socket is its owner's (root's), and the applications' also for "
-            "members of its group (docs/privileges.md)."
+            f"Permission denied for {path}: only its owner (root) may use the controller's socket; members of its "
+            "group may also use the applications' socket (docs/privileges.md)."
         ) from None
     except OSError as error:
         sock.close()
         reason = error.strerror or str(error)
-        raise AgentLostError(f"No agent answers at {path} ({reason}): is the fabric up, and the agent alive?") from None
+        raise AgentLostError(
+            f"No agent answers at {path} ({reason}): is the fabric up, and the agent running?"
+        ) from None
     sock.setblocking(False)
     return sock
 

@@ -1,8 +1,7 @@
-"""Who denies which path: for good, or leased by clients, for as long as at least one of them is connected.
+"""The denylist of an agent: paths denied permanently, or leased by clients for as long as one of them is connected.
 
-A client that leases a denial (the path map's collector) may be killed at any time, and its paths are then allowed
-again. A denial for good, or allowing a path, is the last word over leases. One that was there before a lease stays when
-that ends.
+A client that leases denials (the path map's collector) may be killed at any time; its paths are then allowed again.
+Denying a path permanently, or allowing it, overrides leases. A permanent denial outlasts any lease on the same path.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Path = tuple[bytes, int]
 
 
 class Denials:
-    """The denylist of a NIC, with those who lease parts of it."""
+    """The denylist of a NIC, with the clients that lease parts of it."""
 
     def __init__(self, control: ControlPlane, clock: Callable[[], int]) -> None:
         self._control = control
@@ -30,12 +29,12 @@ class Denials:
         self._leased: dict[Path, set[Session]] = {}
 
     def set(self, path: Path, denied: bool) -> None:
-        """Deny a path for good, or allow it whoever denied it. NotFoundError when there is none."""
+        """Deny a path permanently, or allow it whoever denied it. NotFoundError when there is no such path."""
         self._control.set_path_denied(*path, denied, self._clock())
         self._leased.pop(path, None)
 
     def lease(self, path: Path, session: Session) -> None:
-        """Deny a path while `session` lasts. NotFoundError when there is none."""
+        """Deny a path while `session` lasts. NotFoundError when there is no such path."""
         holders = self._leased.get(path)
         if holders is not None:
             holders.add(session)
@@ -44,7 +43,7 @@ class Denials:
             self._leased[path] = {session}
 
     def end(self, path: Path, session: Session) -> None:
-        """End a lease; nothing happens where there is none."""
+        """End a lease; without one nothing happens."""
         holders = self._leased.get(path, set())
         if session not in holders:
             return
@@ -54,7 +53,7 @@ class Denials:
             self._control.set_path_denied(*path, False, self._clock())
 
     def release(self, session: Session) -> None:
-        """End all leases of a client that is gone."""
+        """End all leases of a closed session."""
         for path in [path for path, holders in self._leased.items() if session in holders]:
             with contextlib.suppress(MrcError):  # there is no such path any more
                 self.end(path, session)

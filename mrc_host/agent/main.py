@@ -1,9 +1,9 @@
 """The agent's command line: `python -m mrc_host.agent --config nic.json --socket PATH`.
 
-Started as root, the agent opens its ports, sockets, log and trace, and then gives up what that took: it has no
-capability while it serves, and may open no file for writing (docs/privileges.md).
+Started as root, the agent opens its ports, sockets, log and trace, then drops its privileges: while it serves it has no
+capabilities and may open no file for writing (docs/privileges.md).
 
-Exit statuses: 0 after SIGTERM or SIGINT, 1 for anything that can be said in one sentence, 2 for wrong arguments.
+Exit statuses: 0 after SIGTERM or SIGINT, 1 for errors with a message, 2 for wrong arguments.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.getLogger("mrc.agent").error("%s", error)
         print(f"mrc agent: {error}", file=sys.stderr)
         return 1
-    except Exception:  # a mistake of ours: leave a trace of it before the process and all its clients' objects go
+    except Exception:  # a bug: log it before the process exits and all its clients' objects are lost
         logging.getLogger("mrc.agent").critical("stopped by an internal error", exc_info=True)
         raise
     return 0
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
             server.trace_to(options.trace)
         if not options.keep_privileges:
             drop(removable=(os.path.dirname(os.path.abspath(options.socket)),))
-        # What exists now stays: keep the collector from walking it again and again.
+        # What exists now stays: keep the garbage collector from scanning it again and again.
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _configured(config: NicConfig, options: argparse.Namespace) -> NicConfig:
-    """The configuration with what the command line says instead."""
+    """The configuration with the settings that the command line overrides."""
     given = {
         "congestion": options.congestion,
         "rc_congestion": options.rc_congestion,
@@ -130,18 +130,18 @@ def _parser() -> argparse.ArgumentParser:
         "--socket",
         required=True,
         metavar="PATH",
-        help="UNIX socket (NAME.sock) to serve applications at; the controller's is NAME.control.sock",
+        help="UNIX socket (NAME.sock) for applications; the controller's is NAME.control.sock",
     )
     parser.add_argument(
         "--group",
         default=DEFAULT_GROUP,
         metavar="NAME",
-        help=f"whose members may use the socket, too ('': nobody's; default: {DEFAULT_GROUP}, if it exists)",
+        help=f"group whose members may use the socket too ('' for none; default: {DEFAULT_GROUP}, if it exists)",
     )
     parser.add_argument(
         "--keep-privileges",
         action="store_true",
-        help="go on with all privileges of whoever started the agent, to debug it",
+        help="do not drop the privileges of whoever started the agent, for debugging",
     )
     parser.add_argument("--log", metavar="FILE", help="append the log here instead of writing it to stderr")
     parser.add_argument("--trace", metavar="FILE", help="write the NIC's event trace here (docs/trace.md)")
@@ -151,19 +151,19 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=DEFAULT_BURST_NS // 1000,
         metavar="US",
-        help="line time a late port may make up for",
+        help="how much transmission time a late port may catch up on",
     )
     parser.add_argument(
         "--coalesce-us",
         type=int,
         default=DEFAULT_COALESCE_NS // 1000,
         metavar="US",
-        help="how long frames that follow others closely may wait for more",
+        help="how long to collect closely spaced frames before processing them",
     )
-    transport = parser.add_argument_group("instead of what the configuration says (docs/congestion.md)")
+    transport = parser.add_argument_group("overrides of the configuration (docs/congestion.md)")
     transport.add_argument("--congestion", metavar="NAME", help="congestion control of MRC: nscc, fixed or none")
     transport.add_argument("--rc-congestion", metavar="NAME", help="congestion control of RC: dcqcn, fixed or none")
-    transport.add_argument("--base-rtt-us", type=int, metavar="US", help="unloaded round trip, which NSCC has to know")
+    transport.add_argument("--base-rtt-us", type=int, metavar="US", help="unloaded round-trip time, needed by NSCC")
     transport.add_argument("--spraying", choices=SPRAYING, help="whether paths react to marks and losses")
     parser.add_argument("--ready-fd", type=int, metavar="FD", help="write the ready line to this descriptor")
     return parser

@@ -1,9 +1,9 @@
 """How an agent carries out the verbs of a client's REQUEST.
 
-What a verb takes and who may call it is declared (:mod:`mrc_host.agent.table`, :mod:`mrc_host.verbs.table`), and
-:func:`execute` checks it. A verb that is no more than the NIC's own command needs nothing here; a method is for those
-for which the agent keeps account: of what each client has, whom to notify of what, what ends when it goes.
-It raises MrcError for anything the client did wrong, which becomes an ERROR reply.
+A verb's arguments and permitted callers are declared (:mod:`mrc_host.agent.table`, :mod:`mrc_host.verbs.table`), and
+:func:`execute` checks them. A verb that only calls the NIC needs nothing here; the methods are for those where the
+agent keeps records: what each client owns, whom to notify of what, and what ends with its session. They raise MrcError
+for anything the client did wrong, which becomes an ERROR reply.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_OBJECTS = 65536  # of each kind and client, so that a runaway client does no
 
 
 class AgentServices(Protocol):
-    """What operations use of the agent that carries them out: its NIC, what it knows of its clients, and its trace."""
+    """What operations use of their agent: its NIC, what it knows of its clients, and its trace."""
 
     nic: Nic
     clock: Callable[[], int]
@@ -64,10 +64,10 @@ class AgentServices(Protocol):
         """A protection domain number never used before."""
 
     def destination_name(self, address: bytes) -> str:
-        """Name of a peer NIC, its address if it has none here."""
+        """Name of a peer NIC, or its address if it has none here."""
 
     def trace_to(self, path: str | Path, fd: int | None = None) -> None:
-        """Write the NIC's event trace to `path`, or end it. TraceError when the file cannot be made."""
+        """Write the NIC's event trace to `path`, or end it. TraceError when the file cannot be created."""
 
 
 def execute(server: AgentServices, session: Session, request: Mapping[str, Any], fds: list[int]) -> Any:
@@ -93,16 +93,16 @@ class Operations(DeviceVerbs, AgentVerbs):
         self._holdings = session.holdings
 
     def holds(self, handle: Handle, number: int) -> bool:
-        """Whether the client (or, where the handle allows, anybody) has the thing with this number."""
+        """Whether the client (or, where the handle allows, anybody) has the object with this number."""
         sessions = self._server.sessions if handle.anyones else (self._session,)
         return any(number in _held(session, handle.thing) for session in sessions)
 
     def check_controller(self, what: str) -> None:
-        """Refuse `what` to a client that came in by the applications' socket."""
+        """Refuse `what` to a client of the applications' socket."""
         if not self._session.control:
             raise RejectedError(
-                f"{what!r} is for the controller, not for applications: use {self._server.control_path}, which the "
-                "agent's own user alone may open."
+                f"{what!r} is for the controller, not for applications: use {self._server.control_path}, which only "
+                "the agent's own user may open."
             )
 
     # -- protection domains and memory -----------------------------------------------------------------------------
@@ -115,14 +115,14 @@ class Operations(DeviceVerbs, AgentVerbs):
         return pd
 
     def dealloc_pd(self, pd: int) -> None:
-        """Forget a protection domain that nothing uses any more."""
+        """Forget a protection domain that nothing uses."""
         holdings = self._holdings
         if any(pair.pd == pd for pair in holdings.pairs.values()) or pd in holdings.region_pds.values():
             raise StateError(f"Protection domain {pd} still has queue pairs or memory regions.")
         holdings.pds.discard(pd)
 
     def register_memory(self, pd: int, length: int, access: Access, fd: int) -> MemoryRegionInfo:
-        """Map the memfd that came along and register it with the NIC."""
+        """Map the memfd sent with the request and register it with the NIC."""
         holdings = self._holdings
         _limit(holdings.regions, "memory regions")
         if not descriptors.may_map(fd):
@@ -192,7 +192,7 @@ class Operations(DeviceVerbs, AgentVerbs):
         del self._holdings.pairs[qpn]
 
     def posts_waiting(self, qpn: int | None = None) -> Mapping[int, int]:
-        """How many posts wait here until the NIC has room."""
+        """How many posts wait here for room in the NIC."""
         waiting = self._session.posts_waiting()
         return waiting if qpn is None else {qpn: waiting.get(qpn, 0)}
 
@@ -233,7 +233,7 @@ class Operations(DeviceVerbs, AgentVerbs):
         return tuple(event for event in self._server.recent_events if event["number"] > since)
 
     def subscribe(self, scope: EventScope) -> None:
-        """Have events sent."""
+        """Subscribe to events."""
         if scope is EventScope.ALL:
             self.check_controller("subscribe to all events")
         self._session.events = scope
@@ -256,7 +256,7 @@ class Operations(DeviceVerbs, AgentVerbs):
         self._server.probing_session = self._session
 
     def trace(self, path: str | None = None, fd: int | None = None) -> str:
-        """Write the event trace to the descriptor that came along."""
+        """Write the event trace to the descriptor sent with the request."""
         if path is not None:
             if path and fd is None:
                 raise InvalidArgumentError("A trace needs the descriptor of its file, open for writing.")
@@ -265,7 +265,7 @@ class Operations(DeviceVerbs, AgentVerbs):
 
 
 def _held(session: Session, thing: Thing) -> Collection[int]:
-    """Numbers of what a client has."""
+    """Numbers of a client's objects of one kind."""
     holdings = session.holdings
     if thing is Thing.QP:
         return holdings.pairs
@@ -276,11 +276,11 @@ def _held(session: Session, thing: Thing) -> Collection[int]:
 
 def _limit(collection: Collection[int], what: str) -> None:
     if len(collection) >= MAX_OBJECTS:
-        raise ResourceExhaustedError(f"A client has at most {MAX_OBJECTS} {what}.")
+        raise ResourceExhaustedError(f"A client can have at most {MAX_OBJECTS} {what}.")
 
 
 def _map(fd: int, length: int) -> mmap.mmap:
-    """Map a memfd that nobody can shrink under us (touching the lost pages would kill the agent with SIGBUS)."""
+    """Map a memfd that nobody can shrink (touching pages cut off would kill the agent with SIGBUS)."""
     try:
         seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     except OSError:

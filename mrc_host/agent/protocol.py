@@ -1,32 +1,32 @@
-"""What agent and clients say to each other over a UNIX SEQPACKET socket.
+"""The protocol between agent and clients over a UNIX SEQPACKET socket.
 
 The socket keeps message boundaries, so a message is one packet of at most 64 KiB: a header of 8 bytes and a body.
 
     u8 kind | u8 flags | u16 zero | u32 request id
 
-Work requests, completions and their credits, which are many, have bodies of fixed binary records in host byte order,
-any number of them in one message. All else is JSON, one object a message; a reply too long for one message is cut,
-with MORE set on all but the last part.
+Work requests, completions and their credits, which are many, are fixed binary records in host byte order, any number in
+one message. Everything else is JSON, one object per message; a reply too long for one message is split, with MORE set
+on all parts but the last.
 
     client                                    agent
     HELLO {version, client}           ->
                                       <-      HELLO {version, name, address}
     REQUEST {op, ...} (id, maybe fd)  ->
                                       <-      REPLY {result} or ERROR {error, message} (same id)
-    POST work requests                ->      (no answer: what becomes of them is a completion)
-                                      <-      COMPLETIONS (succeeded) or COMPLETION {cq, ...} (did not)
+    POST work requests                ->      (no answer but their completions)
+                                      <-      COMPLETIONS (successes) or COMPLETION {cq, ...} (a failure)
     CREDIT (cq, entries taken)        ->
                                       <-      EVENT {type, ...}, if subscribed
 
-The agent sends at most `capacity` completions of a queue that the client has not taken yet; the rest waits in the NIC,
-whose rules for a full queue then hold. In turn posts for which the NIC has no room yet wait in the agent, those of each
-queue pair by themselves. A client has at most PENDING_LIMIT posts a queue pair, and CLIENT_PENDING_LIMIT together, of
-which it does not know that they have left there; the verb `posts_waiting` tells it.
+The agent sends at most `capacity` completions per queue that the client has not taken yet; the rest wait in the NIC,
+whose rules for a full queue then apply. Likewise posts for which the NIC has no room wait in the agent, separately for
+each queue pair. A client may have at most PENDING_LIMIT posts per queue pair, and CLIENT_PENDING_LIMIT in total, that
+may still wait there as far as it knows; the verb `posts_waiting` gives the true number.
 
-A memory region is a memfd made by the client, sealed against resizing (so that neither side can make the other fault)
-and passed with the REQUEST that registers it.
+A memory region is a memfd created by the client, sealed against resizing (so that neither side can make the other
+fault) and passed with the REQUEST that registers it.
 
-A client that does not keep to this is cut off: its socket is closed and all it had on the NIC is given back.
+A client that violates the protocol is disconnected: its socket is closed and all it had on the NIC is released.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def pack_posts(qpn: int, requests: Sequence[WorkRequest]) -> bytes:
 
 
 def unpack_posts(body: memoryview) -> list[tuple[int, WorkRequest]]:
-    """(QPN, work request) of each record; raises ProtocolError on a body that no client library makes."""
+    """(QPN, work request) of each record; raises ProtocolError on a malformed body."""
     posts = []
     try:
         for wr_id, qpn, opcode, flags, imm, local, lkey, length, remote, rkey in _POST.iter_unpack(body):

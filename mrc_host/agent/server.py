@@ -1,13 +1,12 @@
 """The agent: lets the applications of a host use its NIC.
 
-It stands in the same loop as the NIC's driver, so NIC, ports and clients share one thread and need no locks. It accepts
-clients on UNIX sockets, gives each a :class:`~mrc_host.agent.session.Session`, and once a turn carries what the NIC has
-to tell (completions, asynchronous events) to the sessions concerned.
+It runs in the same loop as the NIC's driver, so NIC, ports and clients share one thread and need no locks. It accepts
+clients on UNIX sockets, gives each a :class:`~mrc_host.agent.session.Session`, and once a turn passes completions and
+asynchronous events from the NIC to the sessions concerned.
 
-There are two sockets, since those who use the NIC need not be those who look after it: one for applications, which its
-owner and perhaps a group may open, and one for the controller, which its owner alone may. What changes the NIC for
-others is refused on the first (:mod:`~mrc_host.agent.operations`). A server with one socket only, its owner's, serves
-both there.
+There are two sockets, since users of the NIC need not be its administrators: one for applications, which its owner and
+perhaps a group may open, and one for the controller, which only its owner may. Whatever changes the NIC for others is
+refused on the first (:mod:`~mrc_host.agent.operations`). A server with a single socket, its owner's, serves both there.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ if TYPE_CHECKING:
     from mrc_host.nic import Nic
 
 RECENT_EVENTS = 4096
-ACCEPT_AGAIN_NS = 100_000_000  # after there was no descriptor for another client
+ACCEPT_AGAIN_NS = 100_000_000  # pause when there was no descriptor for another client
 _EVENT_TYPES: dict[type, str] = {PathEvent: "path", PortEvent: "port", QpEvent: "qp", ProbeEvent: "probe"}
 
 log = logging.getLogger("mrc.agent")
 
 
 class AgentSocketError(MrcError):
-    """The agent's socket cannot be made; the sentence says why and what to do."""
+    """The agent's socket cannot be created; the message says why and what to do."""
 
 
 class AgentServer:
     """Serves `nic` to applications at the UNIX socket `path`, and to its controller at `control`, in `loop`.
 
     Without `control`, `path` serves both. Members of the group with number `group` may open `path` as well as its
-    owner. `ports` tells the driver's view of the ports, `delays` what it measured of them, after `measure_delays`.
+    owner. `ports` returns the driver's view of the ports, `delays` the delays it measured, once `measure_delays` is on.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class AgentServer:
         self.denials = Denials(nic.control, clock)
         self.recent_events: deque[dict[str, Any]] = deque(maxlen=RECENT_EVENTS)
         self._sessions: dict[Session, None] = {}
-        self._waiting: set[Session] = set()  # those with posts that the NIC had no room for
+        self._waiting: set[Session] = set()  # with posts for which the NIC had no room
         self._loop = loop
         self._path = Path(path)
         self._group = group
@@ -104,7 +103,7 @@ class AgentServer:
         return self._pds
 
     def destination_name(self, address: bytes) -> str:
-        """Name of a peer NIC, its address if it has none here."""
+        """Name of a peer NIC, or its address if it has none here."""
         return self._names.get(address) or format_bytes(address)
 
     @property
@@ -113,10 +112,10 @@ class AgentServer:
         return "" if self._trace is None else str(self._trace.path)
 
     def trace_to(self, path: str | Path, fd: int | None = None) -> None:
-        """Write the NIC's event trace (docs/trace.md) to `path` from now on; an empty one ends it.
+        """Write the NIC's event trace (docs/trace.md) to `path` from now on; an empty `path` ends it.
 
-        With `fd`, a descriptor of that file open for writing, it is not opened here (but closed, at the end). Raises
-        TraceError, and then goes on as before, when the file cannot be made.
+        With `fd`, a descriptor of that file open for writing, the file is not opened here (but closed at the end).
+        Raises TraceError when the file cannot be created; the trace then goes on as before.
         """
         new = TraceFile(path, fd) if str(path) else None
         self.nic.set_trace(new)
@@ -125,7 +124,7 @@ class AgentServer:
         self._trace = new
 
     def start(self) -> None:
-        """Listen. Raises SocketError when a path is in use or cannot be made; then nothing is left of either."""
+        """Listen. Raises SocketError, leaving no socket behind, when a path is in use or cannot be created."""
         try:
             self._listen(self._path, self._group)
             if self.control_path != self._path:
@@ -149,12 +148,12 @@ class AgentServer:
         self._listeners.clear()
 
     def close(self) -> None:
-        """Close all clients, the listening sockets, and remove their files. Closing twice does nothing."""
+        """Close all sessions and the listening sockets, and remove their files. Closing twice does nothing."""
         if not self._listeners:
             return
         self._loop.remove_turn(self._turn)
         for session in self.sessions:
-            session.close("the agent ends")
+            session.close("the agent exits")
         self.trace_to("")
         self._stop_listening()
 
@@ -163,13 +162,13 @@ class AgentServer:
             sock, _ = listener.accept()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
-                log.warning("no more clients for now: %s", error.strerror)
+                log.warning("accepting no clients for now: %s", error.strerror)
                 self._accept_at = self.clock() + ACCEPT_AGAIN_NS
                 self._watch_listeners(0)
             return
         sock.setblocking(False)
         if not control and descriptors.is_reserved(sock.fileno()):
-            self._turn_away(sock)
+            self._reject(sock)
             return
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, protocol.SOCKET_BUFFER)
         self._accepted += 1
@@ -189,13 +188,13 @@ class AgentServer:
         )
         self._sessions[session] = None
 
-    def _turn_away(self, sock: socket.socket) -> None:
-        """No application may have another descriptor: say so, and close."""
-        why = {"error": "ResourceExhaustedError", "message": "The agent has as many clients and regions as it can."}
+    def _reject(self, sock: socket.socket) -> None:
+        """No application may take another descriptor: say so, and close."""
+        why = {"error": "ResourceExhaustedError", "message": "The agent can hold no more clients or regions."}
         with sock, contextlib.suppress(OSError):
             for message in protocol.pack_json(protocol.Kind.ERROR, 0, why):
                 sock.send(message)
-        log.warning("a client was turned away: too many descriptors are in use")
+        log.warning("rejected a client: too many descriptors are in use")
 
     def _on_closed(self, session: Session) -> None:
         self._sessions.pop(session, None)

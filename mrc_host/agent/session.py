@@ -1,13 +1,13 @@
-"""One client of the agent: its socket, and everything on the NIC that exists on its behalf.
+"""One client of the agent: its socket, and everything it has on the NIC.
 
 Messages in: posts go straight to the NIC; requests go to :mod:`mrc_host.agent.operations`. Messages out: what the
-socket cannot take waits in an outbox, and while it is not empty no more completions are fetched for this client and no
-more of its messages are read, so a client that does not read costs a bounded amount of memory and nobody else anything.
+socket cannot take is kept in an outbox. While that is not empty no completions are fetched for this client and no
+messages of it are read, so a client that does not read costs a bounded amount of memory and delays nobody else.
 
-A post that the NIC cannot take yet (send queue full) waits here with the posts of the same queue pair behind it, and is
-tried again every turn; other queue pairs do not wait for it. What waits never vanishes: when its queue pair is reset or
-destroyed it completes as FLUSHED, behind what the NIC had. How much may wait the client keeps count of
-(:mod:`mrc_host.agent.protocol`), so that reading never has to stop for one queue pair's sake.
+A post that the NIC cannot take yet (send queue full) waits here, with later posts of the same queue pair behind it, and
+is retried every turn; other queue pairs do not wait for it. Waiting posts are never lost: when their queue pair is
+reset or destroyed they complete as FLUSHED, after those in the NIC. The client counts how many may wait
+(:mod:`mrc_host.agent.protocol`), so reading never has to stop because of one queue pair.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mrc_host.nic import Nic
 
 MESSAGES_PER_TURN = 16
-RETRIES_PER_TURN = 64  # queue pairs of one client whose waiting posts are tried again in one turn
+RETRIES_PER_TURN = 64  # queue pairs of one client whose waiting posts are retried in one turn
 RETRY_NS = 1_000_000  # until the next turn, while there are more
 EVENT_BACKLOG = 64  # outbox length beyond which events are dropped, and counted
 _FETCH = 256
@@ -96,7 +96,7 @@ Execute = Callable[["Session", "dict[str, Any]", "list[int]"], Any]
 
 
 class Session:
-    """Serves one connected socket until it closes or breaks the protocol; then gives back all it held."""
+    """Serves one connected socket until it closes or breaks the protocol; then releases everything the client had."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Session:
         control: bool = True,
     ) -> None:
         self.number = number
-        self.control = control  # it came in by the controller's socket
+        self.control = control  # connected to the controller's socket
         self.name = f"client {number}"
         self.holdings = Holdings()
         self.events = EventScope.NONE  # subscription
@@ -132,7 +132,7 @@ class Session:
         self._stalled: set[int] = set()  # queues with entries left in the NIC
         self._pending: dict[int, deque[WorkRequest]] = {}  # posts that wait for room in the NIC, by QPN
         self._pending_count = 0
-        self._buffer = buffer  # of all sessions of one loop: each reads it to the end
+        self._buffer = buffer  # shared by the sessions of a loop: each message is handled before the next is read
         self._mask = READABLE
         self.closed = False
         loop.add(sock.fileno(), READABLE, self._on_ready)
@@ -151,7 +151,7 @@ class Session:
             if mask & READABLE:
                 self._read()
         except ProtocolError as error:
-            self._cut_off(error)
+            self._disconnect(error)
         except OSError as error:  # reset by the client
             self.close(f"socket error: {error.strerror}")
 
@@ -172,14 +172,14 @@ class Session:
                     return
                 if flags & socket.MSG_TRUNC or (flags & socket.MSG_CTRUNC and len(fds) >= _MAX_FDS):
                     raise ProtocolError(f"A message is longer than {protocol.MAX_MESSAGE} bytes.")
-                # Cut off sooner: the agent has no descriptor left to take the client's into.
+                # Ancillary data cut short with fewer descriptors: the agent has none left for the client's.
                 self._handle(memoryview(self._buffer)[:length], fds, bool(flags & socket.MSG_CTRUNC))
             finally:
                 for fd in fds:
                     os.close(fd)
 
     def send(self, messages: Iterable[bytes]) -> None:
-        """Send messages in order, keeping what the socket cannot take now."""
+        """Send messages in order, keeping those that the socket cannot take now."""
         if not self.closed:
             self._outbox.extend(messages)
             self._flush()
@@ -192,7 +192,7 @@ class Session:
                 outbox.popleft()
         except BlockingIOError:
             pass
-        except OSError:  # gone: the hang-up is about to be reported, and closing happens there
+        except OSError:  # closed by the peer: the hang-up is about to be reported, and the session closes then
             outbox.clear()
         self._watch()
 
@@ -204,14 +204,14 @@ class Session:
             self._mask = mask
             self._loop.modify(self._socket.fileno(), mask)
 
-    def _cut_off(self, error: ProtocolError) -> None:
+    def _disconnect(self, error: ProtocolError) -> None:
         with contextlib.suppress(OSError):
             for message in protocol.pack_json(Kind.ERROR, 0, {"error": "ProtocolError", "message": str(error)}):
                 self._socket.send(message)
-        self.close(f"cut off: {error}")
+        self.close(f"disconnected: {error}")
 
     def close(self, reason: str) -> None:
-        """Close the socket and give back everything the client had. Closing twice does nothing."""
+        """Close the socket and release everything the client had. Closing twice does nothing."""
         if self.closed:
             return
         self.closed = True
@@ -260,9 +260,9 @@ class Session:
             answer = protocol.pack_json(Kind.REPLY, request, {"result": to_json(result)})
         except MrcError as error:
             answer = _refusal(request, error)
-        except Exception:  # a defect of ours, but no client may stop the NIC with it
+        except Exception:  # a bug, but no client may stop the NIC with it
             log.exception("%s: a request failed", self.name)
-            answer = _refusal(request, RejectedError("The agent failed at this request; its log says how."))
+            answer = _refusal(request, RejectedError("The agent failed to carry out this request; see its log."))
         self.send(answer)
 
     # -- posts -----------------------------------------------------------------------------------------------------
@@ -293,13 +293,13 @@ class Session:
         """Let a post wait until the NIC has room."""
         waiting = self._pending.setdefault(qpn, deque())
         if len(waiting) >= protocol.PENDING_LIMIT or self._pending_count >= protocol.CLIENT_PENDING_LIMIT:
-            raise ProtocolError(f"More posts wait for QP {qpn} than may: ask posts_waiting before posting more.")
+            raise ProtocolError(f"Too many posts wait for QP {qpn}: call posts_waiting before posting more.")
         waiting.append(request)
         self._pending_count += 1
 
     def retry(self) -> int | None:
-        """Try again posts that the NIC had no room for; when to be called again (None: after the next input)."""
-        pending, now = self._pending, self.clock()  # others had turns since this one's time was taken
+        """Retry posts for which the NIC had no room; when to be called again (None: after the next input)."""
+        pending, now = self._pending, self.clock()  # read again: others have run since the turn began
         progress = False
         for qpn in list(islice(pending, RETRIES_PER_TURN)):
             waiting = pending.pop(qpn)
@@ -317,13 +317,13 @@ class Session:
         return now + RETRY_NS if len(pending) > RETRIES_PER_TURN else None
 
     def posts_waiting(self) -> dict[int, int]:
-        """How many posts wait here, by the QPN of each queue pair that has such."""
+        """How many posts wait here, by QPN; queue pairs without any are left out."""
         return {qpn: len(waiting) for qpn, waiting in self._pending.items()}
 
     def flush_posts(self, qpn: int) -> None:
-        """Have the waiting posts of a queue pair that is about to be reset or destroyed complete as FLUSHED.
+        """Complete the waiting posts of a queue pair that is about to be reset or destroyed as FLUSHED.
 
-        The NIC does it, as for those that it has: so they complete in order, and in places that are theirs.
+        The NIC does that, as for its own: so they complete in order, in the entries reserved for them.
         """
         waiting = self._pending.pop(qpn, None)
         if waiting is None:
@@ -332,7 +332,7 @@ class Session:
         now = self.clock()
         self.nic.modify_qp(qpn, QpState.ERROR, now)
         for request in waiting:
-            # What is refused even so is unsignaled (nobody waits for it), or the client overran its completion queue.
+            # A post refused even now is unsignaled (nobody waits for it), or the client overran its completion queue.
             self._post(qpn, request, now)
 
     def _refuse(self, qpn: int, request: WorkRequest, reason: str) -> None:
@@ -351,7 +351,7 @@ class Session:
     # -- completions and events ------------------------------------------------------------------------------------
 
     def push(self, cq: int) -> None:
-        """Send the completions of a queue, as far as credit and socket allow."""
+        """Send completions of a queue, as far as credit and the socket allow."""
         queue = self.holdings.queues.get(cq)
         if queue is None:
             return
@@ -400,7 +400,7 @@ class Session:
 
 
 def release(holdings: Holdings, nic: Nic, now: int) -> None:
-    """Give back to the NIC everything a client had, in the order that dependencies ask for."""
+    """Release everything a client had on the NIC, in the order of dependencies."""
     for qpn in holdings.pairs:
         with contextlib.suppress(MrcError):
             nic.destroy_qp(qpn, now)

@@ -1,7 +1,7 @@
-"""The verbs that only an agent has, declared as those of every NIC (:mod:`mrc_host.verbs.table`).
+"""The verbs that only an agent has, declared like those of every NIC (:mod:`mrc_host.verbs.table`).
 
-They are what its clients' providers are made of (memory, completion queues, events), and what it knows of the clients
-themselves. :data:`VERBS` is the whole of what a client may ask for in a REQUEST.
+They are those that its clients' providers are built on (memory, completion queues, events), and those that report on
+the clients themselves. :data:`VERBS` is everything that a client may request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fd = Annotated[int, Descriptor()]
 
 
 class EventScope(enum.Enum):
-    """Which asynchronous events a client is sent: of the NIC's ports and its own queue pairs, or of anybody's."""
+    """Which asynchronous events a client gets: of the NIC's ports and its own queue pairs, or of all queue pairs."""
 
     NONE = ""
     OWN = "own"
@@ -50,7 +50,7 @@ class AgentInfo:
 
 @dataclass(frozen=True, slots=True)
 class QueuePairInfo:
-    """A queue pair: who has it, where it leads (``NIC:QPN``, or nothing), state and counters."""
+    """A queue pair: its owner, its remote end (``NIC:QPN``, or nothing), state and counters."""
 
     qpn: int
     client: str
@@ -75,7 +75,7 @@ class AgentVerbs(NicVerbs):
 
     @verb()
     def posts_waiting(self, qpn: OwnQp | None = None) -> Mapping[int, int]:
-        """By QPN, how many posts wait in the agent until the NIC has room: of `qpn`, or of all that have such."""
+        """How many posts wait in the agent for room in the NIC, by QPN: of `qpn`, or of all that have any."""
 
     @verb()
     def info(self) -> AgentInfo:
@@ -87,10 +87,9 @@ class AgentVerbs(NicVerbs):
 
     @verb()
     def delays(self, measure: bool | None = None) -> tuple[PortDelays, ...]:
-        """How long the machine delayed frames at the NIC's ports, of what was measured.
+        """How long the machine delayed frames at the NIC's ports, as far as measured.
 
-        With `measure`, which is the controller's, delays are measured from now on (True), or no more (False, the
-        start), whoever asked before.
+        `measure`, for the controller only, turns measuring on or off for everybody; it starts off.
         """
 
     @verb()
@@ -99,18 +98,18 @@ class AgentVerbs(NicVerbs):
 
     @verb()
     def events(self, since: U62) -> tuple[Mapping[str, Any], ...]:
-        """Recent asynchronous events numbered above `since` (0: all that are kept), as in EVENT messages."""
+        """Recent asynchronous events with numbers above `since` (0: all that are kept), as in EVENT messages."""
 
     @verb()
     def subscribe(self, scope: EventScope) -> None:
-        """Have events sent; ALL is the controller's."""
+        """Subscribe to events; ALL is for the controller only."""
 
     @verb(caller=Caller.CONTROLLER)
     def trace(self, path: Annotated[str, Length(0, 4096, "characters")] | None = None, fd: Fd | None = None) -> str:
-        """Write the event trace to the descriptor that came along from now on; `path` is what that file is called.
+        """Write the event trace to the descriptor sent along from now on; `path` is the name of its file.
 
-        An empty `path` ends the trace; without one nothing changes. The agent opens no file that a client names,
-        whatever rights it has. The result is where the trace goes then, "" for nowhere.
+        An empty `path` ends the trace; without `path` nothing changes. The agent never opens a file that a client
+        names. Returns where the trace goes now, "" for nowhere.
         """
 
 

@@ -1,7 +1,7 @@
-"""Where an agent writes its NIC's event trace: JSON lines, gathered in memory and written a few times a second.
+"""The file for a NIC's event trace: JSON lines, buffered in memory and written a few times a second.
 
-A disk that is full or gone ends the trace and says so in the log; it never disturbs the NIC. Nor does a reader who does
-not read: only plain files are written to, and the likes of /dev/null, since pipes and terminals may block.
+When the disk is full or gone the trace ends, with a line in the log; the NIC goes on undisturbed. Only regular files
+and the likes of /dev/null are accepted, since pipes and terminals may block.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class TraceError(MrcError):
-    """The trace cannot be written; the sentence says why."""
+    """The trace cannot be written; the message says why."""
 
 
 def _check(fd: int) -> None:
-    """Raise OSError for what may block whoever writes to it."""
+    """Raise OSError for a file on which writing may block."""
     status = os.fstat(fd)
     memory = stat.S_ISCHR(status.st_mode) and os.major(status.st_rdev) == _MEMORY_DEVICES
     if not stat.S_ISREG(status.st_mode) and not memory:
-        raise OSError(errno.EINVAL, "it is no plain file; write to one, and read that")
+        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 class TraceFile:
     """A sink for :meth:`mrc_host.nic.Nic.set_trace` that writes to `path`, replacing what was there.
 
-    With `fd` it writes to that descriptor, which is now its own, and `path` is only what it is called.
+    With `fd` it writes to that descriptor, which it then owns, and `path` is only a name.
     """
 
     def __init__(self, path: str | Path, fd: int | None = None) -> None:
@@ -59,7 +59,7 @@ class TraceFile:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is written any more."""
+        """Whether writing has ended."""
         return self._file.closed
 
     def __call__(self, event: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class TraceFile:
             self.flush()
 
     def turn(self, now: int) -> int | None:
-        """Write when it is time; the time of the next writing, None when nothing waits."""
+        """Write when it is time; returns the time of the next write, None when nothing is buffered."""
         if not self._lines:
             self._due = None
         elif self._due is None:
@@ -80,7 +80,7 @@ class TraceFile:
         return self._due
 
     def flush(self) -> None:
-        """Write what has gathered."""
+        """Write what is buffered."""
         lines, self._lines = self._lines, []
         if not lines or self._file.closed:
             return
@@ -99,5 +99,5 @@ class TraceFile:
     def _abandon(self) -> None:
         try:
             self._file.close()
-        except OSError:  # what could not be written is lost, as the log says
-            log.error("the trace %s is not complete", self.path)
+        except OSError:  # what could not be written is lost
+            log.error("the trace %s is incomplete", self.path)

@@ -234,7 +234,7 @@ def test_all_queue_pairs_that_wait_get_their_turn(agents: Agents) -> None:
     until(lambda: last not in waiting(agents), "the queue pair that has room not to wait any more")
 
 
-def test_a_client_that_posts_more_than_may_wait_is_cut_off(agents: Agents) -> None:
+def test_a_client_that_posts_more_than_may_wait_is_disconnected(agents: Agents) -> None:
     a, b = connected(agents)
     agents.wire.auto = False
     agents.nics[0].send_depth = 1
@@ -244,7 +244,7 @@ def test_a_client_that_posts_more_than_may_wait_is_cut_off(agents: Agents) -> No
         connection.send(body)
         connection.request("info")
     connection.send(body)
-    with pytest.raises(MrcError, match="ask posts_waiting before posting more"):
+    with pytest.raises(MrcError, match="call posts_waiting before posting more"):
         connection.request("info")
     assert b.qp.state is QpState.RTS
 

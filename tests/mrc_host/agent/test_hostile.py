@@ -1,4 +1,4 @@
-"""Clients that mean harm or have a defect: they reach nothing of others, and are cut off alone."""
+"""Hostile or faulty clients: they reach nothing of others, and only they are disconnected."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ GOOD_HELLO = protocol.pack_json(Kind.HELLO, 1, {"version": protocol.VERSION})[0]
         [GOOD_HELLO, bytes(protocol.MAX_MESSAGE + 1)],
     ],
 )
-def test_whoever_breaks_the_protocol_is_cut_off_alone(agents: Agents, messages: list[bytes]) -> None:
+def test_only_a_client_that_breaks_the_protocol_is_disconnected(agents: Agents, messages: list[bytes]) -> None:
     bystander = End(agents.paths[0])
     sock = raw(agents.paths[0], greet=False)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)

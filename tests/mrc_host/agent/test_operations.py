@@ -99,7 +99,7 @@ def test_whatever_is_given_for_an_argument_is_taken_or_refused(
     for wrong in takes:
         for value in WRONG:
             said = asker.says(name, {**good, wrong: value})
-            assert "failed at this request" not in said
+            assert "failed to carry out this request" not in said
             assert len(said) < 400
     assert caplog.records == [] or not any(record.exc_info for record in caplog.records)
     assert asker.connection.info().name == "h1"
@@ -208,7 +208,7 @@ def test_a_defect_in_a_verb_is_answered_and_told_and_stops_nobody(
 
     with caplog.at_level(logging.ERROR, "mrc.agent"):
         monkeypatch.setattr(agents.nics[0], "qp_state", broken)
-        with pytest.raises(RejectedError, match="The agent failed at this request; its log says how"):
+        with pytest.raises(RejectedError, match="The agent failed to carry out this request; see its log"):
             _ = a.qp.state
         monkeypatch.setattr(agents.nics[0], "qp_state", lambda qpn: object())  # cannot be said in JSON
         with pytest.raises(RejectedError, match="The agent failed"):

@@ -72,7 +72,7 @@ def test_what_may_block_is_refused(agents: Agents, tmp_path: Path) -> None:
     """A reader who pauses would stop the NIC."""
     client = AgentConnection(agents.paths[0])
     read, write = os.pipe()
-    with pytest.raises(MrcError, match="it is no plain file"):
+    with pytest.raises(MrcError, match="it is not a regular file"):
         client.request("trace", fd=write, path="pipe")
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(TraceError):
