@@ -1,7 +1,7 @@
-"""The real-time world of one NIC: its ports are network interfaces, its clock is CLOCK_MONOTONIC.
+"""Runs one NIC in real time: its ports are network interfaces, its clock is CLOCK_MONOTONIC.
 
-:class:`Loop` waits and dispatches, :class:`PacketPort` is a raw socket, and
-:class:`NicDriver` joins them, and a link monitor, to a NIC device. Nothing here knows the protocol.
+:class:`Loop` waits and dispatches, :class:`PacketPort` is a raw socket, and :class:`NicDriver` connects them and a link
+monitor to a NIC device. Nothing here knows the protocol.
 """
 
 from mrc_host.driver.delays import Delays, PortDelays

@@ -1,15 +1,14 @@
-"""How long this machine delayed frames at a NIC: what a line of the port's rate does not explain.
+"""How long this machine delayed frames at a NIC, beyond what the port's rate explains.
 
-Two histograms a port, while somebody asks for them. *Arrivals*: from the kernel's receive stamp until the NIC had the
-frame. The stamp is asked for once a batch, of its first frame, and the others of the batch are taken to have waited as
-long; what comes while a batch is taken waits for the next, whose first frame tells. *Departures*: from when the line
-was free, if there may have been more to send by then, or else from when the cause was there (a frame that was taken, or
-the turn), until the frame was sent. Lateness that costs no rate, because the line makes up for it (`burst_ns`), is
-lateness all the same; line time that it does not make up for is counted once, with the frame that leaves after it, and
-summed up beside.
+Two histograms per port, while measuring is on. *Arrivals*: from the kernel's receive timestamp until the NIC had the
+frame. The timestamp is read once per batch, for its first frame; the others of the batch are assumed to have waited as
+long. *Departures*: from when the port was free, if there may have been more to send by then, otherwise from the cause
+(the frame received, or the turn), until the frame was sent. Lateness that costs no rate, because the port catches up
+(`burst_ns`), counts too; time that it does not catch up on is counted once, with the next frame, and also summed up
+separately.
 
-Stamps are of CLOCK_REALTIME. :class:`StampClock` compares it with the monotonic clock at every batch, and says nothing
-when one has moved against the other: then it was set, or this process was interrupted just there.
+Timestamps are of CLOCK_REALTIME. :class:`StampClock` compares it with the monotonic clock at every batch, and gives no
+delay when one has moved against the other: the clock was set, or this process was interrupted just then.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class PortDelays:
-    """Delays at one port since the driver was made, of frames that were measured.
+    """Delays at one port since the driver was created, of the frames measured.
 
-    `line_idle_ns`: how long the line stood idle although there was more to send, beyond what it made up for.
+    `line_idle_ns`: how long the port was idle although there was more to send, beyond what it caught up on.
     """
 
     port: int
@@ -56,20 +55,20 @@ class DelayCounter:
         self._total_ns = 0
 
     def note(self, ns: int, frames: int = 1) -> None:
-        """So many frames were delayed by `ns` each; less than 0 counts as 0."""
+        """`frames` frames were delayed by `ns` each; negative counts as 0."""
         if ns < 0:
             ns = 0
         self._histogram[min(ns.bit_length(), _BUCKETS - 1)] += frames
         self._total_ns += ns * frames
 
     def read(self) -> Delays:
-        """What was counted so far."""
+        """The delays counted so far."""
         used = max((i for i, count in enumerate(self._histogram, 1) if count), default=0)
         return Delays(self._total_ns, tuple(self._histogram[:used]))
 
 
 class StampClock:
-    """Turns kernel stamps into delays. `real` is CLOCK_REALTIME in ns."""
+    """Turns kernel timestamps into delays. `real` reads CLOCK_REALTIME in ns."""
 
     def __init__(self, real: Callable[[], int]) -> None:
         self._real = real
@@ -77,7 +76,7 @@ class StampClock:
         self._checked: int | None = None
 
     def delay(self, stamp: int, now: int) -> int | None:
-        """Time from `stamp` until `now` (monotonic, just read); None at the first call, and when a clock was set."""
+        """Time from `stamp` to `now` (monotonic, just read); None at the first call, and when a clock was set."""
         offset = self._real() - now
         before, checked = self._offset, self._checked
         self._offset, self._checked = offset, now

@@ -1,16 +1,16 @@
-"""One event loop for a process that owns a NIC: file descriptors, turns, and sleep of microsecond precision.
+"""The event loop of a process that owns a NIC: file descriptors, turns, and sleep with microsecond precision.
 
-The loop goes round like this. It asks epoll which descriptors are ready and calls their handlers; then it calls every
-*turn*, a function that does what is due (transmit frames, push completions) and returns when it wants to be called
-again; then it sleeps until the earliest of those times or until a descriptor is ready. Nothing is sorted and nothing is
-allocated for a timer: a NIC already knows its own earliest deadline, so the loop only takes a minimum.
+Each round the loop asks epoll which descriptors are ready and calls their handlers; then it calls every *turn*, a
+function that does what is due (transmit frames, push completions) and returns when it wants to be called again; then it
+sleeps until the earliest of those times or until a descriptor is ready. Timers need no sorting and no allocation: a NIC
+knows its own earliest deadline, so the loop only takes a minimum.
 
 epoll itself can only wait whole milliseconds. For the last millisecond the loop therefore waits in select() on the
-epoll descriptor, whose timeout is in microseconds, and asks the kernel for a timer slack of one nanosecond. Waits
-longer than that use epoll alone, which saves a system call on every wake-up of an idle process.
+epoll descriptor, whose timeout is in microseconds, with a timer slack of one nanosecond. Longer waits use epoll alone,
+which saves a system call on every wake-up of an idle process.
 
-A turn may ask for *rest*: then the loop sleeps without watching descriptors, for as long as no turn is due. Whoever
-writes to one of them meanwhile does not pay for waking this process, which costs more than most things it would do.
+A turn may ask for *rest*: then the loop sleeps without watching descriptors while no turn is due. Whoever writes to one
+of them meanwhile does not pay for waking this process, which costs more than most of its work.
 
 A loop belongs to the thread that runs it. Other threads (and signal handlers) enter with :meth:`Loop.call_soon`,
 :meth:`Loop.call` and :meth:`Loop.stop`, which write to a wake-up descriptor.
@@ -79,7 +79,7 @@ class Loop:
                 self._epoll.unregister(fd)
 
     def add_turn(self, turn: Turn) -> None:
-        """Call `turn` every time round, after the handlers, in the order of adding."""
+        """Call `turn` every round, after the handlers, in the order of adding."""
         self._turns.append(turn)
 
     def remove_turn(self, turn: Turn) -> None:
@@ -88,9 +88,9 @@ class Loop:
             self._turns.remove(turn)
 
     def rest(self, until: int) -> None:
-        """For a turn: should the loop sleep after this round, look at descriptors no sooner than `until`.
+        """For a turn: if the loop sleeps after this round, do not watch descriptors until `until`.
 
-        It is awake earlier when a turn is due. Calls of :meth:`call_soon` and :meth:`stop` wait as well.
+        A turn that is due still wakes it. Calls of :meth:`call_soon` and :meth:`stop` wait too.
         """
         self._rest_until = until
 
@@ -104,7 +104,7 @@ class Loop:
     def call(self, function: Callable[[], T], timeout_s: float | None = None) -> T:
         """Run `function` in the loop's thread and return its result (or raise its exception) here.
 
-        Called from the loop's own thread it runs at once. Raises TimeoutError when the loop does not get to it in time.
+        Called from the loop's own thread it runs at once. Raises TimeoutError when the loop does not run it in time.
         """
         if self._thread == threading.get_ident():
             return function()
@@ -121,7 +121,7 @@ class Loop:
         try:
             return future.result(timeout_s)
         except concurrent.futures.TimeoutError:  # a type of its own before Python 3.11
-            raise TimeoutError("The loop did not get to the call in time.") from None
+            raise TimeoutError("The loop did not run the call in time.") from None
         finally:
             future.cancel()
 
@@ -133,7 +133,7 @@ class Loop:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Go round until :meth:`stop`. An exception from a handler or turn ends the run and is raised."""
+        """Run until :meth:`stop`. An exception from a handler or turn ends the run and is raised."""
         self._thread = threading.get_ident()
         set_timer_slack()
         poll, handlers, turns = self._epoll.poll, self._handlers, self._turns
@@ -171,7 +171,7 @@ class Loop:
             return
         wait = deadline - monotonic_ns()
         if wait >= 2 * _MILLISECOND:
-            # half a millisecond short of the whole count, because the conversion inside poll() rounds up
+            # half a millisecond less, because the conversion inside poll() rounds up
             self._epoll_wait((wait // _MILLISECOND - 0.5) / 1000)
         elif wait > 0:
             fd = self._epoll.fileno()
@@ -198,6 +198,6 @@ class Loop:
 def set_timer_slack(nanoseconds: int = 1) -> None:
     """Ask the kernel to wake the calling thread's sleeps within `nanoseconds` (its default is 50 us).
 
-    Where the kernel does not offer it, sleeps stay a little late and nothing else changes.
+    Without support in the kernel sleeps end a little late; nothing else changes.
     """
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(nanoseconds), 0, 0, 0)

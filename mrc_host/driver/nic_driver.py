@@ -1,25 +1,25 @@
-"""Drives one NIC device in real time: frames from and to interfaces, the clock, the carrier.
+"""Drives one NIC device in real time: frames from and to interfaces, the clock, link state.
 
-Each port is an :class:`~mrc_host.driver.packet.PacketPort` in the loop. When one is readable, frames are taken in
-bounded batches and given to `nic.receive`. After that the turn runs: it calls `nic.tick` if the NIC's wake-up time has
-come, and pulls `nic.transmit(port)` for every port whose line is free. It then tells the loop when to come again: at
-the earliest of the NIC's wake-up and the times at which busy lines become free.
+Each port is an :class:`~mrc_host.driver.packet.PacketPort` in the loop. When one is readable, frames are read in
+bounded batches and passed to `nic.receive`. Then the turn runs: it calls `nic.tick` if the NIC's wake-up time has come,
+and pulls `nic.transmit(port)` for every port that is free. It returns when it wants to run again: at the earliest of
+the NIC's wake-up and the times at which busy ports become free.
 
-**Line pacing.** A port's line is busy for (frame length + 24 bytes of Ethernet overhead) / rate after each frame. When
-the process wakes up late although frames were waiting, the line makes up for the time lost, but for no more than
-`burst_ns` of it: this bounds what leaves back to back to `burst_ns` * rate + one frame, and lateness up to `burst_ns`
-costs no rate. A line that had nothing to send gains nothing. Rate 0 means unpaced.
+**Pacing.** A port is busy for (frame length + 24 bytes of Ethernet overhead) / rate after each frame. When the process
+wakes up late although frames were waiting, the port catches up on at most `burst_ns` of the time lost: so at most
+`burst_ns` * rate + one frame leave back to back, and lateness up to `burst_ns` costs no rate. A port that had nothing
+to send gains nothing. Rate 0 means unpaced.
 
-**Back-pressure.** Where somebody has put a queue in front of the interface that is slower than the line, the socket
-takes no more frames when it is full. The frame is then held and the line rests until the socket is writable again:
-nothing is lost, so no path is blamed.
+**Back-pressure.** If somebody has put a queue in front of the interface that is slower than the port, the socket
+accepts no more frames when it is full. The frame is then held, and the port sends nothing until the socket is writable
+again: nothing is lost, so no path is blamed.
 
-**Coalescing.** To wake a sleeping process costs whoever sends it a frame several times what it takes to make and send
-the frame, most of all in a virtual machine. So, as NICs with adaptive interrupt coalescing do, while frames keep coming
-closely the driver lets them gather for `coalesce_ns` at a time instead of waiting for the next one, until that was in
-vain a few times. Frames that come now and then, acknowledgements say, wake it at once.
+**Coalescing.** Waking a sleeping process costs the sender of a frame several times what creating and sending the frame
+does, above all in a virtual machine. So, like NICs with adaptive interrupt coalescing, while frames arrive closely
+spaced the driver sleeps for `coalesce_ns` at a time to collect them instead of waking for each, until a few sleeps in a
+row collected none. Occasional frames, such as acknowledgements, wake it at once.
 
-**Delays.** When asked, the driver measures how late frames came in and went out (:mod:`mrc_host.driver.delays`).
+**Delays.** On request the driver measures how late frames were received and sent (:mod:`mrc_host.driver.delays`).
 
 **Links.** A port whose interface has no carrier, is down, or has vanished is reported to the NIC as down; nothing is
 transmitted on it. An interface that returns under its name (even as a new one) is opened again.
@@ -48,29 +48,29 @@ from mrc_host.driver.packet import (
 
 DEFAULT_BURST_NS = 1_000_000
 DEFAULT_COALESCE_NS = 30_000
-COALESCE_SPACING_NS = 25_000  # frames that come closer than this, on all ports together, are let gather
-COALESCE_WINDOW_NS = 200_000  # the time over which this is measured
-COALESCE_VAIN = 3  # waits in a row without a frame, after which the next frame wakes the driver
-RECEIVE_BATCH = 8  # frames taken from one port before the others, and transmission, have their turn
+COALESCE_SPACING_NS = 25_000  # frames spaced more closely than this, over all ports, are collected
+COALESCE_WINDOW_NS = 200_000  # the time over which the spacing is measured
+COALESCE_VAIN = 3  # sleeps in a row without a frame, after which the next frame wakes the driver
+RECEIVE_BATCH = 8  # frames read from one port before the others, and transmission, have their turn
 TRANSMIT_BATCH = 16  # frames sent on one port before the others, and reception, have their turn
-_QUERY_INTERVAL_NS = 1_000_000  # at most one question about a silent link in this time
+_QUERY_INTERVAL_NS = 1_000_000  # between netlink queries of a link that may be down
 _BITS_NS = 8 * 1_000_000_000
 
 
 class Device(Protocol):
     """The verbs of a device with ports that the driver needs (a :class:`mrc_host.nic.Nic` has them).
 
-    `receive` may use `frame` only during the call: its memory is used again for the next frame.
+    `receive` may use `frame` only during the call: its memory is reused for the next frame.
     """
 
     def receive(self, port: int, frame: memoryview, now: int) -> None:
         """Take one frame that arrived on `port`."""
 
     def transmit(self, port: int, now: int) -> bytes | None:
-        """The next frame for `port`, whose line is free; None if there is none."""
+        """The next frame for `port`, which is free; None if there is none."""
 
     def wakeup(self) -> int | None:
-        """When `tick` or `transmit` may have something to do; None: only after input."""
+        """When `tick` or `transmit` may next have something to do; None: only after input."""
 
     def tick(self, now: int) -> None:
         """Let time pass up to `now`."""
@@ -96,7 +96,7 @@ class PortStatus:
 
 
 class _NicPort:
-    """One port's socket and the state of its line."""
+    """One port's socket and transmission state."""
 
     __slots__ = (
         "arrivals", "backlog", "blocked", "config", "departures", "free_at", "held", "idle", "index", "ns_per_byte",
@@ -109,9 +109,9 @@ class _NicPort:
         self.config = config
         self.packet: PacketPort | None = None
         self.index = 0
-        self.up = True  # as a NIC begins
+        self.up = True  # the NIC's initial assumption
         self.free_at = 0.0
-        self.backlog = False  # when the line became busy there may have been more to send
+        self.backlog = False  # when the port became busy there may have been more to send
         self.held: bytes | None = None  # a frame that the socket had no room for
         self.blocked = False  # the socket has no room: wait until it is writable
         self.ns_per_byte = _BITS_NS / config.rate_bps if config.rate_bps else 0.0
@@ -119,11 +119,11 @@ class _NicPort:
         self.tx_frames = self.tx_bytes = self.tx_dropped = 0
         self.rx_frames = self.rx_bytes = self.rx_dropped = 0
         self.arrivals, self.departures = DelayCounter(), DelayCounter()
-        self.idle = 0.0  # ns, although there was more to send, while delays are measured
+        self.idle = 0.0  # ns without sending although there was more to send, while delays are measured
 
 
 class NicDriver:
-    """Joins `nic` to the interfaces named in `config` on `loop`.
+    """Connects `nic` to the interfaces named in `config`, in `loop`.
 
     :meth:`start` opens the ports and raises DriverError when an interface is missing or its MTU too small. All methods
     belong to the loop's thread; use `loop.call` from elsewhere. `clock`, `real_clock`, `open_port` and `open_monitor`
@@ -151,23 +151,23 @@ class NicDriver:
         self._loop = loop
         self._burst_ns = burst_ns
         self._coalesce_ns = coalesce_ns
-        self._taken = 0  # frames, since the last turn
-        self._left = False  # perhaps there were more
-        self._stream = False  # frames come closely
-        self._counted = 0  # frames, since
+        self._taken = 0  # frames read since the last turn
+        self._left = False  # there may be more to read
+        self._stream = False  # frames arrive closely spaced
+        self._counted = 0  # frames read since `_count_from`
         self._count_from = 0
-        self._vain = 0  # waits for frames to gather that none came in
+        self._vain = 0  # sleeps in a row that collected no frame
         self._measuring = False  # delays
         self._stamps = StampClock(real_clock)
-        self._taken_at = 0  # when the first frame since the last turn was; 0: none was, or nobody measures
+        self._taken_at = 0  # when the first frame since the last turn was read; 0: none was, or measuring is off
         self._cause_at = 0  # the same, or when the turn began
-        self._now = 0  # the latest time told to the NIC by a turn: it must not see an earlier one after it
+        self._now = 0  # the latest time passed to the NIC by a turn: it must not see an earlier one later
         self._ports = [_NicPort(i, port) for i, port in enumerate(config.ports)]
         self._buffer = memoryview(bytearray(1 << 16))
         self._monitor: LinkMonitor | None = None
 
     def start(self) -> None:
-        """Open all ports, tell the NIC which are down, and enter the loop."""
+        """Open all ports, report those that are down to the NIC, and enter the loop."""
         try:
             try:
                 self._monitor = monitor = self._open_monitor(self._on_link)
@@ -199,11 +199,11 @@ class NicDriver:
         return tuple(self._status(nic_port) for nic_port in self._ports)
 
     def measure_delays(self, on: bool) -> None:
-        """Measure delays from now on, or no more (the start). It costs a microsecond or two a batch of frames."""
+        """Turn measuring of delays on or off (the default). It costs a microsecond or two per batch of frames."""
         self._measuring = on
 
     def delays(self) -> tuple[PortDelays, ...]:
-        """What was measured so far, of every port."""
+        """The delays of every port measured so far."""
         return tuple(
             PortDelays(port.number, port.arrivals.read(), port.departures.read(), int(port.idle))
             for port in self._ports
@@ -249,7 +249,7 @@ class NicDriver:
         self._left |= frames == RECEIVE_BATCH
 
     def _waited(self, packet: PacketPort, now: int) -> int | None:
-        """How long the frame just read had been here; None when that cannot be said."""
+        """How long the frame just read had waited; None when that is unknown."""
         if not self._taken_at:
             self._taken_at = now
         return self._stamps.delay(packet.stamp(), now)
@@ -265,8 +265,8 @@ class NicDriver:
         now = self._now
         wakeup = nic.wakeup()
         if not again and wakeup is not None and wakeup <= now:
-            # What left on one port made another ready. It goes now, before other turns tell clients of what arrived:
-            # one that then destroys its queue pair must not take along the acknowledgement that its peer waits for.
+            # What left on one port made another ready. Send that now, before other turns report arrivals to clients:
+            # one that then destroys its queue pair must not discard the acknowledgement that its peer waits for.
             nic.tick(now)
             again, busy = self._serve_ports(now)
             wakeup = nic.wakeup()
@@ -278,7 +278,7 @@ class NicDriver:
         return free if wakeup is None or wakeup > free else wakeup
 
     def _coalesce(self, now: int) -> None:
-        """Let frames gather where they come closely, and none is left that came."""
+        """Rest to collect frames when they arrive closely spaced and all have been read."""
         taken, left = self._taken, self._left
         self._taken, self._left = 0, False
         self._counted += taken
@@ -291,13 +291,13 @@ class NicDriver:
             self._loop.rest(now + self._coalesce_ns)
 
     def _serve_ports(self, now: int) -> tuple[bool, float | None]:
-        """Send on every line that is free; whether to go on at once, and when the first busy line becomes free."""
+        """Send on every port that is free; whether to go on at once, and when the first busy port becomes free."""
         again = False
         busy: float | None = None
         self._now = now
         for nic_port in self._ports:
             if nic_port.up:
-                now = self._now  # time has passed while the lines before were served
+                now = self._now  # time has passed while earlier ports were served
                 if nic_port.free_at <= now and not nic_port.blocked and self._transmit(nic_port, now):
                     again = True
                 if nic_port.free_at > now and (busy is None or nic_port.free_at < busy):
@@ -305,7 +305,7 @@ class NicDriver:
         return again, busy
 
     def _transmit(self, nic_port: _NicPort, now: int) -> bool:
-        """Send what the NIC has for a free line, as far as the line goes; True if the batch ended before either."""
+        """Send what the NIC has until the port is busy; True if the batch ended before either did."""
         packet = nic_port.packet
         if packet is None:
             return False
@@ -350,7 +350,7 @@ class NicDriver:
         return nic_port.backlog and free_at <= now and not nic_port.blocked
 
     def _block(self, nic_port: _NicPort, frame: bytes) -> None:
-        """Keep a frame that the socket has no room for until it has."""
+        """Hold a frame until the socket has room for it."""
         nic_port.held, nic_port.blocked = frame, True
         if nic_port.packet is not None:
             self._loop.modify(nic_port.packet.fileno(), READABLE | WRITABLE)
@@ -362,11 +362,11 @@ class NicDriver:
                 self._loop.modify(nic_port.packet.fileno(), READABLE)
 
     def _send_failed(self, nic_port: _NicPort, error: OSError, now: int) -> None:
-        """Count a frame that was lost on its way to the line; MRC sends it again."""
+        """Count a frame that was lost before the wire; MRC retransmits it."""
         if not is_lost_frame(error):
             raise error
         nic_port.tx_dropped += 1
-        # netlink may be withholding a carrier change: have it tell the state now
+        # netlink may be delaying a carrier change: query the state now
         if self._monitor is not None and nic_port.index and now - nic_port.queried >= _QUERY_INTERVAL_NS:
             nic_port.queried = now
             self._monitor.query(nic_port.index)
@@ -413,7 +413,7 @@ class NicDriver:
         self._loop.add(packet.fileno(), READABLE, lambda mask: self._on_readable(nic_port, mask))
 
     def _drop_held(self, nic_port: _NicPort) -> None:
-        """What waited for the socket is lost with the link, as what was on it."""
+        """A frame held for the socket is lost with the link, like those on it."""
         self._unblock(nic_port)
         if nic_port.held is not None:
             nic_port.held = None

@@ -1,15 +1,15 @@
 """A network interface as a NIC port: raw Ethernet frames in and out through an AF_PACKET socket.
 
 The socket is bound to one interface of the current network namespace. A classic BPF program in the kernel lets through
-only frames addressed to the port's own MAC, as a NIC's unicast filter does, and PAUSE frames, so that the chatter of
-the kernel's own stack (neighbour and multicast messages) does not wake the process. Outgoing frames are not looped back
-to the socket. The line is paced by the driver, not by the kernel: a veth interface has no queueing discipline unless
-somebody gives it one, to make the line slower than the NIC believes it to be. To send past it (PACKET_QDISC_BYPASS)
-would save less than 1 % of a send while there is none, and hide packets from tcpdump.
+only frames addressed to the port's own MAC, as a NIC's unicast filter does, and PAUSE frames, so that the kernel
+stack's own traffic (neighbour and multicast messages) does not wake the process. Outgoing frames are not looped back to
+the socket. The driver paces the port, not the kernel: a veth interface has no queueing discipline unless somebody adds
+one, to make the link slower than the NIC believes it to be. Bypassing it (PACKET_QDISC_BYPASS) would save less than
+1 % of a send while there is none, and hide packets from tcpdump.
 
-To make such a socket takes CAP_NET_RAW, and CAP_NET_ADMIN for a receive buffer of its size; to bind it takes nothing.
-A process that gives up its capabilities therefore opens its ports through :class:`PacketSockets`, which keeps the
-socket of a port whose interface vanished until there is one again.
+Creating such a socket takes CAP_NET_RAW, and CAP_NET_ADMIN for a receive buffer of its size; binding it takes nothing.
+A process that drops its capabilities therefore opens its ports through :class:`PacketSockets`, which keeps the socket
+of a port whose interface vanished until the interface returns.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _SIOCGSTAMPNS = 0x8907
 _NOTHING = ((0x06, 0, 0, 0),)  # a filter that lets no frame through
 _TIMESPEC = struct.Struct("ll")
 
-# errno values that say: the interface is down or gone; netlink tells more
+# errno values of an interface that is down or gone; netlink says which
 _LINK_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.ENETUNREACH})
 _LOSS_ERRORS = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE})
 
 
 class DriverError(MrcError):
-    """The driver cannot use an interface; the sentence says which and what to do."""
+    """The driver cannot use an interface; the message says which and what to do."""
 
 
 class PacketSockets:
-    """Opens ports, and makes a socket anew only for a MAC for which it has none left. :meth:`open` is a PacketPort."""
+    """Opens ports, with a new socket only for a MAC for which it has kept none."""
 
     def __init__(self) -> None:
         self._idle: dict[bytes, socket.socket] = {}
@@ -67,10 +67,10 @@ class PacketSockets:
 class PacketPort:
     """An open AF_PACKET socket on one interface; `max_frame` is the longest frame in bytes without check sequence.
 
-    `idle` has sockets of closed ports by MAC: one is taken from there if possible, and put back by :meth:`close`.
+    `idle` has the sockets of closed ports by MAC: one is taken from there if possible, and put back by :meth:`close`.
 
-    `send(frame)` and `receive_into(buffer)` are the socket's own methods, because every packet of the emulated world
-    goes through them. They never block: BlockingIOError says that there is nothing to read or no room to send.
+    `send(frame)` and `receive_into(buffer)` are the socket's own methods, because every packet of the emulation goes
+    through them. They never block: BlockingIOError means nothing to read or no room to send.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class PacketPort:
         return self._socket.fileno()
 
     def stamp(self) -> int:
-        """When the kernel received the frame that was read last (CLOCK_REALTIME, ns).
+        """When the kernel received the frame read last (CLOCK_REALTIME, ns).
 
-        The kernel stamps frames from the first call on, until the socket is closed; a frame without one gets the time
-        at which it is asked for.
+        The kernel timestamps frames from the first call on, until the socket is closed; a frame without a timestamp
+        gets the time of this call.
         """
         try:
             data = fcntl.ioctl(self._socket, _SIOCGSTAMPNS, bytes(_TIMESPEC.size))
@@ -126,7 +126,7 @@ class PacketPort:
         return int(struct.unpack("II", data)[1])
 
     def close(self) -> None:
-        """Close the socket, or let it rest; closing twice does nothing."""
+        """Close the socket, or keep it idle for reuse; closing twice does nothing."""
         if self._idle is None or self._mac in self._idle:
             self._socket.close()
         elif self._socket.fileno() >= 0:
@@ -136,10 +136,10 @@ class PacketPort:
 
 
 def is_lost_frame(error: OSError) -> bool:
-    """Whether a failed send only means that the frame is lost, as on a wire; anything else is a mistake of ours.
+    """Whether a failed send only means that the frame is lost, as on a wire; anything else is a bug.
 
-    The interface may be down or gone, have no carrier or a queue that dropped the frame (ENOBUFS), or a smaller MTU
-    than it had. A socket that is full (EAGAIN) has lost nothing: the frame may be sent later.
+    The interface may be down or gone, have no carrier, have a queue that dropped the frame (ENOBUFS), or a smaller MTU
+    than before. A full socket (EAGAIN) has lost nothing: the frame may be sent later.
     """
     return error.errno in _LINK_ERRORS or error.errno in _LOSS_ERRORS
 
@@ -178,7 +178,7 @@ def _bind(sock: socket.socket, interface: str) -> None:
 
 
 def _wake_socket(sock: socket.socket, interface: str, mac: bytes) -> None:
-    """Bind a socket that rested to an interface, and forget what is left of the one before: frames, and its error."""
+    """Bind an idle socket to an interface, and discard what is left of the previous one: frames and a pending error."""
     sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     with contextlib.suppress(OSError):
         while True:
