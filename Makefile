@@ -32,7 +32,7 @@ test: ## * Run every test: units, devices, and real fabrics in network namespace
 
 unit: ## Run the tests that need no root
 	@scripts/install dev
-	@$(PY) -m pytest -m "not root" --numprocesses auto $(ARGS)
+	@$(PY) -m pytest -m "not root" --numprocesses auto --dist worksteal $(ARGS)
 
 soak: ## Random fabrics and faults in simulation, fuzzers, property tests of 20,000 examples (ARGS="--seconds 3600 --jobs 2")
 	@scripts/install dev

@@ -1,4 +1,4 @@
-"""How long property tests look: ``pytest --hypothesis-profile=ci`` or ``soak``; otherwise quick, with 100 examples.
+"""How long property tests look: ``pytest --hypothesis-profile=ci`` or ``soak``; otherwise quick, with 50 examples.
 
 ``ci`` replaces the profile of that name which hypothesis loads by itself where the environment variable CI is set. It
 chooses the same examples on every run. ``soak`` chooses others each time and says which seed repeats them. Neither
@@ -22,7 +22,7 @@ _COMMON = settings(
     phases=_PHASES,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("default", parent=_COMMON)
+settings.register_profile("default", parent=_COMMON, max_examples=50)
 settings.register_profile("ci", parent=_COMMON, max_examples=1_000, derandomize=True, database=None)
 settings.register_profile("soak", parent=_COMMON, max_examples=20_000, derandomize=False)
 
