@@ -259,16 +259,8 @@ class Channel:
         if delay < self._delay:  # a shorter way now, but nobody overtakes what is still on the longer one
             self._not_before = max(self._not_before, self._last_arrival)
         self._impairment = impairment
-        self._impaired = bool(
-            impairment.down
-            or impairment.loss
-            or impairment.corruption
-            or impairment.reorder
-            or impairment.delay
-            or impairment.path_loss
-            or impairment.class_loss
-            or self._not_before > self._clock.now
-        )
+        by_rate_alone = impairment == Impairment(rate_bps=impairment.rate_bps)
+        self._impaired = not by_rate_alone or self._not_before > self._clock.now
         self._delay = delay
 
     def _hurry(self, rate: int) -> None:
