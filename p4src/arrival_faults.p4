@@ -1,6 +1,6 @@
 /*
- * Faults on purpose, where packets arrive: random loss and bit corruption per port, loss on chosen paths, and a switch that
- * looks alive and forwards nothing. All off unless an entry says otherwise.
+ * Injected faults on arrival: random loss and bit corruption per port, random loss per path, and a black hole (a switch whose
+ * links stay up but that forwards nothing). All off without table entries.
  */
 #ifndef ARRIVAL_FAULTS_P4
 #define ARRIVAL_FAULTS_P4
@@ -15,15 +15,15 @@ control ArrivalFaults(inout headers_t hdr, inout metadata_t meta, in standard_me
     Damage() damage;
     ppb_t   loss = 0;
     ppb_t   corruption = 0;
-    bit<32> roll = 0;
+    bit<32> draw = 0;
 
     action healthy() {
         arrival_fault_counter.count();
     }
 
-    action hurt(ppb_t lose, ppb_t corrupt) {
-        loss = lose;
-        corruption = corrupt;
+    action impair(ppb_t loss_ppb, ppb_t corrupt_ppb) {
+        loss = loss_ppb;
+        corruption = corrupt_ppb;
         arrival_fault_counter.count();
     }
 
@@ -32,10 +32,10 @@ control ArrivalFaults(inout headers_t hdr, inout metadata_t meta, in standard_me
         arrival_fault_counter.count();
     }
 
-    /* An entry that does not care about the port, with the highest priority, silences the whole switch. */
+    /* One entry that matches every port, with the highest priority, makes the whole switch a black hole. */
     table arrival_fault {
         key = { std.ingress_port : ternary @name("port"); }
-        actions = { hurt; blackhole; @defaultonly healthy; }
+        actions = { impair; blackhole; @defaultonly healthy; }
         const default_action = healthy();
         counters = arrival_fault_counter;
         size = PORTS;
@@ -45,12 +45,12 @@ control ArrivalFaults(inout headers_t hdr, inout metadata_t meta, in standard_me
         path_fault_counter.count();
     }
 
-    action lossy_path(ppb_t lose) {
-        loss = lose;
+    action lossy_path(ppb_t loss_ppb) {
+        loss = loss_ppb;
         path_fault_counter.count();
     }
 
-    /* A path is named by the uSID list as it arrives here, and by who sends on it, each under a mask. */
+    /* A path is identified by its uSID list as it arrives here and by its sender, each under a mask. */
     table path_fault {
         key = {
             hdr.ipv6.dst : ternary @name("dst");
@@ -64,19 +64,19 @@ control ArrivalFaults(inout headers_t hdr, inout metadata_t meta, in standard_me
 
     apply {
         if (path_fault.apply().hit) {
-            random(roll, 32w0, LARGEST_ROLL);
-            if (roll < loss) {
+            random(draw, 32w0, MAX_DRAW);
+            if (draw < loss) {
                 meta.drop_reason = DropReason.PATH_LOSS;
             }
         }
         loss = 0;
         if (meta.drop_reason == DropReason.NONE && arrival_fault.apply().hit) {
-            random(roll, 32w0, LARGEST_ROLL);
-            if (roll < loss) {
+            random(draw, 32w0, MAX_DRAW);
+            if (draw < loss) {
                 meta.drop_reason = DropReason.ARRIVAL_LOSS;
             } else if (meta.drop_reason == DropReason.NONE) {
-                random(roll, 32w0, LARGEST_ROLL);
-                if (roll < corruption) {
+                random(draw, 32w0, MAX_DRAW);
+                if (draw < corruption) {
                     damage.apply(hdr);
                     arrival_damaged.count((bit<32>) std.ingress_port);
                 }

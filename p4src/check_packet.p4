@@ -1,4 +1,4 @@
-/* What makes a packet worth looking at: IPv6, whole, and of version 6. */
+/* Validity: a packet that is not IPv6, has a wrong version or is shorter than its header says is dropped. */
 #ifndef CHECK_PACKET_P4
 #define CHECK_PACKET_P4
 

@@ -1,6 +1,6 @@
 /*
- * Bit corruption: one random bit of 128 is flipped. Behind UDP these are the first 16 bytes, which MRC's and RoCE's own CRC
- * covers; elsewhere the bits of the (inner) source address, which the checksums of ICMPv6, TCP and UDP cover.
+ * Bit corruption: flips one random bit of 128. Where at least 16 bytes follow UDP it is in the first 16, which the CRC of MRC
+ * and RoCE covers; elsewhere it is in the (inner) source address, which the checksums of ICMPv6, TCP and UDP cover.
  */
 #ifndef DAMAGE_P4
 #define DAMAGE_P4

@@ -1,4 +1,4 @@
-/* A packet left its queue: what it added to the register goes off again, before anything in egress may drop it. */
+/* A packet has left its queue: subtract its bytes from the register, before anything in egress may drop it. */
 #ifndef DEPARTURE_P4
 #define DEPARTURE_P4
 

@@ -1,4 +1,4 @@
-/* Faults on purpose, where packets leave: random loss and bit corruption per port, off unless an entry says otherwise. */
+/* Injected faults on departure: random loss and bit corruption per port. Off without table entries. */
 #ifndef DEPARTURE_FAULTS_P4
 #define DEPARTURE_FAULTS_P4
 
@@ -12,21 +12,21 @@ control DepartureFaults(inout headers_t hdr, inout standard_metadata_t std) {
     Damage() damage;
     ppb_t   loss = 0;
     ppb_t   corruption = 0;
-    bit<32> roll = 0;
+    bit<32> draw = 0;
 
     action healthy() {
         departure_fault_counter.count();
     }
 
-    action hurt(ppb_t lose, ppb_t corrupt) {
-        loss = lose;
-        corruption = corrupt;
+    action impair(ppb_t loss_ppb, ppb_t corrupt_ppb) {
+        loss = loss_ppb;
+        corruption = corrupt_ppb;
         departure_fault_counter.count();
     }
 
     table departure_fault {
         key = { std.egress_port : exact @name("port"); }
-        actions = { hurt; @defaultonly healthy; }
+        actions = { impair; @defaultonly healthy; }
         const default_action = healthy();
         counters = departure_fault_counter;
         size = PORTS;
@@ -34,13 +34,13 @@ control DepartureFaults(inout headers_t hdr, inout standard_metadata_t std) {
 
     apply {
         if (departure_fault.apply().hit) {
-            random(roll, 32w0, LARGEST_ROLL);
-            if (roll < loss) {
+            random(draw, 32w0, MAX_DRAW);
+            if (draw < loss) {
                 count_drop(DropReason.DEPARTURE_LOSS, std.egress_port);
                 mark_to_drop(std);
             } else {
-                random(roll, 32w0, LARGEST_ROLL);
-                if (roll < corruption) {
+                random(draw, 32w0, MAX_DRAW);
+                if (draw < corruption) {
                     damage.apply(hdr);
                     departure_damaged.count((bit<32>) std.egress_port);
                 }

@@ -1,10 +1,10 @@
 /*
- * Drops. Whoever decides one in ingress sets meta.drop_reason; here it is counted and carried out. A packet whose hop limit
- * ran out is counted too, and goes to the controller, as it was when that was found. What egress drops is counted by the same
- * counter, so that it holds every packet that this program lets go; queues that are full and dead ports keep their own count.
+ * Drops. An ingress stage that decides to drop a packet sets meta.drop_reason; this one counts and drops it. A packet whose hop
+ * limit ran out is counted too, but goes to the controller, unchanged. Egress drops go to the same counter, so that it holds every
+ * packet that this program drops; full queues of the traffic manager and ports without a link have counters of their own.
  *
- * Each is counted a second time by port, so that it belongs to a link: the port where the packet arrived, or where it would have
- * left if that port's queue or fault is why it did not. A cell is port << 4 | reason.
+ * port_drops counts each drop again by port, so that it can be attributed to a link: the port where the packet arrived, or the one
+ * where it would have left if that port's queue or fault is the cause. The index is port << 4 | reason.
  */
 #ifndef DROPS_P4
 #define DROPS_P4

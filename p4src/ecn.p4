@@ -1,6 +1,6 @@
 /*
- * Random ECN marking of data in egress (RFC 3168): from the depth that a packet found in its queue, the probability rises
- * linearly from 0 at `start` packets to 1 at `start` + `width`. Ports that face a NIC get no entry, control traffic is never
+ * Random ECN marking of data in egress (RFC 3168): the probability depends on the queue depth that the packet found and
+ * rises linearly from 0 at `start` packets to 1 at `start` + `width`. Ports towards a NIC get no entry; control traffic is never
  * marked (docs/protocol.md section 1.10).
  */
 #ifndef ECN_P4
@@ -14,7 +14,7 @@ control Ecn(inout headers_t hdr, in standard_metadata_t std) {
     counter(PORTS, CounterType.packets_and_bytes) marked_packets;
     bit<19> low = 0;
     bit<19> span = 0;
-    bit<19> roll = 0;
+    bit<19> draw = 0;
 
     action mark_between(bit<19> start, bit<19> width) {
         low = start;
@@ -38,8 +38,8 @@ control Ecn(inout headers_t hdr, in standard_metadata_t std) {
     apply {
         if (hdr.ipv6.isValid() && hdr.ipv6.ecn != ECN_NOT_CAPABLE && std.priority != PRIORITY_CONTROL) {
             if (ecn_profile.apply().hit && std.enq_qdepth > low) {
-                random(roll, 19w0, span - 1);
-                if (roll < std.enq_qdepth - low) {
+                random(draw, 19w0, span - 1);
+                if (draw < std.enq_qdepth - low) {
                     hdr.ipv6.ecn = ECN_CONGESTION;
                     marked_packets.count((bit<32>) std.egress_port);
                 }

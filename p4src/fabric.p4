@@ -4,10 +4,10 @@
  * A packet is forwarded in one of two ways. If its destination starts with this switch's own uSID, the uSID list is
  * shifted and the next uSID names the port: no choice is made here, the sender chose the whole path. Any other packet is
  * plain IPv6 (RoCE, ping) and takes a longest-prefix route, with ECMP over the uplinks. Everything else is dropped and
- * counted by reason. On the way a packet may be marked (ECN), cut to its headers (trimming), or hurt on purpose (faults).
- * Which switch this is, and what it does about queues and faults, lives in its table entries alone.
+ * counted by reason. On the way a packet may be marked (ECN), trimmed to its headers, or impaired by an injected fault.
+ * Which switch this is, and what it does about queues and faults, is in its table entries alone.
  *
- * This file only sequences the parts; each part is a file of its own.
+ * This file only puts the stages in order; each stage has a file of its own.
  */
 #include <core.p4>
 #include <v1model.p4>

@@ -38,19 +38,19 @@ header udp_t {
     bit<16> checksum;
 }
 
-/* The first 16 bytes behind UDP: the BTH and the start of the next header. Parsed so that a fault can damage them. */
+/* The first 16 bytes after UDP: the BTH and the start of the next header. Parsed so that a fault can corrupt them. */
 header transport_t {
     bit<128> bits;
 }
 
-/* What goes to the controller carries where it came from and why it was not forwarded. */
+/* Prepended to packets for the controller: where the packet arrived and why it was not forwarded. */
 @controller_header("packet_in")
 header packet_in_t {
     port_t ingress_port;
     bit<7> reason;          // a DropReason
 }
 
-/* What comes from the controller names its port and leaves there as it is. */
+/* Prepended by the controller: the port by which the packet leaves, unchanged. */
 @controller_header("packet_out")
 header packet_out_t {
     port_t egress_port;
@@ -67,7 +67,7 @@ struct headers_t {
     transport_t  transport;
 }
 
-/* Values are indices of the drop_reasons counter, and so part of what the controller and the documents know. */
+/* The values are indices of the drop_reasons counter; the controller and docs/p4.md know them. */
 enum bit<8> DropReason {
     NONE           = 0,
     MALFORMED      = 1,     // not IPv6, cut short, or a wrong version

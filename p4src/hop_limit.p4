@@ -1,4 +1,4 @@
-/* The hop limit of the outer header (RFC 8200 section 3). Where it runs out the packet goes to the controller: traceroute. */
+/* The hop limit of the outer header (RFC 8200 section 3). A packet whose hop limit runs out goes to the controller (traceroute). */
 #ifndef HOP_LIMIT_P4
 #define HOP_LIMIT_P4
 

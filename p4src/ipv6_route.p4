@@ -2,8 +2,8 @@
  * Plain IPv6: longest-prefix match, then ECMP among the members of a group. RoCE, MRC with structured entropy values, and the
  * hosts' kernels use it; the hash covers what a sender may vary (flow label, UDP source port) and what names the flow.
  *
- * A CRC alone would not do: two switches that hash the same fields with different seeds differ by a constant, so that flows
- * which share a path at one share it at the next. Multiplied by the switch's own seed, the choices are independent.
+ * A CRC alone is not enough: with different seeds, two switches' hashes of the same fields differ by a constant, so flows that
+ * share a path at one switch would share it at the next. Multiplying by a seed of the switch makes the choices independent.
  */
 #ifndef IPV6_ROUTE_P4
 #define IPV6_ROUTE_P4
@@ -24,7 +24,7 @@ control Ipv6Route(inout headers_t hdr, inout metadata_t meta, inout standard_met
         ecmp_seed_counter.count();
     }
 
-    /* One entry for all destinations; an ordinary one, to be written, read back and repaired like any other. */
+    /* Holds one entry, for all destinations: it is written, read back and repaired like any other. */
     table ecmp_seed {
         key = { hdr.ipv6.dst : lpm @name("dst"); }
         actions = { set_seed; @defaultonly no_seed; }

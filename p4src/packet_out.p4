@@ -1,4 +1,4 @@
-/* A packet from the controller leaves by the port it names, unchanged. */
+/* Packet-out: a packet from the controller leaves, unchanged, by the port that its header names. */
 #ifndef PACKET_OUT_P4
 #define PACKET_OUT_P4
 

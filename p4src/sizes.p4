@@ -1,4 +1,4 @@
-/* Capacities of every table, counter and register, so that one place answers "how large a fabric fits". */
+/* Capacities of every table, counter and register: together they say how large a fabric can be. */
 #ifndef SIZES_P4
 #define SIZES_P4
 

@@ -1,6 +1,6 @@
 /*
  * DSCP to queue. Control traffic (SACK, NACK, ACK, endpoint responses) overtakes data in a strict-priority queue; the
- * DSCP values are a deployment's choice, so they are entries. What is not listed is data, in queue 0.
+ * DSCP values are a deployment's choice, so they are table entries. A DSCP without an entry is data, in queue 0.
  */
 #ifndef TRAFFIC_CLASS_P4
 #define TRAFFIC_CLASS_P4

@@ -1,9 +1,9 @@
 /*
- * Packet trimming: when more data waits for the egress port than its threshold, a packet is cut to its headers and sent on in
- * the control queue, so that the receiver learns at once what was lost (docs/protocol.md section 1.10). Data that may not be
- * trimmed is queued up to the port's limit and dropped beyond.
+ * Packet trimming: when the queue of the egress port holds more bytes than its threshold, a packet is trimmed to its headers and
+ * forwarded in the control queue, so that the receiver learns at once what was lost (docs/protocol.md section 1.10). Data that may
+ * not be trimmed is queued up to the port's limit and dropped beyond it.
  *
- * The decision is made in ingress, since there the queue can still be chosen, from the register of queue_bytes.p4. The queues
+ * The decision is made in ingress, where the queue can still be chosen, from the register of queue_bytes.p4. The queues
  * themselves must have room for more than the limit. Control traffic is not counted, trimmed or limited here.
  */
 #ifndef TRIMMING_P4
@@ -12,7 +12,7 @@
 #include "queue_bytes.p4"
 
 const bit<3>  PRIORITY_CONTROL = 7;
-const bit<16> ENCAPSULATED_HEADERS = 80;    // both IPv6 headers; what is kept behind them counts as UDP's length
+const bit<16> ENCAPSULATED_HEADERS = 80;    // both IPv6 headers; what is kept after them is UDP's length
 
 control Trimming(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     direct_counter(CounterType.packets_and_bytes) queue_profile_counter;
@@ -24,20 +24,20 @@ control Trimming(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<6>  trimmed_dscp = 0;
     bit<16> udp_bytes = 0;
     bit<32> kept_bytes = 0;
-    bit<32> waiting = 0;
+    bit<32> queued = 0;
 
     action unlimited() {
         queue_profile_counter.count();
     }
 
-    /* Beyond `limit` bytes in a queue data is dropped. */
+    /* Data is dropped when the queue would exceed `limit` bytes. */
     action tail_drop(bit<32> limit) {
         data_limit = limit;
         queue_profile_counter.count();
     }
 
-    /* From `threshold` bytes on, what may be trimmed is: it gets `dscp` and keeps `keep` bytes after Ethernet, counted with
-     * the outer header (a packet without one keeps 40 less). The rest is dropped beyond `limit`. */
+    /* From `threshold` queued bytes on, trimmable data is trimmed: it gets `dscp` and keeps `keep` bytes after Ethernet,
+     * including the outer header (a packet without one keeps 40 less). Other data is dropped beyond `limit`. */
     action trim(bit<32> threshold, bit<32> limit, bit<6> dscp, bit<16> keep) {
         may_trim = true;
         trim_threshold = threshold;
@@ -74,10 +74,10 @@ control Trimming(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         size = TRIMMABLE_SIZE;
     }
 
-    action cut() {
+    action trim_to_headers() {
         hdr.ipv6.dscp = trimmed_dscp;
         hdr.udp.length = udp_bytes;
-        hdr.udp.checksum = 0;       // it covered what is gone
+        hdr.udp.checksum = 0;       // it covered the removed payload
         std.priority = PRIORITY_CONTROL;
         truncate(ETHERNET_BYTES + kept_bytes);
     }
@@ -87,28 +87,28 @@ control Trimming(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         if (std.priority != PRIORITY_CONTROL && queue_profile.apply().hit) {
             meta.queue = std.egress_spec ++ std.priority;
             meta.queued_bytes = std.packet_length;
-            add_to_queue(meta.queue, meta.queued_bytes, waiting);
-            bool is_full = waiting + std.packet_length > data_limit;
-            bool is_cut = false;
-            if (may_trim && waiting >= trim_threshold && hdr.udp.isValid()) {
+            add_to_queue(meta.queue, meta.queued_bytes, queued);
+            bool is_full = queued + std.packet_length > data_limit;
+            bool is_trimmed = false;
+            if (may_trim && queued >= trim_threshold && hdr.udp.isValid()) {
                 kept_bytes = (bit<32>) udp_bytes + IPV6_BYTES;
                 if (hdr.inner_ipv6.isValid()) {
                     kept_bytes = kept_bytes + IPV6_BYTES;
                 }
                 if (std.packet_length > ETHERNET_BYTES + kept_bytes) {
-                    is_cut = trimmable.apply().hit;
+                    is_trimmed = trimmable.apply().hit;
                 }
             }
-            if (is_cut || is_full) {
+            if (is_trimmed || is_full) {
                 remove_from_queue(meta.queue, meta.queued_bytes);
                 meta.queued_bytes = 0;
             }
-            if (is_cut) {
+            if (is_trimmed) {
                 hdr.ipv6.payload_length = (bit<16>) (kept_bytes - IPV6_BYTES);
                 if (hdr.inner_ipv6.isValid()) {
                     hdr.inner_ipv6.payload_length = udp_bytes;
                 }
-                cut();
+                trim_to_headers();
                 trimmed_packets.count((bit<32>) std.egress_spec);
             } else if (is_full) {
                 meta.drop_reason = DropReason.QUEUE_FULL;

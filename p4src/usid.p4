@@ -4,7 +4,7 @@
  *   dst = | block 32 | own uSID 16 | next uSID 16 | ... | 0 |      match the first 48 bits
  *      -> | block 32 | next uSID 16 | ...         | 0   | 0 |      shift the last 80 bits left by 16, zero-fill
  *
- * and the new first 48 bits name a neighbour in a static table. The last uSID is the NIC's: the NIC decapsulates.
+ * The new first 48 bits are then looked up in a static table of neighbours. The last uSID is the NIC's, which decapsulates.
  */
 #ifndef USID_P4
 #define USID_P4

@@ -167,20 +167,20 @@ class _Plan:
             yield switch, TableEntry("arrival_fault", (Ternary(0, 0),), Action("blackhole"), _PRIORITY_BLACKHOLE)
         for end, chances in self._arrivals.items():
             key = (Ternary(end.port, _ALL_PORTS),)
-            yield end.node, TableEntry("arrival_fault", key, _hurt(*chances), _PRIORITY)
+            yield end.node, TableEntry("arrival_fault", key, _impair(*chances), _PRIORITY)
         for end, chances in self._departures.items():
-            yield end.node, TableEntry("departure_fault", (Exact(end.port),), _hurt(*chances))
+            yield end.node, TableEntry("departure_fault", (Exact(end.port),), _impair(*chances))
         for (t0, address, sender), loss in self._paths.items():
             source, priority = Ternary(0, 0), _PRIORITY
             if sender is not None:  # goes before the entry for all senders, and so includes its loss
                 source, priority = Ternary(sender, _ALL_ADDRESS), _PRIORITY + 1
                 loss = _either(loss, self._paths.get((t0, address, None), 0))
-            action = Action("lossy_path", (("lose", loss),))
+            action = Action("lossy_path", (("loss_ppb", loss),))
             yield t0, TableEntry("path_fault", (Ternary(address, _ALL_ADDRESS), source), action, priority)
 
 
-def _hurt(loss: int, corruption: int) -> Action:
-    return Action("hurt", (("lose", loss), ("corrupt", corruption)))
+def _impair(loss: int, corruption: int) -> Action:
+    return Action("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
 
 
 def _either(one: int, other: int) -> int:

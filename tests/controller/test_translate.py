@@ -50,7 +50,7 @@ def test_a_prefix_of_length_zero_survives(schema: finsy.P4Schema) -> None:
 
 @pytest.mark.parametrize("key", [Ternary(0, 0), Ternary(3, 0x1FF)])
 def test_ternary_keys_and_priorities_survive(schema: finsy.P4Schema, key: Ternary) -> None:
-    fault = TableEntry("arrival_fault", (key,), Action("hurt", (("lose", 7), ("corrupt", 0))), priority=2)
+    fault = TableEntry("arrival_fault", (key,), Action("impair", (("loss_ppb", 7), ("corrupt_ppb", 0))), priority=2)
     entries = SwitchEntries("t0-0@p0", (), (), (fault,))
     assert _as_read(entries, schema) == entries
 

@@ -40,17 +40,17 @@ def trimmable(*dscps: int) -> list[TableEntry]:
     return [entry("trimmable", (dscp, MRC_PORT), "trimmable_data") for dscp in dscps]
 
 
-def arrival(port: int | None, *, lose: int = 0, corrupt: int = 0, blackhole: bool = False) -> TableEntry:
+def arrival(port: int | None, *, loss: int = 0, corruption: int = 0, blackhole: bool = False) -> TableEntry:
     """A fault on arrival at a port, or at any."""
     key = Ternary(0, 0) if port is None else Ternary(port, 0x1FF)
-    action = Action("blackhole") if blackhole else Action("hurt", (("lose", lose), ("corrupt", corrupt)))
+    action = Action("blackhole") if blackhole else Action("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
     return TableEntry("arrival_fault", (key,), action, priority=2 if port is None else 1)
 
 
-def departure(port: int, *, lose: int = 0, corrupt: int = 0) -> TableEntry:
-    return entry("departure_fault", port, "hurt", lose=lose, corrupt=corrupt)
+def departure(port: int, *, loss: int = 0, corruption: int = 0) -> TableEntry:
+    return entry("departure_fault", port, "impair", loss_ppb=loss, corrupt_ppb=corruption)
 
 
-def path_loss(dst: int, lose: int, *, src: int | None = None, mask: int = 2**128 - 1) -> TableEntry:
+def path_loss(dst: int, loss: int, *, src: int | None = None, mask: int = 2**128 - 1) -> TableEntry:
     sender = Ternary(0, 0) if src is None else Ternary(src, 2**128 - 1)
-    return TableEntry("path_fault", (Ternary(dst & mask, mask), sender), Action("lossy_path", (("lose", lose),)), 1)
+    return TableEntry("path_fault", (Ternary(dst & mask, mask), sender), Action("lossy_path", (("loss_ppb", loss),)), 1)

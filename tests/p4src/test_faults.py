@@ -27,7 +27,7 @@ def flipped(got: bytes, sent: bytes) -> list[int]:
 
 
 def test_loss_on_arrival_hits_one_port_only(device: Device) -> None:
-    fault = arrival(1, lose=ALWAYS)
+    fault = arrival(1, loss=ALWAYS)
     device.write(fault)
     assert survivors(device, 50) == 0
     assert survivors(device, 50, port=3) == 50
@@ -38,7 +38,7 @@ def test_loss_on_arrival_hits_one_port_only(device: Device) -> None:
 
 
 def test_loss_on_departure_hits_one_port_only(device: Device) -> None:
-    device.write(departure(2, lose=ALWAYS))
+    device.write(departure(2, loss=ALWAYS))
     assert survivors(device, 50) == 0
     assert survivors(device, 50, packet=mrc(OWN, 0x4002)) == 50
     assert device.drops() == {DEPARTURE_LOSS: 50}
@@ -47,10 +47,10 @@ def test_loss_on_departure_hits_one_port_only(device: Device) -> None:
 @pytest.mark.parametrize(
     ("fault", "cell"),
     [
-        (arrival(1, lose=ALWAYS), (1, ARRIVAL_LOSS)),
+        (arrival(1, loss=ALWAYS), (1, ARRIVAL_LOSS)),
         (arrival(None, blackhole=True), (1, BLACKHOLE)),
         (path_loss(PACKET.outer.dst, ALWAYS), (1, PATH_LOSS)),
-        (departure(2, lose=ALWAYS), (2, DEPARTURE_LOSS)),
+        (departure(2, loss=ALWAYS), (2, DEPARTURE_LOSS)),
     ],
 )
 def test_what_a_fault_drops_is_counted_at_the_port_of_its_link(
@@ -61,7 +61,7 @@ def test_what_a_fault_drops_is_counted_at_the_port_of_its_link(
     assert device.port_drops() == {cell: 5}
 
 
-@pytest.mark.parametrize("fault", [arrival(1, lose=HALF), departure(2, lose=HALF), path_loss(PACKET.outer.dst, HALF)])
+@pytest.mark.parametrize("fault", [arrival(1, loss=HALF), departure(2, loss=HALF), path_loss(PACKET.outer.dst, HALF)])
 def test_random_loss_is_as_frequent_as_it_should_be(device: Device, fault: object) -> None:
     device.write(fault)  # type: ignore[arg-type]
     assert 1800 < survivors(device, 4000) < 2200
@@ -73,7 +73,7 @@ def test_a_probability_of_nothing_does_nothing(device: Device) -> None:
     assert device.drops() == {}
 
 
-@pytest.mark.parametrize("fault", [arrival(1, corrupt=ALWAYS), departure(2, corrupt=ALWAYS)], ids=["in", "out"])
+@pytest.mark.parametrize("fault", [arrival(1, corruption=ALWAYS), departure(2, corruption=ALWAYS)], ids=["in", "out"])
 def test_corruption_flips_one_bit_that_the_packets_own_crc_covers(device: Device, fault: object) -> None:
     device.write(fault)  # type: ignore[arg-type]
     hit = set()
@@ -96,7 +96,7 @@ def test_corruption_flips_one_bit_that_the_packets_own_crc_covers(device: Device
     ids=["no UDP", "short UDP", "ICMPv6"],
 )
 def test_other_packets_are_corrupted_in_the_source_address(device: Device, packet: Packet, source_at: int) -> None:
-    device.write(arrival(1, corrupt=ALWAYS), route(NIC_B, 2))
+    device.write(arrival(1, corruption=ALWAYS), route(NIC_B, 2))
     target = NIC_B if packet.inner is None else usids(0x4001, 0x2002, 0x6001)
     for _ in range(50):
         ((_, (frame,)),) = device.pass_through(1, packet.pack()).items()
@@ -105,7 +105,7 @@ def test_other_packets_are_corrupted_in_the_source_address(device: Device, packe
 
 
 def test_half_corrupted(device: Device) -> None:
-    device.write(arrival(1, corrupt=HALF))
+    device.write(arrival(1, corruption=HALF))
     damaged = sum(device.pass_through(1, PACKET.pack()) != {2: [FORWARDED]} for _ in range(2000))
     assert 850 < damaged < 1150
 
@@ -134,7 +134,7 @@ def test_a_mask_names_many_paths_at_once(device: Device) -> None:
 
 def test_a_silent_switch_forwards_nothing_and_tells_nobody(device: Device) -> None:
     fault = arrival(None, blackhole=True)
-    device.write(fault, arrival(1, lose=0))
+    device.write(fault, arrival(1, loss=0))
     for port in (1, 2, 3, 4):
         assert device.pass_through(port, PACKET.pack()) == {}
         assert device.pass_through(port, PACKET.with_outer(hops=1).pack()) == {}
@@ -157,6 +157,6 @@ def test_the_same_seed_loses_the_same_packets() -> None:
     runs = []
     for seed in (7, 7, 8):
         device = Device(seed=seed)
-        device.write(*forwarding(), arrival(1, lose=HALF))
+        device.write(*forwarding(), arrival(1, loss=HALF))
         runs.append([bool(device.pass_through(1, PACKET.pack())) for _ in range(200)])
     assert runs[0] == runs[1] != runs[2]

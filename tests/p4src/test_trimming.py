@@ -169,7 +169,7 @@ def test_retransmissions_have_a_queue_of_their_own_and_are_trimmable(trimming: D
 
 
 def test_packets_lost_in_egress_leave_the_count(trimming: Device) -> None:
-    trimming.write(departure(2, lose=ALWAYS))
+    trimming.write(departure(2, loss=ALWAYS))
     fill(trimming, DATA, 5)
     assert trimming.queued(2) == 3 * LENGTH
     assert trimming.take(2) == []
@@ -178,7 +178,7 @@ def test_packets_lost_in_egress_leave_the_count(trimming: Device) -> None:
 
 
 def test_packets_lost_on_arrival_never_enter_it(trimming: Device) -> None:
-    trimming.write(arrival(1, lose=ALWAYS))
+    trimming.write(arrival(1, loss=ALWAYS))
     fill(trimming, DATA, 5)
     assert trimming.queued(2) == 0
     assert trimming.drops() == {ARRIVAL_LOSS: 5}

@@ -15,22 +15,22 @@ FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
 PORT, WHOLE = 0x1FF, (1 << 128) - 1
 
 
-def hurt(lose: int = 0, corrupt: int = 0) -> Action:
-    return Action("hurt", (("lose", lose), ("corrupt", corrupt)))
+def impair(loss: int = 0, corruption: int = 0) -> Action:
+    return Action("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
 
 
 def test_a_link_between_switches_loses_at_both_receiving_ends() -> None:
     assert fault_entries(FABRIC, [LinkFault("t0-1:t1-0@p1", loss=7)]) == {
-        "t0-1@p1": (TableEntry("arrival_fault", (Ternary(3, PORT),), hurt(7), 1),),
-        "t1-0@p1": (TableEntry("arrival_fault", (Ternary(2, PORT),), hurt(7), 1),),
+        "t0-1@p1": (TableEntry("arrival_fault", (Ternary(3, PORT),), impair(7), 1),),
+        "t1-0@p1": (TableEntry("arrival_fault", (Ternary(2, PORT),), impair(7), 1),),
     }
 
 
 def test_towards_a_nic_the_switch_loses_on_departure() -> None:
     assert fault_entries(FABRIC, [LinkFault("h2@p0", corruption=5)]) == {
         "t0-0@p0": (
-            TableEntry("arrival_fault", (Ternary(2, PORT),), hurt(corrupt=5), 1),
-            TableEntry("departure_fault", (Exact(2),), hurt(corrupt=5)),
+            TableEntry("arrival_fault", (Ternary(2, PORT),), impair(corruption=5), 1),
+            TableEntry("departure_fault", (Exact(2),), impair(corruption=5)),
         ),
     }
 
@@ -48,7 +48,7 @@ def test_faults_on_one_port_make_one_entry_of_joint_probability() -> None:
         LinkFault("h1@p0", corruption=ALWAYS, towards="h1"),
     ]
     assert fault_entries(FABRIC, faults) == {
-        "t0-0@p0": (TableEntry("departure_fault", (Exact(1),), hurt(ALWAYS * 3 // 4, ALWAYS)),)
+        "t0-0@p0": (TableEntry("departure_fault", (Exact(1),), impair(ALWAYS * 3 // 4, ALWAYS)),)
     }
 
 
@@ -69,7 +69,7 @@ def test_a_path_is_the_usid_list_at_the_senders_t0() -> None:
     address = int.from_bytes(route.template.address(ev), "big")
     sender = int(addressing.nic_address(FABRIC, source))
     assert entry.match == (Ternary(address, WHOLE), Ternary(sender, WHOLE))
-    assert entry.target == Action("lossy_path", (("lose", 3),))
+    assert entry.target == Action("lossy_path", (("loss_ppb", 3),))
 
 
 def test_a_path_of_all_senders_has_one_entry_for_each_list() -> None:
@@ -85,7 +85,7 @@ def test_a_sender_of_its_own_includes_what_holds_for_all() -> None:
     faults = [PathLoss(ev, 0.5), PathLoss(ev, 0.5, "h1", "h4")]
     entries = fault_entries(FABRIC, faults)["t0-0@p0"]
     own = max(entries, key=lambda entry: entry.priority)
-    assert own.target == Action("lossy_path", (("lose", ALWAYS * 3 // 4),))
+    assert own.target == Action("lossy_path", (("loss_ppb", ALWAYS * 3 // 4),))
     assert sum(entry.priority == own.priority for entry in entries) == 1
     assert len({entry.match for entry in entries}) == len(entries) == 3
 
