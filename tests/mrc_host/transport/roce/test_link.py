@@ -56,7 +56,7 @@ def test_lengths_are_those_of_the_frame_however_many_different_ones_there_were()
     """Prefixes are kept, but not for ever."""
     path = link()
     for _ in range(2):
-        for size in range(12, 400):
+        for size in (*range(12, 400), 12, 12 + (1 << 8), 12 + (1 << 10), 12 + (1 << 12), 12):
             prefix, _seed = path.prefix(size, False)
             assert len(prefix) == BTH
             assert int.from_bytes(prefix[18:20], "big") == 8 + size + ICRC, "IPv6: UDP and what it carries"
