@@ -70,11 +70,11 @@ struct headers_t {
 /* The values are indices of the drop_reasons counter; the controller and docs/p4.md know them. */
 enum bit<8> DropReason {
     NONE           = 0,
-    MALFORMED      = 1,     // not IPv6, cut short, or a wrong version
+    MALFORMED      = 1,     // not IPv6, truncated, or a wrong version
     HOP_LIMIT      = 2,
     NO_USID        = 3,     // the uSID list ends here, or names no neighbour
     NO_ROUTE       = 4,     // plain IPv6 without a route, or another switch's uSID
-    QUEUE_FULL     = 5,     // more data waits for the port than may, and the packet cannot be trimmed
+    QUEUE_FULL     = 5,     // the data limit of the port is reached, and the packet cannot be trimmed
     ARRIVAL_LOSS   = 6,     // a fault: random loss on arrival
     DEPARTURE_LOSS = 7,     // a fault: random loss on departure
     PATH_LOSS      = 8,     // a fault: random loss on one path
