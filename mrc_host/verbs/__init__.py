@@ -4,7 +4,7 @@
 ...     pd, cq = ctx.alloc_pd(), ctx.create_cq(256)
 ...     mr = pd.alloc_mr(65536)
 ...     qp = pd.create_qp(cq)
-...     print(qp.endpoint(mr))  # tell the peer, by any means
+...     print(qp.endpoint(mr))  # pass this to the peer, by any means
 ...     qp.connect(peer := Endpoint.parse(input()))
 ...     mr.buffer[:5] = b"hello"
 ...     qp.write(mr, peer.memory, length=5)
@@ -66,10 +66,10 @@ def open(path: str | PathLike[str]) -> Context:  # noqa: A001 - the verb's own n
 
 
 def open_controller(path: str | PathLike[str], *, timeout_s: float | None = None) -> Controller:
-    """Look after the NIC whose agent listens at `path`, the applications' socket or the controller's own.
+    """A controller of the NIC whose agent listens at `path`, the applications' socket or the controller's own.
 
-    Raises AgentLostError when none does, or when this user may not (docs/privileges.md); so does every command that
-    the agent has not answered after `timeout_s` (30).
+    Raises AgentLostError when none does, or when this user may not connect (docs/privileges.md); so does every command
+    that the agent has not answered after `timeout_s` (default 30).
     """
     from mrc_host.agent.client import AgentProvider
     from mrc_host.agent.connection import ANSWER_TIMEOUT_S, for_controller

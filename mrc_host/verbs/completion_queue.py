@@ -1,14 +1,14 @@
-"""Completion queues: where a queue pair says what became of its work requests.
+"""Completion queues: where queue pairs report the outcome of work requests.
 
-A queue is read in any of three manners, which may be mixed: `poll` takes what is there, `wait` blocks until there is
-something, `await next()` lets other coroutines run meanwhile. One completion queue may serve many queue pairs; then
+A queue can be read in three ways, which may be mixed: `poll` takes what is there, `wait` blocks until there is an
+entry, `await next()` lets other coroutines run meanwhile. One completion queue may serve many queue pairs; then
 `Completion.qpn` tells them apart.
 
-Who does not want to be woken for every entry arms the queue with `req_notify` and waits for one notification, as with
-a completion channel:
+To avoid being woken for every entry, arm the queue with `req_notify` and wait for one notification, as with a
+completion channel:
 
     cq.req_notify(solicited_only=True)
-    entries = cq.poll()            # what came before it was armed
+    entries = cq.poll()            # what arrived before it was armed
     if not entries:
         cq.wait_notified()
 """
@@ -33,7 +33,7 @@ def check(completion: Completion) -> Completion:
 
 
 class CompletionQueue:
-    """Made by `Context.create_cq`. `capacity` is the number of entries it holds before it overruns."""
+    """Created by `Context.create_cq`. `capacity` is the number of entries it holds before it overruns."""
 
     def __init__(self, provider: Provider, capacity: int, forget: Callable[[CompletionQueue], None]) -> None:
         self.capacity = capacity
@@ -55,7 +55,7 @@ class CompletionQueue:
         """Block until there is a completion and take it.
 
         Raises WaitTimeoutError after `timeout_s` seconds (None: never), and AgentLostError at once if the agent dies.
-        Over a simulated NIC the time is that of its world.
+        With a simulated NIC the time is that of its world.
         """
         deadline = deadline_after(self._provider, timeout_s)
         while True:
@@ -77,10 +77,10 @@ class CompletionQueue:
             await self._waiters.wait(self._provider)
 
     def req_notify(self, solicited_only: bool = False) -> None:
-        """Ask for one notification: of the next entry or, with `solicited_only`, of the next solicited one or failure.
+        """Request one notification: of the next entry or, with `solicited_only`, the next solicited one or failure.
 
         Solicited is a peer's WRITE_WITH_IMM posted with `solicited=True` (SE, docs/protocol.md §1.5). Entries that are
-        here already do not notify: arm, then poll, then wait. A notification of the past that nobody took is forgotten.
+        already here do not notify: arm, then poll, then wait. An earlier notification that nobody took is discarded.
         """
         if self._closed:
             raise ClosedError("This completion queue is closed.")
@@ -88,7 +88,7 @@ class CompletionQueue:
         self._provider.req_notify_cq(self.number, solicited_only)
 
     def wait_notified(self, timeout_s: float | None = None) -> None:
-        """Block until what `req_notify` asked for has come; the entry itself is still to be polled.
+        """Block until the notification requested by `req_notify`; the entry itself is still to be polled.
 
         Raises as :meth:`wait` does.
         """
@@ -97,7 +97,7 @@ class CompletionQueue:
             wait_until(self._provider, deadline, timeout_s, "notification")
 
     async def notified(self) -> None:
-        """As :meth:`wait_notified`, letting other coroutines run; one of those that wait gets each notification."""
+        """Like :meth:`wait_notified`, letting other coroutines run; each notification goes to one of the waiters."""
         while not self._take_notification():
             await self._notify_waiters.wait(self._provider)
 
@@ -129,7 +129,7 @@ class CompletionQueue:
             self.abandon()
 
     def abandon(self) -> None:
-        """Mark the queue closed without telling the NIC, because the whole context is going away."""
+        """Mark the queue closed without a command to the NIC, because the whole context is being closed."""
         self._closed = True
         self._forget(self)
         self._waiters.wake()

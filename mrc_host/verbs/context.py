@@ -1,4 +1,4 @@
-"""The context: an application's door to one NIC, and owner of everything it makes there."""
+"""The context: an application's access to one NIC, and owner of everything it creates there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Context:
-    """Everything an application has on one NIC. Use it in a `with` statement; leaving it closes all.
+    """Everything an application has on one NIC. Use it in a `with` statement, which closes everything at its end.
 
     A context and its objects belong to one thread (or one asyncio loop) at a time.
     """
@@ -49,9 +49,9 @@ class Context:
         return self._provider.address
 
     def controller(self) -> Controller:
-        """The controller's side of the same NIC; it lives as long as the context, or until it is closed.
+        """The controller's side of the same NIC, usable until it or the context is closed.
 
-        Raises AgentLostError for a user who may use the NIC but not look after it (docs/privileges.md).
+        Raises AgentLostError for a user who may use the NIC but not control it (docs/privileges.md).
         """
         self._check_open()
         return Controller(self._provider.for_controller())
@@ -67,7 +67,7 @@ class Context:
         """A completion queue of `capacity` entries (at least 1)."""
         self._check_open()
         if capacity < 1:
-            raise InvalidArgumentError(f"A completion queue has at least one entry, not {capacity}.")
+            raise InvalidArgumentError(f"A completion queue needs at least one entry, not {capacity}.")
         cq = CompletionQueue(self._provider, capacity, lambda gone: _discard(self._cqs, gone))
         self._cqs[cq] = None
         return cq
@@ -78,7 +78,7 @@ class Context:
         return self._provider.nic_counters()
 
     def hw_counters(self) -> Mapping[str, int]:
-        """All counters and gauges of the NIC, those of all its queue pairs included, by name (docs/counters.md)."""
+        """All counters and gauges of the NIC, including the sums over its queue pairs, by name (docs/counters.md)."""
         self._check_open()
         return self._provider.hw_counters(None)
 
@@ -115,7 +115,7 @@ class Context:
             await self._event_waiters.wait(self._provider)
 
     def close(self) -> None:
-        """Close everything made here, queue pairs first. Closing twice does nothing."""
+        """Close everything created here, queue pairs first. Closing twice does nothing."""
         if self._closed:
             return
         self._closed = True

@@ -1,7 +1,7 @@
 """The controller's side of a NIC: EV profiles, EV events, the denylist, endpoint probes, ports, the trace.
 
-Where a context serves applications, a controller looks after the NIC as a whole (docs/protocol.md §11): what it changes
-holds for all queue pairs of all applications, and outlives it. Get one from ``Context.controller`` or with
+A context serves applications; a controller manages the NIC as a whole (docs/protocol.md §11): its changes apply to all
+queue pairs of all applications, and outlive it. Get one from ``Context.controller`` or with
 ``verbs.open_controller(path)``.
 
 >>> with verbs.open_controller("/run/mrc/demo/h1.sock") as controller:
@@ -54,15 +54,15 @@ class Controller:
     # ---- profiles -----------------------------------------------------------------------------------------------
 
     def create_ev_profile(self, profile: EvProfile) -> int:
-        """Give the NIC an EV profile; returns its number, for ``QpAttributes.ev_profile``.
+        """Create an EV profile on the NIC; returns its number, for ``QpAttributes.ev_profile``.
 
-        InvalidArgumentError says what is wrong with it. Whether it leads anywhere shows when a queue pair connects.
+        Raises InvalidArgumentError if it is invalid. Whether it has paths to a peer shows when a queue pair connects.
         """
         self._check_open()
         return self._provider.create_ev_profile(profile)
 
     def destroy_ev_profile(self, number: int) -> None:
-        """Take a profile back: NotFoundError, or StateError while a queue pair has it."""
+        """Destroy a profile: NotFoundError, or StateError while a queue pair uses it."""
         self._check_open()
         self._provider.destroy_ev_profile(number)
 
@@ -72,16 +72,16 @@ class Controller:
         return self._provider.ev_profiles()
 
     def create_cc_profile(self, name: str, profile: CcProfile) -> None:
-        """Give the NIC a congestion control with constants of its own, for ``QpAttributes.cc_profile`` to name.
+        """Create a named congestion-control profile on the NIC, for ``QpAttributes.cc_profile``.
 
-        InvalidArgumentError when the name is taken (as "nscc", "dcqcn", "fixed" and "none" are), has not 1 to 64
-        characters, or a constant is out of range.
+        InvalidArgumentError when the name is taken (as "nscc", "dcqcn", "fixed" and "none" are) or does not have 1 to
+        64 characters, or a constant is out of range.
         """
         self._check_open()
         self._provider.create_cc_profile(name, profile)
 
     def destroy_cc_profile(self, name: str) -> None:
-        """Take a profile back: NotFoundError, or StateError while a queue pair names it."""
+        """Destroy a profile: NotFoundError, or StateError while a queue pair names it."""
         self._check_open()
         self._provider.destroy_cc_profile(name)
 
@@ -110,7 +110,7 @@ class Controller:
     def poll_ev_event(self) -> PathEvent | None:
         """Take the oldest event of a path that became ASSUMED_BAD, DENIED or GOOD again, on any queue pair.
 
-        Never blocks. At most 4096 wait here; see :attr:`ev_events_dropped`.
+        Never blocks. At most 4096 are kept; see :attr:`ev_events_dropped`.
         """
         self._check_open()
         if not self._ev_events:
@@ -119,7 +119,7 @@ class Controller:
 
     @property
     def ev_events_dropped(self) -> int:
-        """Events that this controller will never see, because it or somebody before it did not keep up."""
+        """Events lost because this controller, its agent or its NIC could not keep them."""
         return self._dropped_here + self._provider.events_dropped()
 
     # ---- probes -------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Controller:
         return number
 
     def probe_result(self, number: int) -> ProbeEvent | None:
-        """What came of a probe, None while nothing has; it can be taken once. NotFoundError for an unknown number."""
+        """Result of a probe, None while there is none; it can be taken once. NotFoundError for an unknown number."""
         self._check_open()
         if number not in self._answers:
             raise NotFoundError(f"No probe {number} was sent here, or its result was taken.")
@@ -150,7 +150,7 @@ class Controller:
         return result
 
     def ping(self, peer: bytes, ev: int, timeout_ns: int = PROBE_TIMEOUT_NS) -> ProbeEvent:
-        """Send one probe and block until it is answered or given up (``rtt`` is None then)."""
+        """Send one probe and block until it is answered or times out (then ``rtt`` is None)."""
         number = self.probe(peer, ev, timeout_ns)
         deadline = self._provider.now() + timeout_ns + 5_000_000_000  # the NIC itself gives up long before
         while True:
@@ -160,17 +160,17 @@ class Controller:
             wait_until(self._provider, deadline, timeout_ns / 1e9, "probe result")
 
     async def next_result(self, number: int) -> ProbeEvent:
-        """The same as :meth:`probe_result`, letting other coroutines run until there is one."""
+        """Like :meth:`probe_result`, letting other coroutines run until there is a result."""
         while True:
             result = self.probe_result(number)
             if result is not None:
                 return result
             await self._waiters.wait(self._provider)
 
-    # ---- looking ------------------------------------------------------------------------------------------------
+    # ---- state --------------------------------------------------------------------------------------------------
 
     def ports(self, peer: bytes | None = None) -> Sequence[PortState]:
-        """Ports of this NIC, or of the NIC with address `peer` as it last told us. NotFoundError."""
+        """Ports of this NIC, or of the NIC with address `peer` as it last reported them. NotFoundError."""
         self._check_open()
         return self._provider.port_states(peer)
 
@@ -180,7 +180,7 @@ class Controller:
         return self._provider.destinations()
 
     def destination(self, name: str) -> DestinationInfo:
-        """The NIC called `name`; NotFoundError names those there are."""
+        """The NIC called `name`; NotFoundError lists those that exist."""
         known = self.destinations()
         for destination in known:
             if destination.name == name:
@@ -190,8 +190,8 @@ class Controller:
     def trace(self, path: str | os.PathLike[str]) -> None:
         """Have the agent write the NIC's event trace (docs/trace.md) to `path`; "" ends it.
 
-        The file is made by this process, and its own. RejectedError for a NIC in this process, which is given a sink
-        instead (``Nic.set_trace``); MrcError when the file cannot be made.
+        This process creates and owns the file. RejectedError for a NIC in this process, which takes a sink instead
+        (``Nic.set_trace``); MrcError when the file cannot be created.
         """
         self._check_open()
         text = os.fspath(path)
@@ -200,7 +200,7 @@ class Controller:
     # ---- the end ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Stop listening. What was changed stays. Closing twice does nothing."""
+        """Stop receiving events. Changes to the NIC stay. Closing twice does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -228,6 +228,6 @@ class Controller:
         elif isinstance(event, ProbeEvent):
             if event.probe_id in self._answers:
                 self._answers[event.probe_id] = event
-            else:  # somebody else's, or ours before its number has come back
+            else:  # somebody else's, or ours before we know its number
                 self._strays.append(event)
         self._waiters.wake()

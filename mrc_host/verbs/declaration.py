@@ -1,12 +1,12 @@
 """How a verb of the NIC is declared: once, as the signature of a method whose body is its docstring.
 
-:func:`verb` makes such a method callable. A call is handed, its arguments by name, to ``call`` of the object: that
-carries it out on a NIC device in this process (:mod:`mrc_host.verbs.device`), or sends it to an agent
-(:mod:`mrc_host.agent.connection`). The agent decodes and checks what arrives by the same declaration
-(:mod:`mrc_host.agent.arguments`). Callers see the signature, so types are checked as those of any method.
+:func:`verb` makes such a method callable. A call is passed, with its arguments by name, to the object's ``call``, which
+carries it out on a NIC device in this process (:mod:`mrc_host.verbs.device`) or sends it to an agent
+(:mod:`mrc_host.agent.connection`). The agent decodes and checks requests by the same declaration
+(:mod:`mrc_host.agent.arguments`). Callers see the signature, so types are checked as for any method.
 
-The type of an argument says what may arrive for it. ``Annotated`` adds what a type cannot say: a :class:`Range` or
-:class:`Length`, whose object a number stands for (:class:`Handle`), a descriptor that travels beside the message
+An argument's type says what is accepted for it. ``Annotated`` adds what a type cannot express: a :class:`Range` or
+:class:`Length`, an object's number and whose it must be (:class:`Handle`), a descriptor sent beside the message
 (:class:`Descriptor`), or some of a value's fields (:class:`FieldsOf`).
 """
 
@@ -27,14 +27,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Caller(enum.Enum):
-    """Who may call a verb: those who come in by the applications' socket too, or by the controller's only."""
+    """Who may call a verb: clients of either socket, or of the controller's only."""
 
     APPLICATION = "application"
     CONTROLLER = "controller"
 
 
 class Thing(enum.Enum):
-    """What a client has on a NIC."""
+    """Kinds of objects that a client has on a NIC."""
 
     PD = "protection domain"
     CQ = "completion queue"
@@ -61,7 +61,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """The number of something that the caller has or, with `anyones`, that anybody has."""
+    """The number of an object that the caller has or, with `anyones`, that any client has."""
 
     thing: Thing
     anyones: bool = False
@@ -69,7 +69,7 @@ class Handle:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """An open file's descriptor: the one that comes along with a request."""
+    """An open file's descriptor, sent along with the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Verb:
 def verb(*, caller: Caller = Caller.APPLICATION, timed: bool = False, sends: bool = False) -> Callable[[F], F]:
     """Declare a verb that `caller` may call.
 
-    `timed`: the device's command is given the time, as `now`. `sends`: that too, and the NIC may have something to send
+    `timed`: the device's command takes the time, as `now`. `sends`: likewise, and the NIC may have something to send
     afterwards.
     """
 
@@ -167,7 +167,7 @@ def verb(*, caller: Caller = Caller.APPLICATION, timed: bool = False, sends: boo
 
 
 class Verbs(ABC):
-    """Something that has verbs: a class that declares some, and whoever carries them out."""
+    """Base of classes that declare verbs, and of those that carry them out."""
 
     @abstractmethod
     def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:

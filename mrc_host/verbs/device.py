@@ -1,8 +1,7 @@
 """Verbs on a NIC device in this process: each is the device's command of the same name.
 
-:class:`DeviceVerbs` looks it up and passes the arguments on by name, so what the table declares and the device has
-needs nothing here. Who stands on top of it, a provider of this process or an agent, has methods of its own for verbs
-that are more than that.
+:class:`DeviceVerbs` looks it up and passes the arguments by name, so a verb that the table declares and the device has
+needs nothing here. Its subclasses, the provider in this process and the agent, have methods for verbs that need more.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DeviceVerbs(NicVerbs):
-    """The verbs of `nic` at the time that `clock` tells; `poke` is called when it may have something to send."""
+    """The verbs of `nic`; `clock` gives the time, `poke` is called when the NIC may have something to send."""
 
     def __init__(self, nic: Nic, clock: Callable[[], int], poke: Callable[[], None] | None = None) -> None:
         self._nic = nic
@@ -26,7 +25,7 @@ class DeviceVerbs(NicVerbs):
         self._poke = poke or _nothing
 
     def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
-        """Carry out a verb that is no more than a command of the NIC or of its controller's side."""
+        """Carry out a verb that is just a command of the NIC or of its controller's side."""
         command = getattr(self._nic, verb.name, None) or getattr(self._nic.control, verb.name)
         if verb.timed:
             arguments["now"] = self._clock()
@@ -37,4 +36,4 @@ class DeviceVerbs(NicVerbs):
 
 
 def _nothing() -> None:
-    """The default of `poke`: the world looks at the NIC by itself."""
+    """Default of `poke`: the world polls the NIC by itself."""

@@ -1,4 +1,4 @@
-"""What can go wrong between an application and its NIC, each with one clear sentence."""
+"""Errors between an application and its NIC."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mrc_host.errors import MrcError
 
 
 class AgentLostError(MrcError):
-    """The host agent is gone or closed the connection; everything of this context is lost with it."""
+    """The host agent exited or closed the connection; everything in this context is lost."""
 
 
 class ProtocolError(MrcError):
@@ -14,7 +14,7 @@ class ProtocolError(MrcError):
 
 
 class RejectedError(MrcError):
-    """The NIC or its agent refused an operation; the sentence says why."""
+    """The NIC or its agent refused an operation; the message says why."""
 
 
 class ClosedError(MrcError):

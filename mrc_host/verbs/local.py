@@ -1,10 +1,10 @@
 """A NIC device in the same process, for simulation and tests.
 
-The device has no clock and no thread, and neither has this provider: the time is asked of `clock`, and whoever moves
-the frames (the *world*) is told through two callbacks. `poke` is called after every command that may have given the NIC
-something to send. `advance(deadline)` lets the world run until something was dispatched or, in its own time, `deadline`
-(None: no limit) is reached; it returns False when the world is idle before either. In turn the world calls
-:meth:`LocalProvider.dispatch` after it has driven the device, which announces completions and events.
+Neither the device nor this provider has a clock or a thread: the time comes from `clock`, and two callbacks reach
+whoever moves the frames (the *world*). `poke` is called after every command that may have given the NIC something to
+send. `advance(deadline)` lets the world run until something was dispatched or, in its own time, `deadline` (None: no
+limit) is reached; it returns False when the world is idle before that. In turn, after driving the device, the world
+calls :meth:`LocalProvider.dispatch`, which announces completions and events.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class LocalProvider(DeviceVerbs, Provider):
         return self._nic.config.address
 
     def dispatch(self) -> bool:
-        """Announce what the NIC has to tell; True if there was anything. The world calls this."""
+        """Announce the NIC's completions and events; True if there were any. The world calls this."""
         ready = self._nic.cq_ready()
-        for told, callbacks in ((ready, self._on_ready), (self._nic.cq_notified(), self._on_notify)):
-            for cq in sorted(told):
+        for queues, callbacks in ((ready, self._on_ready), (self._nic.cq_notified(), self._on_notify)):
+            for cq in sorted(queues):
                 callback = callbacks.get(cq)
                 if callback is not None:
                     callback()
@@ -117,17 +117,17 @@ class LocalProvider(DeviceVerbs, Provider):
             error.posted = posted
             raise
         finally:
-            self._poke()  # also for those posted before one that was refused
+            self._poke()  # also for requests posted before one that was refused
 
     def deny_path(self, peer: bytes, ev: int, denied: bool, leased: bool = False) -> None:
-        """Forbid or allow a path; nobody can lease one here."""
+        """Deny or allow a path; there are no leases here."""
         if leased:
             raise RejectedError("This NIC has no agent to lease a denial from.")
         self._nic.control.set_path_denied(peer, ev, denied, self._clock())
         self._poke()
 
     def for_controller(self) -> LocalProvider:
-        """Whoever has the device in its process has all of it."""
+        """The provider itself: it has all verbs."""
         return self
 
     def trace(self, path: str) -> None:
@@ -156,7 +156,7 @@ class LocalProvider(DeviceVerbs, Provider):
         self.dispatch()
 
     def wait(self, deadline: int | None) -> None:
-        """Let the world run until something was dispatched or `deadline` has come in its own time."""
+        """Let the world run until something was dispatched or `deadline` has passed in its own time."""
         if self._advance is None:
             raise RejectedError("This NIC's world cannot be waited for: drive it, then poll, or use asyncio.")
         if not self._advance(deadline):

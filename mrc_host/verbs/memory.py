@@ -16,7 +16,7 @@ _REMOTE = re.compile(r"(?P<address>[0-9a-f]{1,16})\+(?P<length>[0-9a-f]{1,16}):(
 
 @dataclass(frozen=True, slots=True)
 class RemoteMemory:
-    """A peer's memory region as its owner gave it away: NIC virtual address, length in bytes, rkey."""
+    """A peer's memory region as its owner published it: NIC virtual address, length in bytes, rkey."""
 
     address: int
     length: int
@@ -35,11 +35,11 @@ class RemoteMemory:
 
 
 class MemoryRegion:
-    """Registered memory, made by `ProtectionDomain.alloc_mr`.
+    """Registered memory, created by `ProtectionDomain.alloc_mr`.
 
-    `buffer` is the memory itself, a writable view of bytes: the application may slice it, or lay a numpy array over it
-    (`numpy.frombuffer(mr.buffer, ...)`). What a peer writes appears in it. A range that is being sent must not be
-    changed before its work request completes.
+    `buffer` is the memory itself, a writable view of bytes: the application may slice it, or wrap it in a numpy array
+    (`numpy.frombuffer(mr.buffer, ...)`). What a peer writes appears in it. Do not change a range that is being sent
+    before its work request completes.
     """
 
     def __init__(
@@ -81,16 +81,16 @@ class MemoryRegion:
         return self.info.length
 
     def close(self) -> None:
-        """Deregister: no peer can write here any more. Closing twice does nothing.
+        """Deregister: peers can no longer write here. Closing twice does nothing.
 
-        The memory itself lives on while the application still holds views of it.
+        The memory itself exists as long as the application holds views of it.
         """
         if not self._closed:
             self._provider.deregister_memory(self.info.lkey)
             self.abandon()
 
     def abandon(self) -> None:
-        """Mark the region closed without telling the NIC, because the whole context is going away."""
+        """Mark the region closed without a command to the NIC, because the whole context is being closed."""
         self._closed = True
         self._forget(self)
 

@@ -1,8 +1,8 @@
-"""The seam below the verbs: what a way of reaching a NIC has to offer.
+"""The interface below the verbs: what each way of reaching a NIC implements.
 
 The objects an application holds (context, queue pair, ...) keep no protocol state. They turn each verb into one call
 of a :class:`Provider`. :class:`~mrc_host.verbs.local.LocalProvider` calls a NIC device in the same process; the agent's
-:class:`~mrc_host.agent.client.AgentProvider` asks the process that owns the host's NIC.
+:class:`~mrc_host.agent.client.AgentProvider` sends requests to the process that owns the host's NIC.
 
 Completions are announced per completion queue through the callback given to :meth:`Provider.create_cq`; the callback
 only says that the queue may have entries, which are then taken with :meth:`Provider.poll_cq`.
@@ -18,11 +18,11 @@ from mrc_host.values import Access, AsyncEvent, Completion, MemoryRegionInfo, Wo
 from mrc_host.verbs.table import NicVerbs
 
 EventSink = Callable[["AsyncEvent | None"], None]
-"""Takes one asynchronous event; None says that the provider has failed, which every further call will tell."""
+"""Takes one asynchronous event; None means that the provider has failed, as every further call will report."""
 
 
 class Provider(NicVerbs):
-    """The verbs of the table, and what each way does in its own manner: memory, completions, posts, events, waiting.
+    """The verbs of the table, and what each provider does in its own way: memory, completions, posts, events, waiting.
 
     Every method may raise MrcError.
     """
@@ -62,7 +62,7 @@ class Provider(NicVerbs):
 
     @abstractmethod
     def for_controller(self) -> Provider:
-        """The provider for what is the controller's of the same NIC; it lives as long as this one."""
+        """The provider of the controller's verbs on the same NIC; it lives as long as this one."""
 
     @abstractmethod
     def trace(self, path: str) -> None:
@@ -70,7 +70,7 @@ class Provider(NicVerbs):
 
     @abstractmethod
     def events_dropped(self) -> int:
-        """Asynchronous events lost on their way here because somebody did not take them in time."""
+        """Asynchronous events lost because the NIC or the agent could not keep them."""
 
     @abstractmethod
     def add_event_sink(self, sink: EventSink, *, whole_nic: bool = False) -> None:
@@ -86,11 +86,11 @@ class Provider(NicVerbs):
 
     @abstractmethod
     def refresh(self) -> None:
-        """Take in what has arrived, announcing completions and events; never blocks."""
+        """Process what has arrived, announcing completions and events; never blocks."""
 
     @abstractmethod
     def wait(self, deadline: int | None) -> None:
-        """Block until something may have arrived or, unless None, `deadline` on the clock of :meth:`now` has come."""
+        """Block until something may have arrived or, unless None, `deadline` on the clock of :meth:`now` has passed."""
 
     @abstractmethod
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -98,4 +98,4 @@ class Provider(NicVerbs):
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back. Closing twice does nothing."""
+        """Release everything. Closing twice does nothing."""

@@ -1,8 +1,8 @@
 """Queue pairs: one end of a connection, to which writes are posted.
 
-There is no receive queue: MRC has no SEND, and a WRITE_WITH_IMM arriving here makes a completion in the receive
-completion queue without consuming a posted receive (docs/protocol.md §2). Two applications connect by exchanging each
-other's :class:`Endpoint`, one line of text, by whatever means they have.
+There is no receive queue: MRC has no SEND, and an arriving WRITE_WITH_IMM adds a completion to the receive completion
+queue without consuming a posted receive (docs/protocol.md §2). Two applications connect by exchanging their
+:class:`Endpoint` values, one line of text each, by whatever means they have.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _ENDPOINT = re.compile(r"\[(?P<address>[0-9a-f:.]+)\]:(?P<qpn>[0-9]+)(?:@(?P<psn
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What one end tells the other before they connect: a queue pair's address and perhaps a memory region.
+    """What the ends exchange before they connect: a queue pair's address and perhaps a memory region.
 
-    It holds for one life of the queue pair: after a RESET the peer needs the new one. `str(endpoint)` is one word of
+    It is valid for one life of the queue pair: after a RESET the peer needs the new one. `str(endpoint)` is one word of
     text, `Endpoint.parse` its inverse.
     """
 
@@ -53,10 +53,10 @@ class Endpoint:
 
 
 class QueuePair:
-    """Made by `ProtectionDomain.create_qp`; connect it once, then post writes. `qpn` is its 24-bit number on its NIC.
+    """Created by `ProtectionDomain.create_qp`; connect it, then post writes. `qpn` is its 24-bit number on its NIC.
 
-    Work requests complete in the order of posting. After the first one that does not succeed the queue pair is in
-    ERROR, everything posted behind it completes as FLUSHED, and only closing it is left.
+    Work requests complete in the order of posting. After the first failure the queue pair is in ERROR and everything
+    posted later completes as FLUSHED; it can then only be reset or closed.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class QueuePair:
         forget: Callable[[QueuePair], None],
     ) -> None:
         self.qpn = qpn
-        self._address: QpAddress | None = None  # until it is asked for, and after what may change it
+        self._address: QpAddress | None = None  # until it is needed, and after anything that may change it
         self.type = qp_type
         self.send_cq, self.recv_cq = queues
         self._provider = provider
@@ -84,7 +84,7 @@ class QueuePair:
         return self._address
 
     def endpoint(self, memory: MemoryRegion | None = None) -> Endpoint:
-        """What to tell the peer: this queue pair, and `memory` if the peer shall write there."""
+        """What the peer needs: this queue pair, and `memory` if the peer is to write there."""
         return Endpoint(self.address, memory.remote if memory is not None else None)
 
     def connect(self, remote: QpAddress | Endpoint) -> None:
@@ -128,10 +128,10 @@ class QueuePair:
     ) -> None:
         """Post one WRITE of `length` bytes (1..2**32-1) at `offset` of `mr`; with `imm` (32 bit) a WRITE_WITH_IMM.
 
-        `wr_id` (64 bit) comes back in the completion. An unsignaled request completes silently unless it fails. A
-        `solicited` WRITE_WITH_IMM notifies a peer that waits for such only (`CompletionQueue.req_notify`). Raises
-        MrcError when the queue pair cannot take a request now or a value is out of range; what becomes of the request
-        is told by the completion.
+        `wr_id` (64 bit) is returned in the completion. An unsignaled request completes silently unless it fails. A
+        `solicited` WRITE_WITH_IMM notifies a peer that waits for these only (`CompletionQueue.req_notify`). Raises
+        MrcError when the queue pair cannot take a request now or a value is out of range; the outcome of the request
+        is in its completion.
         """
         self._check_open()
         request = WorkRequest(
@@ -164,8 +164,7 @@ class QueuePair:
     ) -> None:
         """Post a write of `length` bytes from `mr` to `remote`, by default all that `mr` holds from `offset` on.
 
-        Raises InvalidArgumentError when the bytes do not lie inside both regions: none are left out silently. The rest
-        is as in :meth:`post_write`.
+        Raises InvalidArgumentError when the bytes do not lie inside both regions. Otherwise like :meth:`post_write`.
         """
         if length is None:
             length = len(mr) - offset
@@ -189,7 +188,7 @@ class QueuePair:
 
     @property
     def state(self) -> QpState:
-        """Where the queue pair is in its life."""
+        """State of the queue pair."""
         self._check_open()
         return self._provider.qp_state(self.qpn)
 
@@ -209,13 +208,13 @@ class QueuePair:
         return self._provider.qp_paths(self.qpn)
 
     def close(self) -> None:
-        """Destroy the queue pair. What it had under way completes as FLUSHED. Closing twice does nothing."""
+        """Destroy the queue pair. Unfinished requests complete as FLUSHED. Closing twice does nothing."""
         if not self._closed:
             self._provider.destroy_qp(self.qpn)
             self.abandon()
 
     def abandon(self) -> None:
-        """Mark the queue pair closed without telling the NIC, because the whole context is going away."""
+        """Mark the queue pair closed without a command to the NIC, because the whole context is being closed."""
         self._closed = True
         self._forget(self)
 
@@ -240,9 +239,9 @@ def _check_range(what: str, offset: int, length: int, size: int) -> None:
 def check_request(request: WorkRequest) -> None:
     """Refuse a work request whose numbers do not fit their fields; raises MrcError."""
     if not 1 <= request.length < 1 << 32:
-        raise MrcError(f"A write has 1 to {(1 << 32) - 1} bytes, not {request.length}.")
+        raise MrcError(f"A write must have 1 to {(1 << 32) - 1} bytes, not {request.length}.")
     if (request.imm is None) != (request.opcode is WrOpcode.WRITE):
-        raise MrcError("Immediate data is given exactly for WRITE_WITH_IMM.")
+        raise MrcError("WRITE_WITH_IMM needs immediate data, and WRITE takes none.")
     fits = (
         0 <= request.wr_id < 1 << 64
         and 0 <= request.local_address < 1 << 64

@@ -1,7 +1,7 @@
-"""The table of verbs: what every NIC can be asked for, in this process or through its agent.
+"""The table of verbs: the commands of every NIC, in this process or through its agent.
 
-Each verb is declared here, once (:mod:`mrc_host.verbs.declaration` says how); the device has a command of the same
-name. What only an agent can be asked for is in :mod:`mrc_host.agent.table`, and what providers do in ways of their own
+Each verb is declared once, here (:mod:`mrc_host.verbs.declaration` says how); the device has a command of the same
+name. Verbs that only an agent has are in :mod:`mrc_host.agent.table`, and what each provider does in its own way
 (posting and polling above all) in :mod:`mrc_host.verbs.provider`. Errors are those of :mod:`mrc_host.errors`.
 """
 
@@ -47,7 +47,7 @@ Name = Annotated[str, Length(1, 64, "characters")]
 class NicVerbs(Verbs):
     """The verbs of a NIC."""
 
-    # ---- what a client has --------------------------------------------------------------------------------------
+    # ---- objects of a client ------------------------------------------------------------------------------------
 
     @verb()
     def alloc_pd(self) -> int:
@@ -81,17 +81,17 @@ class NicVerbs(Verbs):
         changes: Annotated[Mapping[str, Any], FieldsOf(QpAttributes)],
         remote: QpAddress | None = None,
     ) -> None:
-        """One step in a queue pair's life, as :meth:`mrc_host.nic.Nic.modify_qp`."""
+        """One state transition of a queue pair, like :meth:`mrc_host.nic.Nic.modify_qp`."""
 
     @verb(sends=True)
     def destroy_qp(self, qpn: OwnQp) -> None:
-        """End a queue pair; what it had under way completes as FLUSHED."""
+        """Destroy a queue pair; unfinished requests complete as FLUSHED."""
 
     @verb()
     def qp_address(self, qpn: OwnQp) -> QpAddress:
         """What the other end needs to connect to a queue pair in its present life."""
 
-    # ---- looking ------------------------------------------------------------------------------------------------
+    # ---- state --------------------------------------------------------------------------------------------------
 
     @verb()
     def qp_state(self, qpn: AnyQp) -> QpState:
@@ -119,7 +119,7 @@ class NicVerbs(Verbs):
 
     @verb()
     def port_states(self, peer: Address | None = None) -> tuple[PortState, ...]:
-        """The NIC's ports, or those of the NIC with address `peer` as it last told."""
+        """The NIC's ports, or those of the NIC with address `peer` as it last reported them."""
 
     @verb()
     def destinations(self) -> tuple[DestinationInfo, ...]:
@@ -149,7 +149,7 @@ class NicVerbs(Verbs):
 
     @verb(caller=Caller.CONTROLLER)
     def create_ev_profile(self, profile: EvProfile) -> int:
-        """Number of a new EV profile. It belongs to the NIC and outlives who made it."""
+        """Number of a new EV profile. It belongs to the NIC and outlives its creator."""
 
     @verb(caller=Caller.CONTROLLER)
     def destroy_ev_profile(self, number: U62) -> None:
@@ -157,7 +157,7 @@ class NicVerbs(Verbs):
 
     @verb(caller=Caller.CONTROLLER)
     def create_cc_profile(self, name: Name, profile: CcProfile) -> None:
-        """Keep a CC profile under a name. It belongs to the NIC and outlives who made it."""
+        """Create a CC profile with a name. It belongs to the NIC and outlives its creator."""
 
     @verb(caller=Caller.CONTROLLER)
     def destroy_cc_profile(self, name: Name) -> None:
@@ -165,16 +165,16 @@ class NicVerbs(Verbs):
 
     @verb(caller=Caller.CONTROLLER, sends=True)
     def probe(self, peer: Address, ev: U32, timeout: Annotated[int, Range(1, 1 << 62)]) -> int:
-        """Send an endpoint probe, given up after `timeout` ns; its result is a ProbeEvent with the number returned."""
+        """Send an endpoint probe with a timeout in ns; its result is a ProbeEvent with the number returned."""
 
     @verb(caller=Caller.CONTROLLER, sends=True)
     def start_probing(self, plan: ProbePlan) -> None:
-        """Send path probes by `plan`, whoever asked for others before; an agent, for as long as we are connected."""
+        """Send path probes by `plan`, which replaces any other; an agent does so while the caller is connected."""
 
     @verb(caller=Caller.CONTROLLER)
     def stop_probing(self) -> None:
-        """Send no more path probes."""
+        """Stop sending path probes."""
 
     @verb(caller=Caller.CONTROLLER)
     def probe_report(self) -> ProbeReport:
-        """Path probes sent and arrived since the last report, whoever took that."""
+        """Path probes sent and received since the last report to anybody."""
