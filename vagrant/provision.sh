@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes a fresh Debian 12 or 13 or Ubuntu 22.04/24.04 ready for the testbed. Run as root; safe to repeat.
+# Prepares a fresh Debian 12 or 13 or Ubuntu 22.04/24.04 for the testbed. Run as root; safe to repeat.
 #
 #   provision.sh PROJECT_FOLDER
 #
-# What the project needs comes from its own make targets. BMv2 and p4c come from their publisher's repository if that has
-# packages for this distribution; the testbed does without them, with a sentence saying so.
+# The project's own make targets install what it needs. BMv2 and p4c come from their publisher's repository if that has
+# packages for this distribution; otherwise a message says so, and the testbed runs without them.
 set -euo pipefail
 
-# The p4lang packages on the openSUSE build service: %s becomes Debian_12 or xUbuntu_22.04. The key lies beside them, as
-# Release.key. "none" does without.
+# The p4lang packages on the openSUSE build service: %s becomes Debian_12 or xUbuntu_22.04. Their key is Release.key in
+# the same folder. "none": no BMv2 and p4c.
 P4_REPOSITORY=${P4_REPOSITORY:-https://download.opensuse.org/repositories/home:/p4lang/%s}
 P4_PACKAGES=(p4lang-bmv2 p4lang-p4c)
 
@@ -33,7 +33,7 @@ install_bmv2() {
   if ! curl -fsSL --retry 2 --max-time 60 "$address/Release.key" -o "$key"; then
     without_bmv2 "$address has no packages for $distribution, or cannot be reached"
   elif ! gpg --dearmor --yes -o "$keyring" "$key"; then
-    without_bmv2 "the key at $address is not one"
+    without_bmv2 "the key at $address is invalid"
   else
     echo "deb [signed-by=$keyring] $address/ /" >"$sources"
     if apt-get update -qq && apt-get install -y -qq --no-install-recommends "${P4_PACKAGES[@]}" >/dev/null; then
@@ -47,7 +47,7 @@ install_bmv2() {
 }
 
 [ "$(id -u)" = 0 ] || { echo "provision.sh needs root: run it with sudo." >&2; exit 1; }
-[ -f "$project/Makefile" ] || { echo "There is no project in $project." >&2; exit 1; }
+[ -f "$project/Makefile" ] || { echo "$project is not the project's folder: it has no Makefile." >&2; exit 1; }
 
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends make git curl gpg ca-certificates tcpdump >/dev/null

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tries provision.sh on a system with nothing on it, without a virtual machine: a root made by debootstrap, in mount,
-# process and network namespaces of its own. Needs root and debootstrap; leaves the folder for another try.
+# Tests provision.sh on a minimal system without a virtual machine: a root file system made by debootstrap, in mount,
+# process and network namespaces of its own. Needs root and debootstrap; keeps the folder for another run.
 #
 #   try-provision.sh FOLDER SUITE MIRROR [make targets...]
 #   try-provision.sh /var/tmp/bookworm bookworm http://deb.debian.org/debian demo test
 #
-# Installing uses this machine's network and its certificates. The make targets (unit, demo and test when none are given)
-# run where there is no network at all. Prints how long each part took.
+# Installing uses this machine's network and certificates. The make targets (default: unit, demo and test) run without
+# any network. Prints how long each part took.
 set -euo pipefail
 
 [ $# -ge 3 ] || { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
@@ -23,7 +23,7 @@ part() {
   echo "== $name: $((SECONDS - began)) s"
 }
 
-# Runs a command in the root as process 1 of its namespaces; the root becomes a mount point, which mnexec needs.
+# Runs a command in the root file system as process 1 of its namespaces; the root is a mount point, as mnexec needs.
 inside() {
   local namespaces=$1
   shift
@@ -51,7 +51,7 @@ make_root() {
   cp /etc/resolv.conf "$root/etc/"
   [ "$suite" != jammy ] && [ "$suite" != noble ] ||
     echo "deb $mirror $suite main universe" >"$root/etc/apt/sources.list"
-  # What this machine trusts, in case its package indexes are reached through a proxy of its own.
+  # This machine's certificates, in case it reaches package indexes through a proxy.
   mkdir -p "$root/usr/local/share/ca-certificates" "$root/etc/ssl/certs"
   cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/trusted-here.crt"
   printf '[global]\ncert = /etc/ssl/trusted-here.crt\n' >"$root/etc/pip.conf"

@@ -1,7 +1,7 @@
-"""perftest's flags: those that mean something here, those that change nothing here, and why the others are refused.
+"""perftest's flags: those that apply here, those that change nothing, and why the others are refused.
 
-Users bring command lines of `ib_write_bw` and `ib_write_lat` along. What such a line asks for is done, or is done
-anyway (-F, -e), or is refused with one sentence; it is never passed over.
+Users bring their command lines of `ib_write_bw` and `ib_write_lat`. Each flag is obeyed, or is the behaviour here
+anyway (-F, -e), or is refused with the reason; none is silently ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALL_SIZES = tuple(1 << i for i in range(1, 24))
 _NO_CM = "there is no RDMA CM; connection parameters go over the channel of -p"
 _NO_GPU = "memory is the host's; there is no GPU here"
 _WRITES = "MRC has WRITE and WRITE_WITH_IMM only"
-_ONE_ADDRESS = "a NIC has one address, and one port a plane that MRC uses all together"
+_ONE_ADDRESS = "a NIC has one address, and MRC uses all its ports, one per plane, together"
 _BACK_TO_BACK = "writes are posted one by one and each has its completion"
 _REFUSED: dict[Sequence[str], tuple[int | str, str, str | None]] = {
     ("-A", "--atomic_type"): (1, _WRITES, None),
@@ -29,8 +29,8 @@ _REFUSED: dict[Sequence[str], tuple[int | str, str, str | None]] = {
     ("-M", "--MGID"): (1, "MRC has no multicast", None),
     ("-R", "--rdma_cm"): (0, _NO_CM, None),
     ("-z", "--comm_rdma_cm"): (0, _NO_CM, None),
-    ("-T", "--tos"): (1, "the traffic class of a packet is the transport's business", None),
-    ("--tclass",): (1, "the traffic class of a packet is the transport's business", None),
+    ("-T", "--tos"): (1, "the transport sets the traffic class of packets", None),
+    ("--tclass",): (1, "the transport sets the traffic class of packets", None),
     ("-S", "--sl"): (1, "there are no service levels", "0"),
     ("-i", "--ib-port"): (1, _ONE_ADDRESS, "1"),
     ("-x", "--gid-index"): (1, _ONE_ADDRESS, None),
@@ -43,7 +43,7 @@ _REFUSED: dict[Sequence[str], tuple[int | str, str, str | None]] = {
     ("-l", "--post_list"): (1, _BACK_TO_BACK, "1"),
     ("-Q", "--cq-mod"): (1, _BACK_TO_BACK, "1"),
     ("--write_with_imm",): (0, "write_lat measures WRITE_WITH_IMM", None),
-    ("-f", "--margin"): (1, "the whole time of -D is measured", "0"),
+    ("-f", "--margin"): (1, "the whole duration of -D is measured", "0"),
     ("--run_infinitely",): (0, "say how long with -D", None),
     ("--reversed",): (0, "start server and client the other way round", None),
     ("-X", "--vector"): (1, "there are no completion vectors", None),
@@ -54,7 +54,7 @@ _REFUSED: dict[Sequence[str], tuple[int | str, str, str | None]] = {
     ("--use_rocm",): (1, _NO_GPU, None),
     ("--use_hugepages",): (0, "registered memory is an ordinary shared mapping", None),
     ("--odp",): (0, "registered memory is an ordinary shared mapping", None),
-}  # flags -> how many values they take, why they are refused, and the value that asks for what is done anyway
+}  # flags -> how many values they take, why they are refused, and the value that changes nothing
 
 
 def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> argparse.ArgumentParser:
@@ -66,17 +66,17 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
     add("-d", "--ib-dev", metavar="DEVICE", help="socket of this host's NIC agent; inside a fabric's host not needed")
     add("-p", "--port", default=str(DEFAULT_PORT), help="TCP port of the server, or unix:PATH (default %(default)s)")
     add("--bind", default="localhost", metavar="ADDRESS", help="where the server listens (default %(default)s)")
-    add("-s", "--size", type=message_size, default=size, help="bytes of a message, or 64K, 8M (default %(default)s)")
+    add("-s", "--size", type=message_size, default=size, help="message size in bytes, or 64K, 8M (default %(default)s)")
     add("-a", "--all", action="store_true", help="sizes from 2 to 2^23")
     add("-n", "--iters", type=_positive, default=iterations, help="messages of each size (default %(default)s)")
-    add("-D", "--duration", type=_seconds, metavar="S", help="seconds for each size instead of a number of messages")
+    add("-D", "--duration", type=_seconds, metavar="S", help="seconds per size, instead of a number of messages")
     add("-m", "--mtu", type=_positive, default=4096, help="path MTU in bytes (default %(default)s)")
     add("-c", "--connection", choices=["MRC", "RC"], default="MRC", help="transport (default %(default)s)")
     add("-u", "--qp-timeout", type=int, default=14, help="ACK timeout 1.024 us * 2^N (default %(default)s)")
     add("--retry_count", type=int, default=32, help="timeouts in a row until a queue pair fails (default %(default)s)")
-    add("-e", "--events", action="store_true", help="sleep until completions come (it is always done)")
-    add("-F", "--CPU-freq", action="store_true", help="no warning about the CPU's frequency (there is none)")
-    add("--out_json_file", metavar="FILE", help="write the figures there as JSON too")
+    add("-e", "--events", action="store_true", help="sleep until completions arrive (always done)")
+    add("-F", "--CPU-freq", action="store_true", help="no warning about the CPU frequency (there is none)")
+    add("--out_json_file", metavar="FILE", help="also write the results to this file as JSON")
     add("--out_json", action="store_const", dest="out_json_file", const="perftest_out.json", help="... to %(const)s")
     for flags, (values, why, neutral) in _REFUSED.items():
         add(*flags, action=_Refuse, nargs=0 if values == 0 else None, why=why, neutral=neutral, help=argparse.SUPPRESS)
@@ -85,7 +85,7 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
 
 
 def only_for(arguments: argparse.ArgumentParser, measure: str, *flags: Sequence[str]) -> None:
-    """Refuse flags that perftest has for the other of bandwidth and latency; `measure` names that."""
+    """Refuse flags of perftest's other tool, which measures `measure` (bandwidth or latency)."""
     for names in flags:
         arguments.add_argument(
             *names, action=_Refuse, nargs="?", why=f"it is for {measure}", neutral=None, help=argparse.SUPPRESS
@@ -95,7 +95,7 @@ def only_for(arguments: argparse.ArgumentParser, measure: str, *flags: Sequence[
 def plan(options: argparse.Namespace) -> TransferPlan:
     """The plan that the client's flags describe; raises ToolError."""
     if min(options.size, options.qp, options.tx_depth) < 1:
-        raise ToolError("Size, queue pairs and depth are at least 1.")
+        raise ToolError("Size, queue pairs and depth must be at least 1.")
     attributes = QpAttributes(path_mtu=options.mtu, timeout=options.qp_timeout, retry_count=options.retry_count)
     work = TransferPlan(
         sizes=ALL_SIZES if options.all else (options.size,),
@@ -121,7 +121,7 @@ def message_size(text: str) -> int:
 
 
 class _Refuse(argparse.Action):
-    """A flag that is known and cannot be had, except with the value that changes nothing."""
+    """A flag of perftest that is refused, except with the value that changes nothing."""
 
     def __init__(self, *args: Any, why: str, neutral: str | None, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -131,12 +131,12 @@ class _Refuse(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, flag: str | None = None
     ) -> None:
         if self._neutral is None or values != self._neutral:
-            parser.error(f"{flag} is not possible: {self._why}")
+            parser.error(f"{flag} is not supported: {self._why}")
 
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
 
 

@@ -1,10 +1,10 @@
-"""Ping every path to a NIC, in the manner of ping.
+"""Ping every path to a NIC, with the output of ping.
 
     python -m mrc_host.tools.mrc_ping -d /run/mrc/demo/h1.sock h3
 
-Where ping asks a kernel over whatever way its packets happen to take, this asks the far NIC over each path by itself,
-by endpoint probes (docs/protocol.md §11.5). It needs no queue pair, and the paths' states do not matter. The exit
-status is 0 when every path answered, 1 when one never did, and 2 when it could not be tried.
+Unlike ping, whose packets take whatever path they get, this probes the remote NIC on each path separately, with
+endpoint probes (docs/protocol.md §11.5). It needs no queue pair and ignores the paths' states. The exit status is 0
+when every path answered, 1 when one never did, and 2 on errors.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def parser(prog: str = "python -m mrc_host.tools.mrc_ping") -> argparse.Argument
     arguments = argparse.ArgumentParser(
         prog=prog,
         description="Ping every path to a host's NIC.",
-        epilog="Exit status: 0 every path answered, 1 one never did, 2 it could not be tried. "
+        epilog="Exit status: 0 every path answered, 1 one never did, 2 error. "
         "Example, at a fabric's prompt or as root beside it: mrc_ping -c 3 -i 0.1 h1 h3",
     )
     add = arguments.add_argument
-    add("hosts", nargs="+", metavar="HOST", help="the host to ping, by name or address; before it perhaps where from")
+    add("hosts", nargs="+", metavar="HOST", help="optional source host, then the host to ping, by name or address")
     add("-d", "--ib-dev", metavar="SOCKET", help="socket of this host's agent")
     add("-c", "--count", type=_positive, help="probes on each path (default: until interrupted)")
     add("-i", "--interval", type=_seconds, default=1.0, help="seconds between probes of a path (default 1)")
     add("-W", "--timeout", type=_seconds, default=1.0, help="seconds to wait for an answer (default 1, at most 60)")
-    add("-w", "--deadline", type=_seconds, metavar="S", help="end after so many seconds, whatever is on the way")
+    add("-w", "--deadline", type=_seconds, metavar="S", help="end after S seconds, even with probes unanswered")
     add("-q", "--quiet", action="store_true", help="print only the summary")
     add("--ev", type=_entropy, action="append", metavar="EV", help="only the path with this entropy value; repeatable")
     add("--plane", type=_natural, action="append", metavar="N", help="only the paths of this plane; repeatable")
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags = parser()
     options = flags.parse_intermixed_args(arguments)
     if options.ib_dev is None or len(options.hosts) != 1:
-        flags.error("say -d SOCKET and one destination")
+        flags.error("give -d SOCKET and one destination")
     try:
         return ping(options, options.ib_dev, options.hosts[0], lambda text: print(text, flush=True))
     except MrcError as error:
@@ -102,10 +102,11 @@ def _plan(options: argparse.Namespace, target: DestinationInfo) -> PingPlan:
     paths = list(zip(target.evs, target.planes, strict=True))
     for ev in options.ev or ():
         if ev not in target.evs:
-            raise ToolError(f"No path to {target.name} has the entropy value {ev:#x}: see the table without --ev.")
+            raise ToolError(f"No path to {target.name} has the entropy value {ev:#x}; run without --ev to list them.")
     for plane in options.plane or ():
         if plane not in target.planes:
-            raise ToolError(f"No path to {target.name} is in plane {plane}: there are {sorted(set(target.planes))}.")
+            known = sorted(set(target.planes))
+            raise ToolError(f"No path to {target.name} is in plane {plane}: its planes are {known}.")
     chosen = sorted(
         (plane, ev)
         for ev, plane in paths
@@ -114,12 +115,12 @@ def _plan(options: argparse.Namespace, target: DestinationInfo) -> PingPlan:
     if not chosen:
         raise ToolError("No path has both that entropy value and that plane.")
     if options.timeout > 60:
-        raise ToolError("An answer is waited for at most 60 seconds (-W).")
+        raise ToolError("The timeout (-W) can be at most 60 seconds.")
     return PingPlan(tuple(ev for _, ev in chosen), options.count, options.interval, options.timeout, options.deadline)
 
 
 async def _until_interrupted(pinger: Pinger) -> float:
-    """Seconds that it took; Ctrl-C and SIGTERM end it early, and are no error, as with ping."""
+    """Run it and return the seconds it took; Ctrl-C and SIGTERM end it early and are no error, as with ping."""
     loop = asyncio.get_running_loop()
     start = loop.time()
     task = asyncio.ensure_future(pinger.run())
@@ -140,7 +141,7 @@ class _View:
         self._say = say
 
     def result(self, number: int, tally: PathTally, event: ProbeEvent) -> None:
-        """One probe came back or was given up."""
+        """One probe was answered or timed out."""
         outcome = "no answer" if event.rtt is None else f"time={event.rtt / 1e6:.3f} ms"
         self._say(f"{self._target.name}: {self._name(tally)} seq={number} {outcome}")
 
@@ -175,8 +176,8 @@ class _View:
                 say(f"never answered: {self._name(tally)}")
         if any(0 < tally.answered < tally.sent for tally in tallies):
             say(
-                "where some were answered, the others may be answers lost:"
-                f" {self._target.name} chooses their reverse paths"
+                "on paths with some answers the missing ones may have been lost on the way back:"
+                f" {self._target.name} chooses the reverse paths"
             )
 
     def as_json(self, tallies: Sequence[PathTally], took: float) -> dict[str, Any]:
@@ -247,7 +248,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0.001 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.001 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, at least 0.001")
     return value
 
 

@@ -1,12 +1,11 @@
-"""Endpoint probes on every path to a NIC, again and again, and what came of each: the measuring part of ``mrc_ping``.
+"""Repeated endpoint probes on every path to a NIC, and their results: the measuring part of ``mrc_ping``.
 
-A *round* sends one probe on each path. Probes of a round leave one after the other with a small gap, so that they do
-not queue behind each other and measure themselves; a round begins every interval, whether or not the one before is
-answered.
-An answer takes a path of the responder's choice (docs/protocol.md §3), so a broken reverse path shows as some loss on
-all paths, and a broken forward path as the loss of everything on it.
+A *round* sends one probe on each path, with small gaps so that probes do not queue behind each other. A round begins
+every interval, whether or not the previous one has been answered. The responder chooses the path of each answer
+(docs/protocol.md §3), so a broken reverse path shows as some loss on all paths, and a broken forward path as 100 % loss
+on that path.
 
-The coroutine looks at no clock but its loop's, so it runs on virtual time too.
+The coroutine uses only its loop's clock, so it runs on virtual time too.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _GAP_S = 0.01  # at most, between two probes of a round
 
 @dataclass(frozen=True, slots=True)
 class PingPlan:
-    """Which paths (entropy values) to probe, how often (None: until cancelled) and how patiently; times in seconds."""
+    """Which paths (entropy values) to probe, how often (None: until cancelled), and timeouts; times in seconds."""
 
     evs: tuple[int, ...]
     count: int | None = None
@@ -35,12 +34,12 @@ class PingPlan:
     deadline_s: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ToolError if the NIC could not keep so many probes in mind."""
+        """Raise ToolError if there could be more probes in flight than the NIC keeps track of."""
         rounds = math.ceil(self.timeout_s / self.interval_s)
         waiting = len(self.evs) * (rounds if self.count is None else min(rounds, self.count))
         if waiting > MAX_WAITING:
             raise ToolError(
-                f"{waiting} probes could be on the way at once and {MAX_WAITING} is the most:"
+                f"{waiting} probes could be in flight at once, but the limit is {MAX_WAITING}:"
                 " raise -i, lower -W, or choose paths with --ev or --plane."
             )
 
@@ -68,7 +67,7 @@ class PathTally:
 
 @dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """What ping prints of many round-trip times, nanoseconds; `mdev` is their standard deviation."""
+    """Statistics of round-trip times as ping prints them, in nanoseconds; `mdev` is the standard deviation."""
 
     minimum: int
     average: float
@@ -77,7 +76,7 @@ class RoundTrips:
 
 
 def round_trips(times: list[int]) -> RoundTrips | None:
-    """The figures of some round-trip times; None of none."""
+    """Statistics of round-trip times; None without any."""
     if not times:
         return None
     average = sum(times) / len(times)
@@ -89,7 +88,7 @@ OnResult = Callable[[int, PathTally, ProbeEvent], None]
 
 
 class Pinger:
-    """Probes the paths of `plan` to one NIC; `on_result` is told each outcome with the number of its round, from 1."""
+    """Probes the paths of `plan` to one NIC; `on_result` gets each outcome with the number of its round, from 1."""
 
     def __init__(
         self, controller: Controller, destination: DestinationInfo, plan: PingPlan, on_result: OnResult | None = None
@@ -103,14 +102,14 @@ class Pinger:
         self._waiting: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Probe until the plan is fulfilled; then every probe is answered or given up.
+        """Probe until the plan is complete and every probe was answered or timed out.
 
-        When cancelled, probes that are still on the way are not counted as sent.
+        When cancelled, probes still in flight are not counted as sent.
         """
         try:
             await asyncio.wait_for(self._send(), self._plan.deadline_s)
         except asyncio.TimeoutError:
-            pass  # the deadline: what is on the way is not waited for, as ping does
+            pass  # the deadline: like ping, do not wait for probes in flight
         finally:
             for task in self._waiting:
                 task.cancel()

@@ -1,8 +1,8 @@
 """What the two ends of a perftest-like tool share: the plan, the out-of-band channel, memory and connected queue pairs.
 
 As with perftest the same program runs on both ends: without a peer's name it is the server and waits, with one it is
-the client. They meet over TCP, or, because the hosts of an emulated fabric share a file system, at a UNIX socket
-("unix:PATH" on both ends). Unlike perftest only the client's flags count: it tells the server what it is about to do.
+the client. They connect over TCP, or, because the hosts of an emulated fabric share a file system, over a UNIX socket
+("unix:PATH" on both ends). Unlike perftest only the client's flags count: it sends its plan to the server.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from mrc_host.errors import MrcError
 from mrc_host.values import QpAttributes, QpType
 
 DEFAULT_PORT = 18515
-MOST_QPS = 1024
-MOST_DEPTH = 1 << 16
-MOST_MEMORY = 1 << 30  # bytes that one end writes to, of all queue pairs together
-GONE = "The other end is gone."
+MAX_QPS = 1024
+MAX_DEPTH = 1 << 16
+MAX_MEMORY = 1 << 30  # bytes that one end writes to, of all queue pairs together
+GONE = "The other end has exited or closed the connection."
 _TIMEOUT_S = 60.0
-_LONGEST_LINE = 1 << 20
+_MAX_LINE = 1 << 20
 _WAITING = ("", "*" * 36, "* Waiting for client to connect... *", "*" * 36)  # perftest's words
 
 
 class ToolError(MrcError):
-    """The tool cannot go on; the sentence says why."""
+    """The tool cannot continue; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def to_wire(work: TransferPlan) -> dict[str, Any]:
 
 
 def from_wire(data: dict[str, Any]) -> TransferPlan:
-    """The plan that the client sent; raises ToolError when it is of another release, or asks for too much."""
+    """The plan that the client sent; raises ToolError when it is from another release or exceeds the limits."""
     try:
         work = TransferPlan(
             **{
@@ -72,19 +72,19 @@ def from_wire(data: dict[str, Any]) -> TransferPlan:
         )
         check_amounts(work)
     except (TypeError, KeyError, ValueError) as error:
-        raise ToolError(f"The client speaks another version of this tool: {error}.") from None
+        raise ToolError(f"The client is another version of this tool: {error}.") from None
     return work
 
 
 def check_amounts(work: TransferPlan) -> None:
-    """Refuse what neither end should try; raises ToolError, and TypeError for what is not even a number."""
+    """Check the limits for both ends; raises ToolError, and TypeError for anything but integers."""
     numbers = (*work.sizes, work.iterations, work.qps, work.depth)
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-        raise TypeError("its numbers are not whole")
-    if not work.sizes or min(*work.sizes, work.qps, work.depth) < 1 or work.qps > MOST_QPS or work.depth > MOST_DEPTH:
-        raise ToolError(f"There are 1 to {MOST_QPS} queue pairs, each with a depth of 1 to {MOST_DEPTH}.")
-    if work.qps * max(work.sizes) > MOST_MEMORY:
-        raise ToolError(f"The messages of all queue pairs together have at most {MOST_MEMORY} bytes.")
+        raise TypeError("its numbers are not integers")
+    if not work.sizes or min(*work.sizes, work.qps, work.depth) < 1 or work.qps > MAX_QPS or work.depth > MAX_DEPTH:
+        raise ToolError(f"Use 1 to {MAX_QPS} queue pairs, with a depth of 1 to {MAX_DEPTH} each.")
+    if work.qps * max(work.sizes) > MAX_MEMORY:
+        raise ToolError(f"Queue pairs times message size must be at most {MAX_MEMORY} bytes.")
 
 
 class PeerConnection:
@@ -103,9 +103,9 @@ class PeerConnection:
             raise ToolError(GONE) from None
 
     def receive(self) -> Any:
-        """Wait for one value; raises ToolError when the other end has gone."""
+        """Wait for one value; raises ToolError when the other end is gone."""
         try:
-            line = self._lines.readline(_LONGEST_LINE)
+            line = self._lines.readline(_MAX_LINE)
             if line:
                 return json.loads(line)
         except OSError:
@@ -122,12 +122,12 @@ class PeerConnection:
 
 
 def foreign() -> ToolError:
-    """What to raise when the other end says something that makes no sense."""
-    return ToolError("The other end does not speak this tool's language.")
+    """The error for a message that this tool does not send."""
+    return ToolError("The other end is not this tool, or another version of it.")
 
 
 def connect(peer: str, port: str, timeout_s: float = 5.0) -> PeerConnection:
-    """Reach the server. One at a UNIX socket may just have been started, so it is given `timeout_s` to listen."""
+    """Connect to the server. One at a UNIX socket may just have been started, so it has `timeout_s` to listen."""
     if peer.startswith("unix:"):
         return PeerConnection(_connect_unix(peer[5:], time.monotonic() + timeout_s))
     try:
@@ -155,9 +155,9 @@ def _connect_unix(path: str, deadline: float) -> socket.socket:
 
 
 def accept(port: str, bind: str = "localhost") -> PeerConnection:
-    """Wait for one client at a TCP port of the address `bind`, or at unix:PATH, however long it takes.
+    """Wait for one client at a TCP port of the address `bind`, or at unix:PATH, without a timeout.
 
-    Says that it waits, as perftest does. A socket at PATH is removed again.
+    Prints that it waits, as perftest does. A socket at PATH is removed afterwards.
     """
     path = Path(port[5:]) if port.startswith("unix:") else None
     try:
@@ -184,9 +184,9 @@ def accept(port: str, bind: str = "localhost") -> PeerConnection:
 
 
 def check_device(device: str | None) -> str:
-    """The device, once it is known to answer: before the other end is troubled. Raises MrcError."""
+    """The device, after checking that it answers, before the other end is contacted. Raises MrcError."""
     if device is None:
-        raise ToolError("Say which NIC to use: -d and the socket of its agent, such as /run/mrc/demo/h1.sock.")
+        raise ToolError("Name the NIC to use: -d and the socket of its agent, such as /run/mrc/demo/h1.sock.")
     verbs.open(device).close()
     return device
 
@@ -194,7 +194,7 @@ def check_device(device: str | None) -> str:
 class Side:
     """One end: its memory (zeros at first) and connected queue pairs.
 
-    The memory has a part for each queue pair; where both ends write, as many again follow, into which the peer writes.
+    The memory has a part for each queue pair; if both ends write, as many more follow, for the peer to write into.
     """
 
     def __init__(self, device: str, channel: PeerConnection, work: TransferPlan) -> None:
@@ -211,7 +211,7 @@ class Side:
         self.remote = verbs.RemoteMemory(0, 0, 0)
 
     def exchange(self) -> None:
-        """Tell each other addresses, connect all queue pairs, and return when both ends have."""
+        """Exchange addresses, connect all queue pairs, and return when both ends have done so."""
         own = {"memory": str(self.mr.remote), "qps": [str(qp.endpoint()) for qp in self.qps]}
         self.channel.send(own)
         other = self.channel.receive()
@@ -253,7 +253,7 @@ class Side:
 
 
 def header(side: Side, title: str, columns: Sequence[str]) -> None:
-    """Print what perftest prints before its figures."""
+    """Print what perftest prints before its results."""
     line = "-" * 100
     print(line, title.center(100).rstrip(), sep="\n")
     print(f" Device          : {side.context.name}\t Transport type : {side.plan.kind.name}")
@@ -263,7 +263,7 @@ def header(side: Side, title: str, columns: Sequence[str]) -> None:
 
 
 def write_json(path: str, rows: Sequence[dict[str, float]]) -> None:
-    """Write figures to a file as JSON, in the place where perftest's JSON has them; ToolError."""
+    """Write results to a file as JSON, under perftest's key; ToolError."""
     try:
         Path(path).write_text(json.dumps({"results": list(rows)}, indent=2) + "\n", encoding="utf-8")
     except OSError as error:

@@ -1,9 +1,9 @@
-"""Sum up an event trace (docs/trace.md): one table of queue pairs, one of paths, one of path changes.
+"""Summarise an event trace (docs/trace.md): one table of queue pairs, one of paths, one of path changes.
 
     python -m mrc_host.tools.trace h1.jsonl
     python -m mrc_host.tools.trace h1.jsonl --qp 0x4a31f2 --events | less
 
-A trace may still be growing: a last line that is not complete yet is left out.
+A trace may still be growing: an incomplete last line is ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Event = dict[str, Any]
 
 @dataclass(slots=True)
 class PathSummary:
-    """One path of one queue pair: packets of ours, and what was said about them."""
+    """One path of one queue pair: packets sent on it, and the peer's reports on them."""
 
     plane: int = -1
     sent: int = 0
@@ -87,14 +87,14 @@ def read(path: str | Path) -> Iterator[Event]:
                 except ValueError:
                     event = None
                 if not isinstance(event, dict) or "t" not in event or "event" not in event:
-                    raise ToolError(f"{path}, line {number}: this is not an event of a trace.")
+                    raise ToolError(f"{path}, line {number}: not an event of a trace.")
                 yield event
     except (OSError, UnicodeDecodeError) as error:
         raise ToolError(f"Cannot read {path}: {error}.") from None
 
 
 def summarise(events: Iterable[Event]) -> Summary:
-    """Count what the events tell."""
+    """Count the events."""
     summary = Summary()
     for event in events:
         summary.first = summary.first or event["t"]
@@ -229,11 +229,11 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) ->
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m mrc_host.tools.trace", description="Sum up the event trace of a NIC (docs/trace.md)."
+        prog="python -m mrc_host.tools.trace", description="Summarise the event trace of a NIC (docs/trace.md)."
     )
     parser.add_argument("file", help="the trace, JSON lines")
     parser.add_argument("--qp", type=lambda text: int(text, 0), metavar="QPN", help="only this queue pair")
-    parser.add_argument("--events", action="store_true", help="print the events instead, one a line, times in us")
+    parser.add_argument("--events", action="store_true", help="print the events instead, one per line, times in us")
     options = parser.parse_args(arguments)
     try:
         events: Iterable[Event] = read(options.file)

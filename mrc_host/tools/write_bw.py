@@ -1,10 +1,10 @@
-"""Bandwidth of RDMA WRITE between two hosts, in the manner of ib_write_bw.
+"""Bandwidth of RDMA WRITE between two hosts, like ib_write_bw.
 
     python -m mrc_host.tools.write_bw -d /run/mrc/demo/h1.sock -p unix:/tmp/bw          # on one host: the server
     python -m mrc_host.tools.write_bw -d /run/mrc/demo/h3.sock unix:/tmp/bw             # on the other
 
-With -b both ends write at once. After each size every byte is compared, as a checksum of the memory written to; a
-difference ends the run with status 1.
+With -b both ends write at once. After each size all bytes written are verified by a checksum; a difference ends the run
+with status 1.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from mrc_host.tools.session import (
 )
 
 MEBI = 1 << 20
-_SERVER = 125  # what the server writes differs from what the client writes by so much
+_SERVER = 125  # offset of the server's pattern seeds from the client's
 
 
 @dataclass(frozen=True, slots=True)
 class BandwidthResult:
-    """Figures of one size: peak and average in byte/s, messages per second."""
+    """Results of one size: peak and average in byte/s, messages per second."""
 
     size: int
     iterations: int
@@ -48,7 +48,7 @@ class BandwidthResult:
     message_rate: float
 
     def with_other(self, other: BandwidthResult) -> BandwidthResult:
-        """Both directions together; iterations stay those of one end, as perftest has it."""
+        """Both directions together; iterations stay those of one end, as in perftest."""
         return BandwidthResult(
             self.size,
             self.iterations,
@@ -65,7 +65,7 @@ def pattern(seed: int, size: int) -> bytes:
 
 
 def run_size(side: Side, size: int) -> BandwidthResult:
-    """Keep every queue pair's depth of writes in flight until the plan is fulfilled."""
+    """Keep `depth` writes in flight on every queue pair until the plan is complete."""
     work, cq = side.plan, side.cq
     index = {qp.qpn: i for i, qp in enumerate(side.qps)}
     total = work.iterations * work.qps
@@ -98,16 +98,16 @@ def run_size(side: Side, size: int) -> BandwidthResult:
 
 
 def fill(side: Side, size: int, seed: int) -> None:
-    """Put into the memory what is to be written, other bytes for every seed and queue pair."""
+    """Fill the memory with the bytes to write, different for every seed and queue pair."""
     for i in range(side.plan.qps):
         start = i * side.region_size
         side.mr.buffer[start : start + size] = pattern(seed + i, size)
 
 
 def settle(side: Side, size: int, own: BandwidthResult | None) -> BandwidthResult | None:
-    """Tell the other end what we wrote and how fast, and compare the bytes it wrote; its result, None if it wrote none.
+    """Exchange checksums and results with the other end, and verify what it wrote; its result, None if there is none.
 
-    Each end has seen the completions of all it wrote, so all of it is in place. ToolError when bytes differ at either.
+    Each end has seen the completions of all its writes, so all bytes are in place. ToolError when they differ.
     """
     side.channel.send(None if own is None else {"checksum": side.checksum(size, 0), **asdict(own)})
     told = side.channel.receive()
@@ -118,12 +118,12 @@ def settle(side: Side, size: int, own: BandwidthResult | None) -> BandwidthResul
     right = other is None or side.checksum(size, side.sink) == expected
     side.channel.send(right)
     if side.channel.receive() is not True or not right:
-        raise ToolError(f"The bytes that arrived are not those that were written (messages of {size} bytes).")
+        raise ToolError(f"The bytes that arrived differ from those written (messages of {size} bytes).")
     return other
 
 
 def serve(device: str, channel: PeerConnection) -> None:
-    """Be the memory that the client writes to, and if it wants that, write too."""
+    """Be the server: provide the memory that the client writes to, and with -b write too."""
     work = from_wire(channel.receive())
     with Side(device, channel, work) as side:
         side.exchange()
@@ -139,7 +139,7 @@ def serve(device: str, channel: PeerConnection) -> None:
 
 
 def measure(device: str, channel: PeerConnection, work: TransferPlan, show: Show) -> list[BandwidthResult]:
-    """Be the client: write, print, and return the figures, those of both ends together. ToolError when bytes differ."""
+    """Be the client: write, print and return the results, summed over both ends. ToolError when bytes differ."""
     channel.send(to_wire(work))
     results = []
     with Side(device, channel, work) as side:
@@ -160,13 +160,13 @@ def measure(device: str, channel: PeerConnection, work: TransferPlan, show: Show
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """How figures are printed: in Gb/s or in 2^20 byte/s, with the peak or 0 in its place."""
+    """How results are printed: in Gb/s or in 2^20 byte/s, with the peak or 0 in its place."""
 
     gbits: bool = False
     peak: bool = True
 
     def header(self, side: Side) -> None:
-        """What comes above the figures."""
+        """The lines above the results."""
         unit = "Gb/sec" if self.gbits else "MiB/sec"
         columns = (
             f"{'#bytes':<10} {'#iterations':<14} ", f"{f'BW peak[{unit}]':<18} ", f"{f'BW average[{unit}]':<20} ",
@@ -198,7 +198,7 @@ class Show:
 
 
 def _decimals(value: float) -> str:
-    """Two decimals as perftest has them, and more where they would say little."""
+    """Two decimals as in perftest, more for small values."""
     return f"{value:.2f}" if value >= 0.1 else f"{value:.6f}"
 
 

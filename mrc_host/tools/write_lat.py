@@ -1,10 +1,10 @@
-"""Latency of RDMA WRITE between two hosts, in the manner of ib_write_lat.
+"""Latency of RDMA WRITE between two hosts, like ib_write_lat.
 
     python -m mrc_host.tools.write_lat -d /run/mrc/demo/h1.sock -p unix:/tmp/lat        # on one host: the server
     python -m mrc_host.tools.write_lat -d /run/mrc/demo/h3.sock unix:/tmp/lat           # on the other
 
-A ping-pong, half of whose round trip is reported. Where ib_write_lat looks at memory until it changes, both ends wait
-for the completion of a WRITE_WITH_IMM here: busy waiting would take the processor from the emulated fabric.
+A ping-pong; half of each round trip is reported. ib_write_lat polls memory until it changes; here both ends wait for
+the completion of a WRITE_WITH_IMM, because busy waiting would take CPU time from the emulated fabric.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LatencyResult:
 
 
 def summarize(size: int, times: Sequence[float]) -> LatencyResult:
-    """The figures that perftest prints, over half round trips in microseconds."""
+    """The statistics that perftest prints, of half round trips in microseconds."""
     ordered = sorted(times)
     last = len(ordered) - 1
     return LatencyResult(
@@ -78,7 +78,7 @@ def _turn(side: Side, size: int, number: int) -> None:
 
 
 def _wait(side: Side) -> int:
-    """Wait for the peer's turn, passing over the completions of our own; its number."""
+    """Wait for the peer's message, skipping completions of our own; its number."""
     while True:
         entry = verbs.check(side.cq.wait(60))
         if entry.opcode is CompletionOpcode.RECV_WRITE_WITH_IMM:
@@ -99,7 +99,7 @@ def serve(device: str, channel: PeerConnection) -> None:
 
 
 def measure(device: str, channel: PeerConnection, work: TransferPlan, show: Show) -> list[LatencyResult]:
-    """Be the client: send, wait, print, and return the figures."""
+    """Be the client: send, wait, print, and return the results."""
     channel.send(to_wire(work))
     results = []
     with Side(device, channel, work) as side:
@@ -117,7 +117,7 @@ def measure(device: str, channel: PeerConnection, work: TransferPlan, show: Show
 
 
 def ping_pong(side: Side, size: int) -> list[float]:
-    """Half round trips in microseconds, as many, or for as long, as the plan says."""
+    """Half round trips in microseconds, for the plan's iterations or duration."""
     work = side.plan
     times: list[float] = []
     end = None if work.seconds is None else time.perf_counter_ns() + round(work.seconds * 1e9)
@@ -131,13 +131,13 @@ def ping_pong(side: Side, size: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """How figures are printed. `each`: every time as well, `in_order` of measurement or by length."""
+    """How results are printed. `each`: every time too, `in_order` of measurement or sorted."""
 
     each: bool = False
     in_order: bool = False
 
     def columns(self, work: TransferPlan) -> tuple[str, ...]:
-        """Perftest's columns; it has others for a run of some duration."""
+        """Columns of perftest, which differ for a run of some duration."""
         return _COLUMNS if work.seconds is None else _COLUMNS_OF_A_DURATION
 
     def row(self, result: LatencyResult, times: Sequence[float], work: TransferPlan) -> None:
@@ -178,7 +178,7 @@ def flags() -> argparse.ArgumentParser:
     )
     add = arguments.add_argument
     add("-H", "--report-histogram", action="store_true", help="print every time, the shortest first")
-    add("-U", "--report-unsorted", action="store_true", help="print every time as they came")
+    add("-U", "--report-unsorted", action="store_true", help="print every time, in the order measured")
     only_for(
         arguments, "bandwidth", ("-b", "--bidirectional"), ("-q", "--qp"), ("-t", "--tx-depth"), ("-N", "--noPeak"),
         ("--report_gbits",), ("--report-both",),

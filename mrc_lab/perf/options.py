@@ -170,7 +170,7 @@ class _Refuse(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, flag: str | None = None
     ) -> None:
         if values not in tuple(self._neutral):
-            parser.error(f"{flag} {values} is not possible: {self._why}")
+            parser.error(f"{flag} {values} is not supported: {self._why}")
 
 
 def _sizes(given: argparse.Namespace) -> tuple[int, ...]:

@@ -135,7 +135,7 @@ def test_no_project(machine: Machine) -> None:
     (machine.project / "Makefile").unlink()
     result = machine.provision()
     assert result.returncode == 1
-    assert result.stderr == f"There is no project in {machine.project}.\n"
+    assert result.stderr == f"{machine.project} is not the project's folder: it has no Makefile.\n"
 
 
 def test_without_root(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_every_path_has_its_figures(agents: Agents, capsys: pytest.CaptureFixtur
     assert "40 probes sent, 34 answered, 15.0% loss" in printed
     assert re.search(r"rtt min/avg/max/mdev = 0.001/.*/5.000/.* ms, processing at h2 excluded", printed)
     assert re.findall("never answered: (.*)", printed) == ["plane 1 ev=0x00000401"]
-    assert "answers lost: h2 chooses" in printed
+    assert "lost on the way back: h2 chooses" in printed
     assert "our port of plane 1 has no link" in printed  # the fake's
 
 
@@ -96,10 +96,10 @@ def test_the_summary_as_json(agents: Agents, capsys: pytest.CaptureFixture[str])
         (["h9"], "No NIC is called h9: there are h2"),
         (["fd00::9"], "No NIC is called fd00::9"),
         (["h2", "--ev", "0x77"], "No path to h2 has the entropy value 0x77"),
-        (["h2", "--plane", "5"], "No path to h2 is in plane 5: there are [0, 1]"),
+        (["h2", "--plane", "5"], "No path to h2 is in plane 5: its planes are [0, 1]"),
         (["h2", "--plane", "1", "--ev", "1"], "both that entropy value and that plane"),
         (["h2", "-W", "61"], "at most 60 seconds"),
-        (["h2", "-i", "0.001", "-W", "2"], "16000 probes could be on the way at once and 1024 is the most: raise -i"),
+        (["h2", "-i", "0.001", "-W", "2"], "16000 probes could be in flight at once, but the limit is 1024: raise -i"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(

@@ -73,7 +73,7 @@ def test_wrong_bytes_are_noticed(
 ) -> None:
     monkeypatch.setattr(write_bw.Side, "checksum", lambda *_: threading.get_ident())
     assert run(agents, write_bw.main, "-n", "2", folder=tmp_path)[1] == 1
-    assert "bytes that arrived are not those" in capsys.readouterr().err
+    assert "bytes that arrived differ" in capsys.readouterr().err
 
 
 def test_latency(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +123,7 @@ def test_both_directions_are_the_sum_and_each_is_compared(
 
     monkeypatch.setattr(write_bw, "run_size", spoiled)
     assert run(agents, write_bw.main, "-b", "-s", "64", "-n", "5", folder=tmp_path) == (1, 1)
-    assert capsys.readouterr().err.count("bytes that arrived are not those") == 2
+    assert capsys.readouterr().err.count("bytes that arrived differ") == 2
 
 
 def test_no_peak(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,7 +157,7 @@ def test_latency_for_a_time_and_of_each_message(
         (write_bw, "-R", "there is no RDMA CM"),
         (write_bw, "-x 3", "a NIC has one address"),
         (write_bw, "--rdma_cm", "there is no RDMA CM"),
-        (write_bw, "-i 2", "one port a plane"),
+        (write_bw, "-i 2", "one per plane"),
         (write_bw, "-Q 100", "each has its completion"),
         (write_bw, "-I 64", "fetched from memory"),
         (write_bw, "--use_cuda=0", "no GPU"),
@@ -168,7 +168,7 @@ def test_latency_for_a_time_and_of_each_message(
         (write_lat, "-C", "microseconds"),
         (write_bw, "-c UD", "invalid choice"),
         (write_bw, "-s 64X", "not a size"),
-        (write_bw, "-n 0", "not a number from 1 on"),
+        (write_bw, "-n 0", "not a positive integer"),
         (write_bw, "-D 0", "not a number of seconds"),
     ],
 )
@@ -209,7 +209,7 @@ def test_nobody_there_is_one_sentence(
 def test_a_device_that_is_not_there_is_one_sentence_and_troubles_no_server(
     tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for device, sentence in (((), "Say which NIC to use: -d"), (("-d", f"{tmp_path}/none.sock"), "No agent answers")):
+    for device, sentence in (((), "Name the NIC to use: -d"), (("-d", f"{tmp_path}/none.sock"), "No agent answers")):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(f"{tmp_path}/meet{len(device)}")
             server.listen()
@@ -262,7 +262,7 @@ def test_the_peers_end_is_noticed(tmp_path: Path) -> None:
     client = connect(address, "")
     server.join(10)
     accepted[0].close()  # type: ignore[attr-defined]
-    with pytest.raises(ToolError, match="is gone"):
+    with pytest.raises(ToolError, match="exited or closed the connection"):
         client.receive()
     client.close()
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mrc_host.tools.session import GONE
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_fabric
 from mrc_lab.perf import client_and_server, perftest
@@ -129,7 +130,7 @@ def server(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [("write_bw: The other end is gone.", []), ("write_bw: no memory", ["write_bw: no memory"])],
+    [(f"write_bw: {GONE}", []), ("write_bw: no memory", ["write_bw: no memory"])],
 )
 def test_what_the_server_says_is_passed_on_unless_it_only_follows_from_the_client(up, server, words, said):
     server(words)
