@@ -34,6 +34,7 @@ from topologies.faults.delay import Delay
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
 from topologies.faults.rate import Rate
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
@@ -45,18 +46,18 @@ PATIENCE_S = 60.0
 
 
 @contextmanager
-def fabric(what: str, switch: str = "embedded") -> Iterator[EmulatedWorld]:
+def fabric(what: str, switch: str = "embedded", hosts: int = 2) -> Iterator[EmulatedWorld]:
     name = own(what)
     try:
-        with running(multi_plane_clos(name, planes=2, t0=2, t1=2, hosts=2, rate_bps=RATE), switch=switch) as world:
+        with running(multi_plane_clos(name, planes=2, t0=2, t1=2, hosts=hosts, rate_bps=RATE), switch=switch) as world:
             yield world
     finally:
         cleanup.clean(name, force=True)
 
 
 @contextmanager
-def transfer(world: EmulatedWorld) -> Iterator[Transfer]:
-    ends = [verbs.open(world.emulation.socket(host)) for host in ("h1", "h2")]
+def transfer(world: EmulatedWorld, *between: str) -> Iterator[Transfer]:
+    ends = [verbs.open(world.emulation.socket(host)) for host in between or ("h1", "h2")]
     with ends[0], ends[1], Transfer(*ends, memory=PIECE) as pair:
         yield pair
 
@@ -172,6 +173,18 @@ def test_faults_bite_and_are_counted_by_the_switches_that_make_them() -> None:
             }
             client.clear_all()
             assert pair.write(PIECE).wrong_bytes == 0
+
+
+def test_a_path_is_lost_where_it_begins_and_no_other_that_ends_at_the_same_host() -> None:
+    with fabric("path", hosts=4) as world, transfer(world, "h1", "h3") as pair, world.controller() as client:
+        client.inject(PathLoss(0))  # of every pair of hosts: by uplink 0, or within one T0
+        for _ in range(2):
+            assert pair.write(PIECE).wrong_bytes == 0
+        lost = counted(client.counters(), "path loss", "arrival loss", "departure loss", "blackhole")
+        assert ("h1@p0", "path loss") in lost
+        assert lost <= {("h1@p0", "path loss"), ("h3@p0", "path loss")}, "the other direction has such a path as well"
+        client.clear_all()
+        assert pair.write(PIECE).wrong_bytes == 0
 
 
 def test_a_slower_line_is_slower_and_as_before_when_cleared() -> None:
