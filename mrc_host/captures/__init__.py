@@ -1,7 +1,7 @@
-"""MRC for people who look at packets: a scapy layer set (``scapy_layers``) and a Wireshark dissector (``mrc.lua``).
+"""MRC for packet analysis: scapy layers (``scapy_layers``) and a Wireshark dissector (``mrc.lua``).
 
-Neither is used by the NIC, whose codec is ``mrc_host.wire``; the three are held together by the golden captures in
-``tests/mrc_host/captures/golden``. How to load the dissector is described in docs/captures.md.
+The NIC uses neither; its codec is ``mrc_host.wire``. The golden captures in ``tests/mrc_host/captures/golden`` check
+that the three agree. docs/captures.md says how to load the dissector.
 """
 
 from pathlib import Path

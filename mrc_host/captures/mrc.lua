@@ -1,14 +1,14 @@
 -- Wireshark dissector for MRC, the Multipath Reliable Connection (docs/captures.md says how to load it).
 --
--- It takes UDP ports 4791 and 4971 from Wireshark's RoCE dissector, dissects what has 110 in the top three bits of the
--- first byte, and gives the rest back. A second entrance, a heuristic one, sees packets first: the source port of an
--- MRC packet is part of its entropy value and may be any number, and Wireshark would otherwise believe a source port
--- of 53. Each header is a table of its fields with their places. Sections of docs/protocol.md are cited as §.
+-- It takes UDP ports 4791 and 4971 from Wireshark's RoCE dissector, dissects packets with 110 in the top three bits of
+-- the first byte, and returns the others to it. It is also registered as a heuristic dissector, which sees packets
+-- first: the source port of an MRC packet is part of its entropy value and may be any number, and Wireshark would take
+-- source port 53 for DNS. Each header is a table of its fields and their positions. § cites docs/protocol.md.
 --
 -- Written for the Lua 5.2 to 5.4 of Wireshark 3.6 and newer, whose library `bit` all versions share.
 
 local fresh, mrc = pcall(Proto, "mrc", "Multipath Reliable Connection")
-if not fresh then return end -- it is loaded already, from the plugins folder
+if not fresh then return end -- already loaded, from the plugins folder
 
 -- ---- preferences -------------------------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ local function icrc(layers, tvb, length)
   return crc32(string.rep("\xff", 8) .. header .. octets(udp, 0, 6) .. "\xff\xff" .. transport)
 end
 
--- ---- what lies below ---------------------------------------------------------------------------------------------
+-- ---- lower layers ------------------------------------------------------------------------------------------------
 
 local ip6_field, ip4_field, udp_field = Field.new("ipv6"), Field.new("ip"), Field.new("udp")
 
@@ -447,15 +447,15 @@ local function dissect(tvb, pinfo, root, layers)
   pinfo.cols.info = info
 end
 
--- ---- entrances ---------------------------------------------------------------------------------------------------
+-- ---- entry points ------------------------------------------------------------------------------------------------
 
 local udp_table = DissectorTable.get("udp.port")
 local roce, bound, ports = udp_table:get_dissector(4791), nil, {}
 
 local function is_mrc(tvb) return tvb:len() > 0 and rshift(tvb(0, 1):uint(), 5) == 6 end
 
--- A packet that the capture cut is handed over as if it ended there. Reading past the captured bytes would throw an
--- exception through Lua that pcall does not see; each one leaves Lua's stack deeper, and some 100 of them stop the script.
+-- A packet truncated by the capture is treated as if it ended there. Reading past the captured bytes would throw an
+-- exception that pcall does not catch; each one leaves Lua's stack deeper, and some 100 of them stop the script.
 local function dissect_roce(tvb, pinfo, root)
   if not roce or tvb:len() == 0 then return end
   local cut = tvb:len() < tvb:reported_len()

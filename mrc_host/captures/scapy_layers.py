@@ -1,14 +1,14 @@
-"""MRC as scapy layers, for tests, captures and tools, where clarity counts more than speed.
+"""MRC as scapy layers, for tests, captures and tools, where clarity matters more than speed.
 
-Importing this module teaches scapy that UDP port 4791 (and 4971, docs/protocol.md §1.2) carries MRC when the top
-three bits of the first byte are 110, and RoCEv2 otherwise. RoCEv2's own headers come from ``scapy.contrib.roce``; only
-what it lacks for the RC writes of the baseline (RETH, immediate data) is added here. A packet is written as it reads::
+Importing this module registers UDP port 4791 (and 4971, docs/protocol.md §1.2) in scapy as MRC when the top three bits
+of the first byte are 110, and as RoCEv2 otherwise. RoCEv2's own headers come from ``scapy.contrib.roce``; what that
+lacks for the RC writes of the baseline (RETH, immediate data) is added here. For example::
 
     Ether() / IPv6(dst=usid_address(0xFC000000, [0x2001, 0x4002, 0x2003, 0x6004])) / IPv6(dst="fd00::1")
         / UDP(sport=7, chksum=0) / MrcBTH(opcode=0xCA, ts=1) / METH() / TSETH() / RETH() / Raw(b"data")
 
 The headers after the BTH follow from its opcode and its TS bit. The ICRC is a field of the BTH, as in scapy's RoCE
-layer, although it stands at the end of the packet; left at None it is computed. Packets whose outermost IP header has
+layer, although it is at the end of the packet; left at None it is computed. Packets whose outermost IP header has
 the DSCP of a trimmed packet (the default roles of ``mrc_host.config.Dscp``) have no ICRC and may end after any header.
 """
 
