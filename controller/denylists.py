@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from controller.errors import ControllerError, NoAgentsError
-from controller.values import AGENT_PATIENCE_S, DeniedPath
+from controller.values import AGENT_TIMEOUT_S, DeniedPath
 from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.values import DestinationInfo
@@ -68,7 +68,7 @@ class Denylists:
             raise NoAgentsError
         for name in names:
             socket = self._sockets.format(name=name)
-            with _sentence(name), verbs.open_controller(socket, timeout_s=AGENT_PATIENCE_S) as nic:
+            with _sentence(name), verbs.open_controller(socket, timeout_s=AGENT_TIMEOUT_S) as nic:
                 yield from ask(name, nic)
 
 

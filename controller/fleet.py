@@ -36,7 +36,7 @@ from topologies.fabric import Fabric
 
 _DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
-PATIENCE_S = 7.0  # for a switch to answer anything during a change
+TIMEOUT_S = 7.0  # for a switch to answer anything during a change
 _MAX_PROBLEMS = 20  # per switch, so that an empty switch does not fill the screen
 _FINSY_LOG = logging.getLogger("finsy")
 
@@ -45,7 +45,7 @@ class ManagedSwitch:
     """One switch of the fabric: what it should hold, and the finsy client while there is a connection.
 
     `wanted` is the static entries and those of faults, which are thus there again when the switch has been restarted.
-    `patience_s` is how long the switch may answer nothing during a change.
+    `timeout_s` is how long the switch may answer nothing during a change.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class ManagedSwitch:
         options: finsy.SwitchOptions,
         events: Events | None = None,
         *,
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.wanted = self._static = wanted
         self.address = address
         self.status = SwitchStatus(wanted.switch, SwitchState.CONNECTING, reconcile.count(wanted))
         self.changed = asyncio.Event()
         self._options = options
-        self.patience_s = patience_s
+        self.timeout_s = timeout_s
         self._events = events or Events()
         self._lost = False
         self._silent = asyncio.Event()
@@ -125,7 +125,7 @@ class ManagedSwitch:
             else:
                 problems = tuple(left.problems())[:_MAX_PROBLEMS]
                 self._set(SwitchState.FAILED if left else SwitchState.VERIFIED, len(found) - len(left), problems, left)
-                self._tell(len(found) - len(left))
+                self._notify(len(found) - len(left))
             return self.status
 
     async def read(self, requests: Iterable[Any]) -> list[Any]:
@@ -150,7 +150,7 @@ class ManagedSwitch:
             raise ControllerError(f"Switch {self.wanted.switch} is not reachable.")
         return self._client.p4info
 
-    def _tell(self, repaired: int) -> None:
+    def _notify(self, repaired: int) -> None:
         """Events of a switch that has been reconciled."""
         if repaired > 0:
             self._events.publish(EventKind.ENTRIES_REPAIRED, self.wanted.switch, f"{repaired} entries")
@@ -215,12 +215,12 @@ class ManagedSwitch:
             return True
 
     async def _while_it_answers(self, work: Coroutine[Any, Any, bool]) -> bool:
-        """What `work` returns; asyncio.TimeoutError when the switch has answered nothing for `patience_s` meanwhile."""
+        """What `work` returns; asyncio.TimeoutError when the switch has answered nothing for `timeout_s` meanwhile."""
         clock = asyncio.get_running_loop().time
         began, task = clock(), asyncio.create_task(work)
         try:
             while not task.done():
-                left = max(began, self._answered_at) + self.patience_s - clock()
+                left = max(began, self._answered_at) + self.timeout_s - clock()
                 if left <= 0:
                     break
                 await asyncio.wait((task,), timeout=left)
@@ -294,7 +294,7 @@ class Fleet:
 
     `address` is the switches' gRPC address; ``{name}`` in it stands for the name of a switch that has an address of its
     own. `p4info` and `p4blob` are the P4 program, which is installed on switches that run another or none. A switch
-    that answers nothing for `patience_s` during a change counts as lost.
+    that answers nothing for `timeout_s` during a change counts as lost.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ class Fleet:
         p4info: Path,
         p4blob: Path,
         events: Events | None = None,
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         for file in (p4info, p4blob):
             if not file.is_file():
@@ -318,7 +318,7 @@ class Fleet:
                 address.format(name=switch.name),
                 options(device_id=switch.device_id),
                 events,
-                patience_s=patience_s,
+                timeout_s=timeout_s,
             )
             for switch in fabric.switches
         }

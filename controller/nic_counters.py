@@ -13,7 +13,7 @@ from contextlib import closing
 from fnmatch import fnmatchcase
 
 from controller.errors import NoAgentsError
-from controller.values import AGENT_PATIENCE_S, NicCounters
+from controller.values import AGENT_TIMEOUT_S, NicCounters
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError, NotFoundError
 from topologies.fabric import Fabric
@@ -42,7 +42,7 @@ def _of_hosts(names: Sequence[str], sockets: str, queue_pairs: bool) -> list[Nic
 
 def _of_host(name: str, socket: str, queue_pairs: bool) -> NicCounters:
     try:
-        with closing(AgentConnection(socket, timeout_s=AGENT_PATIENCE_S)) as agent:
+        with closing(AgentConnection(socket, timeout_s=AGENT_TIMEOUT_S)) as agent:
             qpns = [qp.qpn for qp in agent.qps()] if queue_pairs else []
             read = {qpn: _of_pair(agent, qpn) for qpn in qpns}
             pairs = {qpn: counters for qpn, counters in read.items() if counters}

@@ -80,20 +80,20 @@ class Server:
 
     async def start(self) -> None:
         """Take requests. Health checks get NOT_SERVING until :meth:`ready`."""
-        await self._tell(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._notify(health_pb2.HealthCheckResponse.NOT_SERVING)
         for server in self._servers:
             await server.start()
 
     async def ready(self) -> None:
         """Health checks get SERVING, for the server as a whole and for the controller's service."""
-        await self._tell(health_pb2.HealthCheckResponse.SERVING)
+        await self._notify(health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self, grace_s: float) -> None:
         """Take no more requests and end those that are under way after a while."""
         await self._health.enter_graceful_shutdown()
         await asyncio.gather(*(server.stop(grace_s) for server in self._servers))
 
-    async def _tell(self, state: Any) -> None:
+    async def _notify(self, state: Any) -> None:
         for name in (health.OVERALL_HEALTH, SERVICE, MAP_SERVICE):
             await self._health.set(name, state)
 

@@ -10,7 +10,7 @@ from topologies.emulation.link_counters import Traffic
 from topologies.fabric import LinkKind, Tier
 from topologies.faults import Fault, FaultState
 
-AGENT_PATIENCE_S = 5.0  # for an agent to answer the controller, whose own clients wait for 10 s
+AGENT_TIMEOUT_S = 5.0  # for an agent to answer the controller, whose own clients wait for 10 s
 
 
 @dataclass(frozen=True, slots=True)

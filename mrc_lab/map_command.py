@@ -22,7 +22,7 @@ _FIRST_ROUNDS, _FIRST_S = 2.0, 1.0  # after which every path has been probed and
 _REFRESH_S = 1.0
 
 
-def carry_out(controller: PathMapClient, fabric: Fabric, words: Sequence[str], say: Callable[[str], None]) -> None:
+def carry_out(controller: PathMapClient, fabric: Fabric, words: Sequence[str], echo: Callable[[str], None]) -> None:
     """Do what the words after `map` say, and tell; ExperimentError if they say nothing sensible."""
     state = controller.path_map()
     rate = state.rate if state.running else 0.0
@@ -31,20 +31,20 @@ def carry_out(controller: PathMapClient, fabric: Fabric, words: Sequence[str], s
         raise ExperimentError(f"use it like this: {EXAMPLE}")
     if verb == "stop":
         controller.stop_map()
-        say("the path map is stopped" if state.running else "there was no path map")
+        echo("the path map is stopped" if state.running else "there was no path map")
     elif verb in ("deny", "allow"):
         controller.start_map(rate, feed=verb == "deny")
-        say("paths over what is blamed are denied" if verb == "deny" else "what the map denied is allowed again")
+        echo("paths over what is blamed are denied" if verb == "deny" else "what the map denied is allowed again")
     elif verb == "rate":
         controller.start_map(_number(more[0]), feed=state.feeding)
-        say(f"every link is probed {_number(more[0]):g} times a second in each direction")
+        echo(f"every link is probed {_number(more[0]):g} times a second in each direction")
     else:
         seconds = _number(verb)
         controller.start_map(rate, feed=state.feeding)
-        watch(controller, fabric, seconds, say)
+        watch(controller, fabric, seconds, echo)
 
 
-def watch(controller: PathMapClient, fabric: Fabric, seconds: float, say: Callable[[str], None]) -> MapState:
+def watch(controller: PathMapClient, fabric: Fabric, seconds: float, echo: Callable[[str], None]) -> MapState:
     """Print the map once it shows something, and then every second for `seconds`; returns the last."""
     state = controller.path_map()
     while state.running and state.seconds < _FIRST_S + _FIRST_ROUNDS * state.round_seconds:
@@ -52,7 +52,7 @@ def watch(controller: PathMapClient, fabric: Fabric, seconds: float, say: Callab
         state = controller.path_map()
     until = time.monotonic() + seconds
     while True:
-        say(draw(fabric, state))
+        echo(draw(fabric, state))
         left = until - time.monotonic()
         if left <= 0:
             return state

@@ -104,7 +104,7 @@ class Faults:
         number = self._next
         self._next += 1
         self._records[number] = FaultRecord(number, fault, start, until, FaultState.PENDING)
-        self._tell(self._records[number])
+        self._notify(self._records[number])
         if start == now:  # at once, not after what else is due now: at 0 the very first frame meets it
             self._begin(number, None)
         else:
@@ -129,7 +129,7 @@ class Faults:
         if record is None:
             return
         record = self._records[number] = replace(record, state=FaultState.ACTIVE)
-        self._tell(record)
+        self._notify(record)
         if isinstance(record.fault, Flap):
             links = self._world.fabric.find_links(record.fault.link)
             for group in ((link,) for link in links) if record.fault.random else (links,):
@@ -142,7 +142,7 @@ class Faults:
         if record is None:
             return
         self._withdraw(number)
-        self._tell(replace(record, state=FaultState.CLEARED, end=self._clock.now))
+        self._notify(replace(record, state=FaultState.CLEARED, end=self._clock.now))
 
     def _flap(self, toggle: _Toggle, is_down: bool) -> None:
         """Links of a flapping fault go down or come up; schedules the next change."""
@@ -202,7 +202,7 @@ class Faults:
         for end in (link.lower, link.upper):
             self._world.node(end.node).port_changed(end.port, up)
 
-    def _tell(self, record: FaultRecord) -> None:
+    def _notify(self, record: FaultRecord) -> None:
         for listener in self._listeners:
             listener(self._clock.now, record)
 

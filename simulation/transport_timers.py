@@ -34,7 +34,7 @@ class FabricTiming:
     def transport(self, base: TransportSettings) -> TransportSettings:
         """`base` with its timers, its window and what congestion control measures against fitted."""
         trip = self.round_trip
-        patience = 4 * (trip + self.queue)
+        timeout = 4 * (trip + self.queue)
         timers = {
             "tail_probe_min": 2 * trip,
             "probe_interval": 10 * trip,
@@ -42,8 +42,8 @@ class FabricTiming:
             "probe_spacing": -(-trip // 4),
             "flap_half_life": 5000 * trip,
             "reverse_probe_interval": 10 * trip,
-            "port_status_retry": patience,
-            "port_status_max": 100 * patience,
+            "port_status_retry": timeout,
+            "port_status_max": 100 * timeout,
             "flap_window": 500 * trip,
         }
         fitted: dict[str, Any] = {name: min(_LONGEST, timer) for name, timer in timers.items()}

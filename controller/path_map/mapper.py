@@ -45,13 +45,14 @@ _LOOKS = 8  # at each span, within its length
 class MapSettings:
     """Settings of the mapper; times in ns. Probes are lost without a fault with a probability of `noise` at least.
 
-    `spans` are what is looked at; `grace` is how long a probe may take, `patience` how long a silent receiver is waited
-    for, `agent_timeout` when an agent is unreachable. A loss is measured again once it stands out by `measurable` nats.
+    `spans` are what is looked at; `grace` is how long a probe may take, `report_timeout` how long a silent receiver is
+    waited for, `agent_timeout` when an agent is unreachable. A loss is measured again once it stands out by
+    `measurable` nats.
     """
 
     spans: tuple[int, ...] = tuple(round(s * SECOND) for s in (0.15, 0.5, 1, 2, 4, 8, 16, 32, 64, 128))
     grace: int = SECOND // 5
-    patience: int = 2 * SECOND
+    report_timeout: int = 2 * SECOND
     agent_timeout: int = 3 * SECOND
     settle: int = 3 * SECOND
     measurable: float = 3.0
@@ -99,7 +100,7 @@ class PathMap:
         self.plan = plan
         self.settings = settings or MapSettings()
         s = self.settings
-        self.history = ProbeHistory(plan, grace_ns=s.grace, patience_ns=s.patience, keep_ns=max(s.spans))
+        self.history = ProbeHistory(plan, grace_ns=s.grace, report_timeout_ns=s.report_timeout, keep_ns=max(s.spans))
         self._planes = tuple(_Plane(model, self.history, s) for model in plane_models(plan))
 
     def absorb(self, host: str, report: ProbeReport, now: int, asked: int | None = None) -> None:

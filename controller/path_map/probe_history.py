@@ -1,9 +1,9 @@
 """What became of every probe: reports of all agents put together, slice by slice of time.
 
 A probe counts as lost when its receiver has reported a while (`grace`) after its sender, and has not seen it. So
-neither clocks nor rounds need to agree, and while a receiver is silent nothing is held against the way to it: after
-`patience`, or when the receiver has been away for half of that, the probe is forgotten. One that turns up later than
-that is put right afterwards, so that a machine that stood still leaves no trace.
+neither clocks nor rounds need to agree. While a receiver is silent no loss is counted on the way to it: after
+`report_timeout`, or when the receiver has been away for half of that, the probe is forgotten. A report that comes later
+corrects the count, so that a machine that stood still leaves no trace.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class _Sent:
 class ProbeHistory:
     """Counts by route (in the order of `FabricProbePlan.all_routes`) over the last `keep_ns`."""
 
-    def __init__(self, plan: FabricProbePlan, *, grace_ns: int, patience_ns: int, keep_ns: int) -> None:
+    def __init__(self, plan: FabricProbePlan, *, grace_ns: int, report_timeout_ns: int, keep_ns: int) -> None:
         self._plan = plan
         self._grace = grace_ns
-        self._patience = patience_ns
+        self._report_timeout = report_timeout_ns
         self._keep = keep_ns
         self._names = {addressing.nic_address(plan.fabric, nic).packed: nic.name for nic in plan.fabric.nics}
         self._begins: dict[str, int] = {}
@@ -83,7 +83,7 @@ class ProbeHistory:
     def absorb(self, host: str, report: ProbeReport, now: int, asked: int | None = None) -> None:
         """A host's agent has reported; it was asked for it at `asked` (`now`, if that took no time)."""
         heard = now if asked is None else asked
-        if not report.probing or heard > self._heard.get(host, heard) + self._patience // 2:
+        if not report.probing or heard > self._heard.get(host, heard) + self._report_timeout // 2:
             # It was away: what came meanwhile may have been seen by nobody.
             self._waiting = deque(sent for sent in self._waiting if sent.receiver != host)
         self._heard[host] = heard
@@ -106,7 +106,7 @@ class ProbeHistory:
         for sent in self._waiting:
             if self._heard.get(sent.receiver, -1) >= sent.learned + self._grace:
                 self._count(sent, current)
-            elif now < sent.learned + self._patience:
+            elif now < sent.learned + self._report_timeout:
                 still.append(sent)
         self._waiting = still
         self._slices.append(current)

@@ -162,7 +162,7 @@ def watch(duration: str, **where: Any) -> None:
         seconds = fault_command.parse_duration(duration) / 1e9 if duration else None
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
-    with _controller(**where) as controller, _deaths(**where), controller.events(timeout_s=seconds) as events:
+    with _controller(**where) as controller, _crashes(**where), controller.events(timeout_s=seconds) as events:
         for event in events:
             click.echo(fault_command.describe_event(event))
 
@@ -185,13 +185,13 @@ def _controller(name: str | None, address: str, token_file: Path | None, tls_ca:
 
 
 @contextlib.contextmanager
-def _deaths(name: str | None, address: str, **_rest: Any) -> Iterator[None]:
-    """Print deaths of the processes of a fabric that is up here, meanwhile."""
+def _crashes(name: str | None, address: str, **_rest: Any) -> Iterator[None]:
+    """Meanwhile print crashes of processes of a fabric that is up here."""
     from topologies.emulation.attach import watching
 
     if address:
         yield
         return
     with watching(find_controller(name)) as watch:
-        watch.listen(lambda death: click.echo(f"{death}. {death.consequence}"))
+        watch.listen(lambda crash: click.echo(f"{crash}. {crash.consequence}"))
         yield

@@ -95,7 +95,7 @@ def run(arguments: list[str]) -> int:
         print(file=sys.stderr)
         return INTERRUPTED
     except ExperimentError as error:
-        return _say(arguments, error, error.hint)
+        return _echo(arguments, error, error.hint)
     except (
         EmulationError,
         FabricError,
@@ -105,14 +105,14 @@ def run(arguments: list[str]) -> int:
         SimulationError,
         SwitchError,
     ) as error:
-        return _say(arguments, error, "")
+        return _echo(arguments, error, "")
     except (OSError, ImportError) as error:
-        return _say(arguments, error, "Run 'mrc doctor' to see what is missing here.")
+        return _echo(arguments, error, "Run 'mrc doctor' to see what is missing here.")
     except Exception as error:
-        return _say(arguments, error, "This is a bug: run 'mrc --traceback ...' and report what it prints.")
+        return _echo(arguments, error, "This is a bug: run 'mrc --traceback ...' and report what it prints.")
 
 
-def _say(arguments: list[str], error: Exception, hint: str) -> int:
+def _echo(arguments: list[str], error: Exception, hint: str) -> int:
     if "--traceback" in arguments:
         raise error
     message = str(error) or type(error).__name__

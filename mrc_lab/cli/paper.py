@@ -33,7 +33,7 @@ def paper(only: tuple[str, ...], backend: str, seed: int, jobs: int, results: Pa
             raise ExperimentError(f"there is no figure {name}; {suggest(name, known)}")
     files = [path for name, path in known.items() if not only or name in only]
     folder, summary = reproduce(
-        files, results, backend=backend, seed=seed, jobs=jobs, tell=lambda text: click.echo(text, err=True)
+        files, results, backend=backend, seed=seed, jobs=jobs, notify=lambda text: click.echo(text, err=True)
     )
     click.echo(f"{summary['passed']} of {summary['experiments']} experiments, {summary['expectations_passed']} of"
                f" {summary['expectations']} values as expected")  # fmt: skip

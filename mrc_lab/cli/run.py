@@ -44,7 +44,7 @@ def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Pa
         click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
         return 0
     result = run_and_report(
-        experiment, backend, seed, results, switch=switch, name=name, tell=lambda text: click.echo(text, err=True)
+        experiment, backend, seed, results, switch=switch, name=name, notify=lambda text: click.echo(text, err=True)
     )
     for line in result.lines():
         click.echo(line)

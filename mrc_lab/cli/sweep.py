@@ -99,7 +99,7 @@ def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         line = progress.add_task("runs", total=len(grid.runs), visible=False)
 
-        def tell(tally: Tally, outcome: SweepOutcome | None) -> None:
+        def notify(tally: Tally, outcome: SweepOutcome | None) -> None:
             bad = tally.done - tally.verdicts.get("pass", 0)
             words = [f"{bad} not as expected"] * bool(bad) + [f"{len(tally.lost)} lost"] * bool(tally.lost)
             progress.update(line, visible=True, completed=tally.done, description=", ".join(["runs", *words]))
@@ -108,4 +108,4 @@ def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:
             elif outcome is not None and "error" in (outcome.record or {}):
                 console.print(f"error: {outcome.run}: {(outcome.record or {})['error']}", markup=False)
 
-        return carry_out(grid, output, spread, tell)
+        return carry_out(grid, output, spread, notify)

@@ -80,7 +80,7 @@ class Demo:
         try:
             with self.make_world(fabric) as world:
                 self.bring_up = dict(world.bring_up)
-                self._say_what_is_up()
+                self._print_fabric()
                 asyncio.run(self._runs(world, folder.path))
         except KeyboardInterrupt:
             self.interrupted_by = signal.SIGINT
@@ -95,7 +95,7 @@ class Demo:
             return BROKEN
         return PASSED if passed else CHECK_FAILED
 
-    def _say_what_is_up(self) -> None:
+    def _print_fabric(self) -> None:
         s = self.settings
         self.console.print(
             f"{s.planes} planes x ({s.t0} T0 + {s.t1} T1), {s.hosts} hosts, {show_rate(s.rate_bps)} a link:"
@@ -116,7 +116,7 @@ class Demo:
                 with Progress(self.console) as progress:
                     for transport in TRANSPORTS:
                         links = await self._one_run(transport, world, data, folder, links, progress)
-                        self.broken = bool(world.deaths())
+                        self.broken = bool(world.crashes())
                         if self.broken:
                             break
             except asyncio.CancelledError:
@@ -148,7 +148,7 @@ class Demo:
             FaultPlan(kind, step, self.settings.fault_s, link)
             for kind, step, link in zip(kinds, self.settings.fault_steps, given, strict=True)
         ]
-        run = DemoRun(transport, world, job, faults, progress, logs=folder, patience_s=self.settings.patience_s)
+        run = DemoRun(transport, world, job, faults, progress, logs=folder, timeout_s=self.settings.timeout_s)
         self.records[transport] = run.record
         record = await run.run()
         return [fault.link for fault in record.faults]

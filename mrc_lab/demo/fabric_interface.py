@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from topologies.emulation.process_watch import Death
+from topologies.emulation.process_watch import Crash
 from topologies.fabric import Fabric
 
 
@@ -51,7 +51,7 @@ class World(Protocol):
         """Processor time used so far by all that belongs to the fabric and its jobs."""
         ...
 
-    def deaths(self) -> Sequence[Death]:
+    def crashes(self) -> Sequence[Crash]:
         """Processes of the fabric that have died, oldest first; the run is over then."""
         ...
 

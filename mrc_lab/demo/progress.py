@@ -33,7 +33,7 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
-    def say(self, text: str) -> None:
+    def echo(self, text: str) -> None:
         """A line that stays."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -50,12 +50,12 @@ class Progress:
         if self._live is not None:
             self._live.update(Text(text))
         else:
-            self.say(text)
+            self.echo(text)
 
     def mark(self, record: RunRecord, text: str) -> None:
         """A line about a fault or failure."""
         at = (time.monotonic_ns() - record.started_ns) / 1e9
-        self.say(f"  {record.transport:<4} {at:6.1f} s  {text}")
+        self.echo(f"  {record.transport:<4} {at:6.1f} s  {text}")
 
 
 def line(record: RunRecord, *, waiting_s: float = 0.0) -> str:

@@ -1,7 +1,7 @@
 """One run of the job over one transport: start a worker per host, make the faults, gather the reports, end it.
 
 Everything happens in one asyncio loop; commands to the fabric, which block, go to a thread. A run ends when all workers
-have, when one fails, when a process of the fabric dies, or when no step completes for `patience_s`. A link that is
+have, when one fails, when a process of the fabric dies, or when no step completes for `timeout_s`. A link that is
 still down is brought up again, unless the fabric is broken.
 """
 
@@ -52,14 +52,14 @@ class DemoRun:
         audience: Audience,
         *,
         logs: Path,
-        patience_s: float = 30.0,
+        timeout_s: float = 30.0,
     ) -> None:
         self._world = world
         self._job = job
         self._faults = faults
         self._audience = audience
         self._logs = logs
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         hosts = tuple(nic.name for nic in world.fabric.nics)
         self.record = RunRecord(transport, hosts, job.plan.steps, time.monotonic_ns())
         self._completed = -1  # last step that all ranks completed
@@ -92,7 +92,7 @@ class DemoRun:
             await asyncio.gather(*side_tasks, return_exceptions=True)
             await self._end_workers()
             await server.close()
-            if self._cut is not None and not self._world.deaths():
+            if self._cut is not None and not self._world.crashes():
                 await asyncio.to_thread(self._world.mend, self._cut)
         return self.record
 
@@ -109,8 +109,8 @@ class DemoRun:
         """Return when all workers ended well, or write down why the run failed."""
         while True:
             statuses = {rank: worker.poll() for rank, worker in self._workers.items()}
-            for death in self._world.deaths():
-                self._fail(str(death))
+            for crash in self._world.crashes():
+                self._fail(str(crash))
             if self.record.failures:
                 return
             if all(status == 0 for status in statuses.values()):
@@ -118,8 +118,8 @@ class DemoRun:
             if any(status not in (None, 0) for status in statuses.values()):
                 await self._blame()
                 return
-            if time.monotonic() - self._last_progress > self._patience_s:
-                self._fail(f"no step was completed for {self._patience_s:g} s")
+            if time.monotonic() - self._last_progress > self._timeout_s:
+                self._fail(f"no step was completed for {self._timeout_s:g} s")
                 return
             if faults.done() and faults.exception() is not None:
                 self._fail(f"a fault could not be made: {faults.exception()}")

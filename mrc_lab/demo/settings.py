@@ -30,7 +30,7 @@ _PIXELS, _CLASSES = 64, 10
 class DemoSettings:
     """Dimensions of the fabric, size of the job, and length of the faults.
 
-    `rate_bps` is that of every link and direction, `fault_s` how long each link stays cut, `patience_s` how long no
+    `rate_bps` is that of every link and direction, `fault_s` how long each link stays cut, `timeout_s` how long no
     step may complete before a run counts as stalled to the end.
     """
 
@@ -44,7 +44,7 @@ class DemoSettings:
     hidden: tuple[int, ...] = (256, 256)
     seed: int = 1
     fault_s: float = 5.0
-    patience_s: float = 30.0
+    timeout_s: float = 30.0
     switch: str = switch_kind.DEFAULT
     name: str = "demo"
     results: Path = Path("results")
@@ -61,7 +61,7 @@ class DemoSettings:
             ),
             (self.batch < self.hosts, f"a batch of {self.batch} cannot be shared by {self.hosts} hosts", ""),
             (self.fault_s <= 0, f"a fault of {self.fault_s:g} s is none", ""),
-            (self.patience_s <= self.fault_s, "patience must last longer than a fault", ""),
+            (self.timeout_s <= self.fault_s, "the time without a completed step must be longer than a fault", ""),
         ):
             if wrong:
                 raise ExperimentError(message, hint)

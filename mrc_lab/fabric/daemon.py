@@ -26,7 +26,7 @@ from mrc_lab.fabric.supervision import Restarts
 from topologies import loader
 from topologies.emulation import cleanup, limits
 from topologies.emulation.errors import EmulationError
-from topologies.emulation.process_watch import Death
+from topologies.emulation.process_watch import Crash
 from topologies.emulation.run_directory import RunDirectory
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mrc_lab.fabric.emulation import EmulatedWorld
 
 _MODULE = "mrc_lab.fabric.daemon"
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 
 
 def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = (), *, restart: bool = False) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = (), *, res
             said = _last_word(owner.stdout.read().splitlines())
         except BaseException:
             owner.terminate()
-            owner.wait(_PATIENCE_S)
+            owner.wait(_TIMEOUT_S)
             raise
         if "total_s" in said:
             owner.returncode = 0  # it lives on, and is not ours to wait for
@@ -122,17 +122,17 @@ def main(switch: str, restart: str, *controller: str) -> int:
 def _look_after(world: EmulatedWorld, restart: bool) -> None:
     """Tell what dies and maybe start it anew, until a signal ends us; children die with the thread that starts them."""
     assert world.emulation.watch is not None, "a fabric that is up has one"
-    deaths: SimpleQueue[Death] = SimpleQueue()
-    world.emulation.watch.listen(deaths.put)
-    restarts = Restarts(partial(world.restart, wait=False), _say)  # another may have died that it needs
+    crashes: SimpleQueue[Crash] = SimpleQueue()
+    world.emulation.watch.listen(crashes.put)
+    restarts = Restarts(partial(world.restart, wait=False), _echo)  # another may have died that it needs
     while True:
-        death = deaths.get()
-        _say(f"{death}. {death.consequence}")
+        crash = crashes.get()
+        _echo(f"{crash}. {crash.consequence}")
         if restart:
-            restarts.died(death)
+            restarts.crashed(crash)
 
 
-def _say(text: str) -> None:
+def _echo(text: str) -> None:
     print(time.strftime("%H:%M:%S"), text, flush=True)
 
 

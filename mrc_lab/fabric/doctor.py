@@ -269,8 +269,8 @@ def check_fabrics() -> Iterator[Check]:
             continue
         for one in stopped(run):
             yield Check("fabrics", False, f"{name}: {one}", if_not="found")
-        for death in process_watch.recorded(run):
-            yield Check("fabrics", False, f"{name}: {death}; 'mrc down {name}' takes it down", if_not="found")
+        for crash in process_watch.recorded(run):
+            yield Check("fabrics", False, f"{name}: {crash}; 'mrc down {name}' takes it down", if_not="found")
 
 
 def _installation() -> Remedy | None:

@@ -20,7 +20,7 @@ from controller.path_map.client import PathMapClient
 from mrc_common import children
 from topologies.emulation import link_counters, switch_kind
 from topologies.emulation.build import Emulation, emulated
-from topologies.emulation.process_watch import Death
+from topologies.emulation.process_watch import Crash
 from topologies.emulation.processes import Child
 from topologies.fabric import Fabric
 
@@ -86,7 +86,7 @@ class EmulatedWorld:
         if name != "controller":
             prefer(child.process.pid)
 
-    def deaths(self) -> tuple[Death, ...]:
+    def crashes(self) -> tuple[Crash, ...]:
         """Processes of the fabric that have died unasked."""
         return () if self.emulation.watch is None else self.emulation.watch.look()
 

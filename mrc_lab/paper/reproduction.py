@@ -65,7 +65,7 @@ def reproduce(
     backend: str = "sim",
     seed: int = 1,
     jobs: int = 1,
-    tell: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> tuple[Path, dict[str, Any]]:
     """Run all files and write the page; returns the folder and the summary.
 
@@ -79,11 +79,11 @@ def reproduce(
     folder = folders.make_folder(results, "paper")
     began = time.monotonic()
     for outcome in found.values():
-        tell(f"left out: {_reason(outcome)}")
+        notify(f"left out: {_reason(outcome)}")
     for number, outcome in enumerate(_run_all(wanted, folder, backend, seed, jobs), 1):
         found[outcome.file] = outcome
         verdict = outcome.verdict if outcome.summary else f"could not run: {outcome.problem}"
-        tell(f"{number} of {len(wanted)}: {outcome.name}: {verdict} ({outcome.wall_seconds:.1f} s)")
+        notify(f"{number} of {len(wanted)}: {outcome.name}: {verdict} ({outcome.wall_seconds:.1f} s)")
     ordered = [found[str(file)] for file in files]
     summary = summarize(ordered, backend, seed)
     folders.write_json(folder / "summary.json", summary)

@@ -31,11 +31,11 @@ def run_pair(
     destination: str,
     flags: Sequence[str],
     run_client: Callable[[Sequence[str]], int],
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
 ) -> int:
     """Measure from host `source` to host `destination`; the client's exit status.
 
-    `run_client` runs a command and returns its status; `say` takes what the server has to say. The two ends meet at a
+    `run_client` runs a command and returns its status; `echo` takes what the server has to say. The two ends meet at a
     socket of their own, whoever else measures. Raises ExperimentError if the hosts are one, or the server does not
     start.
     """
@@ -56,7 +56,7 @@ def run_pair(
             Path(meeting.removeprefix("unix:")).unlink(missing_ok=True)
             for line in _lines(errors):
                 if not line.endswith(GONE):  # the client has said why it went
-                    say(line)
+                    echo(line)
 
 
 def _wait_until_listening(server: subprocess.Popen[bytes], path: str, host: str) -> None:

@@ -29,17 +29,17 @@ from mrc_lab.workloads.collectives.communicator import TransferCounters
 from mrc_lab.workloads.collectives.rendezvous import RendezvousServer
 
 _GRACE_S = 5.0  # for workers to end by themselves before they are killed
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
 class Launch:
-    """One run on `agents`, in rank order; `say` takes the table line by line."""
+    """One run on `agents`, in rank order; `echo` takes the table line by line."""
 
-    def __init__(self, plan: PerfPlan, step: str, agents: Sequence[AgentSocket], say: Say) -> None:
+    def __init__(self, plan: PerfPlan, step: str, agents: Sequence[AgentSocket], echo: Echo) -> None:
         self._plan = plan
         self._step = step
         self._agents = agents
-        self._say = say
+        self._echo = echo
         self._devices: dict[int, table.RankDevice] = {}
         self._rows: list[Row] = []
         self._transfer: TransferCounters | None = None
@@ -66,7 +66,7 @@ class Launch:
             raise ExperimentError(self._failures[0] if self._failures else await self._last_words(workers, statuses))
         report = Report(tuple(self._rows), self._transfer)
         for line in table.ending(report, self._plan.case):
-            self._say(line)
+            self._echo(line)
         return report
 
     async def _start(self, rank: int, meeting: Path) -> asyncio.subprocess.Process:
@@ -82,10 +82,10 @@ class Launch:
             if len(self._devices) == len(self._agents):
                 devices = [self._devices[each] for each in range(len(self._agents))]
                 for line in table.heading(self._plan, self._step, devices):
-                    self._say(line)
+                    self._echo(line)
         elif report["kind"] == "row":
             self._rows.append(Row.from_json(report["row"]))
-            self._say(table.line(self._rows[-1]))
+            self._echo(table.line(self._rows[-1]))
         elif report["kind"] == "done":
             self._transfer = TransferCounters(*report["transfer"])
         else:
@@ -130,12 +130,12 @@ async def _stop(workers: Sequence[asyncio.subprocess.Process]) -> None:
             await worker.wait()
 
 
-def launch(options: Options, say: Say) -> Report:
-    """Find the agents, run, print with `say`, write the output file; raises `ExperimentError`."""
+def launch(options: Options, echo: Echo) -> Report:
+    """Find the agents, run, print with `echo`, write the output file; raises `ExperimentError`."""
     agents = find_agents(find_fabric(options.fabric), options.hosts)
     if options.plan.root >= len(agents):
         raise ExperimentError(f"There is no rank {options.plan.root} among {len(agents)}.", "Give a smaller root (-r).")
-    report = asyncio.run(_interruptible(Launch(options.plan, options.step, agents, say)))
+    report = asyncio.run(_interruptible(Launch(options.plan, options.step, agents, echo)))
     if options.output is not None:
         write_text(options.output, json.dumps(to_json(options.plan, report), indent=2) + "\n")
     return report

@@ -67,12 +67,12 @@ def run(words: Sequence[str]) -> int:
 
 
 def _ping(options: argparse.Namespace) -> int:
-    def say(text: str) -> None:
+    def echo(text: str) -> None:
         print(text, flush=True)
 
     *source, destination = options.hosts
     if options.ib_dev and "/" in options.ib_dev:  # a socket: it need not be of a fabric of ours
-        return tool.ping(options, options.ib_dev, destination, say)
+        return tool.ping(options, options.ib_dev, destination, echo)
     fabric_name = the_one(options.fabric)
     here = this_host() if fabric_name is None else None
     run, host = here if here is not None else (find_fabric(fabric_name), None)
@@ -81,7 +81,7 @@ def _ping(options: argparse.Namespace) -> int:
     far = _host(run, fabric, destination)
     if near == far:
         raise ExperimentError(f"{near} cannot ping itself.", f"Its hosts are {', '.join(fabric.nic_names)}.")
-    return tool.ping(options, str(run.host_socket(near)), far, say, ways(fabric, near, far))
+    return tool.ping(options, str(run.host_socket(near)), far, echo, ways(fabric, near, far))
 
 
 def _host(run: RunDirectory, fabric: Fabric, word: str | None) -> str:

@@ -18,7 +18,7 @@ from topologies.emulation.link_capture import End, Job
 from topologies.emulation.processes import pdeathsig
 from topologies.fabric import Endpoint, Link
 
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Captures:
             process.communicate()
             raise
         if said != "capturing":
-            process.wait(_PATIENCE_S)
+            process.wait(_TIMEOUT_S)
             process.stdout.close()
             raise ExperimentError(said or "the capture did not start")
         self.running.append(Running(link, file, process))
@@ -82,7 +82,7 @@ class Captures:
     def _end_one(self, capture: Running) -> str:
         self.running.remove(capture)
         capture.process.terminate()
-        said, _ = capture.process.communicate(timeout=_PATIENCE_S)
+        said, _ = capture.process.communicate(timeout=_TIMEOUT_S)
         try:
             counts = json.loads(said.splitlines()[-1])
         except (ValueError, IndexError):

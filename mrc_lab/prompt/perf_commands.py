@@ -21,10 +21,10 @@ from mrc_lab.perf.client_and_server import run_pair
 
 
 class PerfCommands:
-    """What the prompt gains. It has to have `_world` before its constructor calls ours, `_say` and `failed`."""
+    """What the prompt gains. It has to have `_world` before its constructor calls ours, `_echo` and `failed`."""
 
     _world: EmulatedWorld
-    _say: Callable[[str], None]
+    _echo: Callable[[str], None]
     failed: bool
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
@@ -86,7 +86,7 @@ class PerfCommands:
             if len(words) < 2 or words[0] == words[1]:
                 raise ExperimentError(f"use it like this: {tool} h1 h3 -s 65536")
             source, destination = (self._world.fabric.nic(word).name for word in words[:2])
-            run_pair(tool, self._world.emulation.run, source, destination, words[2:], self._run_tool, self._say)
+            run_pair(tool, self._world.emulation.run, source, destination, words[2:], self._run_tool, self._echo)
 
     def _run_tool(self, command: Sequence[str]) -> int:
         """Run a process and print its lines as they come; its exit status."""
@@ -94,10 +94,10 @@ class PerfCommands:
             assert process.stdout is not None
             try:
                 for line in process.stdout:
-                    self._say(line.rstrip("\n"))
+                    self._echo(line.rstrip("\n"))
             except KeyboardInterrupt:  # the process has got it too
                 for line in process.stdout:
-                    self._say(line.rstrip("\n"))
+                    self._echo(line.rstrip("\n"))
         self.failed |= process.returncode != 0
         return process.returncode
 
@@ -108,7 +108,7 @@ class PerfCommands:
             yield
         except (ExperimentError, OSError, ValueError) as error:
             self.failed = True
-            self._say(str(error))
+            self._echo(str(error))
 
 
 def split_words(line: str) -> list[str]:

@@ -81,19 +81,19 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self._open.enter_context(mininet_output(console.file, self._on_mininet_error))
         super().__init__(world.emulation.net, stdin=stdin)
         self._known_dead = set()
-        for death in process_watch.recorded(world.emulation.run):
-            self._known_dead.add(death.pid)
-            self._say(f"*** {death}\n{death.consequence}")
+        for crash in process_watch.recorded(world.emulation.run):
+            self._known_dead.add(crash.pid)
+            self._echo(f"*** {crash}\n{crash.consequence}")
         for one in stopped(world.emulation.run):
-            self._say(f"*** {one}")
+            self._echo(f"*** {one}")
         if world.emulation.watch is not None:
-            world.emulation.watch.listen(self._tell_death)
+            world.emulation.watch.listen(self._print_crash)
             world.emulation.watch.listen_closed(self._on_fabric_closed)
 
     def run(self) -> None:
         """Called by Mininet's constructor; the conversation starts with :meth:`converse`."""
         while self._talk and not self.fabric_closed:
-            with self._interruptible(lambda: self._say("\nInterrupt")):
+            with self._interruptible(lambda: self._echo("\nInterrupt")):
                 self._interrupt_nodes()
                 if self.isatty():
                     quietRun("stty echo sane intr ^C")
@@ -107,7 +107,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
 
             readline.set_completer_delims(completion.DELIMITERS)
         self._talk = True
-        self._say("'help' lists the commands, 'exit' or Ctrl-D leaves.")
+        self._echo("'help' lists the commands, 'exit' or Ctrl-D leaves.")
         self.run()
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self._closed = True
         with self._open:
             for sentence in self._captures.close():
-                self._say(sentence)
+                self._echo(sentence)
             self._transfers.close()
 
     # Traffic
@@ -129,7 +129,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         verdict = "every byte right" if not report.wrong_bytes else f"{report.wrong_bytes} BYTES WRONG"
         self.failed |= report.wrong_bytes > 0
         counters = report.counters
-        self._say(
+        self._echo(
             f"{source} -> {destination}: {report.nbytes} bytes in {report.seconds:.3f} s,"
             f" {units.show_rate(report.bits_per_second)}, {verdict}\n"
             f"paths in use: {planes_text(report.paths)}; packets sent {counters.data_sent},"
@@ -170,7 +170,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
             except ValueError:
                 raise ExperimentError(f"{rest[0]!r} is not a QP number", f"'qps {host}' lists them.") from None
         if as_json:
-            self._say(nic_views.counters_json(host, qpn, self._ask))
+            self._echo(nic_views.counters_json(host, qpn, self._ask))
         else:
             self._show(nic_views.counters(host, qpn, self._ask), "every counter is 0")
 
@@ -183,7 +183,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         words = self._words("map", line, 0, 2)
         with self._world.controller() as controller:
-            map_command.carry_out(controller, self._world.fabric, words, self._say)
+            map_command.carry_out(controller, self._world.fabric, words, self._echo)
 
     # Faults, links, switches
 
@@ -191,7 +191,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         words = self._words("fault", line, 1, 100)
         with self._world.controller() as controller:
-            self._say(fault_command.carry_out(controller, words))
+            self._echo(fault_command.carry_out(controller, words))
 
     def do_links(self, line: str) -> None:
         """See helping."""
@@ -204,8 +204,8 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
                 traffic = str(link.upward.bytes), str(link.downward.bytes)
                 table.add_row(link.name, state, *ends, *traffic, " ".join(link.fault_ids))
         self._show(table, "no links")
-        for death in process_watch.recorded(self._world.emulation.run):
-            self._say(f"*** {death}")
+        for crash in process_watch.recorded(self._world.emulation.run):
+            self._echo(f"*** {crash}")
 
     def do_tables(self, line: str) -> None:
         """See helping."""
@@ -226,20 +226,20 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
             counted = switch_views.signals(reader)
         state = switch_views.managed(switch, address, reset_peaks=bool(reset))
         for part in switch_views.queues(self._world.fabric, switch, state, counted):
-            self._say(part) if isinstance(part, str) else self._show(part, "no ports")
+            self._echo(part) if isinstance(part, str) else self._show(part, "no ports")
 
     def do_capture(self, line: str) -> None:
         """See helping."""
         words = self._words("capture", line, 0, 2)
         if not words:
-            self._say("\n".join(map(str, self._captures.running)) or "no capture runs")
+            self._echo("\n".join(map(str, self._captures.running)) or "no capture runs")
         elif words[0] == "stop":
-            self._say("\n".join(self._captures.stop(*words[1:])))
+            self._echo("\n".join(self._captures.stop(*words[1:])))
         elif len(words) == 1:
             raise ExperimentError(f"say where to: capture {words[0]} /tmp/link.pcapng")
         else:
             started = self._captures.start(*words)
-            self._say(f"capturing {started.link.name} to {started.file}; 'capture stop' ends it")
+            self._echo(f"capturing {started.link.name} to {started.file}; 'capture stop' ends it")
 
     # Mininet's own, where they would stumble here
 
@@ -287,7 +287,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         except Exception as error:
             raise ExperimentError(f"{type(error).__name__}: {error}") from None
         if result is not None:
-            self._say(result if isinstance(result, str) else repr(result))
+            self._echo(result if isinstance(result, str) else repr(result))
 
     def do_wait(self, line: str) -> None:
         """See helping."""
@@ -298,7 +298,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
                 if time.monotonic() > deadline:
                     raise ControllerError(next(iter(status.problems), "the switches are not ready"))
                 time.sleep(_WAIT_STEP_S)
-        self._say(f"all {len(status.switches)} switches hold their entries")
+        self._echo(f"all {len(status.switches)} switches hold their entries")
 
     def do_xterm(self, line: str, term: str = "xterm") -> None:
         """See helping."""
@@ -330,11 +330,11 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         name = line.strip()
         if not name:
-            self._say(overview())
+            self._echo(overview())
         elif name in COMMANDS:
-            self._say(describe(COMMANDS[name]))
+            self._echo(describe(COMMANDS[name]))
         elif name in self.mn:
-            self._say(f"a command after {name} runs there: {name} ip -br addr")
+            self._echo(f"a command after {name} runs there: {name} ip -br addr")
         else:
             self._fail(f"there is no command {name!r}", did_you_mean(name, list(COMMANDS)) or "'help' lists them.")
 
@@ -435,23 +435,23 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
 
     def _fail(self, sentence: str, hint: str = "") -> None:
         self.failed = True
-        self._say(f"{sentence}\n{hint}" if hint else sentence)
+        self._echo(f"{sentence}\n{hint}" if hint else sentence)
 
-    def _tell_death(self, death: process_watch.Death) -> None:
+    def _print_crash(self, crash: process_watch.Crash) -> None:
         """From the watch's thread: a line now, and what was being typed again."""
-        if self._closed or death.pid in self._known_dead:
+        if self._closed or crash.pid in self._known_dead:
             return
         self.failed = True
-        told = f"{death}\n{death.consequence}"
+        message = f"{crash}\n{crash.consequence}"
         if not (self._at_rest and sys.stdin.isatty()):
-            self._say(f"*** {told}")
+            self._echo(f"*** {message}")
             return
         typed = ""
         with suppress(ImportError):
             import readline
 
             typed = readline.get_line_buffer()
-        self._say(f"\r\x1b[K*** {told}")
+        self._echo(f"\r\x1b[K*** {message}")
         self._console.file.write(f"{self.prompt}{typed}")
         self._console.file.flush()
 
@@ -460,7 +460,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         if self._closed:
             return
         self.failed = self.fabric_closed = True
-        self._say(f"\n*** Fabric {self._world.fabric.name} was taken down.")
+        self._echo(f"\n*** Fabric {self._world.fabric.name} was taken down.")
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _ask(self, host: str, operation: str, **arguments: Any) -> Any:
@@ -489,7 +489,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
             if which(program) is None:
                 raise ExperimentError(f"{name} needs the program {program}, which is not installed")
 
-    def _say(self, text: str) -> None:
+    def _echo(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _show(self, table: Table, if_empty: str) -> None:
@@ -498,4 +498,4 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
             # A console as wide as the table: nothing is cut, whatever the terminal's width is.
             Console(file=self._console.file, width=whole, height=_ROWS).print(table)
         else:
-            self._say(if_empty)
+            self._echo(if_empty)

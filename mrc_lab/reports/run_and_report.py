@@ -53,12 +53,12 @@ def run_and_report(
     *,
     switch: str = switch_kind.DEFAULT,
     name: str = "experiment",
-    tell: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> Result:
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors."""
     folders.check_place(results)
     began = time.monotonic()
-    recordings = run_experiment(experiment, backend, seed, switch=switch, name=name, tell=tell)
+    recordings = run_experiment(experiment, backend, seed, switch=switch, name=name, notify=notify)
     wall = time.monotonic() - began
     judged = judge(experiment, recordings, backend)
     summary = summarize(experiment, recordings, judged, backend, seed)

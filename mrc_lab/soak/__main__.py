@@ -45,7 +45,7 @@ from topologies.errors import FabricError
 @click.option("--fabric", "--name", "names", multiple=True, help="Name of the fabric. [default: soak]")
 def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, names: tuple[str, ...]) -> None:
     """Kill processes of a fabric at random times during verified traffic."""
-    from mrc_lab.soak.kill_plan import blows, processes
+    from mrc_lab.soak.kill_plan import kills, processes
     from mrc_lab.soak.run import Soak
     from topologies.clos import multi_plane_clos
     from topologies.loader import parse_rate
@@ -61,7 +61,7 @@ def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, n
         with tempfile.TemporaryDirectory() as folder:
             soak = Soak(fabric, switch, seed, Path(folder), click.echo)
             began = time.monotonic()
-            verdict = asyncio.run(soak.play(blows(seed, processes(fabric, SwitchKind(switch))), seconds=seconds))
+            verdict = asyncio.run(soak.play(kills(seed, processes(fabric, SwitchKind(switch))), seconds=seconds))
     except (EmulationError, ExperimentError, FabricError) as error:
         click.echo(f"soak: {error}", err=True)
         sys.exit(3)

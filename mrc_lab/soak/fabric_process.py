@@ -19,7 +19,7 @@ from mrc_common import children
 from mrc_lab.errors import ExperimentError
 from topologies.emulation.processes import pdeathsig
 
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 
 
 def main(file: str, switch: str) -> int:
@@ -85,14 +85,14 @@ class Owner:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        await asyncio.wait_for(self._process.wait(), _PATIENCE_S)
+        await asyncio.wait_for(self._process.wait(), _TIMEOUT_S)
         with contextlib.suppress(ConnectionError):  # of one that was killed
             await self._process.stdin.wait_closed()
         await self._process.stdout.read()
 
     async def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        line = await asyncio.wait_for(self._process.stdout.readline(), _PATIENCE_S)
+        line = await asyncio.wait_for(self._process.stdout.readline(), _TIMEOUT_S)
         try:
             answer = json.loads(line)
         except ValueError:

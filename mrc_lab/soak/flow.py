@@ -28,7 +28,7 @@ from mrc_host.verbs import AgentLostError, CompletionQueue, MemoryRegion, QueueP
 
 SLOTS = 4
 SLOT = 1 << 14  # bytes
-PEER_PATIENCE_S = 240.0  # for a queue pair to notice that its peer is gone
+PEER_TIMEOUT_S = 240.0  # for a queue pair to notice that its peer is gone
 # Gives up after ten seconds or more: longer than a switch process takes to come back, short enough to see it happen.
 ATTRIBUTES = QpAttributes(retry_count=20)
 _PAUSE_S = 0.1  # before connecting again
@@ -57,7 +57,7 @@ class Failure:
 class SoakFlow:
     """Traffic from `source` to `destination`, whose agents listen at `sockets`; `wrong` takes what must not be.
 
-    `tell` is given a line for every end of a life.
+    `log` is given a line for every end of a life.
     """
 
     source: str
@@ -65,11 +65,11 @@ class SoakFlow:
     sockets: tuple[str, str]
     seed: int
     wrong: Callable[[str], None]
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
     writes: int = 0
     nbytes: int = 0
     failures: list[Failure] = field(default_factory=list)
-    peer_seconds: list[float] = field(default_factory=list)  # from a peer's death to the queue pair's failure
+    peer_seconds: list[float] = field(default_factory=list)  # from a peer's crash to the queue pair's failure
     stopping: bool = False
 
     @property
@@ -91,7 +91,7 @@ class SoakFlow:
             except MrcError as error:
                 if connected:
                     self.failures.append(Failure(self.name, began, time.monotonic(), str(error)))
-                    self.tell(f"{self.name}: {error}")
+                    self.log(f"{self.name}: {error}")
                     if not str(error).strip():
                         self.wrong(f"{self.name} failed without a reason")
                 await asyncio.sleep(_PAUSE_S)
@@ -196,7 +196,7 @@ class _Life:
         try:
             with contextlib.suppress(asyncio.QueueEmpty):
                 self._post(self._free.get_nowait())  # otherwise something is under way
-            deadline = began + PEER_PATIENCE_S
+            deadline = began + PEER_TIMEOUT_S
             while True:
                 check(await asyncio.wait_for(self._near_cq.next(), max(0.0, deadline - time.monotonic())))
         except AgentLostError:
@@ -204,9 +204,9 @@ class _Life:
         except MrcError as error:
             seconds = time.monotonic() - began
             self._flow.peer_seconds.append(seconds)
-            self._flow.tell(f"{self._flow.name}: the peer's agent has gone; {seconds:.1f} s later: {error}")
+            self._flow.log(f"{self._flow.name}: the peer's agent has gone; {seconds:.1f} s later: {error}")
             if "failed, " not in str(error):
-                self._flow.wrong(f"{self._flow.name}: the peer's death is reported as {error}")
+                self._flow.wrong(f"{self._flow.name}: the peer's crash is reported as {error}")
         except asyncio.TimeoutError:
             self._flow.wrong(f"{self._flow.name}: the queue pair does not notice that its peer is gone")
 

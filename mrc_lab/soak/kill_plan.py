@@ -1,6 +1,6 @@
-"""Who is killed when: an endless series of blows, drawn from a seed and nothing else.
+"""Who is killed when: an endless series of kills, drawn from a seed and nothing else.
 
-The owner of the fabric, with whom everything dies, is hit seldom; of the rest everybody is as likely. One blow in five
+The owner of the fabric, with whom everything dies, is hit seldom; of the rest everybody is as likely. One kill in five
 hits two at once, and one in five hits its victim again while it is coming back.
 """
 
@@ -17,7 +17,7 @@ OWNER = "owner"
 
 
 @dataclass(frozen=True, slots=True)
-class Blow:
+class Kill:
     """SIGKILL for `victims` `after` seconds; they are restarted `pause` seconds later.
 
     `again` seconds after that they are killed once more (None: they are not).
@@ -40,14 +40,14 @@ def processes(fabric: Fabric, switch: SwitchKind) -> tuple[str, ...]:
     return (*fabric.nic_names, *switches, "controller")
 
 
-def blows(seed: int, names: Sequence[str], *, owner_share: float = 0.04) -> Iterator[Blow]:
-    """The blows of a seed on processes `names`; a share of `owner_share` (0..1) goes to the owner."""
+def kills(seed: int, names: Sequence[str], *, owner_share: float = 0.04) -> Iterator[Kill]:
+    """The kills of a seed on processes `names`; a share of `owner_share` (0..1) goes to the owner."""
     draw = random.Random(seed)
     while True:
         after = draw.uniform(0.2, 5.0)
         if draw.random() < owner_share:
-            yield Blow(after, (OWNER,), draw.uniform(0.0, 1.0))
+            yield Kill(after, (OWNER,), draw.uniform(0.0, 1.0))
             continue
         victims = draw.sample(list(names), 2 if draw.random() < 0.2 and len(names) > 1 else 1)
         again = draw.uniform(0.0, 0.8) if draw.random() < 0.2 else None
-        yield Blow(after, tuple(victims), draw.uniform(0.0, 2.0), again)
+        yield Kill(after, tuple(victims), draw.uniform(0.0, 2.0), again)

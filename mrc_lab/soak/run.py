@@ -1,9 +1,9 @@
-"""Plays the blows of a seed on a fabric under traffic, and judges.
+"""Kills processes of a fabric under traffic by a plan, and checks that everything recovers.
 
-After every few blows comes a calm in which everything has to have recovered: the controller finds every switch
-programmed, and every flow finishes a write that was begun in the calm. At any time, every death is told by the fabric's
-watch, wrong bytes are wrong, and a flow may fail only when one of its agents has been killed. When the owner dies the
-fabric is gone: then cleaning must leave nothing, and it comes up again under the same name.
+After every few kills comes a calm in which everything has to have recovered: the controller finds every switch
+programmed, and every flow finishes a write that was begun in the calm. At any time, every crash is recorded by the
+fabric's watch, no byte may be wrong, and a flow may fail only when one of its agents has been killed. When the owner is
+killed the fabric is gone: then cleaning must leave nothing, and it comes up again under the same name.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from controller.errors import ControllerError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.soak.fabric_process import Owner
 from mrc_lab.soak.flow import Failure, SoakFlow
-from mrc_lab.soak.kill_plan import OWNER, Blow
+from mrc_lab.soak.kill_plan import OWNER, Kill
 from mrc_lab.soak.leftovers import Traces
 from topologies import loader
 from topologies.emulation import cleanup, process_watch
 from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Fabric
 
-CALM_EVERY = 6  # blows
+CALM_EVERY = 6  # kills
 _RECOVERY_S = 300.0
 _LOOK_S = 0.05
 
@@ -63,28 +63,28 @@ class SoakResult:
 
 
 class Soak:
-    """One soak on `fabric`, whose switches are of kind `switch`; `say` is given a line for everything that happens."""
+    """One soak on `fabric`, whose switches are of kind `switch`; `echo` is given a line for everything that happens."""
 
-    def __init__(self, fabric: Fabric, switch: str, seed: int, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, fabric: Fabric, switch: str, seed: int, folder: Path, echo: Callable[[str], None]) -> None:
         self._fabric = fabric
         self._switch = switch
         self._file = folder / "fabric.yaml"
         self._file.write_text(loader.dump_text(fabric))
         self._run = RunDirectory(fabric.name)
         self._traces = Traces(fabric.name)
-        self._say = say
+        self._print = echo
         self._began = time.monotonic()
         self._killed: list[tuple[float, str]] = []
         self._owner: Owner
         self.verdict = SoakResult(seed)
         names = tuple(fabric.nic_names)
         self._flows = [
-            SoakFlow(one, other, (self._socket(one), self._socket(other)), seed, self._wrong, self._tell)
+            SoakFlow(one, other, (self._socket(one), self._socket(other)), seed, self._wrong, self._log)
             for one, other in zip(names, (*names[1:], names[0]), strict=True)
         ]
 
-    async def play(self, blows: Iterator[Blow], *, seconds: float, most: int | None = None) -> SoakResult:
-        """Let blows fall until `seconds` are over (or `most` have fallen), and take everything down."""
+    async def play(self, kills: Iterator[Kill], *, seconds: float, most: int | None = None) -> SoakResult:
+        """Kill until `seconds` are over (or `most` kills are done), and take everything down."""
         await self._bring_up()
         traffic = [asyncio.ensure_future(flow.run()) for flow in self._flows]
         try:
@@ -92,7 +92,7 @@ class Soak:
             deadline, number = time.monotonic() + seconds, 0
             while time.monotonic() < deadline and (most is None or number < most):
                 number += 1
-                await self._strike(next(blows))
+                await self._carry_out(next(kills))
                 if number % CALM_EVERY == 0:
                     await self._calm()
             await self._calm()
@@ -112,20 +112,20 @@ class Soak:
     def _socket(self, host: str) -> str:
         return str(self._run.host_socket(host))
 
-    # Blows
+    # Kills
 
-    async def _strike(self, blow: Blow) -> None:
-        await asyncio.sleep(blow.after)
-        self._tell(f"kill -9: {blow}")
-        if OWNER in blow.victims:
-            await self._lose_everything(blow)
+    async def _carry_out(self, kill: Kill) -> None:
+        await asyncio.sleep(kill.after)
+        self._log(f"kill -9: {kill}")
+        if OWNER in kill.victims:
+            await self._lose_everything(kill)
             return
-        killed = {name: self._kill(name) for name in blow.victims}
-        await asyncio.sleep(blow.pause)
+        killed = {name: self._kill(name) for name in kill.victims}
+        await asyncio.sleep(kill.pause)
         for name, pid in killed.items():
             await self._within(self._noticed(pid), f"the fabric's watch does not tell that {name} has died")
-        for name in blow.victims:
-            await self._revive(name, blow.again)
+        for name in kill.victims:
+            await self._revive(name, kill.again)
 
     def _kill(self, name: str) -> int | None:
         """Kill a process; returns its id, None if it does not run."""
@@ -138,8 +138,8 @@ class Soak:
         return None
 
     async def _noticed(self, pid: int | None) -> None:
-        """Wait until a death has been written down (``topologies.emulation.process_watch``)."""
-        while pid is not None and pid not in {death.pid for death in process_watch.written(self._run)}:
+        """Wait until a crash has been recorded (``topologies.emulation.process_watch``)."""
+        while pid is not None and pid not in {crash.pid for crash in process_watch.written(self._run)}:
             await asyncio.sleep(_LOOK_S)
 
     async def _revive(self, name: str, again: float | None) -> None:
@@ -153,27 +153,27 @@ class Soak:
             try:
                 await restart
             except ExperimentError as error:
-                self._tell(f"its restart was told as: {error}")
+                self._log(f"its restart was told as: {error}")
             restart = asyncio.ensure_future(self._owner.restart(name))
         self.verdict.restarts.append(await restart)
         self._traces.note()
 
-    async def _lose_everything(self, blow: Blow) -> None:
+    async def _lose_everything(self, kill: Kill) -> None:
         self._traces.note()
         self._killed.append((time.monotonic(), OWNER))
         self.verdict.kills[OWNER] += 1
         cleanup.kill({self._owner.pid: lambda: True})  # our own child: its id is not free
         await self._owner.ended()
-        await asyncio.sleep(blow.pause)
+        await asyncio.sleep(kill.pause)
         report = await asyncio.to_thread(cleanup.clean, self._fabric.name)
-        self._tell(f"cleaned {report.processes} processes, {report.interfaces} interfaces")
+        self._log(f"cleaned {report.processes} processes, {report.interfaces} interfaces")
         await self._look_for_leftovers("after cleaning")
         await self._bring_up()
 
     async def _bring_up(self) -> None:
         self._owner = await Owner.start(self._file, self._switch)
         self._traces.note()
-        self._tell(f"up in {self._owner.up_s:.2f} s")
+        self._log(f"up in {self._owner.up_s:.2f} s")
 
     # Judgement
 
@@ -185,7 +185,7 @@ class Soak:
             # A write that is finished may have been begun before the calm, so it takes as many as there are slots.
             await self._within(_grows(flow, flow.writes + 5), f"{flow.name} does not go on")
         self.verdict.calms.append(time.monotonic() - began)
-        self._tell(f"calm after {self.verdict.calms[-1]:.2f} s")
+        self._log(f"calm after {self.verdict.calms[-1]:.2f} s")
 
     async def _programmed(self) -> None:
         while not await asyncio.to_thread(self._reconciled):
@@ -222,10 +222,10 @@ class Soak:
 
     def _wrong(self, what: str) -> None:
         self.verdict.wrong.append(what)
-        self._tell(f"WRONG: {what}")
+        self._log(f"WRONG: {what}")
 
-    def _tell(self, what: str) -> None:
-        self._say(f"{time.monotonic() - self._began:7.2f} s  {what}")
+    def _log(self, what: str) -> None:
+        self._print(f"{time.monotonic() - self._began:7.2f} s  {what}")
 
 
 async def _grows(flow: SoakFlow, writes: int) -> None:

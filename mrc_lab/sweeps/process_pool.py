@@ -75,15 +75,15 @@ class _Worker(Generic[Item]):
         command = children.python(_MODULE, str(far.fileno()), "compiled" if compiled.in_use() else "plain")
         with far, _interrupts_ignored():  # our copy is closed, so that the pipe ends with the process
             self._process = children.popen(command, pass_fds=(far.fileno(),), stdin=subprocess.PIPE)
-        self._tell([path for path in sys.path if path])  # functions are found where this process finds them
-        self._tell(function)
+        self._notify([path for path in sys.path if path])  # functions are found where this process finds them
+        self._notify(function)
 
     def give(self, item: Item) -> None:
         """Have it work on an item; a worker that is gone is noticed when the result is taken."""
         self._item = item
-        self._tell(item)
+        self._notify(item)
 
-    def _tell(self, what: object) -> None:
+    def _notify(self, what: object) -> None:
         try:
             self.pipe.send(what)
         except OSError:

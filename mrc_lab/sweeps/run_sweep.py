@@ -35,11 +35,11 @@ class Tally:
         self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
 
 
-def sweep(grid: Grid, path: Path, spread: Spread, tell: Callable[[Tally, SweepOutcome | None], None]) -> Tally:
+def sweep(grid: Grid, path: Path, spread: Spread, notify: Callable[[Tally, SweepOutcome | None], None]) -> Tally:
     """Run what is missing of `grid` in the folder `path`, by `spread`.
 
-    `tell` is called before the first run, with None, and after every one. Whatever ends it early, the table is written
-    with what is known. Raises ExperimentError when the folder cannot be had.
+    `notify` is called before the first run, with None, and after every one. If the sweep ends early, the table holds
+    the runs that are done. Raises ExperimentError when the folder cannot be had.
     """
     with folders.opened(path, grid) as folder:
         tally = Tally(len(grid.runs))
@@ -50,7 +50,7 @@ def sweep(grid: Grid, path: Path, spread: Spread, tell: Callable[[Tally, SweepOu
             else:
                 missing.append(run)
         tally.before = tally.done
-        tell(tally, None)
+        notify(tally, None)
         try:
             for outcome in spread(missing) if missing else ():
                 if outcome.record is None:
@@ -58,7 +58,7 @@ def sweep(grid: Grid, path: Path, spread: Spread, tell: Callable[[Tally, SweepOu
                 else:
                     folder.keep(outcome.record)
                     tally.count(outcome.record)
-                tell(tally, outcome)
+                notify(tally, outcome)
         finally:
             if folder.records:
                 folder.write_table()

@@ -24,7 +24,7 @@ from mrc_lab.errors import TransferError
 PIECE = 1 << 20  # bytes of one write
 MEMORY = 1 << 24  # bytes registered at each end
 WINDOW = 8  # writes under way at once
-PATIENCE_S = 30.0  # without any completion
+TIMEOUT_S = 30.0  # without any completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,15 @@ def _one_round(near: _End, far: _End, length: int) -> None:
     under_way = 0
     for number, (at, size) in enumerate(pieces):
         if under_way == WINDOW:
-            check(near.queue.wait(PATIENCE_S))
+            check(near.queue.wait(TIMEOUT_S))
             under_way -= 1
         last = number == len(pieces) - 1
         remote = far.memory.remote
         near.pair.write(near.memory, remote, offset=at, remote_offset=at, length=size, imm=1 if last else None)
         under_way += 1
     for _ in range(under_way):
-        check(near.queue.wait(PATIENCE_S))
-    told = check(far.queue.wait(PATIENCE_S))
+        check(near.queue.wait(TIMEOUT_S))
+    told = check(far.queue.wait(TIMEOUT_S))
     if told.opcode is not CompletionOpcode.RECV_WRITE_WITH_IMM:
         raise TransferError(f"the destination completed {told.opcode.value} instead of a write with immediate data")
 

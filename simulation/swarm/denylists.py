@@ -58,15 +58,15 @@ class Denylists:
         """The NIC has restarted: the controller tells it once more what is denied."""
         for route, count in self._denied.items():
             if route[0] == nic and count:
-                self._tell(route, True)
+                self._notify(route, True)
 
     def _change(self, denied: Denied, step: int) -> None:
         for route in denied.routes:
             self._denied[route] += step
             if self._denied[route] == (step > 0):  # the first that forbids it, or the last
-                self._tell(route, step > 0)
+                self._notify(route, step > 0)
 
-    def _tell(self, route: Route, denied: bool) -> None:
+    def _notify(self, route: Route, denied: bool) -> None:
         world, (nic, peer, ev) = self._world, route
         address = path_to(world.fabric, world.fabric.nic(nic), world.fabric.nic(peer)).address
         world.nic(nic).control.set_path_denied(address, ev, denied, world.now)

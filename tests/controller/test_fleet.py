@@ -10,7 +10,7 @@ from finsy.proto import p4r
 
 from controller import translate
 from controller.errors import ControllerError
-from controller.fleet import PATIENCE_S, Fleet
+from controller.fleet import TIMEOUT_S, Fleet
 from controller.reconcile import count
 from controller.values import FleetStatus, SwitchState
 from p4src import P4INFO
@@ -28,9 +28,9 @@ BUILD = Path(__file__).parents[2] / "p4src" / "build"
 Start = Callable[[], None]
 
 
-def make(fabric: Fabric, address: str, patience_s: float = PATIENCE_S) -> Fleet:
+def make(fabric: Fabric, address: str, timeout_s: float = TIMEOUT_S) -> Fleet:
     p4info, p4blob = BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json"
-    return Fleet(fabric, address, p4info=p4info, p4blob=p4blob, patience_s=patience_s)
+    return Fleet(fabric, address, p4info=p4info, p4blob=p4blob, timeout_s=timeout_s)
 
 
 async def run(fleet: Fleet, timeout_s: float = 20) -> FleetStatus:
@@ -235,7 +235,7 @@ def test_a_switch_that_does_not_answer_makes_no_fault_and_holds_none_when_it_ans
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
     async def scenario() -> None:
-        fleet = make(fabric, address, patience_s=0.3)
+        fleet = make(fabric, address, timeout_s=0.3)
         fleet.start()
         try:
             assert await fleet.wait_verified(20)
@@ -251,7 +251,7 @@ def test_a_switch_that_does_not_answer_makes_no_fault_and_holds_none_when_it_ans
             assert [len(device.entities) for device in stand_in.devices.values()] == before
             assert fleet.switches["t1-0@p0"].status.entries == count(switch_entries(fabric, fabric.switch("t1-0@p0")))
             for switch in fleet.switches.values():
-                switch.patience_s = 20
+                switch.timeout_s = 20
             await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-0@p0")]))
             assert sum(len(device.entities) for device in stand_in.devices.values()) == sum(before) + 1
         finally:
@@ -269,7 +269,7 @@ def test_a_switch_that_hangs_while_it_is_read_holds_up_no_other_and_catches_up_a
     black = {name: fault_entries(fabric, [Blackhole(name)]) for name in (hung, other)}
 
     async def scenario() -> None:
-        fleet = make(fabric, address, patience_s=20)
+        fleet = make(fabric, address, timeout_s=20)
         fleet.start()
         try:
             assert await fleet.wait_verified(20)
@@ -284,7 +284,7 @@ def test_a_switch_that_hangs_while_it_is_read_holds_up_no_other_and_catches_up_a
             asked = asyncio.create_task(fleet.switches[hung].read(translate.wildcards(fleet.switches[hung].schema)))
             await asyncio.wait_for(fleet.set_faults({**black[hung], **black[other]}), 10)
             assert not reading.done(), "or this test shows nothing"
-            fleet.switches[hung].patience_s = 0.1
+            fleet.switches[hung].timeout_s = 0.1
             assert await fleet.set_faults(black[other]) == (), "what takes a fault away is put off"
             with pytest.raises(ControllerError, match=r"t1-0@p0 (does not answer|is not reachable), so it can make no"):
                 await fleet.set_faults({**black[hung], **black[other]})
@@ -293,7 +293,7 @@ def test_a_switch_that_hangs_while_it_is_read_holds_up_no_other_and_catches_up_a
             await reading  # the session was given up, and what was asked in it with it
             stand_in.reading.set()
             await until_async(lambda: len(held) == before and fleet.status.ready)
-            fleet.switches[hung].patience_s = 20
+            fleet.switches[hung].timeout_s = 20
             await fleet.set_faults({**black[hung], **black[other]})
             assert len(held) == before + 1
         finally:
@@ -398,7 +398,7 @@ def test_a_change_waits_for_a_slow_switch_that_is_being_reconciled(fabric: Fabri
         return found
 
     assert loop.run_until_complete(both()) == ()
-    assert loop.time() > 2 * PATIENCE_S
+    assert loop.time() > 2 * TIMEOUT_S
     assert all(client.writes[-1] == 1 for client in clients)
 
 
@@ -408,5 +408,5 @@ def test_of_many_switches_that_answer_nothing_none_is_waited_for_longer_than_one
     assert len(clients) == 64
     with pytest.raises(ControllerError, match="does not answer, so it can make no fault"):
         loop.run_until_complete(fleet.set_faults(fault_entries(large, [Blackhole("*")])))
-    assert loop.time() == pytest.approx(PATIENCE_S)
+    assert loop.time() == pytest.approx(TIMEOUT_S)
     assert not any(client.writes for client in clients)

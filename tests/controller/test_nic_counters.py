@@ -72,7 +72,7 @@ def test_the_controller_answers_for_a_host_whose_agent_is_stopped(
     agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (nic_counters, denylists):
-        monkeypatch.setattr(module, "AGENT_PATIENCE_S", 0.2)
+        monkeypatch.setattr(module, "AGENT_TIMEOUT_S", 0.2)
     path, sockets = tmp_path / "controller.sock", str(tmp_path / "{name}.sock")
     with (
         running(FABRIC, Listening(path), agents=sockets),
@@ -87,7 +87,7 @@ def test_the_controller_answers_for_a_host_whose_agent_is_stopped(
 
 
 def test_agents_that_do_not_answer_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nic_counters, "AGENT_PATIENCE_S", 60)
+    monkeypatch.setattr(nic_counters, "AGENT_TIMEOUT_S", 60)
     sockets = str(tmp_path / "{name}.sock")
     with ThreadPoolExecutor(1) as thread, stopped(tmp_path, "h1", "h2", "h3", "h4") as listeners:
         read = thread.submit(asyncio.run, nic_counters.read(FABRIC, sockets, "", queue_pairs=False))

@@ -60,7 +60,7 @@ ELSEWHERE = {
         "it takes several machines; tests/mrc_lab/sweeps/test_ray_cluster.py has a cluster of one",
     ),
     "sudo mrc up lab --planes 4 --hosts 8": "tests/integration/test_standing.py",
-    "sudo mrc up lab --restart": "tests/integration/test_deaths.py",
+    "sudo mrc up lab --restart": "tests/integration/test_crashes.py",
     'sudo mrc shell lab -c "write h1 h5 16M"': "tests/integration/test_standing.py",
     "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=testbed"
     " -addext subjectAltName=DNS:testbed -keyout key.pem -out cert.pem": "tests/integration/test_standing.py",

@@ -44,7 +44,7 @@ class Tools(PerfCommands, CLI):
     def run(self):
         pass
 
-    def _say(self, text):
+    def _echo(self, text):
         self.said.append(text)
 
     def ask(self, line):

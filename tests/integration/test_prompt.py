@@ -235,7 +235,7 @@ def test_what_dies_is_told_at_once_and_wherever_one_looks(
     assert "No agent answers at" in terminal.run("write h4 h1 64K")
     assert "*** process h4 was killed" in terminal.run("links h4@p0")
     assert "every byte right" in terminal.run("write h1 h3 64K")
-    assert [death.name for death in process_watch.recorded(run_directory)] == ["h4"]
+    assert [crash.name for crash in process_watch.recorded(run_directory)] == ["h4"]
     os.kill(pids["switches"], signal.SIGKILL)
     terminal.until("*** process switches was killed by SIGKILL")
     terminal.until("mrc> ")

@@ -10,7 +10,7 @@ import pytest
 
 from mrc_lab.soak.fabric_process import Owner
 from mrc_lab.soak.flow import SoakFlow
-from mrc_lab.soak.kill_plan import OWNER, Blow, processes
+from mrc_lab.soak.kill_plan import OWNER, Kill, processes
 from mrc_lab.soak.leftovers import Traces
 from mrc_lab.soak.run import Soak
 from tests.integration.names import own
@@ -23,21 +23,21 @@ from topologies.loader import dump_text
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
-BLOWS = (
-    Blow(0.3, ("h2",), 0.2),
-    Blow(0.5, ("switches",), 0.2),
-    Blow(0.5, ("controller", "h1"), 0.0, again=0.1),
-    Blow(0.5, (OWNER,), 0.1),
-    Blow(0.5, ("switches",), 0.0, again=0.2),
+KILLS = (
+    Kill(0.3, ("h2",), 0.2),
+    Kill(0.5, ("switches",), 0.2),
+    Kill(0.5, ("controller", "h1"), 0.0, again=0.1),
+    Kill(0.5, (OWNER,), 0.1),
+    Kill(0.5, ("switches",), 0.0, again=0.2),
 )
 
 
 def test_kill_9_of_everybody_during_traffic(tmp_path: Path) -> None:
     fabric = multi_plane_clos(own("soak"), planes=2, t0=2, t1=1, hosts=2, rate_bps=20_000_000)
-    assert {name for blow in BLOWS for name in blow.victims} == {*processes(fabric, SwitchKind.EMBEDDED), OWNER}
-    soak = Soak(fabric, "embedded", seed=1, folder=tmp_path, say=print)
+    assert {name for kill in KILLS for name in kill.victims} == {*processes(fabric, SwitchKind.EMBEDDED), OWNER}
+    soak = Soak(fabric, "embedded", seed=1, folder=tmp_path, echo=print)
     try:
-        verdict = asyncio.run(soak.play(iter(BLOWS), seconds=600, most=len(BLOWS)))
+        verdict = asyncio.run(soak.play(iter(KILLS), seconds=600, most=len(KILLS)))
     finally:
         cleanup.clean(fabric.name, force=True)
     assert verdict.wrong == []

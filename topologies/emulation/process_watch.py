@@ -1,10 +1,10 @@
-"""Watch the processes of a fabric that is up: a switch, the controller or an agent that dies is noticed and told once.
+"""Watch the processes of a fabric that is up, and report once each switch, controller or agent that crashes.
 
 A thread waits on a pidfd of each process (pidfd_open(2)), so nothing is polled and a reused process id deceives nobody.
-Who brought the fabric up also writes every death to ``deaths.jsonl`` in the run directory, where a prompt that joins
-later, and ``mrc doctor``, find it. Anybody else's watch looks whether the dead have been restarted, and goes on with
-them; it also watches the fabric's owner, and what ends with the fabric is no death. Taking the fabric down stops the
-owner's watch first.
+The fabric's owner, who brought it up, also writes every crash to ``crashes.jsonl`` in the run directory, where a prompt
+that joins later, and ``mrc doctor``, find it. Any other watch looks whether crashed processes have been restarted, and
+watches them again; it also watches the owner, since what ends with the fabric has not crashed. Taking the fabric down
+stops the owner's watch first.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dataclasses import asdict, dataclass
 
 from topologies.emulation.run_directory import RunDirectory
 
-_LINE = 200  # of the last words
-_OWNER_S = 0.2  # how long the fabric's owner may take to write a death down
+_LINE = 200  # characters of a log's last line
+_OWNER_S = 0.2  # how long the fabric's owner may take to record a crash
 _LOOK_S = 0.5  # how often a watch looks for restarted processes, while any is dead
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class Crash:
     """A process of a fabric that ended unasked: when (seconds since the epoch), how, and the last line of its log."""
 
     name: str
@@ -55,7 +55,7 @@ class Death:
 
 
 class ProcessWatch:
-    """Watches `processes`, given by name and process id, until :meth:`stop`; `keep` writes deaths down."""
+    """Watches `processes`, given by name and process id, until :meth:`stop`; `keep` records crashes."""
 
     def __init__(
         self, run: RunDirectory, processes: Mapping[str, int], *, keep: bool, owner: int | None = None
@@ -66,9 +66,9 @@ class ProcessWatch:
         self._closed_listeners: list[Callable[[], None]] = []
         self._keep = keep
         self._lock = threading.Lock()
-        self._deaths: list[Death] = []
+        self._crashes: list[Crash] = []
         self._dead: set[str] = set()  # those that another may have restarted
-        self._listeners: list[Callable[[Death], None]] = []
+        self._listeners: list[Callable[[Crash], None]] = []
         self._wake, waker = os.pipe2(os.O_CLOEXEC)
         self._waker: int | None = waker
         self._watched: dict[int, tuple[str, int]] = {}  # by pidfd; the lock's
@@ -101,18 +101,18 @@ class ProcessWatch:
             return frozenset(name for name, _ in self._watched.values())
 
     @property
-    def deaths(self) -> tuple[Death, ...]:
-        """What has died since the watch began, oldest first."""
+    def crashes(self) -> tuple[Crash, ...]:
+        """Processes that have crashed since the watch began, oldest first."""
         with self._lock:
-            return tuple(self._deaths)
+            return tuple(self._crashes)
 
-    def listen(self, tell: Callable[[Death], None]) -> None:
-        """Have every death told from now on, and those there were; `tell` is called from the watch's thread too."""
+    def listen(self, notify: Callable[[Crash], None]) -> None:
+        """Call `notify` for every crash, past and to come, also from the watch's thread."""
         with self._lock:
-            before = tuple(self._deaths)
-            self._listeners.append(tell)
-        for death in before:
-            tell(death)
+            before = tuple(self._crashes)
+            self._listeners.append(notify)
+        for crash in before:
+            notify(crash)
 
     def listen_closed(self, notify: Callable[[], None]) -> None:
         """Have `notify` called once, from the watch's thread or now, when the fabric's owner has ended."""
@@ -123,21 +123,21 @@ class ProcessWatch:
         notify()
 
     @contextlib.contextmanager
-    def listening(self, tell: Callable[[Death], None]) -> Iterator[None]:
+    def listening(self, notify: Callable[[Crash], None]) -> Iterator[None]:
         """:meth:`listen` for a while."""
-        self.listen(tell)
+        self.listen(notify)
         try:
             yield
         finally:
             with self._lock:
-                self._listeners.remove(tell)
+                self._listeners.remove(notify)
 
-    def look(self) -> tuple[Death, ...]:
-        """What has died by now, without waiting for the watch's thread to notice."""
+    def look(self) -> tuple[Crash, ...]:
+        """All crashes until now, without waiting for the watch's thread to notice."""
         for descriptor, _ in self._poll.poll(0):
             if descriptor != self._owner:
-                self._died(descriptor)
-        return self.deaths
+                self._exited(descriptor)
+        return self.crashes
 
     def stop(self) -> None:
         """Watch no more. Stopping twice does nothing."""
@@ -163,7 +163,7 @@ class ProcessWatch:
                 self._close()
                 continue
             for descriptor in ready:
-                self._died(descriptor)
+                self._exited(descriptor)
             if self._dead and not ready:
                 self._find_again()
 
@@ -193,13 +193,13 @@ class ProcessWatch:
                 self._dead.discard(record.name)
                 self.add(record.name, record.pid)
 
-    def _told_by_owner(self, descriptor: int) -> Death | None:
-        """What the owner of the fabric has written down, since only a parent is told how; None if it has not."""
+    def _recorded_by_owner(self, descriptor: int) -> Crash | None:
+        """The crash as the owner recorded it, since only a parent learns how a process ended; None if it has not."""
         with self._lock:
             _, pid = self._watched.get(descriptor, ("", 0))
         deadline = time.monotonic() + _OWNER_S
         while True:
-            found = next((death for death in written(self._run) if death.pid == pid), None)
+            found = next((crash for crash in written(self._run) if crash.pid == pid), None)
             if found is not None or time.monotonic() > deadline:
                 return found
             time.sleep(_OWNER_S / 20)
@@ -209,8 +209,8 @@ class ProcessWatch:
         self._poll.unregister(descriptor)
         os.close(descriptor)
 
-    def _died(self, descriptor: int) -> None:
-        told = None if self._keep else self._told_by_owner(descriptor)
+    def _exited(self, descriptor: int) -> None:
+        recorded_crash = None if self._keep else self._recorded_by_owner(descriptor)
         with self._lock:
             if descriptor not in self._watched:  # forgotten meanwhile
                 return
@@ -219,17 +219,17 @@ class ProcessWatch:
                 return
             name, pid = self._watched[descriptor]
             log = str(self._run.log_file(name))
-            death = told or Death(name, pid, time.time(), _how(descriptor), last_line(self._run, name), log)
+            crash = recorded_crash or Crash(name, pid, time.time(), _how(descriptor), last_line(self._run, name), log)
             self._drop(descriptor)
             if not self._keep:
                 self._dead.add(name)
             else:
-                with contextlib.suppress(OSError), self._run.deaths_file.open("a") as stream:
-                    stream.write(json.dumps(asdict(death)) + "\n")
-            self._deaths.append(death)
+                with contextlib.suppress(OSError), self._run.crashes_file.open("a") as stream:
+                    stream.write(json.dumps(asdict(crash)) + "\n")
+            self._crashes.append(crash)
             listeners = tuple(self._listeners)
-        for tell in listeners:
-            tell(death)
+        for notify in listeners:
+            notify(crash)
 
 
 def _pidfd(pid: int) -> int | None:
@@ -239,22 +239,22 @@ def _pidfd(pid: int) -> int | None:
         return None
 
 
-def recorded(run: RunDirectory) -> tuple[Death, ...]:
-    """Deaths that were written down and not made good since: no process of that name runs now."""
+def recorded(run: RunDirectory) -> tuple[Crash, ...]:
+    """Crashes that were recorded, of processes that have not been restarted since."""
     alive = {record.name for record in run.records() if record.alive()}
-    return tuple(death for death in written(run) if death.name not in alive)
+    return tuple(crash for crash in written(run) if crash.name not in alive)
 
 
-def written(run: RunDirectory) -> tuple[Death, ...]:
-    """All deaths that were written down, made good or not."""
+def written(run: RunDirectory) -> tuple[Crash, ...]:
+    """All crashes that were recorded, restarted since or not."""
     try:
-        lines = run.deaths_file.read_text().splitlines()
+        lines = run.crashes_file.read_text().splitlines()
     except OSError:
         return ()
     found = []
     for line in lines:
         with contextlib.suppress(ValueError, TypeError):  # half written
-            found.append(Death(**json.loads(line)))
+            found.append(Crash(**json.loads(line)))
     return tuple(found)
 
 
@@ -269,7 +269,7 @@ def last_line(run: RunDirectory, name: str) -> str:
 
 
 def _how(descriptor: int) -> str:
-    """How a process ended, as its parent is told; it stays for the parent to collect."""
+    """How a process ended, as its parent learns; it stays for the parent to collect."""
     try:
         result = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     except ChildProcessError:

@@ -113,9 +113,9 @@ class RunDirectory:
         return self.path / "switches.sock"
 
     @property
-    def deaths_file(self) -> Path:
+    def crashes_file(self) -> Path:
         """Processes that ended unasked, one JSON object a line (``watch``)."""
-        return self.path / "deaths.jsonl"
+        return self.path / "crashes.jsonl"
 
     @property
     def closing_file(self) -> Path:

@@ -147,7 +147,7 @@ class CollectiveLoad:
         self._task = asyncio.ensure_future(self._iterate())
         await self._task
 
-    async def end(self, patience_s: float) -> None:
+    async def end(self, timeout_s: float) -> None:
         """Give up what is not done."""
         if self._task is not None and not self._task.done():
             self._task.cancel()

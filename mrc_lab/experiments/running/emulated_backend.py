@@ -30,9 +30,9 @@ from mrc_lab.experiments.running.recording import Fidelity, Samples
 from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
 from mrc_lab.fabric import doctor
 from mrc_lab.fabric.emulation import EmulatedWorld, running
-from mrc_lab.fabric.supervision import told
+from mrc_lab.fabric.supervision import crash_message
 from topologies.emulation import link_counters
-from topologies.emulation.process_watch import Death
+from topologies.emulation.process_watch import Crash
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.fault_entries import fault_entries
@@ -40,7 +40,7 @@ from topologies.faults import Fault
 
 T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
-_DEATH_TOLD_S = 0.5  # after what it broke
+_CRASH_NOTICE_S = 0.5  # after what it broke
 _TIME_TO_ORDER_NS = 300_000_000  # a fault, very generous
 _TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
 
@@ -158,21 +158,21 @@ class EmulatedBackend:
         return asyncio.run(prepared())
 
     async def _while_all_live(self, job: Coroutine[Any, Any, T]) -> T:
-        work, loop, death = asyncio.ensure_future(job), asyncio.get_running_loop(), asyncio.Event()
+        work, loop, crash = asyncio.ensure_future(job), asyncio.get_running_loop(), asyncio.Event()
         watch = self._world.emulation.watch
         assert watch is not None, "a fabric that is up has one"
-        waiting = asyncio.ensure_future(death.wait())
+        waiting = asyncio.ensure_future(crash.wait())
 
-        def tell(_: Death) -> None:
-            loop.call_soon_threadsafe(death.set)
+        def notify(_: Crash) -> None:
+            loop.call_soon_threadsafe(crash.set)
 
         try:
-            with watch.listening(tell):
+            with watch.listening(notify):
                 await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
-                if work.done() and work.exception() is not None:  # perhaps of a death that will be told in a moment
-                    await asyncio.wait((waiting,), timeout=_DEATH_TOLD_S)
-            if self._world.deaths():
-                raise ExperimentError(*told(self._world.deaths()))
+                if work.done() and work.exception() is not None:  # perhaps of a crash that is reported in a moment
+                    await asyncio.wait((waiting,), timeout=_CRASH_NOTICE_S)
+            if self._world.crashes():
+                raise ExperimentError(*crash_message(self._world.crashes()))
             return await work
         finally:
             for task in (work, waiting):

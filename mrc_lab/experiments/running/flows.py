@@ -178,11 +178,11 @@ class FlowLoad:
                 self._tasks.append(asyncio.ensure_future(self._write(flow, near, queue)))
         await asyncio.gather(*self._tasks)
 
-    async def end(self, patience_s: float) -> None:
-        """Post nothing more, and wait `patience_s` seconds at most for what is under way."""
+    async def end(self, timeout_s: float) -> None:
+        """Post nothing more, and wait `timeout_s` seconds at most for what is under way."""
         self._stopping = True
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=patience_s)
+            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
             for task in late:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):

@@ -54,7 +54,7 @@ class Load(Protocol):
     async def begin(self) -> None:
         """Do it; returns when all is done."""
 
-    async def end(self, patience_s: float) -> None:
+    async def end(self, timeout_s: float) -> None:
         """Stop it."""
 
 

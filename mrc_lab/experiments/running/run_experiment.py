@@ -23,9 +23,9 @@ def run_experiment(
     *,
     switch: str = switch_kind.DEFAULT,
     name: str = "experiment",
-    tell: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Recording]:
-    """Run every case and return the recordings by case. `tell` is called with one line as each begins.
+    """Run every case and return the recordings by case. `notify` is called with one line as each begins.
 
     `switch` and `name` (of the fabric) are for emulation.
     """
@@ -33,7 +33,7 @@ def run_experiment(
     opener = _opener(experiment, backend, switch, name)
     recordings: dict[str, Recording] = {}
     for number, case in enumerate(experiment.cases, 1):
-        tell(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
+        notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
         try:
             with opener(case, seed) as running:
                 recordings[case.name] = run_case(case, running, seed)

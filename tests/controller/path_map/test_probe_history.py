@@ -18,8 +18,8 @@ LOOP, ONE_WAY = (
 )
 
 
-def history(patience: int = 100) -> ProbeHistory:
-    return ProbeHistory(PLAN, grace_ns=10, patience_ns=patience, keep_ns=1000)
+def history(report_timeout: int = 100) -> ProbeHistory:
+    return ProbeHistory(PLAN, grace_ns=10, report_timeout_ns=report_timeout, keep_ns=1000)
 
 
 def address(host: str) -> bytes:
@@ -66,7 +66,7 @@ def test_nothing_is_held_against_the_way_to_a_receiver_that_is_silent() -> None:
 
 def test_what_came_while_a_receiver_was_away_is_forgotten() -> None:
     for away in (ProbeReport(False), ProbeReport(True)):  # it began anew, or it was silent for long
-        h = history(patience=1000)
+        h = history(report_timeout=1000)
         h.absorb("h2", ProbeReport(True), 0)
         h.absorb("h1", sent(1 << ONE_WAY), 10)
         h.absorb("h2", away, 30 if not away.probing else 600)

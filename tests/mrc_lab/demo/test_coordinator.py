@@ -12,7 +12,7 @@ from rich.console import Console
 from mrc_lab.demo.coordinator import Demo
 from mrc_lab.demo.settings import DemoSettings
 from tests.mrc_lab.demo.world import STALLED_STEPS, FakeWorld
-from topologies.emulation.process_watch import Death
+from topologies.emulation.process_watch import Crash
 
 STEP_S = 0.03
 
@@ -20,7 +20,7 @@ STEP_S = 0.03
 def make(tmp_path, **world_options):
     (tmp_path / "scratch").mkdir(parents=True)
     settings = DemoSettings(
-        steps=40, hidden=(24,), fault_s=0.1, patience_s=2.0, results=tmp_path / "results", rate_bps=50_000_000
+        steps=40, hidden=(24,), fault_s=0.1, timeout_s=2.0, results=tmp_path / "results", rate_bps=50_000_000
     )
     text = io.StringIO()
     worlds = []
@@ -121,14 +121,14 @@ def test_a_job_that_stalls_to_the_end_fails_the_demo(tmp_path):
     assert summary["weights_max_abs_diff"] is None
 
 
-def test_a_death_in_the_fabric_ends_the_demo_and_what_is_known_is_written(tmp_path):
+def test_a_crash_in_the_fabric_ends_the_demo_and_what_is_known_is_written(tmp_path):
     demo, text, _ = make(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        death = Death("controller", 42, 0.0, "was killed by SIGKILL", "")
-        patch.setattr(FakeWorld, "deaths", lambda world: (death,) if world.network.placed_bytes else ())
+        crash = Crash("controller", 42, 0.0, "was killed by SIGKILL", "")
+        patch.setattr(FakeWorld, "crashes", lambda world: (crash,) if world.network.placed_bytes else ())
         assert demo.run() == 3
     summary = json.loads((tmp_path / "results" / "demo" / "latest" / "summary.json").read_text())
-    assert summary["roce"]["failures"] == [str(death)]
+    assert summary["roce"]["failures"] == [str(crash)]
     assert not summary["mrc"], "the second run was not begun"
     assert summary["passed"] is False
     assert "process controller was killed by SIGKILL" in text.getvalue()

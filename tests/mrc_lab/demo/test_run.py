@@ -11,7 +11,7 @@ from mrc_lab.workloads.training.sgd import TrainingPlan
 from tests.mrc_lab.demo.records import FABRIC
 from tests.mrc_lab.demo.world import FakeWorld
 from tests.waiting import until_async
-from topologies.emulation.process_watch import Death
+from topologies.emulation.process_watch import Crash
 from topologies.fabric import LinkKind
 
 
@@ -92,25 +92,25 @@ def test_a_failing_rank_ends_the_run_and_is_quoted(tmp_path, job):
     assert any("rank 2 ended with status 1: the dog ate the gradients" in why for why in record.failures)
 
 
-def test_a_death_in_the_fabric_ends_the_run_at_once_and_no_link_is_mended_there(tmp_path, job):
+def test_a_crash_in_the_fabric_ends_the_run_at_once_and_no_link_is_taken_up_there(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path, step_seconds=0.02)
-    death = Death("switches", 42, 0.0, "was killed by SIGKILL", "")
+    crash = Crash("switches", 42, 0.0, "was killed by SIGKILL", "")
     real_cut = world.cut
 
     def cut(link):
-        world.dead = (death,)
+        world.dead = (crash,)
         return real_cut(link)
 
     world.cut = cut
     record = execute(DemoRun("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 10, 60),), Watcher(), logs=tmp_path))
-    assert record.failures == [str(death)], "not that patience is over"
+    assert record.failures == [str(crash)], "not a timeout"
     assert [what for what, _ in world.commands] == ["cut"]
 
 
 def test_a_run_that_does_not_move_is_given_up(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     world.hang = True
-    record = execute(DemoRun("mrc", world, job, (), Watcher(), logs=tmp_path, patience_s=0.5))
+    record = execute(DemoRun("mrc", world, job, (), Watcher(), logs=tmp_path, timeout_s=0.5))
     assert record.failures == ["no step was completed for 0.5 s"]
     assert not record.complete
 

@@ -14,7 +14,7 @@ from topologies.errors import FabricError
         ({"t0": 1}, "another way round"),
         ({"batch": 3}, "cannot be shared by 4"),
         ({"fault_s": 0.0}, "is none"),
-        ({"fault_s": 40.0}, "patience"),
+        ({"fault_s": 40.0}, "longer than a fault"),
     ],
 )
 def test_what_cannot_work_is_refused_with_a_sentence(wrong, message):

@@ -82,7 +82,7 @@ class FakeWorld:
     def cpu_seconds(self):
         return time.process_time()
 
-    def deaths(self):
+    def crashes(self):
         return self.dead
 
     def cut(self, link):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mrc_lab.fabric.supervision import MOST_RESTARTS, WITHIN_S, Restarts, told
+from mrc_lab.fabric.supervision import MOST_RESTARTS, WITHIN_S, Restarts, crash_message
 from topologies.emulation.errors import ProcessError
-from topologies.emulation.process_watch import Death
+from topologies.emulation.process_watch import Crash
 
-DEATH = Death("switches", 42, 0.0, "was killed by SIGKILL", "out of memory")
+CRASH = Crash("switches", 42, 0.0, "was killed by SIGKILL", "out of memory")
 
 
 class Fabric:
@@ -30,36 +30,36 @@ class Fabric:
 
 def test_what_dies_is_started_anew() -> None:
     fabric = Fabric()
-    fabric.restarts.died(DEATH)
+    fabric.restarts.crashed(CRASH)
     assert fabric.started == ["switches"]
     assert fabric.said == ["process switches was restarted"]
 
 
 def test_one_that_cannot_be_started_is_told() -> None:
     fabric = Fabric("No memory.")
-    fabric.restarts.died(DEATH)
+    fabric.restarts.crashed(CRASH)
     assert fabric.said == ["process switches could not be restarted: No memory."]
 
 
 def test_what_dies_again_and_again_stays_dead_until_there_is_peace() -> None:
     fabric = Fabric()
     for _ in range(MOST_RESTARTS + 1):
-        fabric.restarts.died(DEATH)
+        fabric.restarts.crashed(CRASH)
     assert fabric.started == ["switches"] * MOST_RESTARTS
     assert fabric.said[-1] == "process switches was restarted 5 times within 60 s and will not be restarted again"
-    fabric.restarts.died(Death("h1", 43, 0.0, "ended", ""))
+    fabric.restarts.crashed(Crash("h1", 43, 0.0, "ended", ""))
     assert fabric.started[-1] == "h1", "others are none the worse for it"
     fabric.now += WITHIN_S
-    fabric.restarts.died(DEATH)
+    fabric.restarts.crashed(CRASH)
     assert fabric.started[-1] == "switches"
 
 
 def test_a_run_says_what_killed_it_and_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "switches.log"
     log.write_text("".join(f"line {number}\n" for number in range(30)))
-    sentence, hint = told([Death("switches", 42, 0.0, "was killed by SIGKILL", "line 29", str(log))])
+    sentence, hint = crash_message([Crash("switches", 42, 0.0, "was killed by SIGKILL", "line 29", str(log))])
     assert sentence.startswith("process switches was killed by SIGKILL at ")
     assert str(log) in sentence
     assert "run it again" in hint
     assert [line.strip() for line in hint.splitlines()[1:]] == [f"switches.log: line {n}" for n in range(20, 30)]
-    assert len(told([DEATH])[1].splitlines()) == 1
+    assert len(crash_message([CRASH])[1].splitlines()) == 1

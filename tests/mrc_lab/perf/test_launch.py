@@ -60,14 +60,14 @@ def test_a_rank_that_is_killed_ends_the_run(agents):
     options = parse("sendrecv", ["-b", "1K", "-n", "1000000"])
     pids = []
 
-    def say(line):
+    def echo(line):
         if line.startswith("#  Rank"):
             pids.append(int(line.split()[line.split().index("Pid") + 1]))
         if len(pids) == 2:
             os.kill(pids[1], signal.SIGKILL)
             pids.append(0)
 
-    work = Launch(options.plan, options.step, agents_of(agents), say).run()
+    work = Launch(options.plan, options.step, agents_of(agents), echo).run()
     with pytest.raises(ExperimentError, match="Rank 1 on h2 failed: status -9"):
         asyncio.run(asyncio.wait_for(work, 60))
     with pytest.raises(ProcessLookupError):
@@ -127,12 +127,12 @@ def test_wrong_bytes_are_status_one(monkeypatch):
     class Wrong:
         wrong = 1
 
-    monkeypatch.setattr(program, "launch", lambda options, say: Wrong)
+    monkeypatch.setattr(program, "launch", lambda options, echo: Wrong)
     assert program.run("all_gather_perf", []) == 1
 
 
 def test_an_interrupt_is_status_130(monkeypatch):
-    def interrupted(options, say):
+    def interrupted(options, echo):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(program, "launch", interrupted)

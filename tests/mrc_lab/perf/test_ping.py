@@ -61,7 +61,7 @@ def asked(monkeypatch):
     """What the tool was asked, in place of asking it."""
     calls = []
 
-    def note(options, device, destination, say, ways=None):
+    def note(options, device, destination, echo, ways=None):
         calls.append((device, destination, ways))
         return 0
 

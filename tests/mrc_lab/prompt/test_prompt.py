@@ -26,7 +26,7 @@ from mrc_lab.prompt import switch_views
 from mrc_lab.prompt.prompt import Prompt
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.clos import multi_plane_clos
-from topologies.emulation.process_watch import Death
+from topologies.emulation.process_watch import Crash
 from topologies.emulation.run_directory import RunDirectory
 
 FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
@@ -40,10 +40,10 @@ class Net(dict[str, Any]):
 
 
 class Watch:
-    """Tells deaths when a test wants it."""
+    """Reports crashes when a test wants it."""
 
-    def listen(self, tell: Any) -> None:
-        self.tell = tell
+    def listen(self, notify: Any) -> None:
+        self.notify = notify
 
     def listen_closed(self, notify: Any) -> None:
         self.close = notify
@@ -326,14 +326,14 @@ def test_all_reduce_is_the_tool_with_one_size(at: Session, monkeypatch: pytest.M
     assert ran == [("all_reduce_perf", "-b 16M -e 16M -n 3")]
 
 
-def test_a_death_is_told_at_once_and_makes_the_session_fail(at: Session) -> None:
+def test_a_crash_is_reported_at_once_and_makes_the_session_fail(at: Session) -> None:
     at.says("nodes")
-    at.watch.tell(Death("switches", 12, time.time(), "was killed by SIGKILL", "ready"))
+    at.watch.notify(Crash("switches", 12, time.time(), "was killed by SIGKILL", "ready"))
     assert "*** process switches was killed by SIGKILL at" in at.printed.getvalue()
     assert at.prompt.failed
     at.prompt.close()
     before = at.printed.getvalue()
-    at.watch.tell(Death("h1", 13, time.time(), "ended", ""))
+    at.watch.notify(Crash("h1", 13, time.time(), "ended", ""))
     assert at.printed.getvalue() == before, "once it is left nobody is told"
 
 

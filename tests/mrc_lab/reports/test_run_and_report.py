@@ -233,7 +233,7 @@ def test_the_page_of_several_files(small, tmp_path, jobs):
         SMALL.replace("value: 383G, tolerance: 5%", "value: 999G, tolerance: 5%").replace("small one", "bad one")
     )
     told = []
-    folder, summary = reproduce([small, wrong], tmp_path / "r", jobs=jobs, tell=told.append)
+    folder, summary = reproduce([small, wrong], tmp_path / "r", jobs=jobs, notify=told.append)
     assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("fail", 2, 1)
     assert [row["verdict"] for row in summary["figures"]] == ["pass", "pass", "pass", "fail", "pass", "pass"]
     assert {"figure", "published", "ours", "ratio", "verdict"} <= set(summary["figures"][0])
@@ -274,7 +274,7 @@ def test_what_emulation_has_no_room_for_is_left_out_and_has_no_part_in_the_verdi
         reproduction, "run_and_report", lambda experiment, world, *rest: simulated(experiment, "sim", *rest)
     )
     told = []
-    folder, summary = reproduce([long, small], tmp_path / "r", backend="emulation", tell=told.append)
+    folder, summary = reproduce([long, small], tmp_path / "r", backend="emulation", notify=told.append)
     assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("pass", 1, 1)
     assert "would last" in summary["left_out"]["long"]
     assert told[0].startswith("left out: long: at the rates that this machine carries")

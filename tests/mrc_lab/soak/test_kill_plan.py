@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from mrc_lab.soak.kill_plan import OWNER, blows, processes
+from mrc_lab.soak.kill_plan import OWNER, kills, processes
 from topologies.clos import multi_plane_clos
 from topologies.emulation.switch_kind import SwitchKind
 
@@ -10,19 +10,19 @@ NAMES = ("h1", "h2", "switches", "controller")
 
 
 def test_a_seed_gives_the_same_blows_again():
-    first = list(islice(blows(7, NAMES), 100))
-    assert first == list(islice(blows(7, NAMES), 100))
-    assert first != list(islice(blows(8, NAMES), 100))
+    first = list(islice(kills(7, NAMES), 100))
+    assert first == list(islice(kills(7, NAMES), 100))
+    assert first != list(islice(kills(8, NAMES), 100))
 
 
 def test_everybody_is_hit_and_the_owner_seldom_and_alone():
-    found = list(islice(blows(1, NAMES), 500))
-    assert {name for blow in found for name in blow.victims} == {*NAMES, OWNER}
-    assert all(blow.victims == (OWNER,) for blow in found if OWNER in blow.victims)
-    assert 0 < sum(OWNER in blow.victims for blow in found) < 50
-    assert any(len(blow.victims) == 2 for blow in found)
-    assert any(blow.again is not None for blow in found)
-    assert not any(OWNER in blow.victims for blow in islice(blows(1, NAMES, owner_share=0), 500))
+    found = list(islice(kills(1, NAMES), 500))
+    assert {name for kill in found for name in kill.victims} == {*NAMES, OWNER}
+    assert all(kill.victims == (OWNER,) for kill in found if OWNER in kill.victims)
+    assert 0 < sum(OWNER in kill.victims for kill in found) < 50
+    assert any(len(kill.victims) == 2 for kill in found)
+    assert any(kill.again is not None for kill in found)
+    assert not any(OWNER in kill.victims for kill in islice(kills(1, NAMES, owner_share=0), 500))
 
 
 def test_processes_by_kind_of_switch():

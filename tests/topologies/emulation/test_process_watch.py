@@ -1,4 +1,4 @@
-"""Deaths of a fabric's processes are noticed, told once and recorded."""
+"""Crashes of a fabric's processes are noticed, reported once and recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import until
 from topologies.emulation import process_watch
-from topologies.emulation.process_watch import Death, ProcessWatch
+from topologies.emulation.process_watch import Crash, ProcessWatch
 from topologies.emulation.run_directory import RunDirectory
 
 PATIENCE_S = 20.0
@@ -34,33 +34,33 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def told(found: ProcessWatch) -> queue.Queue[Death]:
-    deaths: queue.Queue[Death] = queue.Queue()
-    found.listen(deaths.put)
-    return deaths
+def told(found: ProcessWatch) -> queue.Queue[Crash]:
+    crashes: queue.Queue[Crash] = queue.Queue()
+    found.listen(crashes.put)
+    return crashes
 
 
-def test_a_death_is_told_once_with_the_signal_and_the_last_words(
+def test_a_crash_is_reported_once_with_the_signal_and_the_last_line(
     run: RunDirectory, sleeper: subprocess.Popen[bytes]
 ) -> None:
     run.log_file("switches").write_text("ready\nout of memory\n\n")
     found = ProcessWatch(run, {"switches": sleeper.pid}, keep=True)
     try:
-        deaths = told(found)
+        crashes = told(found)
         sleeper.kill()
-        death = deaths.get(timeout=PATIENCE_S)
-        assert (death.name, death.pid, death.how, death.last_line) == (
+        crash = crashes.get(timeout=PATIENCE_S)
+        assert (crash.name, crash.pid, crash.how, crash.last_line) == (
             "switches", sleeper.pid, "was killed by SIGKILL", "out of memory",
         )  # fmt: skip
-        assert "process switches was killed by SIGKILL at " in str(death)
+        assert "process switches was killed by SIGKILL at " in str(crash)
         log = run.log_file("switches")
-        assert str(death).endswith(f"(its id was {sleeper.pid}); the last line of its log {log}: out of memory")
-        assert found.deaths == (death,)
+        assert str(crash).endswith(f"(its id was {sleeper.pid}); the last line of its log {log}: out of memory")
+        assert found.crashes == (crash,)
         late = told(found)
-        assert late.get(timeout=PATIENCE_S) == death, "who comes later is told too"
-        assert process_watch.recorded(run) == (death,)
+        assert late.get(timeout=PATIENCE_S) == crash, "who comes later is told too"
+        assert process_watch.recorded(run) == (crash,)
         assert sleeper.wait() == -signal.SIGKILL, "its status is still there for its parent"
-        assert deaths.empty()
+        assert crashes.empty()
     finally:
         found.stop()
 
@@ -68,10 +68,10 @@ def test_a_death_is_told_once_with_the_signal_and_the_last_words(
 def test_an_exit_status_is_told(run: RunDirectory) -> None:
     with subprocess.Popen(["sh", "-c", "read x; exit 7"], stdin=subprocess.PIPE) as process:
         found = ProcessWatch(run, {"h1": process.pid}, keep=False)
-        deaths = told(found)
+        crashes = told(found)
         assert process.stdin is not None
         process.stdin.close()
-        assert deaths.get(timeout=PATIENCE_S).how == "ended with status 7"
+        assert crashes.get(timeout=PATIENCE_S).how == "ended with status 7"
         found.stop()
     assert process_watch.recorded(run) == (), "it is for who brought the fabric up to write it down"
 
@@ -81,9 +81,9 @@ def test_somebody_elses_process_is_watched_too(run: RunDirectory) -> None:
         assert parent.stdout is not None
         grandchild = int(parent.stdout.readline())
         found = ProcessWatch(run, {"h1": grandchild}, keep=False)
-        deaths = told(found)
+        crashes = told(found)
         os.kill(grandchild, signal.SIGKILL)
-        assert deaths.get(timeout=PATIENCE_S).how == "ended"
+        assert crashes.get(timeout=PATIENCE_S).how == "ended"
         found.stop()
 
 
@@ -92,32 +92,32 @@ def test_who_looks_need_not_wait_and_who_listens_for_a_while_hears_no_more(
 ) -> None:
     with subprocess.Popen(["sleep", "1000"]) as second:
         found = ProcessWatch(run, {"h1": sleeper.pid, "h2": second.pid}, keep=True)
-        deaths: queue.Queue[Death] = queue.Queue()
+        crashes: queue.Queue[Crash] = queue.Queue()
         assert found.look() == ()
-        with found.listening(deaths.put):
+        with found.listening(crashes.put):
             sleeper.kill()
             os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
-            assert [death.name for death in found.look()] == ["h1"]
-            assert deaths.get(timeout=PATIENCE_S).name == "h1"
+            assert [crash.name for crash in found.look()] == ["h1"]
+            assert crashes.get(timeout=PATIENCE_S).name == "h1"
         second.kill()
         os.waitid(os.P_PID, second.pid, os.WEXITED | os.WNOWAIT)
-        assert [death.name for death in found.look()] == ["h1", "h2"]
+        assert [crash.name for crash in found.look()] == ["h1", "h2"]
         found.stop()
-    assert deaths.empty()
+    assert crashes.empty()
 
 
 def test_who_only_looks_on_finds_those_that_others_start_anew(
     run: RunDirectory, sleeper: subprocess.Popen[bytes]
 ) -> None:
     found = ProcessWatch(run, {"h1": sleeper.pid}, keep=False)
-    deaths = told(found)
+    crashes = told(found)
     sleeper.kill()
-    assert deaths.get(timeout=PATIENCE_S).pid == sleeper.pid
+    assert crashes.get(timeout=PATIENCE_S).pid == sleeper.pid
     with subprocess.Popen(["sleep", "1000"]) as again:
         run.record("h1", again.pid, ["sleep", "1000"])
         until(lambda: "h1" in found.watched, "the watch to find it again")
         again.kill()
-        assert deaths.get(timeout=PATIENCE_S).pid == again.pid
+        assert crashes.get(timeout=PATIENCE_S).pid == again.pid
         found.stop()
 
 
@@ -129,37 +129,39 @@ def test_who_only_looks_on_finds_those_that_others_start_anew(
         ("h1", "queue pairs of h1"),
     ],
 )
-def test_what_a_death_means_is_told(name: str, lost: str) -> None:
-    assert lost in Death(name, 1, 0.0, "ended", "").consequence
+def test_what_a_crash_means_is_said(name: str, lost: str) -> None:
+    assert lost in Crash(name, 1, 0.0, "ended", "").consequence
 
 
 def test_how_somebody_elses_process_ended_is_told_by_who_wrote_it_down(run: RunDirectory) -> None:
     with subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         grandchild = int(parent.stdout.readline())
-        death = {"name": "h1", "pid": grandchild, "at": 0.0, "how": "was killed by SIGKILL", "last_line": "", "log": ""}
-        run.deaths_file.write_text(json.dumps(death) + "\n")
+        crash = {"name": "h1", "pid": grandchild, "at": 0.0, "how": "was killed by SIGKILL", "last_line": "", "log": ""}
+        run.crashes_file.write_text(json.dumps(crash) + "\n")
         found = ProcessWatch(run, {"h1": grandchild}, keep=False)
-        deaths = told(found)
+        crashes = told(found)
         os.kill(grandchild, signal.SIGKILL)
-        assert deaths.get(timeout=PATIENCE_S).how == "was killed by SIGKILL"
+        assert crashes.get(timeout=PATIENCE_S).how == "was killed by SIGKILL"
         found.stop()
 
 
 def test_nothing_is_told_after_the_watch_has_stopped(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
     found = ProcessWatch(run, {"h1": sleeper.pid}, keep=True)
-    deaths = told(found)
+    crashes = told(found)
     found.stop()
     found.stop()
     sleeper.kill()
     sleeper.wait()
-    assert deaths.empty()
+    assert crashes.empty()
     assert process_watch.recorded(run) == ()
 
 
-def test_a_death_that_was_made_good_is_no_longer_told(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
-    death = {"name": "controller", "pid": 1, "at": 0.0, "how": "ended", "last_line": ""}
-    run.deaths_file.write_text(json.dumps(death) + "\n" + '{"half": ')
+def test_a_crashed_process_that_was_restarted_is_no_longer_listed(
+    run: RunDirectory, sleeper: subprocess.Popen[bytes]
+) -> None:
+    crash = {"name": "controller", "pid": 1, "at": 0.0, "how": "ended", "last_line": ""}
+    run.crashes_file.write_text(json.dumps(crash) + "\n" + '{"half": ')
     assert [found.name for found in process_watch.recorded(run)] == ["controller"]
     run.record("controller", sleeper.pid, ["sleep", "1000"])
     assert process_watch.recorded(run) == ()
@@ -183,13 +185,13 @@ def test_what_is_ended_on_purpose_is_not_told_and_what_comes_for_it_is(
 ) -> None:
     with subprocess.Popen(["sleep", "1000"]) as after:
         found = ProcessWatch(run, {"controller": sleeper.pid}, keep=True)
-        deaths = told(found)
+        crashes = told(found)
         found.forget("controller")
         sleeper.kill()
         sleeper.wait()
         found.add("controller", after.pid)
         after.kill()
-        assert deaths.get(timeout=PATIENCE_S).pid == after.pid
+        assert crashes.get(timeout=PATIENCE_S).pid == after.pid
         found.stop()
-    assert deaths.empty()
+    assert crashes.empty()
     assert len(process_watch.recorded(run)) == 1

@@ -122,7 +122,7 @@ def test_all_variants_are_conducted_and_told():
         "variants: [{name: a}, {name: b, transport: {type: rc}}]\n"
     )
     told = []
-    recordings = run_experiment(load_text(text, name="x"), "sim", 1, tell=told.append)
+    recordings = run_experiment(load_text(text, name="x"), "sim", 1, notify=told.append)
     assert list(recordings) == ["a", "b"]
     assert told == ["x: a (1 of 2)", "x: b (2 of 2)"]
 
