@@ -89,10 +89,10 @@ def main(
 ) -> None:
     """Program the switches of a fabric over P4Runtime and serve faults, links and status.
 
-    Exit statuses: 0 stopped by a signal, 1 it could not be done (one sentence says why), 2 wrong arguments.
+    Exit statuses: 0 stopped by a signal, 1 failed (the message says why), 2 wrong arguments.
     """
     if socket_path is None and not address:
-        raise click.UsageError("say where to serve: --socket PATH, --listen HOST:PORT, or both")
+        raise click.UsageError("no address to serve at: give --socket PATH, --listen HOST:PORT, or both")
     settings = Settings(**rest)  # type: ignore[arg-type]
     if settings.keep_faults and settings.fault_file is None:
         raise click.UsageError("--keep-faults needs --fault-file, so that somebody can clear them afterwards")

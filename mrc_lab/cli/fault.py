@@ -62,7 +62,7 @@ def _fabric_before(words: Sequence[str], name: str | None) -> tuple[str | None, 
     if not is_file(first) and (is_word or not is_there(first)):
         return name, tuple(words)
     if name not in (None, named := name_of(first)):
-        raise click.UsageError(f"two fabrics are named, {first} and {name}: say one")
+        raise click.UsageError(f"two fabrics are named, {first} and {name}: give one")
     return named, tuple(more)
 
 

@@ -42,7 +42,7 @@ def the_one(given: Iterable[str], meaning: Callable[[str], str] = name_of) -> st
             raise ExperimentError("the fabric's name is empty: say which, or leave it out")
         meant.setdefault(meaning(word), word)
     if len(meant) > 1:
-        raise ExperimentError(f"two fabrics are named, {' and '.join([*meant.values()][:2])}: say one")
+        raise ExperimentError(f"two fabrics are named, {' and '.join([*meant.values()][:2])}: give one")
     return next(iter(meant), None)
 
 

@@ -73,7 +73,7 @@ def reach(address: str) -> None:
 
 
 def _try(address: str) -> None:
-    command = children.python("mrc_lab.sweeps.ray_trial", address)
+    command = children.python("mrc_lab.sweeps.ray_connection_check", address)
     tried = children.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if tried.returncode == 0:
         return

@@ -146,7 +146,7 @@ def test_the_network_without_token_and_tls_is_one_sentence(fabric: Fabric, tmp_p
 
 def test_wrong_arguments_are_exit_status_2(fabric: Fabric, tmp_path: Path) -> None:
     status, errors = refused(fabric, tmp_path)
-    assert (status, "say where to serve" in errors) == (2, True)
+    assert (status, "no address to serve at" in errors) == (2, True)
     status, errors = refused(fabric, tmp_path, "--socket", str(tmp_path / "c"), "--keep-faults")
     assert (status, "--keep-faults needs --fault-file" in errors) == (2, True)
 

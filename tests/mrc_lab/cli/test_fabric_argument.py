@@ -85,7 +85,7 @@ def test_an_empty_name_does_not_mean_the_only_fabric_that_is_up(words: list[str]
 def test_a_fabric_may_be_named_twice_but_not_two(file: str) -> None:
     assert printed(using, "lab", "--fabric", "lab") == "lab\n"
     assert printed(using, file, "--fabric", "lab") == "lab\n"
-    assert "two fabrics are named, lab and two: say one" in printed(using, "lab", "--fabric", "two")
+    assert "two fabrics are named, lab and two: give one" in printed(using, "lab", "--fabric", "two")
     assert "two fabrics are named" in printed(making, file, "--fabric", "lab"), "one of them says its sizes"
 
 
@@ -117,7 +117,7 @@ def test_no_command_takes_the_last_of_two_fabrics(name: str) -> None:
         lines.append(["a!", "--fabric", "b!"])
     for words in lines:  # of fabrics that no command can make or find
         result = CliRunner().invoke(command, [*needed, *words])
-        assert result.output.endswith("Error: two fabrics are named, a! and b!: say one\n"), words
+        assert result.output.endswith("Error: two fabrics are named, a! and b!: give one\n"), words
         assert result.exit_code == 2
 
 

@@ -52,7 +52,7 @@ def test_of_two_fabrics_none_is_chosen(up, monkeypatch, capsys, tmp_path):
     up("one"), up("two")
     monkeypatch.setattr(perftest, "find_fabric", lambda name: find_fabric(name, tmp_path))
     assert perftest.run_tool("write_bw", ["--fabric", "one", "h1", "--fabric", "two", "h3"]) == 3
-    assert capsys.readouterr().err == "write_bw: two fabrics are named, one and two: say one\n"
+    assert capsys.readouterr().err == "write_bw: two fabrics are named, one and two: give one\n"
 
 
 def test_what_cannot_be_started_is_one_sentence(monkeypatch, capsys, tmp_path):

@@ -100,7 +100,7 @@ def test_a_socket_needs_no_fabric(asked):
         ("h1 h9", "has no host h9.\nIts hosts are h1, h2, h3, h4."),
         ("h9 h1", "has no host h9"),
         ("h1 h1", "cannot ping itself"),
-        ("h1 h3 --fabric one --fabric two", "two fabrics are named, one and two: say one"),
+        ("h1 h3 --fabric one --fabric two", "two fabrics are named, one and two: give one"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(up, monkeypatch, asked, capsys, words, why):
