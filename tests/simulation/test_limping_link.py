@@ -63,9 +63,12 @@ def test_a_limping_link_costs_no_more_than_a_dead_one(share: float, towards: str
 
 
 def test_a_recovered_link_is_used_as_before_within_a_millisecond() -> None:
-    """As long as it is avoided 0.81 of the full rate is left. One world in thirty round trips varies by 2 %."""
+    """As long as it is avoided 0.81 of the full rate is left.
+
+    One world in thirty round trips varies by 2 %: three differ by 1 % from other three, so the mean is that of twelve.
+    """
     rates = []
-    for seed in (2, 3, 4):
+    for seed in range(2, 14):
         with make(seed=seed) as world:
             flows = Flows(world)
             trip = world.timing.round_trip

@@ -36,7 +36,7 @@ def test_paths_are_counted_by_plane_and_uplink():
         ([(PowerOff("t1-0@p*"), 0, 70)], 0),
         ([(Blackhole("t0-1@p*"), 0, 70)], 70),
         ([(LinkDown("h1@*", towards="h1"), 0, 50)], 50),  # nothing comes back
-        ([(Flap("h1@*", 5, 5), 0, 80)], 80),
+        ([(Flap("h1@*", 5_000, 5_000), 0, 80)], 80),
         ([(Denied(tuple(addresses(FABRIC, "h1").values())), 0, 80)], 80),
         ([(Denied(tuple(addresses(FABRIC, "h3").values())), 0, 80)], 80),  # nothing comes back
         ([(Denied((("h1", "h3", 0), ("h1", "h3", 1), ("h1", "h3", 1024))), 0, 80)], 0),
