@@ -20,7 +20,7 @@ TESTS = (
     "test_nic_fuzz.py",
     "test_nic_congestion.py",
     "wire",
-    "transport/roce",
+    "transport/roce/test_rc.py",
 )
 
 

@@ -109,7 +109,7 @@ def test_systems(text: str | None, ok: bool, tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).startswith("/proc"))
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: not str(path).startswith("/proc"))
     finding = findings()["compiled switches"]
     assert not finding.ok
     assert "XDG_CACHE_HOME" in finding.detail
