@@ -52,7 +52,7 @@ class Endpoint:
 
     @classmethod
     def prepare(cls, address: str, settings: EndpointSettings, server: str) -> Endpoint:
-        """Check the settings and read the files; clients without the token are told that the `server` wants one.
+        """Check the settings and read the files; clients without the token learn that the `server` wants one.
 
         `address`: ``unix:PATH``, ``unix-abstract:NAME`` or ``HOST:PORT``. Raises EndpointError.
         """

@@ -110,9 +110,9 @@ def settle(side: Side, size: int, own: BandwidthResult | None) -> BandwidthResul
     Each end has seen the completions of all its writes, so all bytes are in place. ToolError when they differ.
     """
     side.channel.send(None if own is None else {"checksum": side.checksum(size, 0), **asdict(own)})
-    told = side.channel.receive()
+    reply = side.channel.receive()
     try:
-        expected, other = (None, None) if told is None else (told.pop("checksum"), BandwidthResult(**told))
+        expected, other = (None, None) if reply is None else (reply.pop("checksum"), BandwidthResult(**reply))
     except (AttributeError, LookupError, TypeError):
         raise foreign() from None
     right = other is None or side.checksum(size, side.sink) == expected

@@ -153,7 +153,7 @@ class Soak:
             try:
                 await restart
             except ExperimentError as error:
-                self._log(f"its restart was told as: {error}")
+                self._log(f"its restart was reported as: {error}")
             restart = asyncio.ensure_future(self._owner.restart(name))
         self.verdict.restarts.append(await restart)
         self._traces.note()

@@ -140,9 +140,9 @@ def _one_round(near: _End, far: _End, length: int) -> None:
         under_way += 1
     for _ in range(under_way):
         check(near.queue.wait(TIMEOUT_S))
-    told = check(far.queue.wait(TIMEOUT_S))
-    if told.opcode is not CompletionOpcode.RECV_WRITE_WITH_IMM:
-        raise TransferError(f"the destination completed {told.opcode.value} instead of a write with immediate data")
+    arrival = check(far.queue.wait(TIMEOUT_S))
+    if arrival.opcode is not CompletionOpcode.RECV_WRITE_WITH_IMM:
+        raise TransferError(f"the destination completed {arrival.opcode.value} instead of a write with immediate data")
 
 
 def planes_text(paths: dict[int, int]) -> str:

@@ -97,7 +97,7 @@ class FakeMonitor:
 
 
 class FakeDevice:
-    """Offers frames and remembers what it was told."""
+    """Offers frames and remembers its inputs."""
 
     def __init__(self) -> None:
         self.offered: dict[int, deque[bytes]] = {0: deque(), 1: deque()}

@@ -1,4 +1,4 @@
-"""When the driver's turn comes, in which order it serves ports, and what time the NIC is told."""
+"""When the driver's turn comes, in which order it serves ports, and what time the NIC is given."""
 
 from __future__ import annotations
 
