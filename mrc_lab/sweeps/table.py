@@ -5,8 +5,8 @@ column, null where it has no value, and a column has one type (numbers; true and
 
 Columns: ``experiment``, ``set.<key>`` for every parameter, ``seed``, ``case``, ``verdict`` and ``error`` of the run;
 the case's figures from its summary under dotted names (``packets.lost``, ``flows.h1>h3.median_bps``; of a list its
-length); ``expect.<title>.ours`` and ``.verdict`` for every expectation; ``wall_s``, ``finished``, ``commit``, ``node``
-(where it was done), ``run``.
+length); ``report.<title>`` for every metric that the file reports; ``expect.<title>.ours`` and ``.verdict`` for every
+expectation; ``wall_s``, ``finished``, ``commit``, ``node`` (where it was done), ``run``.
 Rows are in the order of experiment, parameters, seed and case, so that the table does not depend on which run was done
 first.
 """
@@ -44,7 +44,7 @@ def rows_of(record: Mapping[str, Any]) -> Iterator[Row]:
     summary = record.get("summary") or {}
     expected: Row = {}
     for one in summary.get("expectations", ()):
-        title = _unused(f"expect.{one['title']}", expected)
+        title = _unused(f"expect.{one['title']}", expected, ".verdict")
         expected |= {f"{title}.ours": one["ours"], f"{title}.verdict": one["verdict"]}
     for case, figures in (summary.get("cases") or {None: {}}).items():
         yield {
@@ -55,6 +55,7 @@ def rows_of(record: Mapping[str, Any]) -> Iterator[Row]:
             "verdict": summary.get("verdict", "error"),
             "error": record.get("error"),
             **dict(_flat("", figures)),
+            **_reported(summary, case),
             **expected,
             **{name: record.get(name) for name in _LAST},
         }
@@ -75,10 +76,19 @@ def _parameter(text: str) -> Any:
     return value if isinstance(value, int | float) else text
 
 
-def _unused(title: str, row: Row) -> str:
-    if f"{title}.verdict" not in row:
+def _reported(summary: Mapping[str, Any], case: str | None) -> Row:
+    """What the file reports of a case."""
+    row: Row = {}
+    for one in summary.get("reported", ()):
+        row[_unused(f"report.{one['title']}", row)] = one["values"].get(case)
+    return row
+
+
+def _unused(title: str, row: Row, suffix: str = "") -> str:
+    """`title`, with a number behind it if there is a column of that name and `suffix` already."""
+    if title + suffix not in row:
         return title
-    return next(name for n in range(2, 1000) if f"{(name := f'{title} ({n})')}.verdict" not in row)
+    return next(name for n in range(2, 1000) if (name := f"{title} ({n})") + suffix not in row)
 
 
 def _column(values: Sequence[Any]) -> list[Any]:

@@ -70,6 +70,16 @@ def test_variants_are_rows(tmp_path: Path):
     assert [(row["case"], row["transport.type"]) for row in rows] == [("one", "rc"), ("three", "mrc"), ("two", "rc")]
 
 
+def test_what_a_file_reports_is_a_column_with_the_value_of_each_case(tmp_path: Path):
+    asked = "report: [{metric: completion_time}, {metric: lost, title: gone}, {metric: errors, title: gone}]\n"
+    _, rows = carry_out(grid_of(tmp_path, seeds=(1,), text=VARIANTS + asked), tmp_path / "sweep")
+    assert len(rows) == 3
+    for row in rows:
+        assert row["report.completion time"] == row["completion_time_ns.median"]
+        assert row["report.gone"] == row["packets.lost"]
+        assert row["report.gone (2)"] == 0
+
+
 def test_a_second_call_runs_what_was_lost_and_what_is_new(tmp_path: Path):
     folder = tmp_path / "sweep"
     tally, rows = carry_out(grid_of(tmp_path, seeds=(1, 2)), folder, one_lost)
