@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.checksum import crc32
 from mrc_host.transport.interfaces import Connection
 from mrc_host.transport.peer import NO_TRIM, Peer
 from mrc_host.transport.sent_packets import SentPacket
 from mrc_host.transport.work import Wqe
 from mrc_host.wire import control, headers, icrc, opcodes
 
-_PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
 _MASK_PLAIN: Final = icrc.mask_constant(headers.data_ts.size)
 _MASK_IMM: Final = icrc.mask_constant(headers.data_ts_imm.size)
 _DATA_SIZE: Final = headers.data_ts.size
@@ -19,8 +17,6 @@ _IMM_SIZE: Final = headers.data_ts_imm.size
 _pack: Final = headers.data_ts.pack
 _pack_parts: Final = headers.data_ts_parts.pack
 _pack_imm: Final = headers.data_ts_imm.pack
-_pack_trailer: Final = icrc.pack_trailer
-_crc32: Final = crc32
 
 
 class DataPackets:
@@ -79,13 +75,8 @@ class DataPackets:
             mask = _MASK_PLAIN
         view = wqe.view
         assert view is not None
-        payload = view[offset : offset + size]
         prefix, seed, _ = self._peer.prefix(record.index, role if self._trimmable else NO_TRIM, len(head) + size + pad)
-        crc = _crc32(payload, _crc32(head, seed) ^ mask)
-        if pad:
-            tail = _PADS[size & 3]
-            return b"".join((prefix, head, payload, tail, _pack_trailer(_crc32(tail, crc))))
-        return b"".join((prefix, head, payload, _pack_trailer(crc)))
+        return icrc.data_frame(prefix, seed, head, mask, view[offset : offset + size])
 
     def _head(self, record: SentPacket, wqe: Wqe, word: int, pad: int) -> bytes:
         return _pack(

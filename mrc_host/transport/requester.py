@@ -35,6 +35,7 @@ from mrc_host.transport.peer import DATA, NO_TRIM, RETRANSMISSION, Peer
 from mrc_host.transport.plane_balance import PlaneBalance
 from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.send_window import SendWindow
 from mrc_host.transport.sent_packets import SentPacket, SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
@@ -118,10 +119,7 @@ class Requester:
             self.sent, paths, self.window.cc, peer.round_trips, peer.reordering, stats, peer.lost_by_plane,
             settings.reorder_fraction,
         )  # fmt: skip
-        self.timer = RetransmissionTimer(
-            peer.round_trips, attributes.timeout, attributes.retry_count, settings.linear_retries, settings.max_backoff,
-            settings.tail_probe_min,
-        )  # fmt: skip
+        self.timer = RetransmissionTimer(peer.round_trips, RetryPolicy.of(connection), settings.tail_probe_min)
         self.acks = AckProcessing(
             owner, connection, peer, peer.index_of, peer.round_trips, paths, sends, self.window, self.sent, self._loss,
             self.spurious, self._attribution, self.probes, self.timer,

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 
-_UNLIMITED: Final = 255  # retry count
 _RECHECKS: Final = 16  # parts of a wait while round-trip times are doubtful
 
 
@@ -29,12 +29,10 @@ class RetransmissionTimer:
 
     __slots__ = (
         "_ack_times",
-        "_linear",
-        "_max_backoff",
         "_nacks_since",
+        "_policy",
         "_pto_count",
         "_retry_counted",
-        "_retry_limit",
         "_round_trips",
         "_silence_ended",
         "ack_timeout",
@@ -49,19 +47,11 @@ class RetransmissionTimer:
         "retries",
     )
 
-    def __init__(
-        self, round_trips: list[RoundTrip], timeout: int, retry_count: int, linear: int, max_backoff: int, min_pto: int
-    ) -> None:
-        """`round_trips` are those of all planes, `timeout` and `retry_count` the attributes of the queue pair.
-
-        The first `linear` retries do not double the ACK timeout; then it doubles `max_backoff` times at most. `min_pto`
-        is the shortest probe timeout once round trips are known.
-        """
+    def __init__(self, round_trips: list[RoundTrip], policy: RetryPolicy, min_pto: int) -> None:
+        """`round_trips` are those of all planes; `min_pto` is the shortest probe timeout once they are known."""
         self._round_trips = round_trips
-        self.ack_timeout = 1024 << timeout  # before any doubling
-        self._retry_limit = retry_count
-        self._linear = linear
-        self._max_backoff = max_backoff
+        self._policy = policy
+        self.ack_timeout = policy.ack_timeout  # before any doubling
         self.min_pto = min_pto
         self.retries = 0  # timeouts without progress
         self._retry_counted = 0  # when the last of them was counted
@@ -124,11 +114,11 @@ class RetransmissionTimer:
     def blocked_pto(self) -> int:
         """How long to wait while others fill the shared window, before those that timed out are made to probe."""
         pto = self.pto()
-        return min(pto << self.blocked_pto_count, max(pto, self.ack_timeout << self._max_backoff))
+        return min(pto << self.blocked_pto_count, max(pto, self._policy.longest()))
 
     def back_off_blocked_pto(self) -> None:
         """They were made to probe: wait twice as long next time, but no longer than the longest RTO."""
-        if 2 * self.blocked_pto() <= self.ack_timeout << self._max_backoff:
+        if 2 * self.blocked_pto() <= self._policy.longest():
             self.blocked_pto_count += 1
 
     def rto(self) -> int:
@@ -136,9 +126,9 @@ class RetransmissionTimer:
 
         The upper bound is that of the ACK timeout alone: times that include an outage are not multiplied beyond it.
         """
-        doublings = min(max(self.retries - self._linear, 0), self._max_backoff)
+        policy = self._policy
         base = max(self.ack_timeout, self.base_pto(), self._ack_times.pto())
-        return min(base << doublings, max(base, self.ack_timeout << self._max_backoff))
+        return min(base << policy.doublings(self.retries), max(base, policy.longest()))
 
     def on_probe(self, now: int) -> None:
         """Probes are requested."""
@@ -193,4 +183,4 @@ class RetransmissionTimer:
             return True
         self.retries += 1
         self._retry_counted = now
-        return self._retry_limit == _UNLIMITED or self.retries <= self._retry_limit
+        return self._policy.allows(self.retries)

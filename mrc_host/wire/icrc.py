@@ -23,8 +23,10 @@ LENGTH: Final = 4
 _IPV4_UDP: Final = 28
 _PSEUDO_LRH: Final = b"\xff" * 8
 _BTH_VARIANT_BYTE: Final = 4
+_PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")  # by the last two bits of the payload's length
 _trailer: Final = struct.Struct("<I")
-pack_trailer = _trailer.pack
+_crc32: Final = crc32
+pack_trailer: Final = _trailer.pack
 unpack_trailer_from = _trailer.unpack_from
 
 
@@ -47,6 +49,19 @@ def mask_constant(length: int) -> int:
     plain = crc32(zeros)
     zeros[_BTH_VARIANT_BYTE] = 0xFF
     return plain ^ crc32(zeros)
+
+
+def data_frame(prefix: bytes, seed: int, head: bytes, mask: int, payload: memoryview) -> bytes:
+    """A whole data packet: what is before the BTH, headers, payload, padding to words, ICRC.
+
+    `seed` is the CRC state after `prefix`, `head` all from the BTH up to the payload, `mask` its ``mask_constant``.
+    """
+    crc = _crc32(payload, _crc32(head, seed) ^ mask)
+    rest = len(payload) & 3
+    if rest:
+        pad = _PADS[rest]
+        return b"".join((prefix, head, payload, pad, pack_trailer(_crc32(pad, crc))))
+    return b"".join((prefix, head, payload, pack_trailer(crc)))
 
 
 def compute(ip_udp: bytes, body: bytes) -> int:

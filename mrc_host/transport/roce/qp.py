@@ -64,7 +64,7 @@ class RcQueuePair(QueuePair):
 
     def psns_sent(self) -> int:
         """How many PSNs were sent in this life."""
-        return 0 if self._requester is None else self._requester.psns_used()
+        return 0 if self._requester is None else self._requester.sent.psns_used()
 
     def psns_received(self) -> int:
         """How many PSNs there are up to the newest that was accepted in this life."""
@@ -90,7 +90,7 @@ class RcQueuePair(QueuePair):
             if not self.running or requester is None:
                 return Drop.QP_STATE
             *_, word, last = headers.aeth.unpack_from(frame, start)
-            requester.on_ack(word & 0xFFFFFF, last >> 24, now)
+            requester.acks.on_ack(word & 0xFFFFFF, last >> 24, now)
             self.check_broken_head(now)
             self.kick(now)
             return None

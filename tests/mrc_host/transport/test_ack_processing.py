@@ -16,6 +16,7 @@ from mrc_host.transport.paths import BAD, PathListener, PathSet
 from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.reordering import Reordering
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.send_window import SendWindow
 from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPackets
@@ -100,7 +101,7 @@ class Rig:
         self.sends = SendQueue(5, 0, self.cq, memory, 64)
         self.spurious = SpuriousRetransmissions(self.stats)
         self.probes = ReliabilityProbes()
-        self.timer = RetransmissionTimer(self.trips, 8, retry_count, 7, 6, 100)
+        self.timer = RetransmissionTimer(self.trips, RetryPolicy(8, retry_count, 7, 6), 100)
         reordering = [Reordering() for _ in range(2 * PLANES)]
         loss = LossDetection(
             self.sent, self.paths, self.window.cc, self.trips, reordering, self.stats, [0] * PLANES, reorder_fraction=25

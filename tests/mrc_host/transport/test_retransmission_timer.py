@@ -6,6 +6,7 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.values import CompletionStatus, PathReason, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
@@ -16,7 +17,7 @@ TIMEOUT = 1024 << 4
 
 
 def make_timer(retry_count: int = 3, linear: int = 1, trips: list[RoundTrip] | None = None) -> RetransmissionTimer:
-    return RetransmissionTimer(trips or [RoundTrip()], 4, retry_count, linear, 2, 500)
+    return RetransmissionTimer(trips or [RoundTrip()], RetryPolicy(4, retry_count, linear, 2), 500)
 
 
 def test_the_retry_time_is_linear_then_doubles_to_a_limit() -> None:
@@ -54,7 +55,7 @@ def test_asking_in_vain_doubles_the_wait_up_to_the_ack_timeout() -> None:
 def test_a_round_trip_that_grows_meanwhile_is_not_multiplied_beyond_what_the_timeouts_come_to() -> None:
     """Who asked, or had others ask, ten times or so at 10 us each is not to wait a thousand times 2 ms now."""
     trip = RoundTrip()
-    timer = RetransmissionTimer([trip], 8, 10, 1, 6, 500)
+    timer = RetransmissionTimer([trip], RetryPolicy(8, 10, 1, 6), 500)
     trip.sample(10 * US)
     for _ in range(10):
         timer.back_off_pto()

@@ -4,6 +4,7 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
@@ -107,7 +108,7 @@ def test_an_answer_that_waited_for_the_end_of_an_outage_makes_later_timeouts_no_
 
 def test_who_wakes_while_a_round_trip_is_in_doubt_does_not_sleep_past_its_correction() -> None:
     trip = RoundTrip()
-    timer = RetransmissionTimer([trip], 8, 10, 1, 2, 500)
+    timer = RetransmissionTimer([trip], RetryPolicy(8, 10, 1, 2), 500)
     trip.sample(4 * TIMEOUT, late=True)
     assert timer.recheck_at(timer.rto(), 1) == 1 + TIMEOUT
     assert timer.recheck_at(TIMEOUT // 2, 1) == TIMEOUT // 2
@@ -118,7 +119,7 @@ def test_who_wakes_while_a_round_trip_is_in_doubt_does_not_sleep_past_its_correc
 def test_a_round_trip_in_doubt_counts_until_any_plane_has_a_newer_one_that_did_not_wait() -> None:
     """Its own plane may be dead by then."""
     doubted, other, never = RoundTrip(), RoundTrip(), RoundTrip()
-    timer = RetransmissionTimer([doubted, other, never], 8, 10, 1, 2, 500)
+    timer = RetransmissionTimer([doubted, other, never], RetryPolicy(8, 10, 1, 2), 500)
     other.sample(TIMEOUT // 10, now=1)
     doubted.sample(40 * TIMEOUT, late=True, now=50 * TIMEOUT)
     assert timer.rto() == 3 * 40 * TIMEOUT, "paths may have become so slow"
@@ -131,7 +132,7 @@ def test_a_round_trip_in_doubt_counts_until_any_plane_has_a_newer_one_that_did_n
 
 def test_a_wait_in_doubt_is_looked_at_few_times_however_short_the_ack_timeout() -> None:
     trip = RoundTrip()
-    timer = RetransmissionTimer([trip], 0, 10, 1, 2, 500)
+    timer = RetransmissionTimer([trip], RetryPolicy(0, 10, 1, 2), 500)
     trip.sample(1000 * MS, late=True)
     now, looks = 1, 0
     due = now + timer.rto()
@@ -191,7 +192,7 @@ def test_a_peer_that_dies_before_the_transport_ack_uses_up_the_budget(short: boo
 
 def test_a_round_trip_that_held_an_outage_is_not_multiplied_beyond_the_longest_ack_timeout() -> None:
     trip = RoundTrip()
-    timer = RetransmissionTimer([trip], 8, 255, 0, 2, 500)
+    timer = RetransmissionTimer([trip], RetryPolicy(8, 255, 0, 2), 500)
     trip.sample(TIMEOUT)
     times = []
     for _ in range(4):

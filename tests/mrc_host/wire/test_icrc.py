@@ -51,6 +51,18 @@ def test_seed_and_mask_constant_equal_the_long_way(split: int) -> None:
     assert crc32(body[split:], crc32(body[:split], seed) ^ icrc.mask_constant(split)) == expected
 
 
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 1023])
+def test_a_data_frame_is_padded_to_words_and_ends_with_its_icrc(length: int) -> None:
+    rng = random.Random(length)
+    ip_udp, head, payload = rng.randbytes(48), bytearray(rng.randbytes(28)), rng.randbytes(length)
+    head[4] = 0
+    prefix = b"Ethernet" + ip_udp
+    mask = icrc.mask_constant(len(head))
+    frame = icrc.data_frame(prefix, icrc.header_seed(ip_udp), bytes(head), mask, memoryview(payload))
+    body = bytes(head) + payload + bytes(-length % 4)
+    assert frame == prefix + body + icrc.pack_trailer(icrc.compute(ip_udp, body))
+
+
 def test_ignores_what_switches_change_and_nothing_else() -> None:
     rng = random.Random(5)
     header, body = rng.randbytes(48), rng.randbytes(64)

@@ -111,7 +111,7 @@ class Sender:
         return [packet.psn for packet in self.drain(limit)]
 
     def ack(self, psn: int, syndrome: int = headers.SYNDROME_ACK) -> None:
-        self.requester.on_ack(psn & MASK, syndrome, self.now)
+        self.requester.acks.on_ack(psn & MASK, syndrome, self.now)
 
     def expire(self) -> None:
         """Let time pass until the timer expires, also where that changes nothing but when it does so next."""

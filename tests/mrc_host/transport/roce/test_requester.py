@@ -76,7 +76,7 @@ def test_psns_wrap_at_24_bits_and_acknowledgements_follow_them() -> None:
     assert end.psns() == [0, 1]
     end.ack(1)
     assert end.completed() == [0]
-    assert end.requester.psns_used() == 4
+    assert end.requester.sent.psns_used() == 4
 
 
 def test_the_last_packet_every_eighth_and_one_that_fills_the_window_ask_for_an_acknowledgement() -> None:
@@ -421,6 +421,6 @@ def test_whatever_is_lost_either_way_all_bytes_arrive_in_order_and_all_requests_
     assert end.completed() == list(range(len(lengths)))
     assert arrived == b"".join(end.buffer[:length] for length in lengths)
     assert end.requester.cc.inflight == 0
-    assert end.requester.psns_used() == expected - first == sum(-(-length // MTU) for length in lengths)
+    assert end.requester.sent.psns_used() == expected - first == sum(-(-length // MTU) for length in lengths)
     assert not end.qp.errors
     assert opcodes.RC_WRITE_FIRST == FIRST_OP

@@ -1,0 +1,80 @@
+"""ACK processing of an RC requester: what arrived, from where to send again, what ends the connection.
+
+An ACK names the last packet that arrived, a NAK the first that did not; either acknowledges everything before. A
+sequence error NAK sends the requester back to the packet it names, an RNR NAK too, but only after the time that it
+gives. Any other NAK ends the connection.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.interfaces import RequesterOwner
+from mrc_host.transport.roce.go_back_n import GoBackN
+from mrc_host.transport.roce.retransmission_timer import RcRetransmissionTimer
+from mrc_host.transport.stats import QpStats
+from mrc_host.values import CompletionStatus
+from mrc_host.wire import headers
+from mrc_host.wire.psn import expand
+
+_KIND: Final = 0xE0  # bits of a syndrome that tell ACK, RNR NAK and NAK apart
+_TIMER: Final = 0x1F  # those that say which time, in an RNR NAK
+
+
+class RcAckProcessing:
+    """Passes the responder's answers on to the other parts of a requester, none of which it owns."""
+
+    __slots__ = ("_cc", "_owner", "_sent", "_stats", "_timer")
+
+    def __init__(
+        self, owner: RequesterOwner, sent: GoBackN, timer: RcRetransmissionTimer, cc: CongestionControl, stats: QpStats
+    ) -> None:
+        self._owner = owner
+        self._sent = sent
+        self._timer = timer
+        self._cc = cc
+        self._stats = stats
+
+    def on_ack(self, wire_psn: int, syndrome: int, now: int) -> None:
+        """ACK or NAK of the responder; everything before the PSN it names has arrived."""
+        sent, timer = self._sent, self._timer
+        psn = expand(wire_psn, sent.una)
+        kind = syndrome & _KIND
+        nak = kind != headers.SYNDROME_ACK & _KIND
+        arrived = psn if nak else psn + 1
+        if arrived < sent.una or arrived > sent.max:
+            return
+        self._stats.acks_received += 1
+        timer.unanswered = False
+        if arrived > sent.una:
+            acked = sent.acknowledge(arrived)
+            self._cc.on_ack(acked, acked, 0, False, now)
+            timer.on_progress(now)
+        if nak:
+            self._on_nak(kind, syndrome, now)
+
+    def _on_nak(self, kind: int, syndrome: int, now: int) -> None:
+        if kind == headers.SYNDROME_RNR:
+            self._stats.rnr_received += 1
+            ready_at = now + headers.RNR_TIMES[syndrome & _TIMER]
+            self._timer.on_receiver_not_ready(ready_at)
+            self._go_back(ready_at)
+            self._owner.arm(ready_at)
+        elif syndrome == headers.NAK_SEQUENCE:
+            self._stats.sequence_errors += 1
+            self._go_back(now)
+        elif syndrome == headers.NAK_REMOTE_ACCESS:
+            self._owner.enter_error(
+                CompletionStatus.REMOTE_ACCESS_ERROR,
+                "The peer refused the remote range: wrong rkey, outside the region, or no REMOTE_WRITE.",
+                now,
+            )
+        else:
+            self._owner.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {syndrome:#x}.", now)
+
+    def _go_back(self, when: int) -> None:
+        """What is on the way is lost; it is sent again at `when`."""
+        if self._sent.go_back():
+            self._stats.lost += 1
+            self._timer.restart(when)
