@@ -31,11 +31,16 @@ class View:
         scale = recording.time_scale
         self.start = round((case.measure.warmup if selection.start is None else selection.start) * scale)
         self.end = recording.end if selection.end is None else round(selection.end * scale)
-        pattern = selection.flows or "*"
-        self.flows = [n for n, flow in enumerate(recording.flows) if fnmatch.fnmatchcase(flow.name, pattern)]
+        self.flows = self.flows_of(recording, selection)
         edges = recording.times
         self.first = int(np.searchsorted(edges, self.start, side="left"))
         self.last = int(np.searchsorted(edges, self.end, side="right")) - 1
+
+    @staticmethod
+    def flows_of(recording: Recording, selection: Selection) -> list[int]:
+        """Numbers of the flows that a selection takes."""
+        pattern = selection.flows or "*"
+        return [n for n, flow in enumerate(recording.flows) if fnmatch.fnmatchcase(flow.name, pattern)]
 
     @property
     def empty(self) -> bool:

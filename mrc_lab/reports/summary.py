@@ -21,6 +21,7 @@ from mrc_common import children
 from mrc_lab.experiments.files.model import Case, Experiment, Selection
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.metrics import compute, statistic
+from mrc_lab.reports.published import summarize_published
 from mrc_lab.reports.reported_metrics import reported_metrics
 from mrc_lab.reports.verdicts import Judged, overall
 
@@ -46,6 +47,7 @@ def summarize(
         "verdict": overall(judged, trusted).value,
         "trusted": trusted,
         "expectations": [_expectation(one) for one in judged],
+        "published": summarize_published(experiment, recordings),
         "reported": _rounded_all(reported_metrics(experiment, recordings)),
         "cases": {case.name: _case(case, recordings[case.name]) for case in experiment.cases},
     }

@@ -189,11 +189,11 @@ def resolve(expectation: Expectation, cases: tuple[Case, ...], place: Value) -> 
     for name in ("of", "against"):
         selection = getattr(expectation, name)
         if selection is not None:
-            _check_selection(selection, expectation.metric, cases, members.get(name, place))
+            check_selection(selection, expectation.metric, cases, members.get(name, place))
     published = expectation.published
     if published is not None and published.value is not None:
         published = _published(published, expectation.unit, members["published"])
-    number = _number(expectation.value, expectation.unit, members["value"])
+    number = parse_value(expectation.value, expectation.unit, members["value"])
     return replace(expectation, number=number, published=published)
 
 
@@ -202,22 +202,24 @@ def check_reported(metric: ReportedMetric, cases: tuple[Case, ...], place: Value
     if metric.of.variant is not None:
         raise place.error("a reported metric is computed for every variant: leave out variant")
     for case in cases:
-        _check_selection(replace(metric.of, variant=case.name), metric.metric, cases, place)
+        check_selection(replace(metric.of, variant=case.name), metric.metric, cases, place)
 
 
 def _published(published: Published, unit: str, place: Value) -> Published:
     assert published.value is not None
-    return replace(published, number=_number(published.value, unit, place.items()["value"]))
+    return replace(published, number=parse_value(published.value, unit, place.items()["value"]))
 
 
-def _number(text: str, unit: str, place: Value) -> float:
+def parse_value(text: str, unit: str, place: Value) -> float:
+    """A value in the unit of its metric; FileError when it is none."""
     try:
         return float(_UNITS[unit].parse(text))
     except ValueError as error:
         raise place.error(str(error)) from None
 
 
-def _check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], place: Value) -> None:
+def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], place: Value) -> None:
+    """FileError when a selection does not fit its metric, or names what is not there."""
     names = [case.name for case in cases]
     if selection.variant is None and len(cases) > 1:
         raise place.error(f"variant is missing; there are {', '.join(names)}")

@@ -176,6 +176,24 @@ class ListOf(FieldType):
 
 
 @dataclass(frozen=True)
+class PairOf(FieldType):
+    """A list of two `element`s."""
+
+    element: FieldType
+
+    def read(self, value: Value) -> tuple[Any, Any]:
+        """A tuple of two."""
+        found = tuple(self.element.read(element) for element in value.elements())
+        if len(found) != 2:
+            raise value.error(f"must be a pair, but has {len(found)}")
+        return found[0], found[1]
+
+    def schema(self) -> JsonSchema:
+        """An array of two."""
+        return {"type": "array", "items": self.element.schema(), "minItems": 2, "maxItems": 2}
+
+
+@dataclass(frozen=True)
 class Section(FieldType):
     """A mapping with the keys that a dataclass has fields; `tag` is a key that somebody else reads."""
 

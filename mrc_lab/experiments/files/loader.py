@@ -17,6 +17,7 @@ from mrc_lab.experiments.files import checks
 from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse, without
 from mrc_lab.experiments.files.field_types import Section
 from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart
+from mrc_lab.experiments.files.published import resolve_published
 
 # What lies beside the folders of the variants in a result (mrc_lab.reports.result_folder).
 FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together"})
@@ -62,8 +63,9 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
     )
     for metric, place in zip(file.report, known["report"].elements() if file.report else (), strict=True):
         checks.check_reported(metric, cases, place)
+    published = resolve_published(file.published, cases, known.get("published", document))
     about = file.title or name, file.figure, file.about, file.scaled
-    return Experiment(name, *about, cases, expect, text, document.source, file.report, document.notes)
+    return Experiment(name, *about, cases, expect, text, document.source, file.report, published, document.notes)
 
 
 def _cases(file: FilePart, document: Value) -> list[Case]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mrc_common import units
 from mrc_host.config import SPRAYING, TransportSettings
 from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
 from mrc_lab.experiments.files import renamed_keys, workloads
@@ -24,6 +25,8 @@ from mrc_lab.experiments.files.field_types import (
     Integer,
     JsonSchema,
     ListOf,
+    PairOf,
+    Quantity,
     Section,
     SomeFields,
     TaggedUnion,
@@ -36,6 +39,7 @@ from mrc_lab.experiments.files.field_types import (
     override_schema,
 )
 from mrc_lab.experiments.files.workloads import Workload
+from mrc_lab.published import Curve, Number
 from topologies.fabric import DEFAULT_MTU, MAX_PLANES
 from topologies.queues import QueueProfile
 
@@ -95,6 +99,7 @@ STATISTICS = ("mean", "min", "max", "median", "p1", "p10", "p90", "p99")
 RELATIONS = ("at_least", "at_most", "about")
 BACKENDS = ("sim", "emulation")
 CERTAINTIES = ("C", "I", "I1", "S", "D", "U")
+CURVES = ("throughput", "lost", "retransmitted", "retransmit_share")  # metrics that can be drawn over time
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +213,73 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedNumber:
+    """A published number that a metric is set beside, without a verdict on the run; or one for each flow or size."""
+
+    metric: str = key(Text(tuple(METRICS)), "the metric")
+    id: str = key(Text(), "an entry of mrc_lab/published/numbers.yaml, instead of values of one's own", default="")
+    title: str = key(Text(), "in words", default="")
+    value: str | None = key(Text(), "the value, in the unit of the metric", default=None)
+    flows: tuple[str, ...] = key(ListOf(Text()), "a value for each flow, the slowest first", default=())
+    sizes: tuple[int, ...] = key(ListOf(a_size()), "message sizes, each with its value in values", default=())
+    values: tuple[str, ...] = key(ListOf(Text()), "the values of sizes", default=())
+    certainty: str = key(Text(CERTAINTIES), "how certain it is, see docs/protocol.md section 0", default="U")
+    bound: str = key(Text(("at_least", "at_most")), "it was published as a bound, not as a value", default="")
+    of: Selection = key(
+        Section(Selection), "what ours is computed from; for sizes, variant may be a pattern", default=Selection()
+    )
+    against: Selection | None = key(Section(Selection), "divide ours by the same metric of this", default=None)
+    factor: float = key(Quantity(units.NUMBER), "multiply ours by this", default=1.0)
+    ranks: int | None = key(
+        Integer(1), "ranks of the published collective: compared are steps of one size, bytes over ranks", default=None
+    )
+    fitted: bool = key(Boolean(), "ours was fitted to it, so that it shows nothing", default=False)
+    cause: str = key(Text(), "why ours is more than 10 % away, where that is known", default="")
+    numbers: tuple[Number, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """Unit of the value: rate, time, share or count."""
+        return "share" if self.against is not None else METRICS[self.metric]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCurve:
+    """A published curve over ours: of a series over time, or of a metric over the message size of several variants."""
+
+    metric: str = key(Text(tuple(METRICS)), "the metric")
+    id: str = key(Text(), "a curve of mrc_lab/published/curves.json, instead of points of one's own", default="")
+    title: str = key(Text(), "in words", default="")
+    points: tuple[tuple[str, str], ...] = key(
+        ListOf(PairOf(Text())), "pairs of a time or a size, and a value", default=()
+    )
+    over: str = key(Text(("time", "size")), "what the first of each pair is", default="time")
+    certainty: str = key(Text(CERTAINTIES), "how certain it is, see docs/protocol.md section 0", default="U")
+    of: Selection = key(
+        Section(Selection), "what ours is computed from; over sizes, variant may be a pattern", default=Selection()
+    )
+    moments: tuple[tuple[int, int], ...] = key(
+        ListOf(PairOf(a_time())), "pairs of a published time and the time in the run that it is drawn at", default=()
+    )
+    relative: str = key(
+        Text(("max", "median")), "draw both as shares of their largest value or of their median", default=""
+    )
+    ranks: int | None = key(Integer(1), "ranks of the published collective, as for numbers", default=None)
+    plot: str = key(Text(), "curves of the same name are drawn in one plot", default="")
+    curve: Curve | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPart:
+    """What was published, beside ours: numbers and curves."""
+
+    numbers: tuple[PublishedNumber, ...] = key(
+        ListOf(Section(PublishedNumber)), "numbers, each within 10 % or not", default=()
+    )
+    curves: tuple[PublishedCurve, ...] = key(ListOf(Section(PublishedCurve)), "curves to draw over ours", default=())
+
+
+@dataclass(frozen=True, slots=True)
 class ReportedMetric:
     """A metric that the report tabulates for all variants, without a verdict."""
 
@@ -267,6 +339,7 @@ class FilePart(CasePart):
     report: tuple[ReportedMetric, ...] = key(
         ListOf(Section(ReportedMetric)), "metrics to tabulate and plot for all variants", default=()
     )
+    published: PublishedPart = key(Section(PublishedPart), "published numbers and curves", default=PublishedPart())
 
 
 ONLY = "only"
@@ -314,6 +387,7 @@ class Experiment:
     text: str
     source: str
     report: tuple[ReportedMetric, ...] = ()
+    published: PublishedPart = PublishedPart()
     key_notes: tuple[str, ...] = ()  # on old names
 
     @property

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from mrc_lab.paper.published import NUMBERS, Published, load, read
+from mrc_lab.published import NUMBERS, PublishedList, load, read
 
 RECORDED = Path(__file__).with_name("recorded_numbers.txt")
 
 
-def lines(published: Published) -> set[str]:
+def lines(published: PublishedList) -> set[str]:
     return {f"{one.id} {one.value:g} {one.unit} {one.bound or 'value'}" for one in published.numbers.values()}
 
 
-def differences(published: Published) -> list[str]:
+def differences(published: PublishedList) -> list[str]:
     """What the list has otherwise than the recorded one, without what left with a reason."""
     recorded, now = set(RECORDED.read_text().splitlines()), lines(published)
     left = {one.id for one in published.left if one.reason.strip()}
