@@ -1,8 +1,8 @@
-"""What the parts of a queue pair know of it: who is connected with whom, and the few things they may ask for.
+"""What the parts of a queue pair know about it: the connection, and the few things they may request of the queue pair.
 
-A requester and a responder are made, tested and read without a queue pair: they get a ``Connection``, which is data,
-and an *owner*, which arms the timer, queues for ports and ends the connection. Owners are traits rather than Protocols
-because mypyc compiles calls of a trait's methods to jumps, and looks up those of a Protocol by name.
+A requester and a responder can be created, tested and read without a queue pair: they get a ``Connection``, which is
+plain data, and an *owner*, which arms the timer, queues at ports and ends the connection. Owners are abstract classes
+rather than Protocols because mypyc compiles their method calls to jumps, but looks up a Protocol's methods by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mrc_host.values import CompletionStatus, QpAttributes
 
 
 class Connection:
-    """A queue pair from connecting to RESET: numbers of the two ends, attributes, its NIC's services, its counters."""
+    """A queue pair's connection, from RTR to RESET: both QPNs, attributes, the NIC's shared services, its counters."""
 
     __slots__ = ("attributes", "nic", "pd", "qpn", "remote_qpn", "stats")
 
@@ -41,7 +41,7 @@ class RequesterOwner(ABC):
 
     @abstractmethod
     def arm(self, when: int) -> None:
-        """Call the requester's ``on_timer`` at `when`, unless it is to be called sooner."""
+        """Call the requester's ``on_timer`` at `when`, or earlier if it is already armed for an earlier time."""
 
     @abstractmethod
     def armed(self) -> bool:
@@ -49,7 +49,7 @@ class RequesterOwner(ABC):
 
     @abstractmethod
     def offer_data(self) -> None:
-        """There may be data to send: queue for the ports where it may leave."""
+        """There may be data to send: queue at the ports where it may leave."""
 
     @abstractmethod
     def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
@@ -64,19 +64,19 @@ class ResponderOwner(ABC):
 
     @abstractmethod
     def offer_control(self) -> None:
-        """An answer is due: queue for a port."""
+        """An acknowledgement is due: queue at a port."""
 
     @abstractmethod
     def recv_room(self) -> bool:
-        """Whether the receive CQ takes one more; if not, ``room_again`` is called when it does."""
+        """Whether the receive CQ has room for one more; if not, ``room_again`` is called once it has."""
 
     @abstractmethod
     def complete_receive(self, length: int, imm: int, solicited: bool) -> None:
-        """A WRITE_WITH_IMM of `length` bytes is complete, and there is room."""
+        """Complete a WRITE_WITH_IMM of `length` bytes, for which there is room."""
 
     @abstractmethod
     def fail_responder(self, reason: str) -> None:
-        """The peer broke the protocol: end the connection."""
+        """The peer violated the protocol: end the connection."""
 
 
 @trait
@@ -87,7 +87,7 @@ class MrcRequesterOwner(RequesterOwner, WindowUser):
 
     @abstractmethod
     def offer_control(self) -> None:
-        """A probe is due: queue for the ports where it may leave."""
+        """A probe is due: queue at the ports where it may leave."""
 
     @abstractmethod
     def queued_ports(self) -> int:
@@ -107,32 +107,32 @@ class MrcResponderOwner(ResponderOwner):
 
 @trait
 class PathMonitor(ABC):
-    """Keeps track of the paths to a peer for all queue pairs."""
+    """Tracks the paths to a peer for all queue pairs."""
 
     __slots__ = ()
 
     @abstractmethod
     def works(self, index: int, now: int) -> None:
-        """A packet is known to have come through on path `index`."""
+        """A packet on path `index` is known to have arrived."""
 
 
 @trait
 class AnswerPaths(ABC):
-    """Paths to a peer, as whoever answers it sees them."""
+    """Paths to a peer, for its acknowledgements."""
 
     __slots__ = ()
 
     @abstractmethod
     def reverse_path(self, plane: int, now: int) -> int:
-        """Index of a path for an answer on `plane`; -1 when there is none."""
+        """Index of a path for an acknowledgement on `plane`; -1 when there is none."""
 
     @abstractmethod
     def random_path(self, plane: int) -> int:
-        """Index of any path of `plane`, known to work or not; -1 when there is none."""
+        """Index of any path of `plane`, whether or not it is known to work; -1 when there is none."""
 
     @abstractmethod
     def acknowledging(self, now: int) -> None:
-        """A SACK leaves."""
+        """A SACK was sent."""
 
     @abstractmethod
     def doubt_reverse_paths(self, asked: bool = False) -> None:
@@ -140,4 +140,4 @@ class AnswerPaths(ABC):
 
     @abstractmethod
     def frame(self, index: int, kind: int, body: bytes) -> bytes:
-        """The frame that carries `body` on path `index`, in the class of `kind`."""
+        """The frame that carries `body` on path `index`, in traffic class `kind`."""

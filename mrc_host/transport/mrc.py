@@ -1,8 +1,8 @@
-"""An MRC queue pair: a requester, a responder and a set of paths towards one peer.
+"""An MRC queue pair: a requester, a responder and a set of paths to one peer.
 
-Control packets of both halves (NACK, SACK, transport ACK, probes) leave on whichever usable port asks first; data on
-the ports whose turn it is. Path changes become events for the application and, when a path went bad, a watch at the
-peer, which probes it in the background.
+Control packets of both halves (NACK, SACK, transport ACK, probes) leave on the next usable port that is free; data
+leaves on the ports whose turn it is. Path changes are reported to the application as events, and the peer probes bad
+paths in the background.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NAK_STATUS = {
     ),
 }
 _GONE: Final = "The peer's queue pair is gone: it was destroyed, or its NIC has restarted."
-_MIN_PATHS: Final = 4  # a plane, however small the window that hints leave
+_MIN_PATHS: Final = 4  # per plane, however small the window that the hints imply
 _TS_FLAG: Final = headers.TS_PRESENT >> 24
 _DATA_SIZE: Final = headers.data_ts.size
 _data: Final = headers.data_ts.unpack_from
@@ -75,16 +75,16 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         self.responder: Responder | None = None
         self._nak_pending = False
         self._solicited = headers.solicited_bit(nic.settings.bth_order)
-        self._answer_port = 0  # mask of the port chosen for the next answer
+        self._answer_port = 0  # mask of the port chosen for the next acknowledgement
 
     def start_receiving(self, first_psn: int, now: int) -> None:
-        """INIT to RTR: answer what comes."""
+        """INIT to RTR: create the receiving half."""
         peer = self.joined()
         self.responder = Responder(self, self.connection(), peer, len(peer.members), first_psn)
         peer.join(self, now)
 
     def start_sending(self, first_psn: int, now: int) -> None:
-        """RTR to RTS: settle which paths there are, and send on them."""
+        """RTR to RTS: resolve the EV profile into paths, and start sending on them."""
         attributes, settings, nic, peer = self.attributes, self.nic.transport, self.nic, self.joined()
         profile = nic.ev_profiles.get(attributes.ev_profile)
         universe = None if profile is None else resolve(profile, peer, nic.rng)
@@ -107,11 +107,11 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         return 0 if self.requester is None else self.requester.sent.psns_used()
 
     def psns_received(self) -> int:
-        """How many PSNs there are up to the newest that was accepted in this life."""
+        """How many PSNs there are up to the highest one accepted in this life."""
         return 0 if self.responder is None else self.responder.received.psns_used()
 
     def _expected_paths(self, peer: Peer) -> int | None:
-        """Bound of the active set: given, or by the hints two windows of packets (docs/protocol.md §3), or None."""
+        """Size of the active set: as given, or two windows of packets by the hints (docs/protocol.md §3), or None."""
         given = self.attributes
         if given.active_paths is not None:
             return given.active_paths
@@ -121,7 +121,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         return max(2 * peer.link_parameters(given).packets() // max(given.num_qps_per_peer, 1), _MIN_PATHS * planes)
 
     def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
-        """Go to ERROR once, and leave the shared window to others."""
+        """Go to ERROR, once, and give up this queue pair's share of the shared window."""
         super().enter_error(status, reason, now)
         self._release()
 
@@ -131,7 +131,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             self.requester.settle()
 
     def stop(self) -> None:
-        """Lines and timers that still name this queue pair find nothing to do."""
+        """Drop both halves; queue entries and timers that still refer to this queue pair find nothing to do."""
         self._release()
         if self.peer is not None:
             self.peer.windows.leave(self)
@@ -142,7 +142,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
     # ---- receiving ----------------------------------------------------------------------------------------------
 
     def receive(self, opcode: int, frame: memoryview, flow: Flow, port: int, now: int) -> Drop | None:
-        """Take a packet of the peer."""
+        """Handle a packet from the peer."""
         responder = self.responder
         if responder is None:
             return Drop.QP_STATE
@@ -157,7 +157,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         kind = opcode - opcodes.WRITE_FIRST
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         imm = stamp = 0
-        flags: int  # typed, since what struct returns is not
+        flags: int  # annotated because struct returns Any
         if frame[start + 8] & _TS_FLAG:
             if with_imm:
                 _o, flags, _k, _q, word, rqmsn, msn, stamp, _t, address, rkey, length, imm = _data_imm(frame, start)
@@ -191,7 +191,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             if not self.running:
                 return self._repeat_nak(opcode, frame, flow, now)
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
-            self._answer_port = 1 << port & self.joined().answerable  # who asks on all planes is answered on all
+            self._answer_port = 1 << port & self.joined().answerable  # a probe sent on all planes is answered on all
             responder.acks.probe(probe.probe_id, probe.timestamp, flow)
             return None
         if not self.running:
@@ -228,12 +228,12 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         return None
 
     def _pass_on(self) -> None:
-        """Others may wait for the window that this queue pair does not need."""
+        """Let other queue pairs use the part of the shared window that this one does not need."""
         if self.requester is not None:
             self.requester.settle()
 
     def _repeat_nak(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
-        """In ERROR: whatever the peer sends, it is told, since it may have missed the first word."""
+        """In ERROR: repeat the NAK for whatever the peer sends, since it may not have received the first one."""
         if self.responder is not None and self.responder.acks.nak:
             self._nak_pending = True
             self.offer_control()
@@ -243,7 +243,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         return Drop.QP_STATE
 
     def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
-        """In RESET or INIT a packet of the life before is refused; any other may be of the life that is to begin."""
+        """In RESET or INIT: refuse packets of the previous life; others may belong to the next one, and are ignored."""
         latest = self._psns_received.latest()
         if latest is None or latest.peer != peer.address or flow.trimmed or opcode > opcodes.WRITE_ONLY_IMM:
             return
@@ -256,7 +256,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         peer.refuse(control.pack_nack(remote_qpn, nack), now)
 
     def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
-        """The peer has no queue pair `qpn`."""
+        """The peer reports that it has no queue pair `qpn`."""
         requester = self.requester
         if (
             qpn == self.remote_qpn
@@ -267,7 +267,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             self.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, _GONE, now)
 
     def refuse(self, syndrome: int) -> None:
-        """The responder came to a message that is not allowed: tell the peer, and that is the end."""
+        """The responder received a message that is not allowed: send a NAK and enter ERROR."""
         self._nak_pending = True
         if syndrome == headers.NAK_REMOTE_ACCESS:
             self.stats.access_refused += 1
@@ -278,31 +278,31 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         self.offer_control()
 
     def fail_responder(self, reason: str) -> None:
-        """The peer broke the protocol."""
+        """The peer violated the protocol: enter ERROR."""
         self.stats.operation_refused += self.state is not QpState.ERROR
         self.enter_error(CompletionStatus.FLUSHED, reason, self.nic.now)
 
     def room_again(self) -> None:
-        """The receive CQ was polled."""
+        """The receive CQ was polled, so completions may fit again."""
         if self.responder is not None and self.running:
             self.responder.room_again()
 
     # ---- sending ------------------------------------------------------------------------------------------------
 
     def kick(self, now: int) -> None:
-        """New work was posted."""
+        """A request was posted."""
         self.offer_data()
         if not self.timer_at and self.requester is not None:
             self.requester.starving(now)
 
     def offer_data(self) -> None:
-        """Stand in line on every port where data may leave."""
+        """Queue at every port where data may leave."""
         mask = self.data_ports()
         if mask:
             self.nic.scheduler.activate_data(self, mask)
 
     def offer_control(self) -> None:
-        """Stand in line on every port where an answer or a probe may leave."""
+        """Queue at every port where an acknowledgement or a probe may leave."""
         peer = self.peer
         if peer is None:
             return
@@ -348,7 +348,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         return self.running and requester is not None and requester.probe_for_others(interval, now)
 
     def transmit_control(self, port: int, now: int) -> bytes | None:
-        """Next answer or probe for `port`."""
+        """Next acknowledgement or probe for `port`."""
         responder, requester = self.responder, self.requester
         if responder is None:
             return None
@@ -365,7 +365,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         return None if self.nic.scheduler.holds(self, port) else requester.probe(port, now)
 
     def on_timer(self, now: int) -> int:
-        """Probe or time out where due."""
+        """Send probes or time out, if due."""
         if not self.running or self.requester is None:
             return 0
         again = self.requester.on_timer(now)
@@ -377,7 +377,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
     def path_changed(
         self, index: int, old: int, new: int, reason: PathReason, first_loss: int | None, now: int
     ) -> None:
-        """Tell the application, and have the peer probe what is bad."""
+        """Report the change to the application, and have the peer probe a path that went bad."""
         peer = self.peer
         if peer is None:
             return
@@ -392,36 +392,36 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         )
 
     def path_rested(self, index: int, old: int, new: int, reason: PathReason) -> None:
-        """Only the trace is told: this happens too often for an event."""
+        """Add it to the trace only: too frequent for an event."""
         trace, peer = self.nic.trace, self.peer
         if trace is not None and peer is not None:
             ev, plane = peer.evs[index], peer.plane_of[index]
             trace.path(self.qpn, ev, plane, STATES[old], STATES[new], reason, self.nic.now)
 
     def packet_lost(self, index: int, psn: int, sent: int, why: str) -> None:
-        """Only the trace is told."""
+        """Add it to the trace."""
         trace, peer = self.nic.trace, self.peer
         if trace is not None and peer is not None:
             trace.lost(self.qpn, psn, peer.evs[index], peer.plane_of[index], sent, why, self.nic.now)
 
     def path_denied(self, index: int, denied: bool, now: int) -> None:
-        """The controller forbids a path or allows it again."""
+        """The controller denied a path or allowed it again."""
         if self.requester is not None:
             if self.requester.paths.deny(index, denied, now) and not denied:
                 self.requester.path_opened(index, now)
             self.requester.starving(now)
             self.offer_data()
-        self.offer_control()  # an answer may have to leave elsewhere, or be able to leave at last
+        self.offer_control()  # a pending acknowledgement may have to use another port, or may at last be able to leave
 
     def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
-        """A path watched as bad works again."""
+        """A bad path works again."""
         if self.requester is not None:
             if self.requester.paths.restore(index, reason, now):
                 self.requester.path_opened(index, now)
             self.offer_data()
 
     def planes_changed(self, now: int) -> None:
-        """Take packets off planes that are gone and use those that came back."""
+        """Retransmit what is in flight on planes that went down, and use those that came back."""
         requester, peer = self.requester, self.peer
         if peer is None or not self.running:
             return
@@ -446,11 +446,11 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             self.responder.settle_stats(now)
 
     def inflight(self) -> int:
-        """Bytes of data on the way, in the measure of the window."""
+        """Bytes of data in flight, as the congestion window counts them."""
         return 0 if self.requester is None else self.requester.sent.in_flight
 
     def gauges(self) -> dict[str, int]:
-        """How window and paths are now."""
+        """Current state of window and paths."""
         gauges = super().gauges()
         requester = self.requester
         if requester is None:

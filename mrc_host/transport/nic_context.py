@@ -1,4 +1,4 @@
-"""What queue pairs and peers may use of the NIC they live in: one object instead of seven arguments."""
+"""What queue pairs and peers share of their NIC: configuration, memory, scheduler, random generators, events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_EVENTS: Final = 4096
 
 
 class NicContext:
-    """Shared services of one NIC."""
+    """Services of one NIC that its queue pairs and peers share."""
 
     __slots__ = (
         "_events",
@@ -56,15 +56,15 @@ class NicContext:
         self.transport = config.settings.transport
         self.srv6 = config.settings.ev_format.routed  # MRC packets have an outer header with a uSID list
         self.algorithms = dict(algorithms)  # congestion controls by name
-        self.cc_profiles: dict[str, CcProfile] = {}  # those of them that a controller described
+        self.cc_profiles: dict[str, CcProfile] = {}  # those of them that the controller created
         self.ev_profiles: dict[int, EvProfile] = {}
         self.rng = rng
-        self.psn_rng = psn_rng  # of first PSNs alone, so that no other choice depends on how often pairs connect
+        self.psn_rng = psn_rng  # for first PSNs alone, so that no other choice depends on how often queue pairs connect
         self.scheduler = Scheduler(len(config.ports))
         self.memory = MemoryTable(rng)
         self.encapsulation = Encapsulation(config)
         self.local_up = (1 << len(config.ports)) - 1  # mask of ports with a link
-        self.lost_by_plane = [0] * len(config.ports)  # data packets of all queue pairs, for ever
+        self.lost_by_plane = [0] * len(config.ports)  # lost data packets of all queue pairs, including those destroyed
         self.retransmitted_by_plane = [0] * len(config.ports)
         self.events_lost = 0
         self._events: deque[AsyncEvent] = deque()
@@ -73,7 +73,7 @@ class NicContext:
         self.trace: Tracer | None = None
 
     def emit(self, event: AsyncEvent) -> None:
-        """Keep an event for the application; the oldest goes when too many wait."""
+        """Queue an event for the application; the oldest is dropped when too many are queued."""
         if len(self._events) >= _MAX_EVENTS:
             self._events.popleft()
             self.events_lost += 1
@@ -82,13 +82,13 @@ class NicContext:
             self.trace.event(event)
 
     def take_events(self) -> list[AsyncEvent]:
-        """All events kept so far, oldest first."""
+        """All queued events, oldest first."""
         events = list(self._events)
         self._events.clear()
         return events
 
     def probe_slot(self, now: int) -> int:
-        """The next free moment for a background probe, which is reserved for whoever asks; now or later."""
+        """Reserve the next free time for a background probe; `now` or later."""
         slot = max(now, self._next_probe)
         self._next_probe = slot + self.transport.probe_spacing
         return slot

@@ -1,4 +1,4 @@
-"""What every queue pair has, whatever its transport: identity, state, queues, counters and the way into ERROR."""
+"""What queue pairs of both transports have in common: identity, state, queues, counters and the step to ERROR."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import MASK
 
 _GAUGES = tuple(info.name for info in at_level(Level.QP) if info.gauge)
-_HEADERS = 40 + 40 + 8 + 12 + 4 + 4 + 16 + 4 + 4  # two IPv6 headers to ICRC around the largest payload
+_HEADERS = 40 + 40 + 8 + 12 + 4 + 4 + 16 + 4 + 4  # from the outer IPv6 header to the ICRC, without payload
 
 
 def check_attributes(attributes: QpAttributes, mtu: int) -> None:
-    """InvalidArgumentError naming the attribute that is out of range; `mtu` is the NIC's."""
+    """Check attributes against their ranges and the NIC's `mtu`; InvalidArgumentError names the one out of range."""
     largest = (mtu - _HEADERS) // 4 * 4
     ranges = (
         ("path_mtu", attributes.path_mtu, 256, largest),
@@ -64,7 +64,7 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
 
 
 class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
-    """Base of the transports' queue pairs."""
+    """Base class of the transports' queue pairs."""
 
     __slots__ = (
         "_chosen_psn",
@@ -114,22 +114,22 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         self.sends = SendQueue(qpn, pd, send_cq, nic.memory, nic.transport.send_queue_depth)
         self._psns_sent = UsedPsns(nic.transport.packet_lifetime)
         self._psns_received = UsedPsns(nic.transport.packet_lifetime)
-        self._chosen_psn = nic.psn_rng.getrandbits(24)  # of this life, unless the attributes say another
+        self._chosen_psn = nic.psn_rng.getrandbits(24)  # of this life, unless the attributes give one
         self._first_received = 0
 
     # ---- states ----
 
     @property
     def first_psn(self) -> int:
-        """First PSN that this queue pair sends in its present life, or the next if it is in RESET."""
+        """First PSN that this queue pair sends in its present life, or in the next one if it is in RESET."""
         given = self.attributes.send_psn
         return self._chosen_psn if given is None else given
 
     def to_rtr(self, peer: Peer, remote: QpAddress, now: int) -> None:
-        """INIT to RTR: belong to `remote`, a queue pair of `peer`, and receive.
+        """INIT to RTR: connect to `remote`, a queue pair of `peer`, and start receiving.
 
-        InvalidArgumentError without a first PSN, StateError for one that packets of an earlier life may carry; then
-        still INIT.
+        InvalidArgumentError without a first PSN, StateError for a first PSN too close to those of an earlier life.
+        After an error the queue pair is still in INIT.
         """
         given = self.attributes.receive_psn
         first = remote.psn if given is None else given
@@ -148,10 +148,10 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         self.start_receiving(first, now)
 
     def to_rts(self, now: int) -> None:
-        """RTR to RTS; still RTR after an error.
+        """RTR to RTS; after an error still in RTR.
 
-        InvalidArgumentError when the EV profile leads nowhere, StateError for a first PSN that packets of an earlier
-        life may carry.
+        InvalidArgumentError when the EV profile has no path to the peer, StateError for a first PSN too close to those
+        of an earlier life.
         """
         first = self.first_psn
         self._psns_sent.check("send_psn", self.qpn, first, self.joined().address, self.remote_qpn, now)
@@ -159,7 +159,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         self.state = QpState.RTS
 
     def reset(self, now: int) -> None:
-        """Back to RESET: forget the peer; what was under way completes as FLUSHED. What PSNs were used is kept."""
+        """Back to RESET: forget the peer and flush unfinished requests. The PSNs used so far are remembered."""
         self.settle_stats(now)
         self._end("The queue pair was reset.", now)
         self.state = QpState.RESET
@@ -167,7 +167,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         self.remote_qpn = 0
 
     def _remember_psns(self, now: int) -> None:
-        """The life ends: its PSNs are used up, those that the application gave too."""
+        """Record the PSNs that this life used; PSNs given by the application count as used too."""
         if self.peer is None:
             return
         peer, attributes = self.peer.address, self.attributes
@@ -183,16 +183,16 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         )
 
     def joined(self) -> Peer:
-        """The peer, which is known from RTR on."""
+        """The peer; known from RTR on."""
         assert self.peer is not None
         return self.peer
 
     def connection(self) -> Connection:
-        """What the two halves know of this queue pair, from RTR on."""
+        """What requester and responder know of this queue pair; from RTR on."""
         return Connection(self.nic, self.qpn, self.remote_qpn, self.pd, self.attributes, self.stats)
 
     def arm(self, when: int) -> None:
-        """Call ``on_timer`` at `when`, unless it is to be called sooner."""
+        """Call ``on_timer`` at `when`, or earlier if it is already armed for an earlier time."""
         self.nic.scheduler.arm(self, when)
 
     def armed(self) -> bool:
@@ -200,21 +200,21 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         return self.timer_at != 0
 
     def recv_room(self) -> bool:
-        """Whether the receive CQ takes one more; if not, ``room_again`` is called when it does."""
+        """Whether the receive CQ has room for one more; if not, ``room_again`` is called once it has."""
         return self.recv_cq.room(self)
 
     def complete_receive(self, length: int, imm: int, solicited: bool) -> None:
-        """A WRITE_WITH_IMM of `length` bytes is complete, and there is room."""
+        """Complete a WRITE_WITH_IMM of `length` bytes, for which the receive CQ has room."""
         opcode, status = CompletionOpcode.RECV_WRITE_WITH_IMM, CompletionStatus.SUCCESS
         self.recv_cq.push(Completion(0, self.qpn, opcode, status, length, imm, solicited=solicited))
 
     @abstractmethod
     def start_receiving(self, first_psn: int, now: int) -> None:
-        """Make the receiving half, which expects `first_psn`."""
+        """Create the receiving half, which expects `first_psn`."""
 
     @abstractmethod
     def start_sending(self, first_psn: int, now: int) -> None:
-        """Make the sending half, which begins at `first_psn`."""
+        """Create the sending half, which starts at `first_psn`."""
 
     @abstractmethod
     def psns_sent(self) -> int:
@@ -222,7 +222,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
 
     @abstractmethod
     def psns_received(self) -> int:
-        """How many PSNs there are up to the newest that was accepted in this life."""
+        """How many PSNs there are up to the highest one accepted in this life."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -230,11 +230,11 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
 
     @abstractmethod
     def receive(self, opcode: int, frame: memoryview, flow: Flow, port: int, now: int) -> Drop | None:
-        """Take a packet whose ICRC, source and transport are right; struct.error when it is too short."""
+        """Handle a packet whose ICRC, source and transport are right; struct.error when it is too short."""
 
     @abstractmethod
     def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
-        """A packet of `peer` came in RESET or INIT."""
+        """A packet of `peer` arrived in RESET or INIT."""
 
     @abstractmethod
     def paths_info(self) -> tuple[PathInfo, ...]:
@@ -242,7 +242,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
 
     @abstractmethod
     def kick(self, now: int) -> None:
-        """There is something new in the send queue."""
+        """The send queue has a new request."""
 
     def post(self, request: WorkRequest, now: int) -> None:
         """Queue a request; in ERROR it is flushed."""
@@ -254,7 +254,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         self.check_broken_head(now)
 
     def check_broken_head(self, now: int) -> None:
-        """Fail a request with an invalid local range once its turn has come."""
+        """If the oldest request has an invalid local range, fail it."""
         if self.sends.broken_head():
             self.enter_error(
                 CompletionStatus.LOCAL_PROTECTION_ERROR,
@@ -263,7 +263,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
             )
 
     def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
-        """Go to ERROR once: the oldest request fails with `status`, the rest is flushed."""
+        """Go to ERROR, once: the oldest request fails with `status`, the rest are flushed."""
         if self.state is QpState.ERROR:
             return
         self.state = QpState.ERROR
@@ -285,7 +285,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
             stats.local_protection_errors += 1
 
     def destroy(self, now: int) -> None:
-        """Leave the NIC."""
+        """Shut down before removal from the NIC."""
         self.settle_stats(now)
         self.state = QpState.ERROR
         self._end("The queue pair was destroyed.", now)
@@ -302,7 +302,7 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
             self.peer.leave(self)
 
     def settle_stats(self, now: int) -> None:
-        """Bring the statistics up to `now`: what is known elsewhere, and times that still run."""
+        """Bring the statistics up to `now`: counts kept elsewhere, and durations still running."""
         self.stats.bytes_completed = self.sends.bytes_completed
 
     def hw_counters(self, now: int) -> dict[str, int]:
@@ -311,11 +311,11 @@ class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
         return {**self.stats.read(), **self.gauges()}
 
     def inflight(self) -> int:
-        """Bytes of data on the way."""
+        """Bytes of data in flight."""
         return self.gauges()["inflight_bytes"]
 
     def gauges(self) -> dict[str, int]:
-        """How things are now; all 0 unless connected."""
+        """Gauges by name; all 0 unless connected."""
         return dict.fromkeys(_GAUGES, 0)
 
     def counters(self) -> QpCounters:

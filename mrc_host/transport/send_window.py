@@ -1,7 +1,7 @@
-"""What bounds the data of one queue pair on the way: congestion window, receiver's limit, and the range of PSNs.
+"""What limits the data that one queue pair has in flight: congestion window, receiver's limit, and range of PSNs.
 
-The congestion window may be shared with other queue pairs (``window``), each of which then asks for an acknowledgement
-of its share of it: others may shut it without asking for ours.
+The congestion window may be shared with other queue pairs (``window``). Others may then fill it without requesting an
+acknowledgement of our packets, so each queue pair requests acknowledgements of its own share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mrc_host.wire.control import Sack
 
 
 class SendWindow:
-    """The bounds of one queue pair."""
+    """The limits of one queue pair."""
 
     __slots__ = (
         "_active",
@@ -32,18 +32,18 @@ class SendWindow:
     )
 
     def __init__(self, user: WindowUser, connection: Connection, link: LinkParameters, windows: SharedWindows) -> None:
-        """`windows` are those that queue pairs towards the peer share; `link` is what leads there."""
+        """`windows` are the shared windows to the peer; `link` describes all links to it."""
         attributes, nic = connection.attributes, connection.nic
         self._user = user
         self._mtu = attributes.path_mtu
-        self.psn_range = attributes.mpr_dest * 128 - 1  # PSNs ahead of the cumulative one that the peer accepts
+        self.psn_range = attributes.mpr_dest * 128 - 1  # PSNs beyond the cumulative one that the peer accepts
         self._max_range = attributes.dynamic_mpr  # units of 128 PSNs; 0 when the peer may not change the range
         self.limit = ReceiverLimit(attributes.path_mtu)
-        self._active = False  # counted among those that have bytes on the way
-        self._unasked = 0  # bytes sent since an acknowledgement was last asked for
+        self._active = False  # counted as one of those with bytes in flight
+        self._unasked = 0  # bytes sent since the last acknowledgement request
         name = algorithms.choose(attributes, nic.transport, True)
         algorithm = algorithms.find(nic.algorithms, name, True)
-        self._obedient = algorithm.receiver_limit  # the congestion control lets a slow receiver ask for less
+        self._obedient = algorithm.receiver_limit  # the congestion control obeys a slow receiver
         self.shared: SharedWindow | None = None
         if algorithm.shared:
             self.shared = windows.join(user, name, algorithm, link)
@@ -52,7 +52,7 @@ class SendWindow:
             self.cc = algorithm.make(link)
 
     def used(self, weight: int) -> bool:
-        """A packet of `weight` bytes leaves; whether so many did that it should ask for an acknowledgement."""
+        """Count a packet of `weight` bytes that leaves; returns whether it should request an acknowledgement."""
         shared = self.shared
         if shared is None:
             return False
@@ -66,15 +66,15 @@ class SendWindow:
         return True
 
     def asked(self) -> None:
-        """A packet that leaves asks for an acknowledgement."""
+        """The packet that leaves requests an acknowledgement."""
         self._unasked = 0
 
     def unasked(self) -> bool:
-        """Whether nobody asked for an acknowledgement of our latest packets."""
+        """Whether packets were sent since the last acknowledgement request."""
         return self._unasked > 0
 
     def closing(self, sent: SentPackets) -> bool:
-        """Whether there is no room for a packet after the one that leaves."""
+        """Whether the packet that leaves fills a limit, so that no other may follow it."""
         cc, mtu = self.cc, self._mtu
         return (
             cc.inflight + mtu > cc.cwnd
@@ -83,11 +83,11 @@ class SendWindow:
         )
 
     def waiting(self) -> bool:
-        """Whether this queue pair waits for others to open the window."""
+        """Whether this queue pair waits for room in a shared window."""
         return self.shared is not None and self._user in self.shared.waiting
 
     def settle(self, in_flight: int) -> None:
-        """Bytes were given back or the window moved: let others use what there is room for."""
+        """Bytes were acknowledged or the window moved: let other queue pairs use the room."""
         shared = self.shared
         if shared is None:
             return
@@ -99,12 +99,12 @@ class SendWindow:
             shared.open(self._mtu)
 
     def offered(self, mpr: int) -> None:
-        """The newest SACK offers a range of `mpr` units of 128 PSNs; 0 for none."""
+        """The newest SACK offers a range of `mpr` units of 128 PSNs; 0 when it offers none."""
         if mpr and self._max_range:
             self.psn_range = min(mpr, self._max_range) * 128 - 1
 
     def limit_by(self, sack: Sack, received: int, in_flight: int) -> None:
-        """The newest SACK may ask for less; `received` bytes arrived, `in_flight` were on the way before it."""
+        """Obey the newest SACK's penalty: `received` bytes arrived, and `in_flight` were in flight before it."""
         limit = self.limit
         if self._obedient and (sack.cwnd_penalty or limit.limit != UNLIMITED):
             limit.on_sack(sack.cwnd_penalty, sack.restore_cwnd, received, in_flight, self.cc.cwnd)

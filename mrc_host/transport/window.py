@@ -1,10 +1,10 @@
-"""A congestion window that several queue pairs share: who uses it, and who waits for room.
+"""A congestion window that several queue pairs share: which use it, and which wait for room.
 
-A queue pair that finds the window full leaves the port's queue and waits here. When bytes are acknowledged or the
-window moves, as many of those waiting as there is room for are queued at the port again, first come first served.
+A queue pair that finds the window full leaves the ports' queues and waits here. When bytes are acknowledged or the
+window moves, as many waiting queue pairs as there is room for return to the ports' queues, first come, first served.
 
-The queue pairs whose bytes fill the window may have heard nothing for long, and back off by then. One that has just
-started to wait has no reason to back off yet: it makes them probe at its own intervals.
+The queue pairs whose bytes fill the window may not have been answered for long, and have backed off. A queue pair that
+has just started to wait has no reason to back off yet, so it makes the others probe at its own intervals.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class WindowUser(ABC):
 
     @abstractmethod
     def window_opened(self) -> bool:
-        """There may be room: queue at the port if there is data; False when there is none to send."""
+        """There may be room: queue at the ports if there is data; False when there is none to send."""
 
     @abstractmethod
     def probe_for_others(self, interval: int, now: int) -> bool:
-        """Others wait for its bytes: probe, unless it did within `interval` ns; False once heard again, or closed."""
+        """Others wait for this one's bytes: probe, unless it did within `interval` ns; False once answered or gone."""
 
 
 class SharedWindow:
-    """One controller towards one destination. `active` is how many queue pairs have bytes in flight.
+    """One controller for one destination. `active` is the number of queue pairs with bytes in flight.
 
-    `timed_out` holds those whose retransmission timeout has passed, perhaps some that have been heard since.
+    `timed_out` holds the queue pairs whose retransmission timeout has passed; some may have been answered since.
     """
 
     __slots__ = ("_last_probed", "active", "cc", "timed_out", "users", "waiting")
@@ -49,10 +49,10 @@ class SharedWindow:
         self._last_probed = 0  # when those that timed out were last made to probe
 
     def open(self, size: int) -> None:
-        """While there is room, let those that wait queue again, each for a packet of `size` bytes."""
+        """While there is room, let waiting queue pairs queue again, each for a packet of `size` bytes."""
         cc, waiting = self.cc, self.waiting
         room = cc.cwnd - cc.inflight
-        for _ in range(len(waiting)):  # one that waits again at once gets no second turn
+        for _ in range(len(waiting)):  # one that returns to waiting at once gets no second turn
             if room <= 0:
                 break
             user = next(iter(waiting))
@@ -71,7 +71,7 @@ class SharedWindow:
 
 
 class SharedWindows:
-    """The shared windows towards one destination, by the name of their congestion control."""
+    """The shared windows to one destination, by the name of their congestion control."""
 
     __slots__ = ("by_name",)
 
@@ -79,7 +79,7 @@ class SharedWindows:
         self.by_name: dict[str, SharedWindow] = {}
 
     def join(self, user: WindowUser, name: str, algorithm: Algorithm, link: LinkParameters) -> SharedWindow:
-        """The window of all users of congestion control `name`; the first one's `link` decides its parameters."""
+        """The window of all users of congestion control `name`; the first user's `link` sets its parameters."""
         window = self.by_name.get(name)
         if window is None:
             window = self.by_name[name] = SharedWindow(algorithm.make(link))
@@ -87,7 +87,7 @@ class SharedWindows:
         return window
 
     def leave(self, user: WindowUser) -> None:
-        """`user` has given back its bytes and sends no more; a window without users ends."""
+        """`user` has given back its bytes and sends no more; a window without users is dropped."""
         for name, window in list(self.by_name.items()):
             window.users.pop(user, None)
             window.waiting.pop(user, None)
