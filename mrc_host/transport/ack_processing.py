@@ -1,16 +1,17 @@
 """ACK processing of an MRC requester: what arrived, what is lost, which paths work, which requests are complete.
 
-A SACK frees packets, feeds the round-trip time and the congestion controller, and has ``loss_detection`` look at the
-lanes it touched. A NACK marks one packet lost without blame, but when nothing else comes for long it costs retries. A
-transport ACK completes requests. The answer to a reliability probe shows the holes in what was sent before it on its
-plane.
+A SACK frees packets, gives samples to the round-trip time and the congestion controller, and starts ``loss_detection``
+on the lanes it touched. A NACK marks one packet as lost without suspecting its path, but counts as a retry when nothing
+but NACKs arrive for an RTO. A transport ACK completes requests. The answer to a reliability probe shows which of the
+packets sent before it on its plane are missing.
 
-A SACK that was overtaken by a newer one still acknowledges, and tells the congestion controller the round trip and the
-mark of the packet that it answers, but nothing of what is missing, what arrived, or how slow the receiver is.
+A SACK that was overtaken by a newer one still acknowledges packets, and gives the congestion controller the round trip
+and the mark of the packet that it answers. Everything else it says (missing packets, received bytes, the receiver's
+limit) is out of date and ignored.
 
-An acknowledged packet that was sent more than once tells nothing about its lanes, since any of its transmissions may be
-the one that arrived; the SACK that answers the latest one does. PSNs and message numbers are plain growing integers
-here (see ``wire.psn``).
+When a packet that was sent more than once is acknowledged, any of its transmissions may have arrived, so this says
+nothing about its lanes; a SACK that answers the latest transmission does. PSNs and message numbers are unbounded
+integers here (see ``wire.psn``).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _UNEXPECTED: Final = (
 
 
 class AckProcessing:
-    """Passes the peer's answers on to the other parts of a requester, none of which it owns."""
+    """Passes the peer's answers on to the other parts of a requester; it owns none of them."""
 
     __slots__ = (
         "_attribution",
@@ -88,7 +89,7 @@ class AckProcessing:
         probes: ReliabilityProbes,
         timer: RetransmissionTimer,
     ) -> None:
-        """`index_of` gives the path of an entropy value; `round_trips` are those of the planes."""
+        """`index_of` maps entropy values to paths; `round_trips` are by plane."""
         settings = connection.nic.settings
         self._owner = owner
         self._stats = connection.stats
@@ -106,9 +107,9 @@ class AckProcessing:
         self._timer = timer
         self._probe_mark = settings.probe_mark is ProbeMark.SKIP
         self._stamp_wrap = settings.timestamp_tick.value << 16  # ns after which a timestamp repeats
-        self._rcvd_units = 0  # by the newest SACK
-        self.completed_msn = 0  # messages
-        self.completed_wimm = 0  # those with immediate data among them
+        self._rcvd_units = 0  # in the newest SACK
+        self.completed_msn = 0  # messages completed
+        self.completed_wimm = 0  # those of them with immediate data
 
     # ---- SACK ---------------------------------------------------------------------------------------------------
 
@@ -128,7 +129,7 @@ class AckProcessing:
         timer.end_silence(now)
         received = (sack.rcvd_units - self._rcvd_units) & 0xFFFFFF
         newest = received < HALF  # not overtaken by a newer SACK
-        asked = rtt = 0  # when that was sent which this answers, and how long ago, for congestion control
+        asked = rtt = 0  # send time of what this SACK answers, and its round trip
         if not sack.probe:
             asked, rtt = self._packet_answered(sack, cack + sack.ack_offset, newest, now)
             self._path_reported(sack.entropy, sack.mark, now)
@@ -153,7 +154,7 @@ class AckProcessing:
         self._alive(now, acked > 0)
         if sack.probe and not sent.in_flight and not sent.lost():
             timer.reset_retries()
-        marked = sack.mark != control.MARK_NONE  # of either kind: congestion control knows no paths
+        marked = sack.mark != control.MARK_NONE  # any mark: congestion control does not distinguish paths
         if newest:
             self._loss.detect(touched, cack + 1, cack + sack.bitmap_offset, now)
             if sent.una < sent.next_psn:
@@ -166,16 +167,17 @@ class AckProcessing:
         return None
 
     def _packet_answered(self, sack: Sack, psn: int, newest: bool, now: int) -> tuple[int, int]:
-        """A SACK answers packet `psn`: when that was sent, and its round trip for congestion control; 0 if unknown.
+        """A SACK answers packet `psn`: its send time, and its round trip for congestion control; each 0 if not known.
 
-        The round trip of a marked packet is kept from congestion control where the choice of paths answers the mark.
+        Congestion control does not get the round trip of a marked packet when weighted spraying already reacts to the
+        mark.
         """
         sent = self._sent
         if self._spurious.packets and psn in self._spurious.packets:
             self._retransmission_answered(psn, sack.timestamp, newest, now)
         if psn >= sent.next_psn:
             return 0, 0
-        # A SACK made with others often answers what the first of them has freed: its record is still there.
+        # One of several SACKs sent together often answers a packet that the first has freed; its record is intact.
         record = sent.ring[psn & sent.mask]
         if record.psn != psn or record.stamp != sack.timestamp or not record.attempts or record.timed:
             return 0, 0
@@ -194,11 +196,11 @@ class AckProcessing:
         return asked, 0 if answered else rtt
 
     def _measured(self, plane: int, sent: int, now: int) -> None:
-        """What was sent on `plane` at `sent` is answered: take the round-trip time."""
+        """A packet or probe sent on `plane` at `sent` was answered: sample the round-trip time."""
         self._round_trips[plane].sample(now - sent, self._timer.delayed_by_silence(sent, now), now)
 
     def _path_reported(self, entropy: int, mark: int, now: int) -> None:
-        """What a SACK says about the path of the packet that caused it."""
+        """Act on what a SACK says about the path of the packet that caused it."""
         index = self._index_of.get(entropy, -1)
         if index < 0:
             return
@@ -210,7 +212,7 @@ class AckProcessing:
             self._paths.retire(index, PathReason.PEER_SKIP, None, now, True)
 
     def _count_received(self, sack: Sack, cack: int, received: int, now: int) -> None:
-        """The newest SACK says how much arrived: where it shows all that is on the way, look for duplicates."""
+        """Update the peer's count of received bytes; if this SACK covers everything in flight, find duplicates."""
         spurious, attribution = self._spurious, self._attribution
         count = spurious.count
         count.total += received
@@ -223,13 +225,13 @@ class AckProcessing:
             self._retire_confirmed(attribution.counted(spurious.count.duplicates if believed else NEVER), now)
 
     def _retire_confirmed(self, confirmed: list[Suspect], now: int) -> None:
-        """Retire paths confirmed as cause of a timeout, except for packets sent before the peer was first heard."""
+        """Retire paths confirmed as the cause of a timeout, except for packets sent before the peer first answered."""
         for index, sent, _ in confirmed:
             if sent >= self._sent.first_arrived:
                 self._paths.retire(index, PathReason.TIMEOUT, sent, now, self._loss.carries(index, NEVER))
 
     def _probe_answered(self, number: int, mark: int, now: int) -> int:
-        """A reliability probe came back: what was sent before it on its plane should have arrived. Lanes to look at."""
+        """A reliability probe was answered: what its plane carried before should have arrived. Returns lanes."""
         probe = self._probes.find(number)
         if probe is None:
             return 0
@@ -250,7 +252,7 @@ class AckProcessing:
     # ---- acknowledged packets -----------------------------------------------------------------------------------
 
     def _acknowledge(self, cack: int, base: int, bitmap: int, now: int) -> tuple[int, int]:
-        """All up to `cack` has arrived, and what `bitmap` shows from `base` on: bytes, and a mask of their lanes."""
+        """Acknowledge all up to `cack` and what `bitmap` shows from `base` on: bytes, and a mask of lanes."""
         sent = self._sent
         ring, mask, una = sent.ring, sent.mask, sent.una
         acked = touched = 0
@@ -291,7 +293,7 @@ class AckProcessing:
         if sent.first_arrived == NEVER:
             sent.first_arrived = record.sent
         if record.attempts > 1:
-            return  # which transmission arrived, and when, only a SACK of its own tells
+            return  # only a SACK that answers it says which transmission arrived, and when
         index, trip = record.index, self._round_trips[record.plane]
         if self._paths.trial:
             self._paths.trial.pop(index, None)
@@ -312,7 +314,7 @@ class AckProcessing:
                 self._loss.disproved(record.index, record.lane, record.sent, record.by_order, now)
             return
         number = known.earlier(stamp, now - self._stamp_wrap)
-        if number >= 0:  # an earlier one: all that came after it were spurious
+        if number >= 0:  # an earlier transmission arrived: all later ones were spurious
             self._attribution.clear(psn)
             _stamp, sent, index, lane = known.history[number]
             self._measured(lane >> 1, sent, now)
@@ -325,7 +327,8 @@ class AckProcessing:
     def _latest_arrived(self, record: SentPacket, now: int) -> bool:
         """A packet sent more than once is acknowledged; False when that is too soon for the latest transmission.
 
-        That clears no path: it is not known which transmission arrived, and few round trips may not tell the least.
+        This clears no path: it is not known which transmission arrived, and the minimum round trip may not be measured
+        yet.
         """
         least = self._round_trips[record.plane].min_rtt
         latest = not least or now - record.sent >= least * 3 // 4
@@ -339,8 +342,8 @@ class AckProcessing:
         return latest
 
     def _lost_arrived(self, record: SentPacket, now: int) -> None:
-        """Judged lost, but it arrived: the path works after all. After a timeout, the answers were what was lost."""
-        if record.attempts > 1:  # but which transmission arrived?
+        """A packet declared lost had arrived: its path works. After a timeout, its acknowledgement was lost instead."""
+        if record.attempts > 1:  # it is not known which transmission arrived
             self._attribution.acknowledged(record.psn)
             return
         self._attribution.clear(record.psn)
@@ -349,7 +352,7 @@ class AckProcessing:
     # ---- NACK and transport ACK ---------------------------------------------------------------------------------
 
     def on_nack(self, nack: Nack, now: int) -> tuple[CompletionStatus, str] | None:
-        """Take a NACK. Returns status and reason when that is the end of the queue pair."""
+        """Process a NACK. Returns status and reason when it ends the queue pair."""
         sent, timer = self._sent, self._timer
         if nack.reason == control.NACK_UNEXP_EVENT and self._probes.in_flight(nack.psn, nack.timestamp):
             return _UNEXPECTED
@@ -367,7 +370,7 @@ class AckProcessing:
             return _UNEXPECTED
         again = record.attempts > 1 and record.sent > sent.una_since
         if again and psn == sent.una and nack.reason == control.NACK_PSN_OOR_WINDOW:
-            return _OTHER_LIFE  # in this life it is the very one that the peer expects
+            return _OTHER_LIFE  # a peer that knew this life would expect exactly this PSN
         self._alive(now, False)
         name = control.NACK_NAMES.get(nack.reason, "nack")
         if not timer.on_nack(now):
@@ -382,11 +385,11 @@ class AckProcessing:
         if nack.reason <= control.NACK_TRIMMED_LASTHOP:
             self._window.cc.on_trim(record.weight, now, now - record.sent)
         elif nack.reason != control.NACK_PSN_OOR_WINDOW:
-            self._window.cc.on_loss(record.weight, now)  # the receiver has no room for it
+            self._window.cc.on_loss(record.weight, now)  # the receiver had no room for it
         return None
 
     def sent_just(self, number: int, stamp: int) -> bool:
-        """Whether something with this timestamp is on the way: a PSN that ends in `number` (16 bit), or a probe."""
+        """Whether a packet or probe with this timestamp is in flight; `number` is a probe's, or 16 bits of a PSN."""
         sent = self._sent
         psn = sent.una + ((number - sent.una) & 0xFFFF)
         record = sent.record(psn)
@@ -394,9 +397,9 @@ class AckProcessing:
         return data or self._probes.in_flight(number, stamp)
 
     def on_ack(self, psn: int, nak: bool, msn: int, now: int) -> Drop | None:
-        """Complete every request up to message count `msn` (24 bit).
+        """Complete all requests up to message count `msn` (24 bit).
 
-        `psn` (24 bit) is the cumulative one, in a NAK the one after it. It is dropped when the peer cannot have
+        `psn` (24 bit) is the cumulative PSN; in a NAK, the one after it. The ACK is dropped when the peer cannot have
         completed so many messages of this life with these PSNs.
         """
         sent = self._sent

@@ -1,4 +1,4 @@
-"""The frames of an MRC requester: a path's prefix, then headers and payload of a segment from the BTH to the ICRC."""
+"""The frames of an MRC requester: a path's prefix, then headers and payload of a segment, from BTH to ICRC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _pack_imm: Final = headers.data_ts_imm.pack
 
 
 class DataPackets:
-    """Cuts messages into segments and makes frames of them."""
+    """Cuts messages into segments and builds their frames."""
 
     __slots__ = ("_full_weight", "_middle", "_mtu", "_peer", "_remote_qpn", "_solicited", "_tick_flags", "_trimmable")
 
@@ -29,15 +29,15 @@ class DataPackets:
         self._peer = peer
         self._remote_qpn = connection.remote_qpn
         self._mtu = attributes.path_mtu
-        self._full_weight = control.nominal_size(_DATA_SIZE + self._mtu)  # of a packet that is not the last
-        # of packets that are neither the first nor the last of a message
+        self._full_weight = control.nominal_size(_DATA_SIZE + self._mtu)  # of all but the last of a message
+        # flags and opcode of packets that are neither the first nor the last of a message
         self._middle = headers.data_start.pack(opcodes.WRITE_MIDDLE, 0, headers.PKEY, self._remote_qpn)
         self._solicited = headers.solicited_bit(settings.bth_order)
         self._trimmable = attributes.trim_nack_dest
         self._tick_flags = headers.tick_flags(settings.timestamp_tick)
 
     def segment(self, wqe: Wqe, record: SentPacket) -> bool:
-        """The next segment of a message goes into `record`; whether it is the last."""
+        """Put the next segment of a message into `record`; returns whether it is the last."""
         offset = wqe.offset
         size = wqe.length - offset
         last = size <= self._mtu
@@ -61,7 +61,7 @@ class DataPackets:
         pad = -size & 3
         offset = record.offset
         segment = record.kind
-        if segment == opcodes.MIDDLE:  # most packets: what is the same in all of them was packed before
+        if segment == opcodes.MIDDLE:  # most packets: their constant parts are packed beforehand
             head = _pack_parts(
                 self._middle, word, wqe.numbers, record.stamp << 16 | self._tick_flags,
                 wqe.address + offset & 0xFFFFFFFFFFFFFFFF, wqe.range,

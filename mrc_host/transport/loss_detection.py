@@ -1,19 +1,20 @@
-"""When a packet on its way is called lost (docs/protocol.md §2), and what that says of its path.
+"""When a packet in flight is declared lost (docs/protocol.md §2), and what that says about its path.
 
-Order holds only within one path and class: paths of a plane differ in queueing, planes in delay, and retransmissions
-overtake first transmissions in switches. So the oldest packet of a lane, one class on one plane, is lost when
+Packets keep their order only within one path and class: paths of a plane differ in queueing, planes differ in delay,
+and retransmissions overtake first transmissions in switches. So the oldest packet of a lane (one class on one plane) is
+lost when
 
 * a first transmission sent later on the same path has arrived; or
-* a packet sent at least the *reorder window* (``reordering``) later in the lane has arrived. A path that carries later
-  packets of its own is given the wider window, because these will tell of a single loss; the window is there for paths
-  that are dead. Slow paths are waited for as long as they took the last time, for up to two round trips of the plane;
-  or as they took the last two times, for up to sixteen.
+* a packet sent at least the *reorder window* (``reordering``) later in the lane has arrived. A path with later packets
+  of its own gets the wider window, because those packets will reveal a single loss; the window is needed for dead
+  paths. For a slow path the limit is its last round trip, up to two round trips of the plane, or its last two, up to
+  sixteen.
 
-What other planes deliver is taken for a sign of loss only where a plane has been silent for two round trips of its own
-and more, and the packet is the oldest of all.
+Arrivals on other planes count as evidence of loss only where a plane has been silent for more than two of its own round
+trips, and the packet is the oldest of all.
 
-A loss retires the path at once, unless it was sent before the peer was first heard. When the first packet of a path
-found dead is lost, so is what followed it there.
+A loss retires the path at once, unless the packet was sent before the peer first answered. When the first packet on a
+path found dead is lost, so are the packets that followed it there.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from mrc_host.transport.stats import QpStats
 from mrc_host.values import PathReason
 from mrc_host.wire.control import SACK_BITS
 
-_DISORDER: Final = 1_000_000_000  # how long order on a path is not believed after it was found wrong
+_DISORDER: Final = 1_000_000_000  # how long arrival order on a path is not trusted after it was found wrong
 
 
 class LossDetection:
-    """Judges the packets that one queue pair has on the way."""
+    """Declares packets of one queue pair lost."""
 
     __slots__ = (
         "_asked",
@@ -66,7 +67,7 @@ class LossDetection:
         lost_by_plane: list[int],
         reorder_fraction: int,
     ) -> None:
-        """`round_trips` and `lost_by_plane` are of planes, `reordering` is of lanes; the fraction is in percent."""
+        """`round_trips` and `lost_by_plane` are by plane, `reordering` is by lane; `reorder_fraction` is in percent."""
         self._sent = sent
         self._paths = paths
         self._cc = cc
@@ -76,17 +77,17 @@ class LossDetection:
         self._lost_by_plane = lost_by_plane
         self._fraction = reorder_fraction
         self._data_lanes = sum(1 << 2 * plane for plane in range(len(round_trips)))
-        self._asked = 0  # latest sending time of what a SACK has answered
-        self._ordered_from = 0  # order on a path is believed from this time on
+        self._asked = 0  # latest send time of a packet or probe that a SACK has answered
+        self._ordered_from = 0  # arrival order on a path is trusted from this time on
         self._silent = 0  # mask of planes; see `detect_silent_planes`
-        self._unshown = 0  # lanes whose oldest packet was overtaken, but was not shown as missing
+        self._unshown = 0  # lanes whose oldest packet was overtaken, but not shown as missing
         self._consecutive = ConsecutiveLosses()
         self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet whose loss showed it
 
     # ---- what arrived -------------------------------------------------------------------------------------------
 
     def arrived(self, number: int, sent: int, now: int) -> None:
-        """What was sent in lane `number` at time `sent` has arrived."""
+        """A packet sent in lane `number` at time `sent` has arrived."""
         lane = self._sent.lanes[number]
         if sent >= lane.acked:
             lane.acked = sent
@@ -94,7 +95,7 @@ class LossDetection:
             self._reordering[number].saw(lane.acked - sent, now)
 
     def disproved(self, index: int, lane: int, sent: int, by_order: bool, now: int) -> None:
-        """A transmission judged lost was not: learn from it, and clear its path."""
+        """A transmission declared lost has arrived: learn from it, and restore its path."""
         late = self._acked(lane) - sent
         if late > 0:
             self._reordering[lane].saw(late, now)
@@ -108,11 +109,11 @@ class LossDetection:
     def detect(self, touched: int, hole: int, base: int, now: int) -> None:
         """Look for losses in the lanes of mask `touched`.
 
-        Only a packet that the newest SACK shows as missing can be lost: the one at `hole`, or one in the bitmap that
-        starts at `base`. About others this SACK says nothing, and an earlier one may still be on its way. Where it does
-        not show the oldest packet of a lane, those that it does show are looked at one by one, and the lane is looked
-        at again with the next SACK, whatever that acknowledges. Nothing need be shown of paths found dead: the bitmaps
-        of new SACKs may have passed what was sent on them.
+        Only a packet that the newest SACK shows as missing can be declared lost: the one at `hole`, or one in the
+        bitmap that starts at `base`. The SACK says nothing about other packets, and an earlier SACK may still be in
+        flight. Where it does not show the oldest packet of a lane, the packets that it does show are checked one by
+        one, and the lane is checked again with the next SACK, whatever that acknowledges. Packets on paths found dead
+        need not be shown: the bitmaps of new SACKs may have moved past them.
         """
         end = base + SACK_BITS
         lanes = self._sent.lanes
@@ -141,7 +142,7 @@ class LossDetection:
             self._detect_shown(hidden, base, end, now)
 
     def _detect_shown(self, lanes: int, base: int, end: int, now: int) -> None:
-        """Look at what a SACK shows as missing from PSN `base` to before `end`, of the lanes in mask `lanes`."""
+        """Check the packets in `lanes` (a mask) that a SACK shows as missing, from PSN `base` to before `end`."""
         for record in self._shown_missing(lanes, base, end):
             number = record.lane
             in_order = not number & 1 and now >= self._ordered_from
@@ -149,7 +150,7 @@ class LossDetection:
                 self._lose(record, now)
 
     def _shown_missing(self, lanes: int, base: int, end: int) -> Iterator[SentPacket]:
-        """Packets on the way in the lanes of mask `lanes`, of PSNs from `base` to before `end`."""
+        """Packets in flight in the lanes of mask `lanes`, with PSNs from `base` to before `end`."""
         sent = self._sent
         first, end = max(base, sent.una), min(end, sent.next_psn)
         missing = (1 << max(end - first, 0)) - 1 & ~(sent.sacked >> first - sent.una)
@@ -161,12 +162,13 @@ class LossDetection:
                 yield record
 
     def detect_silent_planes(self, asked: int, unknown: int, base: int, now: int) -> None:
-        """Lose what silent planes carried. The newest SACK, or one before it, answers what was sent at time `asked`.
+        """Declare lost what silent planes carried. This SACK, or an earlier one, answers what was sent at time `asked`.
 
-        A plane is silent when nothing has arrived of what was sent there in two of its round trips before `asked`, and
-        the oldest packet of all was sent there earlier and is missing; where its round trip was never measured, in the
-        time `unknown`. It is until something arrives. Lost is what was sent there earlier and the SACK, whose bitmap
-        begins at PSN `base`, shows as missing: what lies beyond may have arrived, and the next SACKs of a sweep tell.
+        A plane becomes silent when nothing has arrived of what was sent there in the last two of its round trips before
+        `asked`, and the oldest packet of all was sent there before that and is missing. Where the plane's round trip
+        was never measured, the time `unknown` replaces the two round trips. It stays silent until something arrives.
+        Lost is what was sent there before that and what the SACK, whose bitmap starts at PSN `base`, shows as missing:
+        packets beyond the bitmap may have arrived, and the next SACKs of a sweep will show them.
         """
         self._asked = max(self._asked, asked)
         oldest = self._sent.record(self._sent.una)
@@ -188,20 +190,20 @@ class LossDetection:
                     self._lose_silent(record, now)
 
     def _silent_before(self, plane: int, unknown: int) -> int:
-        """What was sent on `plane` at this time or before it should have arrived; 0 when something sent later has."""
+        """What was sent on `plane` up to this time should have arrived by now; 0 when something sent later has."""
         before = self._asked - (self._round_trips[plane].pto() or unknown)
         lanes = self._sent.lanes
         return before if max(lanes[2 * plane].acked, lanes[2 * plane + 1].acked) <= before else 0
 
     def _lose_silent(self, record: SentPacket, now: int) -> None:
-        """The plane of `record` is silent."""
+        """The plane of `record` is silent: declare it lost."""
         record.by_order = False
         arrived = max(lane.acked for lane in self._sent.lanes[2 * record.plane : 2 * record.plane + 2])
         if self._lose(record, now) and arrived < record.sent:
             self._dead[record.index] = record.serial
 
     def mark_lost(self, record: SentPacket, why: str) -> None:
-        """A packet on the way is lost, for whatever reason; nobody is blamed here."""
+        """A packet in flight is lost, whatever the reason; this alone does not retire its path."""
         self._paths.trial.pop(record.index, None)
         self._sent.mark_lost(record)
         self._paths.count_lost(record.index, record.psn, record.sent, why)
@@ -209,7 +211,7 @@ class LossDetection:
         self._lost_by_plane[record.plane] += 1
 
     def flush_plane(self, plane: int) -> None:
-        """The plane is gone: what is still on the way there is sent again on others, and no path is blamed."""
+        """The plane is down: retransmit what is in flight there on other planes, without retiring any path."""
         for lane in self._sent.lanes[2 * plane : 2 * plane + 2]:
             record = lane.head()
             while record is not None:
@@ -217,19 +219,19 @@ class LossDetection:
                 record = lane.head()
 
     def carries(self, index: int, serial: int) -> bool:
-        """Whether a path that lost transmission `serial` carries others."""
+        """Whether a path that lost transmission `serial` still carries other packets."""
         return self._consecutive.carries(index, serial, self._sent.arrived_serial[index], self._sent.serial)
 
     # ---- overtaken ----------------------------------------------------------------------------------------------
 
     def _acked(self, number: int) -> int:
-        """Latest sending time of what has arrived and cannot have overtaken a packet of lane `number` in a switch."""
+        """Latest send time of what has arrived and cannot have overtaken a packet of lane `number` in a switch."""
         lanes = self._sent.lanes
         acked = lanes[number].acked
         return max(acked, lanes[number - 1].acked) if number & 1 else acked
 
     def _windows(self, number: int, now: int) -> tuple[int, int]:
-        """Reorder windows of lane `number`; see `Reordering.windows`."""
+        """Reorder windows of lane `number`; see `ReorderWindow.windows`."""
         trip = self._round_trips[number >> 1]
         windows = self._reordering[number].windows(trip, self._fraction, now)
         if not number & 1:
@@ -238,10 +240,10 @@ class LossDetection:
         return max(windows[0], data[0]), max(windows[1], data[1])
 
     def _overtaken(self, record: SentPacket, acked: int, windows: tuple[int, int], in_order: bool, now: int) -> bool:
-        """Whether something has arrived that was sent so much later than `record`, or later on its path.
+        """Whether a packet sent long enough after `record`, or later on its path, has arrived.
 
-        The narrow window does where the path has no later packets, or where the next one is as late and nothing sent
-        since has come through; unless the path may just be slow.
+        The narrow window applies where the path has no later packets, or where the next one is overdue too and nothing
+        sent since has arrived; unless the path may just be slow.
         """
         index, serial = record.index, record.serial
         late = acked - record.sent
@@ -259,10 +261,11 @@ class LossDetection:
         return not record.by_order or (in_order and arrived > serial)
 
     def _slow(self, record: SentPacket, waited: int) -> bool:
-        """Whether the path of `record` may just take as long as this, which is two round trips of its plane at most.
+        """Whether the path of `record` may just be slow: a wait of up to two round trips of its plane is no loss yet.
 
-        It may when it did the last time; or when nobody knows and it carries later packets, which will tell. When it
-        did the last two times, this is how long it is, and the limit is that of the reorder window.
+        It may be if its last round trip was as long; or if it was never measured and carries later packets, which will
+        reveal a loss. If its last two round trips were as long, the path is known to be slow, and the reorder window's
+        maximum is the limit.
         """
         paths, index, trip = self._paths, record.index, self._round_trips[record.plane]
         last = paths.round_trip[index]
@@ -285,17 +288,17 @@ class LossDetection:
                 self._lose(record, now)
 
     def _went_dead(self, record: SentPacket) -> bool:
-        """Whether `record` went on a path found dead before, and nothing sent as late has come through on it."""
+        """Whether `record` was sent on a path already found dead, and nothing sent as late has arrived on it."""
         index, serial = record.index, record.serial
         dead = self._dead.get(index, NEVER) < serial and not record.lane & 1
         return dead and self._sent.arrived_serial[index] < serial and self._paths.bad(index)
 
     def _lose(self, record: SentPacket, now: int) -> bool:
-        """A packet was overtaken: send it again, and blame its path; whether that was not known as bad."""
+        """A packet was overtaken: mark it lost and retire its path. Returns whether the path was not known as bad."""
         by_order = record.by_order
         self.mark_lost(record, "sack")
         record.by_order = by_order
-        if not self._went_dead(record):  # a dead path tells nothing of congestion, beyond its first packet
+        if not self._went_dead(record):  # beyond its first packet, a dead path says nothing about congestion
             self._cc.on_loss(record.weight, now)
         if record.sent < self._sent.first_arrived:
             return False

@@ -1,30 +1,30 @@
-"""Keeps the planes of one queue pair equal: none may be more than a burst of packets ahead of another.
+"""Keeps the planes of one queue pair balanced: none may be more than a burst of packets ahead of another.
 
-Each plane has a credit of so many packets. One without credit waits for the others, and when none of those that could
-send has any left, all are refilled. Retransmissions use credit too, but wait for no plane.
+Each plane has a credit of that many packets. A plane without credit waits for the others; when no plane that could send
+has any left, all are refilled. Retransmissions use credit too, but do not wait for other planes.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-_FULL: Final = 4096  # payload of the packets that a burst counts
+_FULL: Final = 4096  # payload of the packets that a burst consists of
 
 
 class PlaneBalance:
-    """Credit of each plane; `mask` are the planes that have some."""
+    """Credit of each plane; `mask` has the planes with credit left."""
 
     __slots__ = ("_burst", "_credit", "mask")
 
     def __init__(self, burst: int, mtu: int, planes: int, mask: int) -> None:
-        """`burst` is in packets of 4096 bytes, `planes` how many there are, `mask` those that are in use."""
-        # In bytes as for full packets: a shorter burst than the scheduler's turns would cut those off.
+        """`burst` is in packets of 4096 bytes, `planes` the number of planes, `mask` those in use."""
+        # In bytes, as for full packets: a burst shorter than a turn of the scheduler would cut that turn off.
         self._burst = burst * max(1, _FULL // mtu)
         self._credit = [self._burst] * planes
         self.mask = mask
 
     def refill(self, mask: int) -> None:
-        """Count afresh, with the planes of `mask` in use."""
+        """Give every plane of `mask` full credit; these are in use."""
         self._credit = [self._burst] * len(self._credit)
         self.mask = mask
 

@@ -1,7 +1,7 @@
-"""The reliability probes of one queue pair: on which planes one is due, on which path, and which are on the way.
+"""The reliability probes of one queue pair: on which planes one is due, on which path, and which are in flight.
 
-A probe makes the peer report what has arrived. Its answer, a SACK, carries the probe's number, which tells when and
-where the probe was sent (docs/protocol.md §2).
+A probe makes the peer report what has arrived. The SACK that answers it carries the probe's number, which identifies
+when and where the probe was sent (docs/protocol.md §2).
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ class SentProbe(NamedTuple):
 
 
 class ReliabilityProbes:
-    """Probes that are due (`mask`, of planes) or on the way."""
+    """Probes that are due (`mask`, of planes) or in flight."""
 
     __slots__ = ("_last_id", "_last_plane", "_paths", "_unanswered", "mask")
 
     def __init__(self) -> None:
         self.mask = 0
         self._last_id = 0
-        self._paths: dict[int, int] = {}  # by plane: on which path the next probe goes, where that matters
-        self._last_plane = 0  # the last one asked on while nothing was on the way, as a mask
+        self._paths: dict[int, int] = {}  # by plane: the path of the next probe, where that matters
+        self._last_plane = 0  # plane of the last probe requested while nothing was in flight, as a mask
         self._unanswered: dict[int, SentProbe] = {}
 
     @property
     def unanswered(self) -> int:
-        """How many are on the way, as far as that is remembered."""
+        """How many are in flight, of those remembered."""
         return len(self._unanswered)
 
     def request(self, planes: int, usable: int, again: bool) -> None:
-        """Have one sent on each of `planes`; where none of these is usable, on one usable plane after the other.
+        """Request a probe on each of `planes`; if none of these is usable, on the next of the usable planes, in turn.
 
-        Then a probe without an answer is repeated (`again`) on two: each may meet a failed path, there or back.
+        In that case a probe that was not answered is repeated (`again`) on two planes: each may meet a failed path, in
+        either direction.
         """
         planes &= usable
         if not planes:
@@ -57,12 +58,12 @@ class ReliabilityProbes:
         self._paths[plane] = path
 
     def take(self, plane: int) -> int:
-        """The probe due on `plane` is about to be sent: the path it is to go on, -1 for any."""
+        """The probe due on `plane` is about to be sent: its path, -1 for any."""
         self.mask &= ~(1 << plane)
         return self._paths.pop(plane, -1)
 
     def sent(self, plane: int, path: int, now: int) -> int:
-        """A probe leaves; its number."""
+        """A probe leaves; returns its number."""
         self._last_id = number = (self._last_id + 1) & 0xFFFF
         if len(self._unanswered) >= _MAX_UNANSWERED:
             del self._unanswered[next(iter(self._unanswered))]
@@ -70,14 +71,14 @@ class ReliabilityProbes:
         return number
 
     def find(self, number: int) -> SentProbe | None:
-        """The probe with this number, while it is on the way."""
+        """The probe with this number, if it is in flight."""
         return self._unanswered.get(number)
 
     def answered(self, number: int) -> None:
-        """It is on the way no more."""
+        """The probe is no longer in flight."""
         self._unanswered.pop(number, None)
 
     def in_flight(self, number: int, stamp: int) -> bool:
-        """Whether a probe with this number and timestamp is on the way."""
+        """Whether a probe with this number and timestamp is in flight."""
         probe = self._unanswered.get(number)
         return probe is not None and headers.timestamp(probe.sent) == stamp

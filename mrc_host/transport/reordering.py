@@ -1,7 +1,7 @@
-"""The reorder window: how much later than a packet another must have been sent to show, by arriving, that it is lost.
+"""The reorder window: if a packet sent this much later has arrived, a missing packet is lost.
 
-It is measured as RACK does (RFC 8985): a share of the round-trip time, what that time varies by, and how late packets
-were really seen to come, retransmissions that proved spurious included.
+It is measured as in RACK (RFC 8985): a fraction of the round-trip time, its variation, and how late packets were
+actually seen to arrive, including those whose retransmission proved spurious.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from typing import Final
 
 from mrc_host.transport.round_trip import RoundTrip
 
-_MEMORY: Final = 1024  # round trips until reordering not seen again counts half
+_MEMORY: Final = 1024  # round trips after which reordering not seen again counts half
 _UNBOUNDED: Final = 1 << 62
 MAX_ROUND_TRIPS: Final = 16  # the widest reorder window
 
 
 class Reordering:
-    """How far packets of one lane overtake each other. Shared by all queue pairs towards one peer. Times are ns."""
+    """How far packets of one lane overtake each other. Shared by all queue pairs to one peer. Times are ns."""
 
     __slots__ = ("_since", "extent")
 
     def __init__(self) -> None:
-        self.extent = 0  # how much earlier than a packet that had arrived a later arrival was sent
+        self.extent = 0  # how much earlier a late arrival was sent than a packet that had arrived before it
         self._since = 0
 
     def saw(self, extent: int, now: int) -> None:
-        """A packet arrived although one sent `extent` later had arrived before."""
+        """A packet arrived after one that was sent `extent` later."""
         if extent > self.extent:
             self.extent = extent
             self._since = now
 
     def windows(self, trip: RoundTrip, fraction: int, now: int) -> tuple[int, int]:
-        """Reorder windows: for a path without later packets of its own, and for one that has some.
+        """Reorder windows: for a path without later packets of its own, and for a path with some.
 
-        `fraction` is the least share of the round-trip time, in percent. Where no overtaking is known both stay within
-        one round trip and four variations, so that a dead path is noticed within three round trips. Before anything was
-        measured the bound of the round-trip time serves for both.
+        `fraction` is the minimum fraction of the round-trip time, in percent. Without known reordering both windows
+        stay within one round trip and four variations, so that a dead path is noticed within three round trips. Before
+        the first measurement both are the upper bound of the round-trip time.
         """
         smoothed, variation = trip.smoothed, trip.variation
         if not smoothed:

@@ -1,25 +1,26 @@
-"""MRC requester: segments writes, sprays the packets, recovers what is lost, completes what is acknowledged.
+"""MRC requester: segments writes, sprays the packets, retransmits what is lost, completes what is acknowledged.
 
-**Parts.** ``sent_packets`` holds what was sent; ``ack_processing`` takes the peer's answers; ``loss_detection`` decides
-what is lost, ``spurious_retransmissions`` what was retransmitted needlessly, ``timeout_attribution`` which path caused
-a timeout. ``send_window`` and ``plane_balance`` limit what may leave, ``retransmission_timer`` says how long to wait
-for answers, ``reliability_probes`` keeps the probes, ``data_packets`` builds the frames. What leaves next is decided
-here.
+**Parts.** ``sent_packets`` holds what was sent; ``ack_processing`` handles the peer's acknowledgements;
+``loss_detection`` decides which packets are lost, ``spurious_retransmissions`` which were retransmitted although they
+had arrived, ``timeout_attribution`` which path caused a timeout. ``send_window`` and ``plane_balance`` limit what may
+leave, ``retransmission_timer`` says how long to wait for acknowledgements, ``reliability_probes`` keeps track of
+probes, ``data_packets`` builds the frames. This module decides which packet leaves next.
 
-**Sending.** A port that is free asks for a packet on its plane. Lost packets go first, oldest gap first, then the next
-segment of the oldest request. The packet gets the plane's next path at that moment. Three limits hold: the congestion
-window, the range of PSNs the peer accepts (MPR), and the number of WRITE_WITH_IMM the peer accepts in flight. Planes
-are kept equal: none may be more than ``plane_skew_limit`` packets of 4096 bytes ahead; retransmissions count, but
-wait for no plane.
+**Sending.** A port that is free requests a packet for its plane. Lost packets go first, lowest PSN first, then the next
+segment of the oldest request. The packet's path is chosen at that moment: the plane's next. Three limits apply: the
+congestion window, the range of PSNs the peer accepts (MPR), and the number of WRITE_WITH_IMM the peer accepts in
+flight. Planes are kept balanced: none may be more than ``plane_skew_limit`` packets of 4096 bytes ahead.
+Retransmissions count, but do not wait for other planes.
 
-**Timeouts.** After a while without an answer a reliability probe goes out on each plane that has packets on the way,
-unless more data is queued for a port: that brings an acknowledgement too, and the last packet that can go for now asks
-for one. The ACK timeout marks what is older than it as lost. A timeout does not tell a dead path from a dead peer or a
-lost answer, so the path is blamed only when the peer's answers tell, and never for what was sent before the peer was
-first heard. But when all active paths of a plane have timed out, packets that were lost twice go on backups, which take
-the place of active ones. After ``retry_count`` timeouts the queue pair fails.
+**Timeouts.** After a probe timeout without an acknowledgement, a reliability probe is sent on each plane with packets
+in flight, unless data is queued for a port: that brings an acknowledgement too, since the last packet that may leave
+requests one. The retransmission timeout marks as lost all packets older than itself. A timeout alone does not tell a
+dead path from a dead peer or a lost acknowledgement, so a path is retired only when later acknowledgements show that it
+was at fault, and never for packets sent before the peer first answered. There is one exception: when every active path
+of a plane has timed out, packets that were lost twice take backup paths, which replace active ones. After
+``retry_count`` timeouts the queue pair fails.
 
-PSNs and message numbers are plain growing integers here (see ``wire.psn``).
+PSNs and message numbers are unbounded integers here (see ``wire.psn``).
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ from mrc_host.wire.control import Probe
 from mrc_host.wire.psn import MASK
 
 _NO_STALL: Final = -1
-_MANY_ATTEMPTS: Final = 3  # of the oldest packet: if nothing is acknowledged meanwhile, it is a timeout all the same
-_RTO_WINDOW: Final = 4  # packets in flight while nothing is heard after a timeout
+_MANY_ATTEMPTS: Final = 3  # of the oldest packet: if nothing is acknowledged meanwhile, this counts as a timeout
+_RTO_WINDOW: Final = 4  # packets in flight after a timeout, until the peer answers
 
 
 class Requester:
@@ -124,7 +125,7 @@ class Requester:
             owner, connection, peer, peer.index_of, peer.round_trips, paths, sends, self.window, self.sent, self._loss,
             self.spurious, self._attribution, self.probes, self.timer,
         )  # fmt: skip
-        # messages
+        # messages: the one being segmented, and counts of those started
         self._current: Wqe | None = None
         self._msn = 0
         self._wimm_sent = 0
@@ -135,7 +136,7 @@ class Requester:
     # ---- sending ------------------------------------------------------------------------------------------------
 
     def ports(self) -> int:
-        """Planes on which the next packet may leave; 0 when there is none or a window is shut."""
+        """Planes on which the next packet may leave; 0 when there is none or a limit is reached."""
         window, sent = self.window, self.sent
         cc = window.cc
         if cc.inflight >= cc.cwnd:
@@ -143,7 +144,7 @@ class Requester:
             return 0
         if sent.in_flight >= window.limit.limit:
             self._stall(PEER, self._nic.now)
-            return 0  # an acknowledgement of our own opens it
+            return 0  # until one of this queue pair's packets is acknowledged
         mask = self._planes()
         if not mask:
             self._stall(PATHS, self._nic.now)
@@ -185,11 +186,11 @@ class Requester:
         if sent.lost():
             frame = self._retransmit(plane, planes, now)
             if frame is not None or sent.lost():
-                return frame  # what waits for another plane: nothing new may take its place in the window
+                return frame  # waits for another plane: no new packet may take its place in the window
         return self._transmit_new(plane, planes, now)
 
     def _transmit_new(self, plane: int, planes: int, now: int) -> bytes | None:
-        """The next segment of the oldest request, on `plane`, one of `planes`."""
+        """Send the next segment of the oldest request on `plane`, which is one of `planes`."""
         sent, balance = self.sent, self._balance
         psn = sent.next_psn
         if psn - sent.una >= self.window.psn_range:
@@ -217,7 +218,7 @@ class Requester:
         return self._emit(record, wqe, plane, index, DATA, now)
 
     def _start(self, psn: int) -> Wqe:
-        """The oldest request that waits begins at `psn`."""
+        """Start the oldest waiting request, with its first packet at `psn`."""
         wqe = self._sends.start()
         self._current = wqe
         wqe.msn = self._msn
@@ -231,10 +232,10 @@ class Requester:
         return wqe
 
     def _retransmit(self, plane: int, planes: int, now: int) -> bytes | None:
-        """The oldest lost packet, on a path other than the one that lost it.
+        """Send the oldest lost packet again, on another path than the one that lost it.
 
-        From the second loss on it goes to planes that have not had it yet: else two dead ones could pass it to and fro.
-        First to those where something sent with it has come through, a probe say: the others may all be dead.
+        From the second loss on, it takes planes that it has not tried yet; otherwise it could alternate between two
+        dead planes. Planes where a packet or probe sent later has arrived go first: the others may all be dead.
         """
         record = self.sent.next_lost()
         if record is None:
@@ -242,7 +243,7 @@ class Requester:
         tried = record.tried | 1 << record.plane
         left = planes & ~tried
         if not left:
-            tried = 1 << record.plane  # all had it: another round
+            tried = 1 << record.plane  # all were tried: start over
             left = planes & ~tried or planes
         if record.attempts > 1:
             left = self.sent.proven(left, record.sent - self.timer.pto()) or left
@@ -266,8 +267,8 @@ class Requester:
     def _other_path(self, plane: int, record: SentPacket, now: int) -> int:
         """A path for a lost packet, not the one that lost it; -1 when the plane has none.
 
-        When a second loss finds that all active paths have timed out, a backup takes the place of the one chosen:
-        nothing else would ever blame any of them.
+        When a packet is lost for the second time and all active paths have timed out, a backup replaces the chosen
+        path: nothing else would ever retire any of them.
         """
         paths, attribution = self.paths, self._attribution
         index = paths.next(plane, record.index)
@@ -280,7 +281,7 @@ class Requester:
         return index
 
     def _emit(self, record: SentPacket, wqe: Wqe, plane: int, index: int, kind: int, now: int) -> bytes:
-        """A packet leaves on path `index`, as DATA or RETRANSMISSION."""
+        """Build a packet that leaves on path `index`, as DATA or RETRANSMISSION, and account for it."""
         timer, window, sent = self.timer, self.window, self.sent
         if self._stalled != _NO_STALL:
             self.settle_stats(now)
@@ -293,7 +294,7 @@ class Requester:
             word |= headers.RTX
         if window.used(record.weight):
             word |= headers.ACK_REQUEST
-        # Ask for an acknowledgement when this is the last packet that can go for now.
+        # Request an acknowledgement with the last packet that may leave for now.
         if window.closing(sent) or (self._current is None and not self._sends.waiting) or timer.retries:
             window.asked()
             word |= headers.ACK_REQUEST
@@ -308,10 +309,10 @@ class Requester:
     # ---- waiting ------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """The window is full. A window of our own opens with our acknowledgements; for a shared one we wait.
+        """The window is full. A window of our own opens when our packets are acknowledged; for a shared one, wait.
 
-        If others filled it, or it shrank, our latest packets may not have asked for an acknowledgement; and the others
-        may still back off although the outage is over.
+        If other queue pairs filled it, or if it shrank, our latest packets may not have requested an acknowledgement;
+        and the others may still be backing off although the outage is over.
         """
         if not self._work():
             return
@@ -329,25 +330,25 @@ class Requester:
         return self.sent.lost() or self._current is not None or self._may_start()
 
     def _pending(self) -> bool:
-        """Whether there is anything to send, allowed or not."""
+        """Whether there is anything to send, whether or not it may leave."""
         waiting = self._sends.waiting
         return self.sent.lost() or self._current is not None or (bool(waiting) and waiting[0].view is not None)
 
     def _stall(self, kind: int, now: int) -> None:
-        """Data waits, if there is any, because of `kind`: count the time until a packet leaves."""
+        """If data is waiting, it waits because of `kind`: measure the time until a packet leaves."""
         if self._stalled != kind and self._pending():
             self.settle_stats(now)
             self._stalled = kind
             self._stalled_at = now
 
     def settle_stats(self, now: int) -> None:
-        """Count the time that data has waited up to `now`."""
+        """Add the time up to `now` for which data has been waiting."""
         if self._stalled != _NO_STALL:
             self._stats.stalled_ns[self._stalled] += max(now - self._stalled_at, 0)
             self._stalled_at = now
 
     def settle(self) -> None:
-        """Bytes were given back or the window moved: let others use what there is room for."""
+        """Bytes were acknowledged or the window moved: let other queue pairs use the room."""
         if self._stalled != _NO_STALL and not self._pending():
             self.settle_stats(self._nic.now)
             self._stalled = _NO_STALL
@@ -356,24 +357,24 @@ class Requester:
     # ---- planes and paths ---------------------------------------------------------------------------------------
 
     def flush_plane(self, plane: int) -> None:
-        """The plane is down: what is in flight there is retransmitted on others, and no path is suspected."""
+        """The plane is down: retransmit what is in flight there on other planes, without suspecting any path."""
         self._loss.flush_plane(plane)
 
     def planes_changed(self, now: int) -> None:
-        """Other planes are usable now: restart the balance. A peer that did not answer may answer there: probe."""
+        """The set of usable planes changed: restart the balance. If retrying, probe: the peer may answer now."""
         self._balance.refill(self._peer.planes)
         if self.timer.retries:
             self._request_probes(self._planes(), now)
 
     def path_opened(self, index: int, now: int) -> None:
-        """A path works or is allowed again. A peer that did not answer may answer there: probe."""
+        """A path works or is allowed again. If retrying, probe it: the peer may answer there."""
         plane = self._peer.plane_of[index]
         if self.timer.retries and self._planes() >> plane & 1:
             self.probes.prefer(plane, index)
             self._request_probes(1 << plane, now)
 
     def probe_for_others(self, interval: int, now: int) -> bool:
-        """Others wait for our bytes: probe, unless we did within `interval` ns; False once acknowledged again."""
+        """Others wait for our bytes: probe, unless done within `interval` ns; False once acknowledged again."""
         if not self.timer.retries:
             return False
         planes = self._planes()
@@ -384,7 +385,7 @@ class Requester:
     # ---- timeouts -----------------------------------------------------------------------------------------------
 
     def starving(self, now: int) -> None:
-        """There is work, but every plane is down or denied: start the timer, so that this ends."""
+        """Data waits, but every plane is down or denied: start the timer, so that the requests fail eventually."""
         if not self._owner.armed() and self._starved():
             self.timer.last_heard = max(self.timer.last_heard, now)
             self._owner.arm(now + self.timer.rto())
@@ -393,11 +394,11 @@ class Requester:
         return self._pending() and not self._planes()
 
     def on_timer(self, now: int) -> int:
-        """Probe or time out where due; next time, 0 when all is acknowledged and nothing waits for a plane."""
+        """Send probes or time out, if due; the next time, 0 when all is acknowledged and nothing waits for a plane."""
         timer, sent = self.timer, self.sent
         if not sent.in_flight and self._planes() and self._work():
             if self._owner.queued_ports():
-                return 0  # others go first; a probe now would only delay them and us
+                return 0  # other queue pairs go first; a probe now would only delay all of them
             if self.window.waiting():
                 return self._have_others_probe(now)
         if sent.una == sent.next_psn and not self._sends.outstanding and not self._starved():
@@ -420,7 +421,7 @@ class Requester:
         return timer.recheck_at(min(due or quiet, quiet), now)
 
     def _have_others_probe(self, now: int) -> int:
-        """Others fill the window, which wakes us. Until then make those that timed out probe. When next, or 0."""
+        """Other queue pairs fill the window; make those that timed out probe. Returns when to do so again, or 0."""
         timer, shared = self.timer, self.window.shared
         assert shared is not None
         if not shared.timed_out or not shared.probe_timed_out(timer.blocked_pto(), now):
@@ -429,22 +430,22 @@ class Requester:
         return now + timer.blocked_pto()
 
     def _rto_since(self, oldest: int) -> int:
-        """When the RTO started: with the oldest packet in flight or the oldest unanswered probe; 0: not running."""
+        """When the RTO started: at the oldest packet in flight or oldest unanswered probe; 0: it is not running."""
         timer = self.timer
-        if not oldest and (self.sent.lost() or self._starved()):  # no probe asks for what cannot leave
+        if not oldest and (self.sent.lost() or self._starved()):  # nothing in flight, so no probe was sent
             return max(timer.last_heard, timer.last_timeout)
         return oldest or timer.probing_since
 
     def _queued(self) -> bool:
-        """Whether data waits only for a port's turn: what it brings about answers a probe's question, or asks it.
+        """Whether data is queued for a port and only waits for its turn: like a probe, it brings an acknowledgement.
 
-        Many queue pairs may take longer for a turn each than two round trips, and longer for as many packets as the
-        responder lets arrive before it answers.
+        With many queue pairs a turn may take longer than two round trips, and so may the packets that the responder
+        collects before it acknowledges.
         """
         return not self.timer.retries and self._owner.queued_ports() & self.ports() != 0
 
     def _request_probes(self, mask: int, now: int) -> None:
-        """Send reliability probes on the planes in `mask`; on one plane after the other when nothing is in flight."""
+        """Send reliability probes on the planes in `mask`; on one plane after another when nothing is in flight."""
         again = self.timer.probing_since > 0
         self.timer.on_probe(now)
         self.probes.request(mask, self._planes(), again)
@@ -467,13 +468,13 @@ class Requester:
         if shared is not None:
             shared.timed_out[self._owner] = None
         self.window.cc.on_timeout(now, self._expire(now - rto, now))
-        self._request_probes(self._planes(), now)  # on all: it is not known which have failed
+        self._request_probes(self._planes(), now)  # on all planes: it is not known which have failed
         self._owner.offer_data()
 
     def _expire(self, before: int, now: int) -> int:
-        """What was sent at or before time `before` and not acknowledged is lost: how many bytes it is.
+        """Mark as lost what was sent at or before `before` and not acknowledged; returns how many bytes.
 
-        Whether the path, the peer or the reverse path failed becomes clear later.
+        Later acknowledgements show whether the path, the peer or the reverse path failed.
         """
         size = 0
         for lane in self.sent.lanes:
@@ -486,7 +487,7 @@ class Requester:
         return size
 
     def probe(self, plane: int, now: int) -> bytes | None:
-        """The reliability probe due on `plane`."""
+        """Build the reliability probe due on `plane`."""
         index = self.probes.take(plane)
         if index < 0 or self.paths.bad(index):
             index = self.paths.next(plane, self.sent.oldest_path(plane))

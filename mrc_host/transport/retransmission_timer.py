@@ -1,17 +1,18 @@
-"""Timers of a requester: the probe timeout, the retransmission timeout, and how many retries are left.
+"""Timers of an MRC requester: the probe timeout, the retransmission timeout, and how many retries are left.
 
-**Probe timeout (PTO).** Some two round-trip times after it last heard from the peer, and after its own last packet, a
-requester sends reliability probes (``pto``; compare RFC 8985 and RFC 9002). Each further probe doubles the wait.
+**Probe timeout (PTO).** About two round-trip times after the peer last answered, and after the requester's own last
+packet, the requester sends reliability probes (``pto``; compare RFC 8985 and RFC 9002). Each further probe doubles the
+wait.
 
 **Retransmission timeout (RTO).** The ACK timeout of the queue pair (1.024 us * 2**timeout, docs/protocol.md §2) is
-repeated ``linear_retries`` times, then doubled (``rto``). It is never shorter than the measured round trips call for,
+repeated ``linear_retries`` times, then doubled (``rto``). It is never shorter than the measured round trips require,
 nor than packets were seen to wait for their acknowledgement: on a slow link most of that wait is the peer collecting
-packets to acknowledge together. The RTO runs from when the oldest packet in flight was sent, or, with nothing in
-flight, from the oldest probe without an answer.
+packets to acknowledge together. The RTO runs from when the oldest packet in flight was sent or, with nothing in flight,
+from the oldest unanswered probe.
 
 **Retries.** Packets sent at different times also time out at different times. All timeouts within one RTO count as one
-retry (``on_timeout``). An RTO in which the peer answered with nothing but NACKs is a retry too (``on_nack``), so
-that a requester does not send for ever what the peer has no room for.
+retry (``on_timeout``). An RTO in which the peer answered only with NACKs is a retry too (``on_nack``), so that a
+requester does not send for ever what the peer has no room for.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import Final
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 
-_RECHECKS: Final = 16  # parts of a wait while round-trip times are doubtful
+_RECHECKS: Final = 16  # parts into which a wait is divided while round-trip times are doubtful
 
 
 class RetransmissionTimer:
-    """Times of one requester. All are nanoseconds."""
+    """Timers of one requester, in ns."""
 
     __slots__ = (
         "_ack_times",
@@ -48,33 +49,33 @@ class RetransmissionTimer:
     )
 
     def __init__(self, round_trips: list[RoundTrip], policy: RetryPolicy, min_pto: int) -> None:
-        """`round_trips` are those of all planes; `min_pto` is the shortest probe timeout once they are known."""
+        """`round_trips` are those of all planes; `min_pto` is the shortest probe timeout once these are measured."""
         self._round_trips = round_trips
         self._policy = policy
         self.ack_timeout = policy.ack_timeout  # before any doubling
         self.min_pto = min_pto
         self.retries = 0  # timeouts without progress
-        self._retry_counted = 0  # when the last of them was counted
+        self._retry_counted = 0  # when the last retry was counted
         self._ack_times = RoundTrip()  # of the packet that waited longest for a SACK
-        self._nacks_since = 0  # start of the interval in which only NACKs came; 0 for none
+        self._nacks_since = 0  # start of the interval in which only NACKs arrived; 0 for none
         self.last_heard = 0
-        self._silence_ended = 0  # when the peer was last heard after more than an ACK timeout of silence
-        self.last_sent = 0  # data
+        self._silence_ended = 0  # when the peer last ended a silence of more than an ACK timeout
+        self.last_sent = 0  # when data was last sent
         self.last_timeout = 0
         self.last_progress = 0  # when anything was last acknowledged, or sent after a pause
         self.last_probe = 0  # when probes were last requested
-        self.probing_since = 0  # first probe since the peer was heard or a timeout passed; 0 for none
+        self.probing_since = 0  # first probe since the peer last answered or the last timeout; 0 for none
         self._pto_count = 0  # probes without progress: doublings of the PTO
         self.blocked_pto_count = 0  # doublings of the blocked PTO since data last left
 
     def base_pto(self) -> int:
-        """The longest probe timeout that round trips call for, without a minimum or backoff; 0 before the first."""
+        """The longest probe timeout that round trips require, without minimum or backoff; 0 before the first sample."""
         return max(trip.pto() for trip in self._trusted())
 
     def _trusted(self) -> list[RoundTrip]:
-        """Round trips, but no doubtful ones once another plane has a newer sample that is not doubtful.
+        """Round-trip times, without doubtful ones once another plane has a newer sample that is not doubtful.
 
-        The plane of the doubtful one may have failed since, and then no new sample would ever correct it.
+        The plane of the doubtful sample may have failed since, and then no new sample would ever correct it.
         """
         trips = self._round_trips
         for trip in trips:
@@ -84,12 +85,12 @@ class RetransmissionTimer:
         return trips
 
     def end_silence(self, now: int) -> None:
-        """Something came from the peer; remember it if that ends a long silence."""
+        """The peer answered; remember the time if that ends a long silence."""
         if now > self.last_heard + self.ack_timeout:
             self._silence_ended = now
 
     def delayed_by_silence(self, sent: int, now: int) -> bool:
-        """Whether the answer to what was sent at `sent` may have been held up until a silence ended."""
+        """Whether the answer to what was sent at `sent` may have been delayed until a silence ended."""
         return sent < self._silence_ended and now > sent + self.ack_timeout
 
     def recheck_at(self, due: int, now: int) -> int:
@@ -102,11 +103,11 @@ class RetransmissionTimer:
         return due
 
     def sample_ack_time(self, time: int) -> None:
-        """The first packet that a SACK acknowledges, and that was sent only once, was acknowledged after `time`."""
+        """The first packet that a SACK acknowledges, if it was sent only once, was acknowledged after `time`."""
         self._ack_times.sample(time)
 
     def pto(self) -> int:
-        """Probe timeout, doubled for each probe without progress, but then no longer than the RTO."""
+        """Probe timeout, doubled for each probe without progress, but then at most the RTO."""
         base = self.base_pto()
         base = max(base, self.min_pto) if base else self.ack_timeout // 4
         return min(base << self._pto_count, max(base, self.rto())) if self._pto_count else base
@@ -117,32 +118,32 @@ class RetransmissionTimer:
         return min(pto << self.blocked_pto_count, max(pto, self._policy.longest()))
 
     def back_off_blocked_pto(self) -> None:
-        """They were made to probe: wait twice as long next time, but no longer than the longest RTO."""
+        """They were made to probe: wait twice as long next time, but at most the longest RTO."""
         if 2 * self.blocked_pto() <= self._policy.longest():
             self.blocked_pto_count += 1
 
     def rto(self) -> int:
-        """Retransmission timeout: the ACK timeout or what measured times call for, doubled by retries.
+        """Retransmission timeout: the ACK timeout, or what measured times require, doubled by retries.
 
-        The upper bound is that of the ACK timeout alone: times that include an outage are not multiplied beyond it.
+        The upper bound depends on the ACK timeout alone: times that include an outage are not multiplied beyond it.
         """
         policy = self._policy
         base = max(self.ack_timeout, self.base_pto(), self._ack_times.pto())
         return min(base << policy.doublings(self.retries), max(base, policy.longest()))
 
     def on_probe(self, now: int) -> None:
-        """Probes are requested."""
+        """Probes were requested."""
         self.last_probe = now
         if not self.probing_since:
             self.probing_since = now
 
     def back_off_pto(self) -> None:
-        """Probes were requested: wait twice as long for the next, but no longer than the RTO."""
+        """Probes were requested: wait twice as long for the next, but at most the RTO."""
         if 2 * self.pto() <= self.rto():
             self._pto_count += 1
 
     def on_heard(self, now: int, progress: bool) -> bool:
-        """The peer was heard; whether this `progress` puts an end to retries."""
+        """The peer answered; returns whether this `progress` ends retries."""
         self.end_silence(now)
         self.last_heard = now
         self.probing_since = 0
@@ -157,18 +158,18 @@ class RetransmissionTimer:
         return True
 
     def reset_retries(self) -> None:
-        """The peer has received everything and says so, but does not complete it yet: neither a retry nor progress."""
+        """The peer has received everything, but does not complete it yet: this is neither a retry nor progress."""
         self.retries = 0
         self._nacks_since = 0
 
     def on_timeout(self, now: int, rto: int) -> bool:
-        """The retransmission timeout, `rto`, has passed: count a retry; False when no more are left."""
+        """The retransmission timeout, `rto`, has passed: count a retry; False when none is left."""
         self.last_timeout = now
         self.probing_since = 0
         return self._count_retry(now, rto)
 
     def on_nack(self, now: int) -> bool:
-        """A NACK came: False when an RTO with nothing but NACKs was one retry too many."""
+        """A NACK arrived: False when an RTO with nothing but NACKs was one retry too many."""
         if not self._nacks_since:
             self._nacks_since = now
             return True

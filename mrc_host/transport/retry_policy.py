@@ -1,8 +1,8 @@
-"""When a retransmission timeout doubles, and how many there may be: what queue pairs of both transports share.
+"""When the retransmission timeout doubles, and how many retries there may be: for queue pairs of both transports.
 
 The ACK timeout of the queue pair (docs/protocol.md §2) is repeated ``linear_retries`` times, then doubled up to
-``max_backoff`` times, until ``retry_count`` retries brought no progress. Who counts the retries, and what counts as
-one, differs between the transports.
+``max_backoff`` times, until ``retry_count`` retries have made no progress. What counts as a retry differs between the
+transports.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _UNLIMITED: Final = 255  # retry count
 
 
 class RetryPolicy:
-    """The attributes and settings of one queue pair that retries go by."""
+    """The retry attributes and settings of one queue pair."""
 
     __slots__ = ("_limit", "_linear", "_max_backoff", "ack_timeout")
 
@@ -31,12 +31,12 @@ class RetryPolicy:
 
     @staticmethod
     def of(connection: Connection) -> RetryPolicy:
-        """That of a queue pair."""
+        """The policy of a queue pair."""
         attributes, settings = connection.attributes, connection.nic.transport
         return RetryPolicy(attributes.timeout, attributes.retry_count, settings.linear_retries, settings.max_backoff)
 
     def doublings(self, retries: int) -> int:
-        """How often the timeout is doubled after so many retries without progress."""
+        """How often the timeout is doubled after this many retries without progress."""
         return min(max(retries - self._linear, 0), self._max_backoff)
 
     def longest(self) -> int:
@@ -44,5 +44,5 @@ class RetryPolicy:
         return self.ack_timeout << self._max_backoff
 
     def allows(self, retries: int) -> bool:
-        """Whether there may be so many."""
+        """Whether this many retries are allowed."""
         return self._limit == _UNLIMITED or retries <= self._limit

@@ -6,8 +6,8 @@ from __future__ import annotations
 class RoundTrip:
     """Smoothed round-trip time of one plane (RFC 6298), in ns; 0 until the first sample.
 
-    An answer that ends a long silence may have been held up by an outage. Such a sample is doubtful: it is used while
-    there is nothing better, as the paths may really have become that slow, and replaced by the next that is not.
+    An answer that ends a long silence may have been delayed by an outage. Such a sample is doubtful: it is used while
+    there is nothing better, as the paths may really have become that slow, and replaced by the next sample that is not.
     """
 
     __slots__ = ("bound", "doubtful", "min_rtt", "sampled", "smoothed", "variation")
@@ -21,7 +21,7 @@ class RoundTrip:
         self.bound = 0  # before the first sample: an upper bound; 0 when not even that is known
 
     def limit(self, waited: int) -> None:
-        """A packet was acknowledged after `waited`, perhaps together with others long after it had arrived."""
+        """A packet was acknowledged after `waited`, perhaps long after it had arrived."""
         if not self.bound or waited < self.bound:
             self.bound = waited
 
@@ -30,7 +30,7 @@ class RoundTrip:
         return self.smoothed + max(self.smoothed, 4 * self.variation)
 
     def sample(self, rtt: int, late: bool = False, now: int = 0) -> None:
-        """Take one sample at time `now`, `late` when it may include an outage."""
+        """Add one sample at time `now`; `late` when it may include an outage."""
         self.sampled = now
         if not self.smoothed or (self.doubtful and not late):
             self.min_rtt = min(rtt, self.min_rtt) if self.smoothed else rtt

@@ -1,12 +1,12 @@
-"""Packets that were sent and not acknowledged yet, and how many bytes of them are in flight.
+"""Packets that were sent and are not acknowledged yet, and how many of their bytes are in flight.
 
-One record per PSN, from the oldest unacknowledged one on, in a ring that grows with the window. Every transmission also
-enters a *lane*, in sending order. A lane is one class (first transmissions or retransmissions) on one plane. A record
-is removed when it is acknowledged, or is marked lost and waits in a heap, lowest PSN first, to be retransmitted. What
-is lost is decided elsewhere.
+There is one record per PSN, from the oldest unacknowledged one on, in a ring that grows with the window. Every
+transmission is also queued in a *lane*, in the order of sending. A lane is one class (first transmissions or
+retransmissions) on one plane. A record is removed when its packet is acknowledged; when its packet is marked lost, its
+PSN waits in a heap, lowest first, to be retransmitted. ``loss_detection`` and others decide what is lost.
 
-PSNs are plain growing integers (see ``wire.psn``). An *index* is a path, a *serial* numbers the transmissions of the
-queue pair, and a *weight* is the nominal size of a packet, rounded up as the peer counts it.
+PSNs are unbounded integers (see ``wire.psn``). An *index* is a path, a *serial* numbers the transmissions of the queue
+pair, and a *weight* is the nominal size of a packet, rounded up as the peer counts it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ OUT: Final = 1
 LOST: Final = 2
 NEVER: Final = 1 << 62
 
-_FIRST_RING: Final = 4  # records; most queue pairs are idle
+_FIRST_RING: Final = 4  # records; small, as most queue pairs are idle
 
 
 class SentPacket:
-    """One PSN on its way. Objects are reused: a lane entry is stale when its serial differs from `serial`."""
+    """One PSN in flight. Records are reused: a lane entry is stale when its serial differs from `serial`."""
 
     __slots__ = (
         "attempts",
@@ -60,16 +60,16 @@ class SentPacket:
         self.weight = 0
         self.kind = 0  # segment kind
         self.plane = 0
-        self.tried = 0  # planes that have lost it since all had
+        self.tried = 0  # planes that have lost it, since it was last lost on all of them
         self.lane = 0
         self.index = 0  # path
         self.serial = 0
         self.sent = 0  # time of the latest transmission
         self.stamp = 0  # its 16-bit timestamp
         self.attempts = 0
-        self.timed = False  # a SACK has told the round-trip time of the latest transmission
-        self.followed = 0  # when the next first transmission on its path was sent, 0 for not yet
-        self.by_order = False  # judged lost by the order on its path
+        self.timed = False  # a SACK has given the round-trip time of the latest transmission
+        self.followed = 0  # send time of the next first transmission on its path; 0: none yet
+        self.by_order = False  # declared lost because of arrival order on its path
 
 
 class Lane:
@@ -79,10 +79,10 @@ class Lane:
 
     def __init__(self) -> None:
         self.queue: deque[tuple[SentPacket, int]] = deque()
-        self.acked = 0  # latest sending time of a packet that arrived
+        self.acked = 0  # latest send time of a packet that arrived
 
     def head(self) -> SentPacket | None:
-        """Oldest transmission still unanswered."""
+        """Oldest unanswered transmission."""
         queue = self.queue
         while queue:
             record, serial = queue[0]
@@ -93,7 +93,7 @@ class Lane:
 
 
 class SentPackets:
-    """Everything between the oldest unacknowledged PSN (`una`) and the next one to be sent."""
+    """Everything from the oldest unacknowledged PSN (`una`) to before the next one to be sent."""
 
     __slots__ = (
         "_lost",
@@ -114,12 +114,12 @@ class SentPackets:
     )
 
     def __init__(self, cc: CongestionControl, first_psn: int, planes: int, paths: int) -> None:
-        """`cc` counts the bytes of all who share it in its `inflight`; ours are in `in_flight` as well."""
+        """`cc.inflight` counts the bytes of all who share it; `in_flight` counts ours alone."""
         self.cc = cc
-        self.in_flight = 0  # weights of packets on the way
+        self.in_flight = 0  # weights of packets in flight
         self.first_psn = first_psn  # of this life
         self.una = first_psn  # oldest PSN not acknowledged cumulatively
-        self.una_since = 0  # when it last moved
+        self.una_since = 0  # when it last advanced
         self.next_psn = first_psn
         self.sacked = 0  # bit i: PSN una+i acknowledged selectively
         self.ring = [SentPacket() for _ in range(_FIRST_RING)]
@@ -130,22 +130,22 @@ class SentPackets:
         # by path, of first transmissions only: the latest one sent, and the serial of the latest that arrived
         self.last_on_path = [SentPacket()] * paths
         self.arrived_serial = array("q", bytes(8 * paths))
-        self.first_arrived = NEVER  # sending time of the first packet known to have arrived
+        self.first_arrived = NEVER  # send time of the first packet known to have arrived
 
     def psns_used(self) -> int:
         """How many PSNs were sent."""
         return self.next_psn - self.first_psn
 
     def lost(self) -> bool:
-        """Whether packets wait to be sent again."""
+        """Whether packets wait to be retransmitted."""
         return bool(self._lost)
 
     def record(self, psn: int) -> SentPacket:
-        """What is remembered of `psn`; what is on the way has that PSN in its record."""
+        """The record of `psn`, if that is in flight; otherwise, one of another PSN."""
         return self.ring[psn & self.mask]
 
     def new_record(self) -> SentPacket:
-        """A record for the next PSN, which is taken with that."""
+        """Take a record for the next PSN."""
         psn = self.next_psn
         if psn - self.una > self.mask:
             self._grow()
@@ -190,20 +190,20 @@ class SentPackets:
         self.in_flight += weight
 
     def _land(self, record: SentPacket) -> None:
-        """It is no longer in flight."""
+        """The packet is no longer in flight."""
         weight = record.weight
         self.cc.inflight -= weight
         self.in_flight -= weight
 
     def acknowledge(self, record: SentPacket) -> None:
-        """A record leaves; what it says stays until the ring comes round."""
+        """The packet arrived: free its record, whose content stays until the ring wraps around."""
         if record.state == OUT:
             self._land(record)
         record.state = FREE
         record.wqe = None
 
     def new_bits(self, base: int, bitmap: int) -> int:
-        """Bits of a bitmap not known yet, aligned to una, without PSNs already acknowledged or never sent."""
+        """Newly acknowledged PSNs of a bitmap, relative to una; without those already acknowledged or never sent."""
         shift = base - self.una
         if shift < 0:
             bitmap >>= -shift
@@ -215,13 +215,13 @@ class SentPackets:
         return bitmap & ~self.sacked
 
     def advance(self, una: int, now: int) -> None:
-        """All before `una` is acknowledged."""
+        """Everything before `una` is acknowledged."""
         self.sacked >>= una - self.una
         self.una = una
         self.una_since = now
 
     def mark_lost(self, record: SentPacket) -> None:
-        """A packet on the way is to be sent again."""
+        """A packet in flight is to be retransmitted."""
         record.state = LOST
         record.by_order = False
         self._land(record)
@@ -239,11 +239,11 @@ class SentPackets:
         return None
 
     def take_lost(self) -> None:
-        """The packet that ``next_lost`` returned is about to be sent."""
+        """The packet returned by ``next_lost`` is about to be sent."""
         heapq.heappop(self._lost)
 
     def oldest(self) -> tuple[int, int]:
-        """When the oldest packet on the way was sent, 0 without any; and a mask of the planes that have some."""
+        """Send time of the oldest packet in flight (0 without any), and a mask of the planes with packets in flight."""
         oldest = mask = 0
         for number, lane in enumerate(self.lanes):
             record = lane.head()
@@ -254,7 +254,7 @@ class SentPackets:
         return oldest, mask
 
     def oldest_path(self, plane: int) -> int:
-        """Path of the oldest unanswered packet on `plane`, which may be why it is unanswered; -1 when there is none."""
+        """Path of the oldest unanswered packet on `plane`, which may have caused its loss; -1 when there is none."""
         first, again = self.lanes[2 * plane].head(), self.lanes[2 * plane + 1].head()
         if first is None or (again is not None and again.sent < first.sent):
             first = again
@@ -270,7 +270,7 @@ class SentPackets:
         return proven
 
     def release(self) -> None:
-        """Nothing more is sent: give back the share of a window that others may use."""
+        """Sending ends: give back this queue pair's share of the window."""
         for lane in self.lanes:
             record = lane.head()
             while record is not None:

@@ -1,10 +1,10 @@
 """Packets that were sent more than once, and how many of those transmissions were spurious.
 
-**Spurious retransmissions** are found by three signs: a SACK answers an earlier transmission of a packet that was sent
-again (its timestamp tells which); a packet is acknowledged sooner than its latest transmission could have been; and,
-whenever a SACK shows everything that is on the way, the peer's count of received bytes exceeds what was to be received,
-which counts duplicates, those that were proved one by one before among them (docs/protocol.md §10). Only the first
-tells which transmission arrived, and so how far packets overtake each other, and which path was blamed wrongly.
+Three signs reveal a *spurious retransmission*: a SACK answers an earlier transmission of a packet that was sent again
+(its timestamp says which); a packet is acknowledged sooner than its latest transmission could have been; and, whenever
+a SACK covers everything in flight, the peer's count of received bytes exceeds what was sent once. The excess counts all
+duplicates, including those already found by the other signs (docs/protocol.md §10). Only the first sign says which
+transmission arrived, and so how far packets overtake each other, and which path was suspected wrongly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_TRANSMISSIONS: Final = 8  # of one packet that are remembered
 
 
 class Retransmission:
-    """Transmissions of one packet before its latest one, the last few: timestamp, time, path and lane of each."""
+    """The last few transmissions of one packet before its latest: timestamp, time, path and lane of each."""
 
     __slots__ = ("by_order", "counted", "history", "latest", "latest_lane", "latest_sent", "proved")
 
@@ -31,21 +31,21 @@ class Retransmission:
         self.latest_lane = 0
         self.by_order = by_order
         self.counted = 0  # how many are known to have been spurious
-        self.proved = _MAX_TRANSMISSIONS  # the earliest that a SACK of its own has shown to have arrived
+        self.proved = _MAX_TRANSMISSIONS  # the earliest transmission that a SACK has shown to have arrived
 
     def add(self, stamp: int, sent: int, index: int, lane: int) -> None:
-        """It is about to be sent once more; this is how it was sent before."""
+        """It is about to be sent again; the arguments describe the transmission before."""
         self.history.append((stamp, sent, index, lane))
         if len(self.history) > _MAX_TRANSMISSIONS:
             del self.history[0]
             self.by_order = False
 
     def again(self, record: SentPacket) -> None:
-        """It was sent once more, as `record` says."""
+        """It was sent again, as `record` says."""
         self.latest, self.latest_sent, self.latest_lane = record.stamp, record.sent, record.lane
 
     def earlier(self, stamp: int, since: int) -> int:
-        """Which of them, sent after time `since`, has this timestamp; -1 for none."""
+        """Which transmission sent after time `since` has this timestamp; -1 for none."""
         for number in range(len(self.history) - 1, -1, -1):
             if self.history[number][0] == stamp and self.history[number][1] > since:
                 return number
@@ -53,7 +53,7 @@ class Retransmission:
 
 
 class SpuriousRetransmissions:
-    """Retransmissions of one queue pair; what it finds is in the counter ``spurious_retransmitted``."""
+    """Retransmissions of one queue pair; the number found spurious is in the counter ``spurious_retransmitted``."""
 
     __slots__ = ("_estimated", "_proved", "_since_count", "_stats", "count", "excess", "packets")
 
@@ -62,12 +62,12 @@ class SpuriousRetransmissions:
         self.packets: dict[int, Retransmission] = {}  # by PSN
         self.count = ReceivedCount()
         self.excess = 0  # units known to be duplicates
-        self._proved = 0  # retransmissions proved spurious one by one
-        self._estimated = 0  # the same, by the peer's count
-        self._since_count = 0  # proved one by one since that count
+        self._proved = 0  # retransmissions found spurious one by one
+        self._estimated = 0  # retransmissions found spurious by the peer's count
+        self._since_count = 0  # found one by one since that count
 
     def remember(self, record: SentPacket) -> Retransmission:
-        """`record` is about to be sent again: remember the transmission before."""
+        """`record` is about to be sent again: remember its previous transmission."""
         known = self.packets.get(record.psn)
         if known is None:
             if len(self.packets) >= _MAX_REMEMBERED:
@@ -78,9 +78,9 @@ class SpuriousRetransmissions:
         return known
 
     def arrived(self, known: Retransmission, number: int, newest: bool) -> None:
-        """Transmission `number` of a packet, or one before it, has arrived, so those after it were spurious.
+        """Transmission `number` of a packet, or an earlier one, has arrived, so later ones were spurious.
 
-        What an overtaken SACK proves (not `newest`), the peer's count in a newer one may have included already.
+        Without `newest` an overtaken SACK showed this; the peer's count in a newer SACK may already include it.
         """
         spurious = len(known.history) - number
         if spurious <= known.counted:
@@ -92,15 +92,15 @@ class SpuriousRetransmissions:
         self._update()
 
     def compare(self) -> bool:
-        """A SACK shows all that is on the way: what the peer received beyond that were duplicates.
+        """A SACK covers everything in flight: count what the peer received beyond that as duplicates.
 
-        False when the peer's count is not believed.
+        False when the peer's count is not trusted.
         """
         believed = self.count.compare()
         excess = self.count.duplicates
         if excess > self.excess:
             self.excess = excess
-            # In packets, when those that were sent again are of one size, or by their mean.
+            # The count is in bytes: convert by the mean size of retransmitted packets.
             self._since_count = 0
             self._estimated = -(-excess * self._stats.retransmitted // max(self.count.retransmissions, 1))
             self._update()

@@ -1,16 +1,17 @@
-"""What caused a timeout: the path of the packet, or the reverse path of its answer.
+"""What caused a timeout: the path of the packet, or the reverse path of its acknowledgement.
 
-A packet that timed out is sent again, and the path it took becomes a suspect. Two things confirm it
+A packet that timed out is retransmitted, and the path it took becomes suspected. Either of two things confirms it
 (docs/protocol.md §10.1):
 
-* a SACK that answers something sent much later, on whatever path, still shows the packet as missing;
-* a SACK answers the retransmission, and then one that shows all that is on the way counts no more duplicates than were
-  known when the packet timed out: so only the retransmission has arrived.
+* a SACK that answers something sent much later, on any path, still shows the packet as missing;
+* a SACK answers the retransmission, and then a SACK that covers everything in flight counts no more duplicates than
+  were known when the packet timed out: so only the retransmission has arrived.
 
-Where there are more duplicates, answers were lost, and suspects that wait for that count are cleared. What no SACK has
-shown stays undecided: a cumulative PSN that stands still says nothing of what arrived beyond the bitmap.
+If there are more duplicates, acknowledgements were lost, and the suspected paths that wait for that count are cleared.
+Packets that no SACK has covered stay undecided: a cumulative PSN that does not advance says nothing about arrivals
+beyond the bitmap.
 
-Until anything is acknowledged nothing is confirmed or cleared; meanwhile the timeouts of each path are counted.
+Until anything is acknowledged, no path is confirmed or cleared; meanwhile each path's timeouts are counted.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Final, NamedTuple
 
 from mrc_host.wire.control import SACK_BITS
 
-_MAX_WAITING: Final = 256  # acknowledged packets whose retransmissions are waited for
+_MAX_WAITING: Final = 256  # acknowledged packets that wait for the answer to their retransmission
 
 
 class Suspect(NamedTuple):
-    """A path, when the packet was sent on it (ns), and the peer's duplicates known when it timed out."""
+    """A suspected path, when the packet was sent on it (ns), and the peer's duplicates known when it timed out."""
 
     path: int
     sent: int
@@ -31,21 +32,21 @@ class Suspect(NamedTuple):
 
 
 class TimeoutAttribution:
-    """Paths of packets that timed out, until something tells whether these were lost."""
+    """Suspected paths, until later acknowledgements confirm or clear them."""
 
     __slots__ = ("_acknowledged", "_missing", "_resent", "_timed_out")
 
     def __init__(self) -> None:
         self._missing: dict[int, Suspect] = {}  # by PSN
-        self._acknowledged: dict[int, Suspect] = {}  # some transmission of them has arrived
-        self._resent: list[Suspect] = []  # the retransmission has arrived
-        # Paths with timeouts since anything was acknowledged -> how many times, when last, when that packet was sent
+        self._acknowledged: dict[int, Suspect] = {}  # a transmission of them has arrived, not known which
+        self._resent: list[Suspect] = []  # their retransmission has arrived
+        # Paths with timeouts since anything was acknowledged -> count, time of the latest, send time of its packet
         self._timed_out: dict[int, tuple[int, int, int]] = {}
 
     def suspect(self, psn: int, index: int, sent: int, duplicates: int, now: int) -> None:
-        """Packet `psn`, sent on path `index`, timed out; the first of its paths is the one that is suspected.
+        """Packet `psn`, sent on path `index`, timed out; the path of its first timeout is the suspected one.
 
-        Of the path's packets sent before its last timeout was noticed one counts.
+        Packets sent on a path before its previous timeout was noticed count as one timeout with it.
         """
         times, noticed, _ = self._timed_out.get(index, (0, 0, 0))
         self._timed_out[index] = (times + 1, now, sent) if sent >= noticed else (times, noticed, sent)
@@ -57,22 +58,22 @@ class TimeoutAttribution:
         self._timed_out.clear()
 
     def last_timed_out(self, index: int) -> int:
-        """When the latest packet was sent on path `index` that timed out since anything was acknowledged, or -1."""
+        """Send time of the latest packet on path `index` that timed out since anything was acknowledged, or -1."""
         timed_out = self._timed_out.get(index)
         return -1 if timed_out is None else timed_out[2]
 
     def all_timed_out(self, paths: tuple[int, ...]) -> bool:
-        """Whether each of `paths` lost packets to two timeouts since anything was acknowledged."""
+        """Whether each of `paths` had two timeouts since anything was acknowledged."""
         timed_out = self._timed_out
         return all(index in timed_out and timed_out[index][0] > 1 for index in paths)
 
     def clear(self, psn: int) -> None:
-        """An earlier transmission than the latest has arrived."""
+        """An earlier transmission than the latest one has arrived: clear its path."""
         self._missing.pop(psn, None)
         self._acknowledged.pop(psn, None)
 
     def acknowledged(self, psn: int) -> None:
-        """Some transmission of `psn` has arrived."""
+        """A transmission of `psn` has arrived; it is not known which."""
         suspect = self._missing.pop(psn, None)
         if suspect is not None:
             if len(self._acknowledged) >= _MAX_WAITING:
@@ -86,9 +87,9 @@ class TimeoutAttribution:
             self._resent.append(suspect)
 
     def shown(self, hole: int, base: int, bitmap: int, before: int) -> list[Suspect]:
-        """Those confirmed by a SACK: `hole` is missing, and the zeros of `bitmap` from `base` on.
+        """Paths confirmed by a SACK that shows as missing the PSN `hole` and the zeros of `bitmap`, from `base` on.
 
-        Only what was sent at or before time `before` should have arrived when the SACK was made.
+        Only packets sent at or before time `before` should have arrived when the SACK was made.
         """
         confirmed = []
         for psn, suspect in list(self._missing.items()):
@@ -100,11 +101,11 @@ class TimeoutAttribution:
         return confirmed
 
     def counted(self, duplicates: int) -> list[Suspect]:
-        """Those confirmed by a SACK that shows all that is on the way, with the peer's count of duplicates."""
+        """Paths confirmed by a SACK that covers everything in flight, with the peer's count of duplicates."""
         confirmed = [suspect for suspect in self._resent if duplicates <= suspect.duplicates]
         self._resent.clear()
         return confirmed
 
     def waiting(self) -> bool:
-        """Whether anything is suspected that a SACK could show as missing."""
+        """Whether any path is suspected that a SACK could confirm by showing a packet as missing."""
         return bool(self._missing)
