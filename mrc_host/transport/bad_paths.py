@@ -1,15 +1,16 @@
-"""Paths to one peer that some queue pair holds for bad: each is probed for all of them until it works again.
+"""Bad paths to one peer: each is probed on behalf of all queue pairs that consider it bad, until it works again.
 
-A path returns after ``probe_successes`` probes in a row came back. They travel in the class of data, for that is what
-was lost. A lost one starts the count afresh, and the wait for the next doubles up to four times ``probe_timeout``.
+A path is restored after ``probe_successes`` answered probes in a row. The probes travel in the data class, since that
+is what was lost. A lost probe restarts the count, and doubles the wait for the next, up to four times
+``probe_timeout``.
 
-**Damping.** A path that fails again and again after its probes came back returns later each time, as routes and links
-that flap do elsewhere (RFC 2439): each failure adds one to its *penalty*, which halves every ``flap_half_life``. One
-failure by itself costs nothing; each further one doubles the interval between probes, up to 64 times.
+**Damping.** A path that fails again and again after its probes were answered is restored later each time, as is done
+for flapping routes (RFC 2439): each failure adds one to its *penalty*, which halves every ``flap_half_life``. A single
+failure costs nothing; each further one doubles the interval between probes, up to 64 times.
 
-The whole NIC sends at most one background probe every
-``probe_spacing``: a path that is due reserves the next free moment and is probed then, so that all get their turn in
-the order in which they became due, to whatever peer they lead and however late the NIC is woken.
+The whole NIC sends at most one background probe per ``probe_spacing``. A path that is due reserves the next free time
+slot and is probed then, so that all are probed in the order in which they became due, whatever peer they lead to and
+however late the NIC is woken.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from mrc_host.transport.nic_context import NicContext
 from mrc_host.values import PathReason
 
 _MAX_DAMPING: Final = 6  # doublings of the interval
-_MAX_TIMEOUT_FACTOR: Final = 4  # how many times probe_timeout a lost probe may wait at most
+_MAX_TIMEOUT_FACTOR: Final = 4  # a lost probe is waited for at most this many times probe_timeout
 
 
 @trait
 class PathUser(ABC):
-    """A queue pair, as far as paths concern it."""
+    """A queue pair, as its paths see it."""
 
     __slots__ = ()
 
@@ -49,27 +50,27 @@ class _Watched:
         self.plane = plane
         self.since = now
         self.due = 0
-        self.reserved = False  # `due` is a moment reserved for its probe
-        self.interval = interval  # between probes that come back
+        self.reserved = False  # `due` is the time slot reserved for its probe
+        self.interval = interval  # between answered probes
         self.timeout = timeout
-        self.pending = -1  # request id on the way, -1 for none
+        self.pending = -1  # request id in flight, -1 for none
         self.sent = 0
         self.successes = 0
 
 
 class BadPaths:
-    """Background probes towards one peer."""
+    """Background probes to one peer."""
 
     __slots__ = ("_due", "_kind", "_nic", "_penalties", "_probes", "_watched", "of_plane")
 
     def __init__(self, nic: NicContext, probes: EvProbes, ports: int, kind: int) -> None:
         self._nic = nic
         self._kind = kind  # class of the probes
-        self._penalties: dict[int, tuple[float, int]] = {}  # by path: penalty, and when it was that
+        self._penalties: dict[int, tuple[float, int]] = {}  # by path: penalty, and when it was computed
         self._probes = probes
         self._watched: dict[int, _Watched] = {}
         self._due: list[tuple[int, int]] = []
-        self.of_plane = [0] * ports  # how many there are
+        self.of_plane = [0] * ports  # number of bad paths
 
     def __contains__(self, index: object) -> bool:
         return index in self._watched
@@ -78,7 +79,7 @@ class BadPaths:
         return len(self._watched)
 
     def watch(self, user: PathUser, index: int, plane: int, now: int) -> int:
-        """`user` holds path `index` for bad; when to call `run`."""
+        """`user` considers path `index` bad; returns when to call `run`."""
         watched = self._watched.get(index)
         if watched is None:
             settings = self._nic.transport
@@ -90,7 +91,7 @@ class BadPaths:
         return watched.due
 
     def unwatch(self, user: PathUser, index: int) -> None:
-        """`user` no longer wants to know about path `index`."""
+        """`user` no longer watches path `index`."""
         watched = self._watched.get(index)
         if watched is not None:
             watched.users.pop(user, None)
@@ -99,7 +100,7 @@ class BadPaths:
                 self._drop(index)
 
     def leave(self, user: PathUser) -> None:
-        """`user` is gone."""
+        """`user` was disconnected."""
         for index in list(self._watched):
             self.unwatch(user, index)
 
@@ -110,14 +111,14 @@ class BadPaths:
         return watched
 
     def _punish(self, index: int, now: int) -> int:
-        """A path failed: how many times its probe interval doubles."""
+        """A path failed; returns how many times its probe interval doubles."""
         penalty, then = self._penalties.get(index, (0.0, now))
         penalty = penalty * 0.5 ** ((now - then) / self._nic.transport.flap_half_life) + 1
         self._penalties[index] = penalty, now
         return min(int(penalty + 0.5) - 1, _MAX_DAMPING)
 
     def _forgive(self, index: int) -> None:
-        """It was not the path that failed."""
+        """Undo the penalty: it was not the path that failed."""
         penalty, then = self._penalties[index]
         self._penalties[index] = max(penalty - 1, 0.0), then
 
@@ -126,7 +127,7 @@ class BadPaths:
             user.path_probed_good(index, reason, now)
 
     def plane_up(self, plane: int, cleared_since: int, now: int) -> None:
-        """A plane is usable again, and so are paths that went bad at `cleared_since` or later; others are probed."""
+        """A plane is usable again: restore the paths that went bad at `cleared_since` or later, probe the others."""
         for index, watched in list(self._watched.items()):
             if watched.plane != plane:
                 continue
@@ -149,7 +150,7 @@ class BadPaths:
         return self._due[0][0] if self._due else 0
 
     def run(self, usable: int, now: int) -> bool:
-        """Send the probes that are due on planes in mask `usable`; whether there were any."""
+        """Send the probes that are due on planes in mask `usable`; returns whether there were any."""
         due = self._due
         sent = False
         while due and due[0][0] <= now:
@@ -179,7 +180,7 @@ class BadPaths:
         self._schedule(index, watched, now + watched.timeout)
 
     def answered(self, index: int, request_id: int, now: int) -> int:
-        """A probe on path `index` came back; when to call `run`, 0 when nothing is due for it."""
+        """A probe on path `index` was answered; returns when to call `run`, 0 if nothing is due for this path."""
         watched = self._watched.get(index)
         if watched is None or watched.pending != request_id:
             return 0

@@ -1,6 +1,6 @@
-"""The paths to one peer that a controller forbids (docs/protocol.md §3, R3.13), counted by plane.
+"""The paths to one peer that a controller has denied (docs/protocol.md §3, R3.13), counted by plane.
 
-They carry neither data nor answers. A plane with nothing but such paths is shut: what would leave there goes elsewhere.
+They carry neither data nor answers. A plane whose paths are all denied is not used at all.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 
 
 class Denylist:
-    """Forbidden paths, in the order in which they were forbidden."""
+    """Denied paths, in the order in which they were denied."""
 
     __slots__ = ("_paths", "of_plane")
 
     def __init__(self, ports: int) -> None:
         self._paths: dict[int, None] = {}
-        self.of_plane = [0] * ports  # how many there are
+        self.of_plane = [0] * ports  # number of denied paths
 
     def __contains__(self, index: object) -> bool:
         return index in self._paths
@@ -27,7 +27,7 @@ class Denylist:
         return len(self._paths)
 
     def set(self, index: int, plane: int, denied: bool) -> None:
-        """Forbid path `index` or allow it; nothing changes when it is so already."""
+        """Deny path `index` or allow it; does nothing if it is so already."""
         if denied == (index in self._paths):
             return
         if denied:
@@ -38,7 +38,7 @@ class Denylist:
             self.of_plane[plane] -= 1
 
     def open(self, planes: int, members: Sequence[Sequence[int]]) -> int:
-        """Those of the planes in mask `planes` that have an allowed path; `members` are the paths by plane."""
+        """The planes in mask `planes` that have an allowed path; `members` are the paths by plane."""
         if self._paths:
             for plane, denied in enumerate(self.of_plane):
                 if denied == len(members[plane]):

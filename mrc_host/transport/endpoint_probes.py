@@ -1,7 +1,7 @@
-"""Endpoint probes (pings), which a controller asks for: those in flight, and their results (docs/protocol.md §11.5).
+"""Endpoint probes (pings), requested by a controller: those in flight, and their results (docs/protocol.md §11.5).
 
-On the wire an endpoint probe is an EV probe. The peer numbers and sends it (``ev_probes``); this keeps track of it.
-Each ends in exactly one ``ProbeEvent``, answered or not.
+On the wire an endpoint probe is an EV probe. The peer numbers and sends it (``ev_probes``); this module keeps track of
+it. Each ends in exactly one ``ProbeEvent``, answered or not.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.values import ProbeEvent
 
-MAX_ENDPOINT_PROBES: Final = 1024  # in flight towards one peer
+MAX_ENDPOINT_PROBES: Final = 1024  # in flight to one peer
 
 
 class _EndpointProbe:
@@ -22,11 +22,11 @@ class _EndpointProbe:
         self.ev = ev
         self.plane = plane
         self.deadline = deadline
-        self.sent = -1  # when; -1: not yet
+        self.sent = -1  # send time; -1: not sent yet
 
 
 class EndpointProbes:
-    """Endpoint probes towards one peer, by the request id they carry."""
+    """Endpoint probes to one peer, by their request ids."""
 
     __slots__ = ("_nic", "_peer", "_waiting")
 
@@ -39,19 +39,20 @@ class EndpointProbes:
         return len(self._waiting)
 
     def add(self, request_id: int, probe_id: int, ev: int, plane: int, deadline: int) -> None:
-        """A probe is queued; it is given up at `deadline`."""
+        """A probe was queued; it is given up at `deadline`."""
         self._waiting[request_id] = _EndpointProbe(probe_id, ev, plane, deadline)
 
     def sent(self, request_id: int, now: int) -> None:
-        """The request left."""
+        """The request was sent."""
         probe = self._waiting.get(request_id)
         if probe is not None:
             probe.sent = now
 
     def answered(self, request_id: int, port: int, service_time: int, now: int) -> bool:
-        """An answer came in at `port`; False when it answers none of these probes.
+        """An answer arrived at `port`; False when it answers none of these probes.
 
-        `service_time` (ns, 0: not given) is how long the responder says it took, and not part of the round trip.
+        `service_time` (ns, 0: not given) is the processing time reported by the responder; it is not part of the round
+        trip.
         """
         probe = self._waiting.get(request_id)
         if probe is None or probe.sent < 0:
@@ -64,7 +65,7 @@ class EndpointProbes:
         return True
 
     def expire(self, now: int) -> list[int]:
-        """Give up overdue probes; their request ids."""
+        """Give up overdue probes; returns their request ids."""
         late = [request_id for request_id, probe in self._waiting.items() if probe.deadline <= now]
         for request_id in late:
             probe = self._waiting.pop(request_id)

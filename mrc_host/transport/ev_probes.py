@@ -1,8 +1,8 @@
-"""EV probes towards one peer: endpoint requests (EV_PROBE), each on one path, found again by the id in their answers.
+"""EV probes to one peer: endpoint requests (EV_PROBE), each on one path, matched to their answers by request id.
 
-Three parts send them: ``bad_paths`` (background probes), ``reverse_paths`` (reverse-path probes) and
-``endpoint_probes`` (pings). On the wire they differ only in their traffic class. The sender keeps the id; a probe waits
-in a queue here until the port of its plane is free.
+Three modules send them: ``bad_paths`` (background probes), ``reverse_paths`` (reverse-path probes) and
+``endpoint_probes`` (pings). On the wire they differ only in their traffic class. The sender keeps the id; a probe is
+queued here until the port of its plane is free.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 
 
 class EvProbes:
-    """Probes queued or in flight towards one peer."""
+    """Probes queued or in flight to one peer."""
 
     __slots__ = ("_next_id", "_paths", "_queues")
 
@@ -22,7 +22,7 @@ class EvProbes:
         self._queues: list[deque[int]] = [deque() for _ in range(ports)]
 
     def send(self, index: int, plane: int, kind: int) -> int:
-        """Put a probe on path `index` into the queue of its plane; its request id. `kind` is its class (see `Peer`)."""
+        """Queue a probe on path `index` of `plane`; returns its request id. `kind` is its class (see `Peer`)."""
         request_id = (self._next_id + 1) & 0xFFFF
         while request_id in self._paths:
             request_id = (request_id + 1) & 0xFFFF
@@ -32,11 +32,11 @@ class EvProbes:
         return request_id
 
     def cancel(self, request_id: int) -> None:
-        """Nobody waits for this answer any more."""
+        """The answer to this probe is no longer awaited."""
         self._paths.pop(request_id, None)
 
     def answered(self, request_id: int) -> int:
-        """The path of the probe that is answered; -1 when nobody waits for the answer."""
+        """The path of the answered probe; -1 when the answer is not awaited."""
         return self._paths.pop(request_id, (-1, 0))[0]
 
     def take(self, port: int, only: int = -1) -> tuple[int, int, int]:

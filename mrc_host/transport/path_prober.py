@@ -3,9 +3,9 @@
 A path probe is an endpoint request with an operation of our own (docs/protocol.md §10) in the control class, so that
 congestion neither delays nor drops it. It is never answered, only counted. The request id is the number of the path in
 its sender's plan; the port mask field carries the round. A probe whose port has no link counts as sent and never
-arrives. After a pause of the process the round continues where it was: missed probes are not sent in a burst.
+arrives. If the process was paused, the round continues where it was: missed probes are not sent in a burst.
 
-Rounds that nobody collects are bounded: the oldest are forgotten.
+The number of rounds kept for collection is bounded: the oldest are dropped.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from mrc_host.wire import control, icrc
 from mrc_host.wire.control import OP_PATH_PROBE, EndpointRequest
 from mrc_host.wire.headers import BTH_LENGTH, timestamp
 
-MAX_ROUNDS: Final = 4096  # kept of those sent, and of those that arrived from all NICs together
-_MAX_WAITING: Final = 16  # probes queued at one port; further ones are not sent
+MAX_ROUNDS: Final = 4096  # kept of those sent, and of those received from all NICs together
+_MAX_WAITING: Final = 16  # probes queued at one port; beyond that, none are sent
 _BODY: Final = BTH_LENGTH + control.REQUEST_LENGTH
 _MASK: Final = icrc.mask_constant(_BODY)
 _ROUNDS: Final = 1 << 32
 
 
 class PathProber(Source):
-    """Sends the probes of a plan, if there is one, and counts those that arrive."""
+    """Sends the probes of a plan, if there is one, and counts probes that arrive."""
 
     __slots__ = (
         "_arrived", "_due", "_gap", "_nic", "_number", "_order", "_plan", "_position", "_prefixes", "_rng", "_sent",
@@ -50,7 +50,7 @@ class PathProber(Source):
     # ---- commands -----------------------------------------------------------------------------------------------
 
     def start(self, plan: ProbePlan, now: int) -> None:
-        """Probe by `plan` from now on, in place of any other; InvalidArgumentError when this NIC cannot."""
+        """Probe by `plan` from now on, replacing any other; InvalidArgumentError when this NIC cannot."""
         if not self._nic.srv6:
             raise InvalidArgumentError("Paths can only be probed where MRC packets carry a uSID list (SRv6).")
         ports = len(self._nic.config.ports)
@@ -66,11 +66,11 @@ class PathProber(Source):
         self._order: list[int] = []
         self._position = 0
         self._gap = max(1, plan.round_ns // len(plan.paths))
-        self._due = now + 1 + self._rng.randrange(self._gap)  # NICs that start together do not send together
+        self._due = now + 1 + self._rng.randrange(self._gap)  # NICs that start together do not send at the same time
         self._nic.scheduler.arm(self, self._due)
 
     def stop(self) -> None:
-        """Send no more, and forget everything counted so far."""
+        """Stop sending, and discard everything counted so far."""
         self._plan = None
         self._sent.clear()
         self._arrived.clear()
@@ -78,7 +78,7 @@ class PathProber(Source):
             queue.clear()
 
     def report(self) -> ProbeReport:
-        """What was sent and what arrived since this was last asked."""
+        """What was sent and what arrived since the last report."""
         sent = tuple(ProbesSent(number, paths) for number, paths in self._sent.items())
         arrived = tuple(ProbesArrived(source, number, paths) for (source, number), paths in self._arrived.items())
         self._sent.clear()
@@ -88,7 +88,7 @@ class PathProber(Source):
     # ---- frames -------------------------------------------------------------------------------------------------
 
     def receive(self, source: bytes, path: int, number: int) -> bool:
-        """A probe of round `number` came from NIC `source` on its path `path`; False when it cannot be one of ours."""
+        """A probe of round `number` arrived from NIC `source` on its path `path`; False when it cannot be valid."""
         if path >= MAX_PROBE_PATHS:
             return False
         arrived, key = self._arrived, (source, number)
@@ -127,7 +127,7 @@ class PathProber(Source):
             del sent[next(iter(sent))]
 
     def transmit_control(self, port: int, now: int) -> bytes | None:
-        """The next probe that waits for `port`."""
+        """The next probe queued for `port`."""
         queue = self._waiting[port]
         if not queue:
             return None

@@ -1,20 +1,20 @@
-"""Weighted spraying: which paths of a plane carry fewer packets than the others, because they are slower.
+"""Weighted spraying: paths of a plane that are slower than the others carry fewer packets.
 
-A link that runs at a fraction of its rate fills the queues of its own paths. To rest such a path for one rotation after
-each mark is not enough: it is back before its queue has drained, and the one window of the queue pair shrinks for all
-paths. So a path that stands out gets a weight of 1 / `every`: it is used once in `every` rotations.
+A link that runs at a fraction of its rate fills the queues of its own paths. Skipping such a path for one rotation
+after each mark is not enough: it is back before its queue has drained, and the queue pair's single window shrinks for
+all paths. So a path that stands out gets a weight of 1 / `every`: it is used once in `every` rotations.
 
-* **Standing out.** Only an ECN mark judges a path, and only against others of its plane's ring: those of its own weight
-  and more. The delay of the marked packet (its round trip less the shortest known on the plane) must be twice that of
-  the slowest of them, and half of that shortest round trip. Where all are congested alike none stands out, and half of
-  a ring at least keeps its full weight.
-* **Down.** Then `every` grows, as many times as the path is slower, between 2 and 4. Packets sent before that say
-  nothing new.
-* **Up.** After some round trips without that, `every` shrinks by a quarter, at least by one: a link that has recovered
-  is soon used as before, one that has not is kept busy without being flooded.
+* **Standing out.** Only an ECN mark starts a comparison, and only with other paths in the plane's ring that have the
+  same weight or more. The delay of the marked packet (its round trip less the shortest known on the plane) must be
+  twice that of the slowest of them, and half of that shortest round trip. Where all paths are equally congested none
+  stands out, and at least half of a ring keeps its full weight.
+* **Decrease.** Then `every` is multiplied by how many times slower the path is, between 2 and 4. Packets sent before
+  that do not count again.
+* **Increase.** After some round trips without a decrease, `every` shrinks by a quarter, by one at least: a link that
+  has recovered is soon used as before, and one that has not stays in use without being flooded.
 
-A mark of a path that stands out is answered by this, so congestion control does not hear of it. All of it is this
-project's own (docs/protocol.md §3).
+When a marked path stands out, congestion control does not see the mark, because the weight already reacts to it. All of
+this is this project's own (docs/protocol.md §3).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _MAX_EVERY: Final = 64  # rotations
-_EASE_AFTER: Final = 12  # shortest round trips until a path gets more again
+_EASE_AFTER: Final = 12  # shortest round trips until a path's weight increases
 _OUTSTANDING: Final = 2  # times the delay of the others
 _MIN_STEP: Final = 2
 _MAX_STEP: Final = 4
@@ -38,13 +38,13 @@ class _Slow:
     def __init__(self, plane: int) -> None:
         self.plane = plane
         self.every = 1
-        self.turns = 0  # rotations that it has sat out since it was used
+        self.turns = 0  # rotations that it has sat out since it was last used
         self.slowed = -1  # when `every` last grew
-        self.due = 0  # when it shrinks next
+        self.due = 0  # when `every` shrinks next
 
 
 class _Ring:
-    """The paths of full weight in a plane's ring, as of not long ago. Round trips are ns."""
+    """Paths of full weight in a plane's ring, cached for a round trip. Round trips are in ns."""
 
     __slots__ = ("first", "full", "second", "slowest", "until")
 
@@ -52,23 +52,23 @@ class _Ring:
         self.slowest = -1  # path
         self.first = 0  # its round trip
         self.second = 0  # that of the second slowest
-        self.full = 0  # how many there are
+        self.full = 0  # how many have full weight
         self.until = 0  # when to look again
 
 
 class PathWeights:
-    """The slow paths of one queue pair. `slow` is empty most of the time: ask before calling `sits_out` or `ease`."""
+    """The slow paths of one queue pair. `slow` is mostly empty: check it before calling `sits_out` or `ease`."""
 
     __slots__ = ("_due", "_planes", "_rings", "slow")
 
     def __init__(self, planes: int) -> None:
         self.slow: dict[int, _Slow] = {}
-        self._due = 0  # the first of theirs
+        self._due = 0  # when the first of them is due
         self._planes = planes
-        self._rings: list[_Ring] = []  # made with the first mark: most queue pairs are idle
+        self._rings: list[_Ring] = []  # created with the first mark: most queue pairs are idle
 
     def sits_out(self, index: int) -> bool:
-        """Whether a path lets its turn pass."""
+        """Whether a path sits out its turn."""
         entry = self.slow.get(index)
         if entry is None:
             return False
@@ -79,18 +79,18 @@ class PathWeights:
         return False
 
     def every(self, index: int) -> int:
-        """In how many rotations a path is used once."""
+        """A path is used once in this many rotations."""
         entry = self.slow.get(index)
         return 1 if entry is None else entry.every
 
     def forget(self, index: int) -> None:
-        """A path is out of use: when it returns it has its full weight."""
+        """A path is out of use; when it returns it has full weight."""
         self.slow.pop(index, None)
 
     def marked(
         self, index: int, plane: int, ring: Sequence[int], round_trips: array[int], least: int, now: int
     ) -> bool:
-        """A marked packet on path `index` was acknowledged: whether the path stands out, and has a smaller weight now.
+        """A marked packet on path `index` was acknowledged: whether the path stands out, and so has less weight now.
 
         `round_trips` are the latest of all paths in ns (0: none yet), `least` is the shortest one of the plane.
         """
@@ -128,7 +128,7 @@ class PathWeights:
         return others > 0 and round_trips[index] - least >= _OUTSTANDING * (others - least)
 
     def _slowest_other(self, index: int, entry: _Slow | None, known: _Ring, round_trips: array[int]) -> int:
-        """The longest round trip of paths that carry as much as `index` or more; 0 when none is known."""
+        """The longest round trip of paths with at least the weight of `index`; 0 when none is known."""
         others = known.second if index == known.slowest else known.first
         if entry is not None:
             for path, other in self.slow.items():
@@ -137,7 +137,7 @@ class PathWeights:
         return others
 
     def _look(self, known: _Ring, ring: Sequence[int], round_trips: array[int], until: int) -> None:
-        """Look through the ring: once in a round trip, since in congestion every other packet may be marked."""
+        """Scan the ring; once per round trip, since in congestion every other packet may be marked."""
         known.until = until
         known.slowest, known.first, known.second, known.full = -1, 0, 0, 0
         for path in ring:
@@ -150,7 +150,7 @@ class PathWeights:
                     known.second = trip
 
     def ease(self, least: int, now: int) -> None:
-        """Time has passed: give slow paths more again. `least` as for `marked`."""
+        """Time has passed: increase the weights that are due. `least` as for `marked`."""
         if now < self._due:
             return
         for index, entry in list(self.slow.items()):

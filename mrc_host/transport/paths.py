@@ -1,24 +1,24 @@
 """The paths of one queue pair: which entropy values may carry the next packet (docs/protocol.md §3).
 
-Each path is an index into the destination's EVs and has a state. Per plane there is an *active* ring, walked by a
-cursor, and a list of *backups*; all planes start with equally many active paths, chosen at random. The rules:
+Each path is an index into the destination's EVs and has a state. Each plane has a ring of *active* paths, walked by a
+cursor, and a list of *backups*; all planes start with the same number of active paths, chosen at random. The rules:
 
-* ECN or a trim on the way: GOOD -> SKIP. When the cursor meets a SKIP path it makes it GOOD and passes on, at most
-  one per packet, so a skipped path rests for about one rotation. When all of a ring rest and a backup is GOOD, the
-  backup takes the place of one (as published Fig 14 has it), which rests on as a backup.
-* Loss or ALWAYS_SKIP: -> ASSUMED_BAD at once. A backup of the *same plane* takes the place, so planes stay equal.
-  Without a backup the path just leaves, until the plane is down to its floor (its share of `ev_min_active`, at least
-  one): those paths stay in use as long as anything comes through on them. A dead one is bad all the same, though it
-  keeps its place in the ring. A plane with nothing but bad paths is not in ``good_planes`` and carries data only when
-  every plane is like that; then its bad paths take turns.
-* A path that takes the place of another, or has just returned, is on *trial* as long as there are others: it carries
-  two packets until something comes through. The backup of a dead path may well be dead too.
-* A path whose marked packets take much longer than the others' carries fewer packets (``path_weights``).
-* Probes that come back, or the controller: -> GOOD. The path takes the place of a bad one in the ring, or fills a
-  gap, or becomes a backup.
+* ECN or a trim: GOOD -> SKIP. When the cursor reaches a SKIP path, it makes it GOOD and moves on, at most once per
+  packet, so a path is skipped for about one rotation. When all paths of a ring are in SKIP and a backup is GOOD, the
+  backup replaces one of them (as in published Fig 14), which becomes a backup.
+* Loss or ALWAYS_SKIP: -> ASSUMED_BAD at once. A backup of the *same plane* replaces the path, so planes stay equal.
+  Without a backup the ring shrinks, down to the plane's floor (its share of `ev_min_active`, at least one). At the
+  floor, paths stay in use as long as anything gets through on them. A dead path becomes bad even there, though it keeps
+  its place in the ring. A plane with only bad paths is not in ``good_planes``; it carries data only when every plane is
+  like that, and then its bad paths take turns.
+* A path that replaces another, or has just returned, is on *trial* while there are others: it carries two packets until
+  one of them is known to have arrived. The backup of a dead path may well be dead too.
+* A path whose marked packets take much longer than those of other paths carries fewer packets (``path_weights``).
+* Successful probes, or the controller: -> GOOD. The path replaces a bad one in the ring, fills a gap, or becomes a
+  backup.
 * Controller: any -> DENIED, DENIED -> GOOD. A denied path is never used.
 
-The ring of a plane is stirred a little each time the cursor has been round, so that queue pairs do not march in step.
+After each rotation the ring is reshuffled a little, so that queue pairs do not use paths in the same order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TRIAL: Final = 2  # packets
 
 @trait
 class PathListener(ABC):
-    """Who is told when a path changes between usable and not (SKIP and back is not reported)."""
+    """Is notified when a path becomes usable or unusable (SKIP does not count)."""
 
     __slots__ = ()
 
@@ -58,14 +58,14 @@ class PathListener(ABC):
         """Path `index` went from state `old` to `new`."""
 
     def path_rested(self, index: int, old: int, new: int, reason: PathReason) -> None:  # noqa: B027 - optional
-        """Path `index` went from GOOD to SKIP or back. Nothing is done by default: it happens often."""
+        """Path `index` went from GOOD to SKIP or back; does nothing by default, since this is frequent."""
 
     def packet_lost(self, index: int, psn: int, sent: int, why: str) -> None:  # noqa: B027 - optional
-        """Packet `psn`, sent on path `index` at time `sent`, is counted as lost. Nothing is done by default."""
+        """Packet `psn`, sent on path `index` at time `sent`, was declared lost; does nothing by default."""
 
 
 class PathSet:
-    """States, active rings and backups. Planes are bits in masks and indexes in lists."""
+    """States, active rings and backups of all paths. Sets of planes are bit masks; lists are indexed by plane."""
 
     __slots__ = (
         "_active",
@@ -107,10 +107,10 @@ class PathSet:
         universe: Sequence[int] | None = None,
         oblivious: bool = False,
     ) -> None:
-        """`plane_of[i]` is the plane of path i; `universe` lists the paths to be used (None: all of them).
+        """`plane_of[i]` is the plane of path i; `universe` lists the paths that may be used (None: all).
 
-        The other arguments are those of QpAttributes and TransportSettings. With `oblivious` nothing that happens on a
-        path changes its state, so there are no backups either; a controller still may deny it.
+        The other arguments are described with QpAttributes and TransportSettings. With `oblivious` nothing that happens
+        on a path changes its state, so there are no backups either; a controller can still deny it.
         """
         count = max(plane_of, default=0) + 1
         members: list[list[int]] = [[] for _ in range(count)]
@@ -133,27 +133,27 @@ class PathSet:
         self._active = [m[:target] for m in members]
         self._backups = [m[target:] for m in members]
         self._cursor = [0] * count
-        self._resort = [0] * count  # turns taken over the paths of a plane without a usable one
+        self._resort = [0] * count  # packets sent on the bad paths of a plane without usable ones
         self._good = [len(a) for a in self._active]  # usable paths in each ring
         self.planes = sum(1 << p for p, m in enumerate(members) if m)
         self.good_planes = self.planes
-        self._allowed = [len(m) for m in members]  # paths of each plane that no controller denies
+        self._allowed = [len(m) for m in members]  # paths of each plane that are not denied
         self.open_planes = self.planes  # planes that have such a path
         self.restored_at: dict[int, int] = {}
-        self.trial: dict[int, int] = {}  # paths of which it is not known that they work -> packets they may still take
+        self.trial: dict[int, int] = {}  # paths not yet known to work -> packets that they may still carry
         self.weights = PathWeights(count)
         self._oblivious = oblivious
         # counters by path, for PathCounters
         empty = bytes(8 * len(plane_of))
         self.sent, self.lost = array("q", empty), array("q", empty)
         self.marked, self.trimmed = array("q", empty), array("q", empty)
-        self.round_trip = array("q", empty)  # ns, of the packet that last caused a SACK
+        self.round_trip = array("q", empty)  # ns, of the latest packet that a SACK answered
         self.round_trip_before = array("q", empty)  # of the one before it
 
     # ---- choosing ----
 
     def next(self, plane: int, avoid: int) -> int:
-        """Path for the next packet on `plane`, not `avoid` if there is another; -1 when the plane has none at all."""
+        """Path for the next packet on `plane`, not `avoid` if there is another; -1 when the plane has none."""
         ring = self._active[plane]
         state = self._state
         count = len(ring)
@@ -194,7 +194,7 @@ class PathSet:
         return rested_path
 
     def _on_trial(self, index: int, avoid: int) -> bool:
-        """Whether a path must wait until something comes through on it; what was lost before never goes there."""
+        """Whether a path on trial must wait until a packet gets through; retransmissions never take such a path."""
         left = self.trial.get(index, -1)
         if left > 0 and avoid < 0:
             self.trial[index] = left - 1
@@ -202,23 +202,23 @@ class PathSet:
         return left >= 0
 
     def _swap_in_backup(self, plane: int, index: int, avoid: int) -> int:
-        """A GOOD backup in the place of `index`, which rests as all of the ring do; `index` when there is none."""
+        """All paths of the ring are in SKIP: put a GOOD backup in the place of `index`; `index` if there is none."""
         state, backups = self._state, self._backups[plane]
         for place, backup in enumerate(backups):
             if state[backup] == GOOD and backup != avoid:
                 ring = self._active[plane]
                 ring[ring.index(index)] = backup
                 backups[place] = index
-                if state[index] == SKIP:  # else the cursor has ended its rest just now
+                if state[index] == SKIP:  # otherwise the cursor has just ended its skip
                     state[index] = GOOD
                     self._listener.path_rested(index, SKIP, GOOD, PathReason.ROTATION)
                 return backup
         return index
 
     def _last_resort(self, plane: int, avoid: int) -> int:
-        """A plane without a usable path but perhaps `avoid`: that, or its bad paths in turn, or -1 if all are denied.
+        """A path of a plane without usable ones, except perhaps `avoid`: that, or a bad one; -1 if all are denied.
 
-        None of the bad ones is known to work better than the others, so those outside of the ring have their turn too.
+        No bad path is known to work better than another, so those outside the ring take turns too.
         """
         state = self._state
         if avoid >= 0 and state[avoid] < BAD and self._plane_of[avoid] == plane:
@@ -245,7 +245,7 @@ class PathSet:
     # ---- transitions ----
 
     def skip(self, index: int, reason: PathReason = PathReason.ECN) -> None:
-        """ECN mark or trim: rest the path for about a rotation."""
+        """ECN mark or trim: skip the path for about a rotation."""
         if reason is PathReason.TRIMMED:
             self.trimmed[index] += 1
         else:
@@ -255,7 +255,7 @@ class PathSet:
             self._listener.path_rested(index, GOOD, SKIP, reason)
 
     def stands_out(self, index: int, least: int, now: int) -> bool:
-        """A marked packet's round trip is known: whether its path is slower than others, and so used less from now on.
+        """A marked packet's round trip is known: whether its path is slower than others, and is used less from now on.
 
         `least` is the shortest round trip of the path's plane in ns.
         """
@@ -265,20 +265,20 @@ class PathSet:
         return self.weights.marked(index, plane, self._active[plane], self.round_trip, least, now)
 
     def measured(self, index: int, rtt: int) -> None:
-        """A SACK answered one packet of this path after `rtt` ns."""
+        """A SACK answered a packet of this path after `rtt` ns."""
         self.round_trip_before[index] = self.round_trip[index]
         self.round_trip[index] = rtt
 
     def count_lost(self, index: int, psn: int, sent: int, why: str) -> None:
-        """A packet on path `index` is counted as lost; that alone does not change the path's state."""
+        """A packet on path `index` was declared lost; this alone does not change the path's state."""
         self.lost[index] += 1
         self._listener.packet_lost(index, psn, sent, why)
 
     def retire(self, index: int, reason: PathReason, first_loss: int | None, now: int, alive: bool = False) -> bool:
-        """Take a path out of use as bad; False when it was already, or is denied.
+        """Take a path out of use as bad; False when it was bad already, or is denied.
 
-        A packet sent before the path was last restored says nothing about it now. A path that is `alive`, which means
-        that other packets come through on it, stays in use when its plane is down to the floor.
+        A packet sent before the path was last restored says nothing about it now. A path that is `alive`, because other
+        packets get through on it, stays in use when its plane is down to the floor.
         """
         old = self._state[index]
         if old >= BAD or self._oblivious or (alive and self._at_floor(index)):
@@ -292,14 +292,14 @@ class PathSet:
         return True
 
     def _at_floor(self, index: int) -> bool:
-        """Whether the plane of this path would have fewer usable active paths than it must without it."""
+        """Whether retiring this path would leave its plane with fewer usable active paths than the minimum."""
         plane = self._plane_of[index]
         if self._good[plane] > self._floor or index not in self._active[plane]:
             return False
         return not any(self._state[backup] < BAD for backup in self._backups[plane])
 
     def exchange(self, index: int, reason: PathReason, first_loss: int | None, now: int) -> int:
-        """Retire an active path just chosen and get the backup in its place, for the same packet; -1 without one."""
+        """Retire an active path just chosen; returns the backup that replaces it, for the same packet, or -1."""
         plane = self._plane_of[index]
         ring = self._active[plane]
         if index not in ring or not any(self._state[backup] < BAD for backup in self._backups[plane]):
@@ -320,7 +320,7 @@ class PathSet:
         return True
 
     def deny(self, index: int, denied: bool, now: int) -> bool:
-        """Controller's word: never use the path, or use it again. False when nothing changed."""
+        """Controller's command: never use the path, or use it again. False when nothing changed."""
         old = self._state[index] if index < len(self._state) else _OUTSIDE
         if old == _OUTSIDE or denied == (old == DENIED):
             return False
@@ -339,7 +339,7 @@ class PathSet:
         return True
 
     def _leave(self, index: int) -> None:
-        """A path that was usable no longer is: replace it from its own plane's backups, or let it go."""
+        """A path became unusable: replace it by a backup of its own plane, or remove it from the ring."""
         self.weights.forget(index)
         plane = self._plane_of[index]
         ring, backups, state = self._active[plane], self._backups[plane], self._state
@@ -360,7 +360,7 @@ class PathSet:
             self.good_planes &= ~(1 << plane)
 
     def _return(self, index: int, now: int) -> None:
-        """A path is usable again: let it replace a bad one that was kept, fill a gap, or wait as a backup."""
+        """A path is usable again: it replaces a bad one in the ring, fills a gap, or stays a backup."""
         plane = self._plane_of[index]
         ring, backups, state = self._active[plane], self._backups[plane], self._state
         state[index] = GOOD
@@ -390,7 +390,7 @@ class PathSet:
         return [index for index, state in enumerate(bytes(self._state)) if state != _OUTSIDE]
 
     def bad(self, index: int) -> bool:
-        """Whether a path is out of use, as bad or denied."""
+        """Whether a path is out of use: bad or denied."""
         return self._state[index] >= BAD
 
     def state(self, index: int) -> PathState:

@@ -1,12 +1,14 @@
-"""What all queue pairs towards one NIC share: frames' prefixes, usable planes, reverse paths, endpoint operations.
+"""What all queue pairs to one NIC share: frame prefixes, usable planes, reverse paths, endpoint operations.
 
-* **Prefixes.** All bytes before the BTH depend on path, class and length only; they are made once and kept.
-* **Planes.** A plane is usable when our port and the peer's port in it have a link. Peers tell each other by port
-  status updates (``port_status``). When that leaves no plane at all, the peer's word is ignored: it may be out of date.
-* **Reverse paths.** Answers take all planes that should carry any in turn, in another order each time, so that a dead
-  plane does not take several in a row, and each goes on one of its plane's reverse paths (``reverse_paths``). Where
-  that leaves no plane they take all, but for those whose every path is denied; where all are, answers wait.
-* **Probes.** A path that any queue pair holds for bad is probed once for all of them (``bad_paths``).
+* **Prefixes.** All bytes before the BTH depend only on path, class and length; they are built once and cached.
+* **Planes.** A plane is usable when our port and the peer's port in it have a link. Peers notify each other by port
+  status updates (``port_status``). When that leaves no plane at all, the peer's status is ignored, as it may be out of
+  date.
+* **Reverse paths.** Acknowledgements and other answers rotate over the planes suited for them, in a new order each
+  time, so that a dead plane does not lose several in a row; each takes one of its plane's reverse paths
+  (``reverse_paths``). If no plane is suited, they rotate over all planes with a path that is not denied; if there is
+  none, they wait.
+* **Probes.** A path that any queue pair considers bad is probed once for all of them (``bad_paths``).
 """
 
 from __future__ import annotations
@@ -43,13 +45,13 @@ from mrc_host.wire.headers import timestamp
 DATA: Final = 0
 RETRANSMISSION: Final = 1
 CONTROL: Final = 2
-NO_TRIM: Final = 3  # in the class of data and not to be trimmed: probes, and data for those who do not answer trims
+NO_TRIM: Final = 3  # data class, but not to be trimmed: probes, and data for peers that do not answer trims
 
 _crc32: Final = crc32
 _pack_trailer: Final = icrc.pack_trailer
 _MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
-_SEARCHING: Final = 8  # probes in a reverse_probe_interval while paths are searched
+_SEARCHING: Final = 8  # probes per reverse_probe_interval while searching for paths
 
 
 @trait
@@ -64,11 +66,11 @@ class PlaneUser(PathUser):
 
     @abstractmethod
     def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
-        """The peer has no queue pair `qpn`; `number` is the low half of a PSN sent there, or that of a probe."""
+        """The peer has no queue pair `qpn`; `number` is the low half of a PSN sent there, or a probe's number."""
 
     @abstractmethod
     def path_denied(self, index: int, denied: bool, now: int) -> None:
-        """The controller forbids a path or allows it again."""
+        """The controller denied a path or allowed it again."""
 
 
 class Peer(Source, AnswerPaths, PathMonitor):
@@ -132,10 +134,10 @@ class Peer(Source, AnswerPaths, PathMonitor):
         self._remote = PeerPorts(nic.transport.packet_lifetime)
         self._down_since = [0] * ports
         self.usable = 0
-        self.answerable = 0  # usable planes with a path that the controller does not forbid
+        self.answerable = 0  # usable planes with a path that is not denied
         self._answer_port = 0
         self._unanswered = 0  # planes that have not had their turn yet
-        self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, when it came
+        self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, arrival time
         self._refusals = Refusals()
         self._probes = EvProbes(self._rng, ports)
         self._bad = BadPaths(nic, self._probes, ports, NO_TRIM)
@@ -148,15 +150,15 @@ class Peer(Source, AnswerPaths, PathMonitor):
 
     @property
     def ports_up(self) -> int:
-        """Mask of the peer's ports as it last told us; all bits set when it has not."""
+        """Mask of the peer's ports, as last reported; all bits set if it never reported them."""
         return self._remote.up
 
     def bad_paths(self, plane: int) -> int:
-        """How many paths of `plane` some queue pair holds for bad."""
+        """How many paths of `plane` some queue pair considers bad."""
         return self._bad.of_plane[plane]
 
     def add(self, ev: int) -> int:
-        """Make a new entropy value a path; -1 where only the given ones exist (SRv6), or in no plane of ours."""
+        """Add a path with a new entropy value; -1 where values are fixed (SRv6), or if it is in no plane of ours."""
         plane = self.destination.template.plane(ev)
         widest = 16 if self._nic.settings.ev_format is EvFormat.UDP else 32
         if self._nic.srv6 or plane >= len(self.members) or ev >> widest:
@@ -204,13 +206,13 @@ class Peer(Source, AnswerPaths, PathMonitor):
         self.answerable = self.denied.open(self.usable, self.members)
 
     def local_ports_changed(self, now: int) -> None:
-        """A port of ours went down or came up: stop or start using it and tell the peer."""
+        """A port of ours went down or came up: update the usable planes and notify the peer."""
         self._planes_changed(now)
         if self.users:
             self.tell_port_status(now)
 
     def _own_planes(self) -> int:
-        """Planes where our port has a link and a path is allowed, whatever the peer says."""
+        """Planes where our port has a link and a path is not denied, whatever the peer reported."""
         return self.denied.open(self._nic.local_up & self.planes, self.members)
 
     def _planes_changed(self, now: int) -> None:
@@ -221,7 +223,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
             if was and not is_:
                 self._down_since[plane] = now
             elif is_ and not was:
-                # Losses just before the port went down were the port's, not the path's.
+                # Losses just before the port went down were caused by the port, not the path.
                 cleared_since = self._down_since[plane] - self._nic.transport.flap_window
                 self._bad.plane_up(plane, cleared_since, now)
                 self._run_probes(now)
@@ -231,13 +233,13 @@ class Peer(Source, AnswerPaths, PathMonitor):
             self._offer()
 
     def tell_port_status(self, now: int) -> None:
-        """Send the peer a port status update, and again until it answers."""
+        """Send the peer a port status update, repeated until it answers."""
         self._status.announce(now)
         self._offer()
         self._nic.scheduler.arm(self, self._status.next_time)
 
     def _port_status(self, request_id: int, mask: int, now: int) -> bool:
-        """The peer told us which of its ports are usable; False when that is not to be answered."""
+        """The peer reported which of its ports are usable; False when that must not be answered."""
         before = self._remote.up
         if not self._remote.reported(request_id, mask, now):
             return False
@@ -250,7 +252,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
         return True
 
     def deny(self, index: int, denied: bool, now: int) -> None:
-        """The controller's word about one path, for the queue pairs of today and tomorrow."""
+        """The controller denies a path or allows it again, for present and future queue pairs."""
         if denied == (index in self.denied):
             return
         plane = self.plane_of[index]
@@ -267,14 +269,14 @@ class Peer(Source, AnswerPaths, PathMonitor):
     # ---- users ----
 
     def join(self, user: PlaneUser, now: int) -> None:
-        """A queue pair towards this peer was connected."""
+        """A queue pair to this peer was connected."""
         self.users[user] = None
         for index in self.denied:
             user.path_denied(index, True, now)
         self.tell_port_status(now)
 
     def leave(self, user: PlaneUser) -> None:
-        """A queue pair is gone."""
+        """A queue pair was disconnected."""
         self.users.pop(user, None)
         self._bad.leave(user)
         if not self.users:
@@ -283,9 +285,9 @@ class Peer(Source, AnswerPaths, PathMonitor):
     # ---- congestion control ----
 
     def link_parameters(self, attributes: QpAttributes) -> LinkParameters:
-        """What a congestion controller towards this peer is fitted to: all our ports that lead there together.
+        """What a congestion controller for this peer is configured for: all our ports to it, combined.
 
-        A port of rate 0 (not limited, or not known) counts as `assumed_rate`.
+        A port of rate 0 (unlimited or unknown) counts as `assumed_rate`.
         """
         transport = self._nic.transport
         window = attributes.congestion_window
@@ -304,21 +306,21 @@ class Peer(Source, AnswerPaths, PathMonitor):
     # ---- reverse paths ----
 
     def works(self, index: int, now: int) -> None:
-        """A packet is known to have come through on path `index`: a good reverse path, or the best of a bad plane."""
+        """A packet on path `index` is known to have arrived: a good reverse path, or the best one of a bad plane."""
         plane = self.plane_of[index]
         bad = index in self._bad
         if index not in self.denied and not (bad and not self._all_bad() >> plane & 1):
             self._reverse.confirm(index, plane, now, bad)
 
     def _all_bad(self) -> int:
-        """Mask of planes whose every path is bad or denied."""
+        """Mask of planes whose paths are all bad or denied."""
         bad, denied = self._bad.of_plane, self.denied.of_plane
         return sum(1 << p for p, members in enumerate(self.members) if bad[p] + denied[p] == len(members))
 
     def answer_port(self, anywhere: bool = False) -> int:
-        """Mask of the one port that should carry the next answer; 0 when no plane is answerable.
+        """Mask of the one port that should carry the next answer; 0 when no plane can carry any.
 
-        `anywhere`: it is one of many that show the same, and had better not meet what broke the others.
+        `anywhere`: it is one of many that carry the same information, and may try planes that lost earlier ones.
         """
         planes = self._reverse.planes(self.answerable, self._all_bad() if self._bad else 0, anywhere)
         planes = planes or self.answerable
@@ -331,14 +333,14 @@ class Peer(Source, AnswerPaths, PathMonitor):
         return chosen
 
     def acknowledging(self, now: int) -> None:
-        """We send acknowledgements: keep looking for reverse paths while this goes on."""
+        """A SACK was sent: keep probing reverse paths while this goes on."""
         self._reverse_used = True
         if not self._reverse_at:
             self._reverse_at = now + self._nic.transport.reverse_probe_interval
             self._nic.scheduler.arm(self, self._reverse_at)
 
     def doubt_reverse_paths(self, asked: bool = False) -> None:
-        """The peer repeats or `asked` for what was acknowledged: our SACKs may be lost, so look for reverse paths."""
+        """The peer repeats packets or, with `asked`, probes for what was acknowledged: our SACKs may be lost. Probe."""
         now = self._nic.now
         self._expire_reverse_probes(now)
         for index in self._reverse.doubt(self.answerable, self._bad, self.denied, now, asked):
@@ -346,15 +348,15 @@ class Peer(Source, AnswerPaths, PathMonitor):
         self._search_soon(now)
 
     def reverse_path(self, plane: int, now: int) -> int:
-        """Path for an answer on `plane`; -1 when the controller forbids all."""
+        """Path for an answer on `plane`; -1 when all are denied."""
         return self._reverse.choose(plane, self._bad, self.denied, now)
 
     def random_path(self, plane: int) -> int:
-        """A random path for an answer on `plane`, for when confirmed ones may have failed; -1 when all are denied."""
+        """A random path for an answer on `plane`, in case confirmed ones have failed; -1 when all are denied."""
         return self._reverse.random_path(plane, self._bad, self.denied)
 
     def _probe_reverse(self, now: int) -> None:
-        """Once an interval while we acknowledge: probe a reverse path."""
+        """Once per interval while we acknowledge: probe a reverse path."""
         self._reverse_at = 0
         self._expire_reverse_probes(now)
         if self._reverse_used or self._reverse.searching:
@@ -367,7 +369,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
         self._search_soon(now)
 
     def _search_soon(self, now: int) -> None:
-        """Where no reverse path is left, the next one is probed soon, whether anything arrives or not."""
+        """With no reverse path left, probe the next one soon, whether or not anything arrives."""
         soon = now + max(1, self._nic.transport.reverse_probe_interval // _SEARCHING)
         if self._reverse.searching and (not self._reverse_at or self._reverse_at > soon):
             self._reverse_at = soon
@@ -383,13 +385,13 @@ class Peer(Source, AnswerPaths, PathMonitor):
     # ---- probes ----
 
     def watch(self, user: PlaneUser, index: int, now: int) -> None:
-        """`user` holds path `index` for bad: probe it until it works."""
+        """`user` considers path `index` bad: probe it until it works."""
         plane = self.plane_of[index]
         self._nic.scheduler.arm(self, self._bad.watch(user, index, plane, now))
         self._reverse.forget(index)
 
     def unwatch(self, user: PlaneUser, index: int) -> None:
-        """`user` no longer wants to know about path `index`."""
+        """`user` no longer watches path `index`."""
         self._bad.unwatch(user, index)
 
     def _run_probes(self, now: int) -> None:
@@ -399,12 +401,12 @@ class Peer(Source, AnswerPaths, PathMonitor):
             self._nic.scheduler.arm(self, due)
 
     def _send_probe(self, index: int) -> int:
-        request_id = self._probes.send(index, self.plane_of[index], CONTROL)  # what tells of reverse paths
+        request_id = self._probes.send(index, self.plane_of[index], CONTROL)  # the class of answers
         self._offer()
         return request_id
 
     def ping(self, index: int, probe_id: int, timeout: int, now: int) -> None:
-        """Send an endpoint probe on path `index`; its outcome, at the latest after `timeout`, is a ProbeEvent."""
+        """Send an endpoint probe on path `index`; its result, after `timeout` at the latest, is a ProbeEvent."""
         if len(self._endpoint_probes) >= MAX_ENDPOINT_PROBES:
             raise ResourceExhaustedError(
                 f"{MAX_ENDPOINT_PROBES} probes to this NIC are in flight already; wait for some."
@@ -416,7 +418,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
     # ---- endpoint operations ----
 
     def receive_request(self, request_id: int, request: EndpointRequest, now: int) -> None:
-        """Answer an endpoint request of this peer, after acting on it."""
+        """Act on an endpoint request of this peer, and answer it."""
         if request.op == OP_PORT_STATUS_UPDATE and not self._port_status(request_id, request.port_mask, now):
             return
         if len(self._responses) < _MAX_RESPONSES:
@@ -424,17 +426,17 @@ class Peer(Source, AnswerPaths, PathMonitor):
             self._offer()
 
     def refuse(self, body: bytes, now: int) -> None:
-        """Tell the peer that a queue pair takes nothing any more, unless it was told too much of late."""
+        """Notify the peer that a queue pair accepts nothing any more, unless it was notified too often recently."""
         if self._refusals.add(body, now):
             self._offer()
 
     def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
-        """The peer has no queue pair `qpn`; whose packet it was that found none will know."""
+        """The peer has no queue pair `qpn`; the queue pair that sent there will recognise its packet."""
         for user in list(self.users):
             user.remote_gone(qpn, number, stamp, now)
 
     def receive_response(self, request_id: int, response: EndpointResponse, port: int, now: int) -> bool:
-        """Take an answer that came in at `port`; False when nothing was asked."""
+        """Handle an answer that arrived at `port`; False when there was no such request."""
         if response.op == OP_PORT_STATUS_UPDATE:
             return self._status.answered(request_id)
         index = self._probes.answered(request_id)
@@ -504,7 +506,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
         return self._refusals.waiting.popleft() if self._refusals.waiting else b""
 
     def on_timer(self, now: int) -> int:
-        """Repeat the port status, send due probes, look for reverse paths; next time or 0."""
+        """Repeat the port status, send due probes, search for reverse paths; returns the next time, or 0."""
         if self._status.run(self._own_planes(), now):
             self._offer()
         if self._reverse_at and self._reverse_at <= now:

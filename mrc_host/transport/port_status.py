@@ -1,13 +1,13 @@
-"""Port status updates to one peer: what we tell it of our ports, again until it answers (docs/protocol.md §3).
+"""Port status updates to one peer: the state of our ports, repeated until the peer answers (docs/protocol.md §3).
 
-The first goes wherever an answer would. Repetitions take nothing for granted: what the peer said of its own ports may
-be older than the truth, because its newer word was lost, and what we hold of paths may be too. So they take turns on
-all planes where our own port is up and a path is allowed, on any such path. The wait before the next doubles, up to a
-limit, when each plane has had its turn; they end with the answer, or with the last queue pair.
+The first one takes the path of any other answer. Repetitions assume nothing: the peer's own port status may be out of
+date because its newer update was lost, and so may our path states. So they rotate over all planes where our own port is
+up and a path is not denied, on any such path. The wait before the next doubles, up to a limit, when each plane has had
+its turn; repetition ends with the answer, or with the last queue pair.
 
-Of what the peer tells us, an update with a number just below the newest one has been overtaken, or it comes from a peer
-that has started again and draws numbers of its own. So it is believed once no overtaken update can be on its way any
-more, and until then it is not even answered: a peer that means it repeats it.
+An update *from* the peer with a number just below the newest one either was overtaken, or comes from a peer that has
+restarted and numbers its updates afresh. So it is accepted only once no overtaken update can still be in flight; until
+then it is not even answered, and a restarted peer will repeat it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mrc_host.wire import control
 from mrc_host.wire.control import OP_PORT_STATUS_UPDATE, EndpointRequest
 from mrc_host.wire.headers import timestamp
 
-_OVERTAKEN: Final = 16  # updates on the way at a time, at most
+_OVERTAKEN: Final = 16  # updates in flight at a time, at most
 
 
 class PortStatus:
-    """The newest update to one peer. Ports and planes are masks, times ns."""
+    """The latest update to one peer. Ports and planes are masks, times ns."""
 
     __slots__ = ("_id", "_last", "_nic", "_tried", "_wait", "fresh", "next_time", "port", "repeating")
 
@@ -32,15 +32,15 @@ class PortStatus:
         self._nic = nic
         self._id = nic.rng.getrandbits(16)
         self._wait = 0
-        self._tried = 0  # planes that had their turn since the wait grew
-        self._last = 0  # the plane that had the last turn
+        self._tried = 0  # planes that had their turn since the wait last doubled
+        self._last = 0  # the plane of the last turn
         self.next_time = 0  # of a repetition, 0 when the peer has answered
         self.fresh = False  # waits to be sent for the first time
-        self.repeating = False  # waits to be sent again,
+        self.repeating = False  # waits to be repeated,
         self.port = 0  # on this port
 
     def announce(self, now: int) -> None:
-        """A new update is due, and repeated until it is answered."""
+        """Send a new update, repeated until it is answered."""
         self._id = (self._id + 1) & 0xFFFF
         self._wait = self._nic.transport.port_status_retry
         self._tried = 0
@@ -50,13 +50,13 @@ class PortStatus:
         self.port = 0
 
     def stop(self) -> None:
-        """The peer has answered, or nobody cares any more."""
+        """The peer has answered, or no queue pair is left."""
         self.next_time = 0
         self.fresh = self.repeating = False
         self.port = 0
 
     def answered(self, request_id: int) -> bool:
-        """An answer came; False when it is not to the newest update, or not the first one."""
+        """An answer arrived; False unless it is the first to the latest update."""
         if request_id != self._id or not self.next_time:
             return False
         self.stop()
@@ -76,7 +76,7 @@ class PortStatus:
         return True
 
     def turn(self, planes: int) -> int:
-        """Port of the repetition that waits, one of those in mask `planes`; it stays the same while it is there."""
+        """Port of the waiting repetition, one of those in mask `planes`; the same one until it is sent."""
         if not self.port & planes:
             self.port = next_plane(planes & ~self._tried or planes, self._last)
             self._count(self.port)
@@ -96,7 +96,7 @@ class PortStatus:
 
 
 class PeerPorts:
-    """What one peer last told of its ports: `up` is a mask, every bit set until told otherwise."""
+    """The latest port status from one peer: `up` is a mask, with every bit set until it reports otherwise."""
 
     __slots__ = ("_at", "_id", "_lifetime", "up")
 
@@ -104,10 +104,10 @@ class PeerPorts:
         self.up = -1
         self._lifetime = lifetime  # of packets, ns
         self._id = -1  # of the newest update
-        self._at = 0  # when it came
+        self._at = 0  # when it arrived
 
     def reported(self, request_id: int, mask: int, now: int) -> bool:
-        """Take an update; False for one that seems overtaken, and is not to be answered."""
+        """Take an update; False for one that seems overtaken, and must not be answered."""
         if self._id >= 0:
             age = (self._id - request_id) & 0xFFFF
             if 0 < age < _OVERTAKEN and now < self._at + self._lifetime:

@@ -1,23 +1,23 @@
-"""Reverse paths: those on which SACKs and other answers travel to a peer (docs/protocol.md §3, R3.16).
+"""Reverse paths: the paths on which SACKs and other answers travel to a peer (docs/protocol.md §3, R3.16).
 
-Each path is in one of five states, and ``_move`` is the one place where that changes:
+Each path is in one of five states, and only ``_move`` changes them:
 
-* ``UNTRIED``: nothing is known of it.
-* ``GUESSED``: the last answer of its plane took it at random, because none was confirmed.
-* ``CONFIRMED``: own data or a probe came through. Answers take these: a few a plane, about four in all planes together,
-  so that one that goes down costs a share of the answers and not all.
+* ``UNTRIED``: nothing is known about it.
+* ``GUESSED``: the last answer on its plane took it at random, because no path was confirmed.
+* ``CONFIRMED``: own data or a probe got through. Answers take these: a few per plane, about four in all planes
+  together, so that losing one costs only a part of the answers.
 * ``DOUBTED``: answers that took it may be lost.
-* ``LOST``: its probe did not come back.
+* ``LOST``: its probe was not answered.
 
-**Doubt.** When the peer repeats packets that were acknowledged, or asks for them, answers are lost *now*: those that
-left so long ago that it should know them. So each confirmed path that carried such an answer, and nothing came through
-since, is in doubt; an answer that has just left tells nothing of its path. When the peer asks, guessed paths are in
-doubt likewise, so the next answer takes another.
+**Doubt.** When the peer retransmits packets that were acknowledged, or probes for them, answers are being lost *now*:
+those sent so long ago that it should have received them. So each confirmed path that carried such an answer, with
+nothing confirmed on it since, is in doubt; an answer that has just left says nothing about its path. When the peer
+probes, guessed paths are in doubt too, so the next answer takes another.
 
-**Probes.** While answers are sent one probe an interval goes out: on the path whose confirmation is oldest, or, where
-confirmed paths are missing, every other time on another one. Paths in doubt, and two untried ones of each plane that
-has no confirmed path left, are probed at once, and then the plane's others one after the other. Denied paths are not
-probed, and what was held against them is forgotten when they are allowed.
+**Probes.** While answers are sent, one probe per interval is sent: on the path whose confirmation is oldest or, where
+confirmed paths are missing, every other time on another one. Paths in doubt, and two untried ones of each plane without
+a confirmed path, are probed at once, and then the plane's other paths one after another. Denied paths are not probed,
+and what was recorded against them is forgotten when they are allowed.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ CONFIRMED: Final = 2
 DOUBTED: Final = 3
 LOST: Final = 4
 
-_MAX_CONFIRMED: Final = 4  # kept in all planes together, and one in each at least
-_UNTRIED_AT_ONCE: Final = 2  # paths of a plane that are tried when it has no confirmed path left
-_MAX_AT_ONCE: Final = 8  # probes on the way that do not stop one from probing more at once
-_MAX_PROBES: Final = 32  # on the way
-_PROBE_TIMEOUT: Final = 4  # round trips, or intervals while these are not known, after which a probe counts as lost
+_MAX_CONFIRMED: Final = 4  # in all planes together, and at least one in each
+_UNTRIED_AT_ONCE: Final = 2  # untried paths probed at once in a plane without a confirmed path
+_MAX_AT_ONCE: Final = 8  # probes in flight up to which more are sent at once
+_MAX_PROBES: Final = 32  # in flight
+_PROBE_TIMEOUT: Final = 4  # round trips, or intervals until one is measured, after which a probe counts as lost
 
 
 class _Path:
-    """What is known of one path."""
+    """What is known about one path."""
 
     __slots__ = ("confirmed", "index", "plane", "state", "used")
 
@@ -50,7 +50,7 @@ class _Path:
         self.index = index
         self.plane = plane
         self.state = UNTRIED
-        self.confirmed = 0  # when something last came through; only where state is CONFIRMED
+        self.confirmed = 0  # when something last got through; only in state CONFIRMED
         self.used = -1  # when an answer first took it in this state, or since it was last confirmed; -1 for never
 
 
@@ -66,13 +66,13 @@ class ReversePaths:
         self._rng = rng
         self._members = members
         self._interval = interval
-        self._paths: dict[int, _Path] = {}  # all but the untried
+        self._paths: dict[int, _Path] = {}  # all except the untried
         self._confirmed: list[list[_Path]] = [[] for _ in members]  # by plane
-        self._guessed: list[_Path | None] = [None for _ in members]  # by plane: the latest
-        self._searched = 0  # planes where answers were lost and no path is confirmed since
-        self._silent = 0  # planes where probes were lost and no path is confirmed since
+        self._guessed: list[_Path | None] = [None for _ in members]  # by plane: the latest guessed path
+        self._searched = 0  # planes where answers were lost and no path was confirmed since
+        self._silent = 0  # planes where probes were lost and no path was confirmed since
         self._left = 0  # paths still to be probed in planes that are searched
-        self._probes: dict[int, tuple[int, int, int]] = {}  # request id -> path, plane, when sent
+        self._probes: dict[int, tuple[int, int, int]] = {}  # request id -> path, plane, send time
         self._tried_other = False  # whether the last probe of an interval tried a path that was not confirmed
         self._round_trip = RoundTrip()
 
@@ -98,12 +98,12 @@ class ReversePaths:
         return _Path(index, plane) if path is None else path
 
     def state(self, index: int) -> int:
-        """What is known of path `index`."""
+        """State of path `index`."""
         path = self._paths.get(index)
         return UNTRIED if path is None else path.state
 
     def confirm(self, index: int, plane: int, now: int, bad: bool = False) -> None:
-        """A packet is known to have come through on path `index`; one held for `bad` is taken only where it must be."""
+        """A packet on path `index` is known to have arrived; a `bad` path is used only if its plane has no other."""
         path = self._path(index, plane)
         if path.state == CONFIRMED:
             path.used = -1
@@ -118,13 +118,13 @@ class ReversePaths:
         path.confirmed = now
 
     def forget(self, index: int) -> None:
-        """Path `index` is found bad, or denied: answers take others."""
+        """Path `index` went bad or was denied: answers take others."""
         path = self._paths.get(index)
         if path is not None and path.state == CONFIRMED:
             self._move(path, UNTRIED)
 
     def allow(self, index: int, plane: int) -> None:
-        """Path `index` is allowed again: what was held against it or its plane is out of date."""
+        """Path `index` is allowed again: what was recorded against it or its plane is out of date."""
         path = self._paths.get(index)
         if path is not None and path.state > CONFIRMED:
             self._move(path, UNTRIED)
@@ -136,12 +136,12 @@ class ReversePaths:
     # ---- choosing -------------------------------------------------------------------------------------------------
 
     def planes(self, planes: int, bad: int, anywhere: bool = False) -> int:
-        """Which of `planes` (a mask, as is `bad`) should carry answers; 0 when nothing speaks for any of them.
+        """Which of `planes` (a mask, as is `bad`) should carry answers; 0 when none is suited.
 
-        Not those where probes were lost; nor, but for an answer that may go `anywhere`, those where answers were and no
-        path is confirmed since, as long as there are others; nor those whose paths are all `bad`, unless something came
-        through there later than on any other. (Else two NICs, the only plane that works held for bad by one of them,
-        might never find it: answers to the other's probes would not take it.)
+        Excluded are planes where probes were lost; planes where answers were lost and no path was confirmed since, as
+        long as there are others, except for an answer that may go `anywhere`; and planes whose paths are all `bad`,
+        unless something got through there later than on any other plane. (Otherwise, if one of two NICs considers the
+        only working plane bad, they might never find it: answers to the other's probes would not take it.)
         """
         planes &= ~self._silent
         if not anywhere:
@@ -154,14 +154,14 @@ class ReversePaths:
         return planes
 
     def _newest(self, planes: int) -> int:
-        """When a path of `planes` was last confirmed; -1 where none is."""
+        """When a path of `planes` was last confirmed; -1 if none is."""
         confirmed = self._confirmed
         return max(
             (path.confirmed for p, paths in enumerate(confirmed) if planes >> p & 1 for path in paths), default=-1
         )
 
     def choose(self, plane: int, bad: Container[int], denied: Container[int], now: int) -> int:
-        """Path for an answer on `plane`; -1 when all are `denied`. Those known as `bad` come last."""
+        """Path for an answer on `plane`, `bad` ones last; -1 when all are `denied`."""
         paths = self._confirmed[plane]
         if paths:
             path = paths[0] if len(paths) == 1 else paths[int(self._rng.random() * len(paths))]
@@ -183,7 +183,7 @@ class ReversePaths:
         self._guessed[path.plane] = path
 
     def random_path(self, plane: int, bad: Container[int], denied: Container[int]) -> int:
-        """A random path of `plane`, confirmed or not; doubted, lost and `bad` come last. -1 when all are `denied`."""
+        """A random path of `plane`, confirmed or not; doubted, lost and `bad` ones last. -1 when all are `denied`."""
         members = self._members[plane]
         if not members:
             return -1
@@ -196,7 +196,7 @@ class ReversePaths:
         return self._rng.choice(hopeful or allowed or [-1])
 
     def any_path(self, plane: int, denied: Container[int]) -> int:
-        """Any path of `plane` with the same chance, whatever is known of it; -1 when all are `denied`."""
+        """Any path of `plane`, each with the same probability, whatever its state; -1 when all are `denied`."""
         return self._rng.choice([i for i in self._members[plane] if i not in denied] or [-1])
 
     # ---- doubt ----------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class ReversePaths:
     def doubt(
         self, planes: int, bad: Container[int], denied: Container[int], now: int, asked: bool = False
     ) -> list[int]:
-        """Answers are lost, perhaps the peer `asked`: the paths to probe now, of the planes in mask `planes`."""
+        """Answers are lost; `asked` if the peer sent a probe. Returns the paths to probe now, in `planes` (a mask)."""
         before = now - (2 * self._round_trip.smoothed or self._interval // _PROBE_TIMEOUT)
         wanted: list[int] = []
         for plane, paths in enumerate(self._confirmed):
@@ -256,13 +256,13 @@ class ReversePaths:
         self._probes[request_id] = (index, plane, now)
 
     def probe_answered(self, request_id: int, now: int) -> None:
-        """A probe, perhaps one of these, came back."""
+        """A probe, perhaps one of these, was answered."""
         probe = self._probes.pop(request_id, None)
         if probe is not None:
             self._round_trip.sample(now - probe[2])
 
     def expire(self, now: int) -> list[int]:
-        """Request ids of probes that count as lost now; their paths are not used until something comes through."""
+        """Request ids of probes that now count as lost; their paths are not used until something gets through."""
         smoothed = self._round_trip.smoothed
         timeout = _PROBE_TIMEOUT * (min(smoothed, self._interval) if smoothed else self._interval)
         late = [request_id for request_id, (_i, _p, sent) in self._probes.items() if now - sent >= timeout]

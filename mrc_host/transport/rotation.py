@@ -1,7 +1,7 @@
-"""Taking turns over planes.
+"""Round robin over planes.
 
-Whoever has to pick one plane of several, without knowing which of them work, must not pick the same one every time: it
-may be the one that is dead.
+Code that has to choose one of several planes, without knowing which of them work, must not choose the same one every
+time: that may be the dead one.
 """
 
 from __future__ import annotations
