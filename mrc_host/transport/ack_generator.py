@@ -1,14 +1,15 @@
-"""What an MRC responder tells its peer: which packets arrived, which it must send again, which messages are complete.
+"""Acknowledgements of an MRC responder: which packets arrived, which are missing, which messages are complete.
 
 A SACK is due (docs/protocol.md §2) after ``sack_threshold`` bytes, on the A bit, on an ECN mark, on a retransmission,
-and on a probe. The A bit of a packet that came ahead of others is honoured once more when these have come: nothing else
-would tell the sender of the last arrivals, and how many were duplicates. Newer SACKs replace older ones not sent yet,
-except where these say something of their own: a mark, a probe's answer, which transmission of a repeated packet
-arrived.
+and on a probe. If a packet with the A bit arrives ahead of others, another SACK is sent once these have arrived:
+nothing else would report the last arrivals to the sender, nor the number of duplicates. A newer SACK replaces an older
+one not sent yet, unless that carries something of its own: a mark, the answer to a probe, or which transmission of a
+repeated packet arrived.
 
-A SACK shows 64 PSNs. Since planes advance at different PSNs, what arrived on each plane and was not shown yet is
-remembered, and when one bitmap cannot show it all, another SACK follows. Its count of received bytes includes
-duplicates. While the receive CQ is full, SACKs ask the sender to shrink its window, and to restore it afterwards.
+The bitmap of a SACK covers 64 PSNs. Since planes progress at different rates, arrivals not yet covered by a bitmap are
+remembered by plane, and when one bitmap cannot cover them all, another SACK follows. The count of received bytes
+includes duplicates. While the receive CQ is full, SACKs ask the sender to reduce its window, and to restore it
+afterwards.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import HALF, MASK
 
-_MAX_SACKS: Final = 64  # waiting to be sent
-_RESTORES: Final = 4  # SACKs that ask to restore the window, as some may be lost
+_MAX_SACKS: Final = 64  # queued
+_RESTORES: Final = 4  # SACKs that ask to restore the window; several, as some may be lost
 _MAX_NACKS: Final = 256
 _MAX_MARKED: Final = 4096  # paths whose marks are counted
-_MIN_RANGE: Final = 8  # units of 128 PSNs; no responder may offer less
-_NO_ENTROPY: Final = 0xFFFFFFFF  # a SACK that answers no packet in particular
+_MIN_RANGE: Final = 8  # units of 128 PSNs; the minimum a responder may offer
+_NO_ENTROPY: Final = 0xFFFFFFFF  # in a SACK that answers no packet in particular
 _ALL: Final = (1 << control.SACK_BITS) - 1
 _MAX_CREDIT: Final = 512  # SACKs of a sweep: they show 32,768 PSNs, the widest window there is
-_PENALTY: Final = 64  # of 127: halves the sender's window in a round trip
+_PENALTY: Final = 64  # out of 127: halves the sender's window in a round trip
 _SACK_NOW: Final = headers.ACK_REQUEST | headers.RTX
 
 
@@ -43,8 +44,8 @@ class _Trigger:
     __slots__ = ("again", "entropy", "keep", "mark", "probe_id", "psn", "stamp")
 
     def __init__(self, psn: int, entropy: int, stamp: int, mark: int, probe_id: int, again: bool = False) -> None:
-        self.again = again  # a packet that was sent more than once
-        self.keep = again or bool(mark) or probe_id >= 0  # no newer SACK says the same
+        self.again = again  # the packet was sent more than once
+        self.keep = again or bool(mark) or probe_id >= 0  # a newer SACK would not carry the same information
         self.psn = psn
         self.entropy = entropy
         self.stamp = stamp
@@ -53,25 +54,25 @@ class _Trigger:
 
 
 class _Sweep:
-    """Further SACKs that show what one bitmap does not reach. Each packet that came pays for one of them."""
+    """A series of SACKs that covers what one bitmap cannot. Each packet that arrived gives credit for one of them."""
 
     __slots__ = ("active", "credit", "doubted", "everything", "next_psn", "paid")
 
     def __init__(self, first_psn: int) -> None:
         self.active = False
-        self.everything = False  # show all bitmaps, and not only where something is missing
-        self.next_psn = first_psn  # the next one begins here or later
-        self.credit = 0  # how many of them the peer's packets have paid for,
-        self.paid = 0  # when so many had come
-        self.doubted = -1  # expected PSN when the reverse paths were last put in doubt because of a hole
+        self.everything = False  # send every bitmap, not only those where something is missing
+        self.next_psn = first_psn  # the next bitmap starts here or later
+        self.credit = 0  # how many SACKs the peer's packets still allow
+        self.paid = 0  # arrivals for which credit was given
+        self.doubted = -1  # expected PSN when reverse paths were last doubted because of a hole
 
     def pay(self, arrived: int) -> None:
-        """So many packets have come in all."""
+        """`arrived` packets have arrived in all: give credit for the new ones."""
         self.credit = min(self.credit + arrived - self.paid, _MAX_CREDIT)
         self.paid = arrived
 
     def begin(self, received: ReceivedPackets, base: int, everything: bool) -> None:
-        """Sweep on, or from the expected PSN; a SACK that shows what follows `base` is about to leave."""
+        """Continue the sweep, or start it at the expected PSN; a SACK with a bitmap from `base` on leaves next."""
         if not self.active and not received.next_psn < self.next_psn <= received.max_psn:
             self.next_psn = received.next_psn
         if base == self.next_psn:
@@ -80,7 +81,7 @@ class _Sweep:
         self.active = True
 
     def next_base(self, received: ReceivedPackets) -> int:
-        """First PSN of the next bitmap: where the next hole is, or just the next one; -1 at the end."""
+        """First PSN of the next bitmap: at the next hole, or just the next one; -1 at the end."""
         if not self.active:
             return -1
         base = max(self.next_psn, received.next_psn)
@@ -89,17 +90,17 @@ class _Sweep:
         return base if base <= received.max_psn and self.credit else -1
 
     def end(self) -> None:
-        """All is shown."""
+        """The sweep is complete."""
         self.active = self.everything = False
 
     def shown(self, base: int) -> None:
-        """A SACK of the sweep shows what follows `base`."""
+        """A SACK of the sweep with a bitmap from `base` on was sent."""
         self.credit -= 1
         self.next_psn = base + control.SACK_BITS
 
 
 class AckGenerator:
-    """The answers that are due on one connection."""
+    """The acknowledgements due on one connection."""
 
     __slots__ = (
         "_ack_requested",
@@ -146,33 +147,33 @@ class AckGenerator:
         self._stats = connection.stats
         self._remote_qpn = connection.remote_qpn
         self._cap = attributes.dynamic_mpr
-        self._offer = min(attributes.mpr, self._cap)  # units of 128 PSNs that SACKs offer, 0 when fixed
+        self._offer = min(attributes.mpr, self._cap)  # units of 128 PSNs offered in SACKs; 0 when the range is fixed
         self._window = max(attributes.mpr, self._cap) * 128 - 1
         self._trim_nack = attributes.trim_nack
         self._silent = nic.settings.out_of_window is OutOfWindow.DROP
         self._threshold = nic.transport.sack_threshold
         self._skip_after = nic.transport.always_skip_marks
-        self._marked: dict[int, int] = {}  # marks in a row by entropy value; empty unless they are counted
-        self._low = [-1] * planes  # by plane: oldest PSN that arrived and was not shown in a SACK, -1 none
+        self._marked: dict[int, int] = {}  # consecutive marks by entropy value; empty unless they are counted
+        self._low = [-1] * planes  # by plane: oldest PSN that arrived and was in no bitmap yet; -1 for none
         self._high = [-1] * planes
-        self.completed_msn = 0  # messages complete
+        self.completed_msn = 0  # number of completed messages
         self._slow = False  # the receive CQ is full
         self._restores = 0
-        # answers due
+        # due
         self._bytes = 0  # since the last SACK
-        self._ack_requested = -1  # PSN of the newest packet with the A bit that came ahead of others; -1 for none
+        self._ack_requested = -1  # PSN of the newest packet with the A bit that arrived ahead of others; -1 for none
         self._sacks: deque[_Trigger] = deque()
         self._sweep = _Sweep(received.next_psn)
         self._nacks: deque[Nack] = deque()
         self.ack_due = False
         self.nak = 0  # syndrome of the NAK that ended this queue pair
 
-    # ---- packets that came --------------------------------------------------------------------------------------
+    # ---- packets that arrived -----------------------------------------------------------------------------------
 
     def arrived(self, psn: int, word: int, size: int, plane: int, stamp: int, flow: Flow) -> None:
-        """A data packet of `size` bytes was placed, and its message completed if that was due."""
+        """A data packet of `size` bytes was placed, and its message completed if possible."""
         received, due = self._received, word & _SACK_NOW
-        if not word & headers.RTX or len(self._sacks) >= _MAX_SACKS:  # the SACK of a retransmission shows it
+        if not word & headers.RTX or len(self._sacks) >= _MAX_SACKS:  # a retransmission's own SACK covers it
             low = self._low[plane]
             if low < 0 or psn < low:
                 self._low[plane] = psn
@@ -191,9 +192,9 @@ class AckGenerator:
             self._sack(psn, flow, stamp, bool(word & headers.RTX))
 
     def trimmed(self, word: int, stamp: int, flow: Flow, lasthop: bool) -> Drop | None:
-        """A packet came without its payload: ask for it again if it is missing and the peer may expect that.
+        """A packet arrived without its payload: send a NACK if it is missing and the peer understands such NACKs.
 
-        A SACK tells who repeats what arrived, as it does when the repetition comes whole.
+        If the packet had already arrived, a SACK reports it as a duplicate, as if it had come whole.
         """
         if lasthop:
             self._stats.lasthop_trims_received += 1
@@ -212,14 +213,14 @@ class AckGenerator:
         return None
 
     def duplicate(self, psn: int, word: int, stamp: int, flow: Flow) -> None:
-        """What has arrived beyond a gap came once more."""
+        """A packet beyond a gap arrived again."""
         self._stats.duplicates_received += 1
         if word & headers.RTX:
             self._paths.doubt_reverse_paths()
         self._sack(psn, flow, stamp, True)
 
     def behind(self, psn: int, stamp: int, flow: Flow) -> Drop | None:
-        """A packet with a PSN that has been passed: acknowledged already, or never of this life."""
+        """A packet before the expected PSN arrived: acknowledged already, or not of this life."""
         if psn < self._received.first_psn:
             return Drop.OTHER_LIFE
         self._stats.duplicates_received += 1
@@ -230,9 +231,9 @@ class AckGenerator:
         return None
 
     def out_of_window(self, offset: int, stamp: int, flow: Flow) -> Drop | None:
-        """Already acknowledged, or beyond what was promised (docs/protocol.md §10: far future NACK, ancient SACK).
+        """A packet outside the window: acknowledged already, or too far ahead (docs/protocol.md §10: SACK or NACK).
 
-        `offset` is the distance from the expected PSN. What was promised may reach further than the bitmap.
+        `offset` is the distance from the expected PSN. The range that was offered may exceed what the bitmap can hold.
         """
         received = self._received
         psn = received.next_psn + offset
@@ -248,9 +249,10 @@ class AckGenerator:
         return None
 
     def probe(self, probe_id: int, stamp: int, flow: Flow) -> None:
-        """Answer a reliability probe; the transport ACK may have been lost too, so it is repeated.
+        """Answer a reliability probe, and repeat the transport ACK, which may have been lost too.
 
-        Who asks although everything was acknowledged has not heard of it: the answer takes another reverse path.
+        A peer that probes although everything was acknowledged has not received that: the answer takes another reverse
+        path.
         """
         self._stats.probes_received += 1
         if not self._bytes:
@@ -267,18 +269,18 @@ class AckGenerator:
         self.ack_due = True
 
     def receive_queue_full(self) -> None:
-        """The receive CQ has no room: ask for less until it has."""
+        """The receive CQ is full: ask the peer to reduce its window."""
         self._slow = True
 
     def receive_queue_has_room(self) -> None:
-        """The receive CQ takes completions again."""
+        """The receive CQ has room again."""
         self._slow = False
         self._restores = _RESTORES
 
-    # ---- answers ------------------------------------------------------------------------------------------------
+    # ---- acknowledgements ---------------------------------------------------------------------------------------
 
     def send_nack(self, reason: int, psn: int, flow: Flow, stamp: int) -> None:
-        """Queue a NACK of packet `psn`."""
+        """Queue a NACK for packet `psn`."""
         if len(self._nacks) < _MAX_NACKS:
             source, destination = self._connection.qpn & 0xFFFF, self._remote_qpn & 0xFFFF
             self._nacks.append(Nack(reason, flow.ev, source, destination, psn & MASK, stamp))
@@ -293,7 +295,7 @@ class AckGenerator:
         self._queue_sack(_Trigger(psn, flow.ev, stamp, mark, -1, again))
 
     def _judge(self, entropy: int) -> int:
-        """What to say of a path whose packet came with an ECN mark."""
+        """The mark to report for a path whose packet arrived with an ECN mark."""
         if not self._skip_after:
             return control.MARK_SKIP_ONCE
         marks = self._marked.pop(entropy, 0) + 1
@@ -305,7 +307,7 @@ class AckGenerator:
         return control.MARK_SKIP_ONCE
 
     def _queue_sack(self, trigger: _Trigger) -> None:
-        """A newer SACK says all that an older one would, except what is kept."""
+        """Queue a SACK; it replaces the one queued before, unless that must be kept."""
         sacks = self._sacks
         if sacks and not sacks[-1].keep:
             sacks[-1] = trigger
@@ -314,15 +316,15 @@ class AckGenerator:
         self._owner.offer_control()
 
     def pending(self) -> bool:
-        """Whether an answer is due."""
+        """Whether an acknowledgement is due."""
         return self._sweep.active or not self.sweeping()
 
     def sweeping(self) -> bool:
-        """Whether there is no answer but those of a sweep."""
+        """Whether only SACKs of a sweep are left to send."""
         return not (self._nacks or self._sacks or self.ack_due)
 
     def transmit(self, plane: int, now: int) -> bytes | None:
-        """Next answer, to leave on `plane`."""
+        """Next acknowledgement to send on `plane`."""
         paths = self._paths
         if self.sweeping():
             return self._transmit_sweep(plane)
@@ -345,7 +347,7 @@ class AckGenerator:
         return paths.frame(index, CONTROL, body)
 
     def build_nak(self, plane: int, now: int) -> bytes | None:
-        """The NAK that tells why this queue pair ended."""
+        """The NAK that reports why this queue pair ended."""
         index = self._paths.reverse_path(plane, now)
         if index < 0:
             return None
@@ -364,10 +366,10 @@ class AckGenerator:
     # ---- the sweep ----------------------------------------------------------------------------------------------
 
     def _begin_sweep(self, trigger: _Trigger, base: int) -> None:
-        """One bitmap, which begins at `base`, does not reach the newest PSN: show the rest in further ones if need be.
+        """One bitmap, from `base` on, does not reach the newest PSN: cover the rest in a sweep, if needed.
 
-        That is so after a probe, and where more has come ahead of a hole than one bitmap shows. Each packet that came
-        pays for one of them, so that nobody gets many for few.
+        It is needed after a probe, and when more has arrived ahead of a hole than one bitmap covers. Each packet that
+        arrived gives credit for one SACK, so that a peer cannot trigger many with few packets.
         """
         sweep, received = self._sweep, self._received
         sweep.pay(self._stats.data_received + self._stats.duplicates_received)
@@ -379,7 +381,7 @@ class AckGenerator:
             sweep.begin(received, base, probed)
 
     def _transmit_sweep(self, plane: int) -> bytes | None:
-        """The next SACK of the sweep, on any path: what broke those of the peer may have broken ours too."""
+        """The next SACK of the sweep, on any path: the failure that lost the peer's packets may affect ours too."""
         base = self._sweep.next_base(self._received)
         if base < 0:
             self._sweep.end()
@@ -393,7 +395,7 @@ class AckGenerator:
         return self._paths.frame(index, CONTROL, self._pack(self._nothing_new(), base))
 
     def _nothing_new(self) -> _Trigger:
-        """What a SACK answers that answers no packet in particular."""
+        """The trigger of a SACK that answers no packet in particular."""
         return _Trigger(self._received.next_psn - 1, _NO_ENTROPY, 0, control.MARK_NONE, -1)
 
     def _pack(self, trigger: _Trigger, base: int) -> bytes:
@@ -430,7 +432,7 @@ class AckGenerator:
     def _offered_range(self) -> int:
         """Range of PSNs to offer (docs/protocol.md §2): halved while the receive CQ is full, then slowly up to the cap.
 
-        What is accepted stays the whole cap: packets sent on an earlier offer may still be on their way.
+        The whole cap is always accepted, since packets sent on an earlier offer may still be in flight.
         """
         if self._cap:
             if self._slow:
@@ -440,11 +442,12 @@ class AckGenerator:
         return self._offer
 
     def _choose_base(self, oldest: bool, psn: int) -> int:
-        """Lowest PSN of the bitmap: next_psn if that reaches the newest PSN or if `oldest`.
+        """First PSN of the bitmap: next_psn if that reaches the newest PSN, or if `oldest`.
 
-        Otherwise it shows `psn`, the retransmission that it answers, or what follows the cumulative PSN when that has
-        passed it. Without one it ends with the lowest group of arrivals not shown yet, so that it also repeats what
-        came before them. What it cannot show stays noted, and another SACK is queued for it.
+        Otherwise the bitmap covers `psn`, the retransmission that the SACK answers, or what follows the cumulative PSN
+        when that is beyond it. Without one, the bitmap ends with the lowest group of arrivals not covered yet, so that
+        it also repeats what came before them. Arrivals it does not cover stay recorded, and another SACK is queued for
+        them.
         """
         expected = self._received.next_psn
         base = expected

@@ -1,7 +1,7 @@
-"""Which congestion controls there are, and which one a queue pair gets (docs/congestion.md).
+"""Which congestion controls exist, and which one a queue pair gets (docs/congestion.md).
 
-A queue pair's own choice (`cc_profile`) goes first, then its fixed window, then the NIC's setting. An
-:class:`Algorithm` makes controllers; whoever builds a ``Nic`` may give it more of them, under names of their own.
+A queue pair's own choice (`cc_profile`) has priority, then its fixed window, then the NIC's setting. An
+:class:`Algorithm` creates controllers; whoever builds a ``Nic`` can add more, under new names.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _UNLIMITED: Final = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """A congestion control: how to make a controller for a link, and who may use it.
+    """A congestion control: how to create a controller for a link, and which queue pairs may use it.
 
-    With `shared` one controller serves all MRC queue pairs towards a destination. `mrc` and `rc` say for which queue
-    pairs it is. With `cnp` the receiving end of an RC queue pair answers ECN marks with CNPs. With `receiver_limit` a
-    slow receiver's penalty bounds the queue pair that it names.
+    With `shared`, one controller serves all MRC queue pairs to a destination. `mrc` and `rc` say which types of queue
+    pair may use it. With `cnp`, the receiving end of an RC queue pair answers ECN marks with CNPs. With
+    `receiver_limit`, a slow receiver's penalty limits the queue pair that it applies to.
     """
 
     make: Callable[[LinkParameters], CongestionControl]
@@ -63,7 +63,7 @@ ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
 
 
 def choose(attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> str:
-    """Name of the congestion control of a queue pair of type MRC or, with `mrc` False, RC."""
+    """Name of the congestion control of a queue pair of type MRC or, without `mrc`, RC."""
     if attributes.cc_profile:
         return attributes.cc_profile
     if not mrc:
@@ -73,7 +73,7 @@ def choose(attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> 
 
 
 def find(known: Mapping[str, Algorithm], name: str, mrc: bool) -> Algorithm:
-    """The algorithm called `name`; InvalidArgumentError when there is none, or not for this type of queue pair."""
+    """The algorithm called `name`; InvalidArgumentError if it does not exist, or not for this type of queue pair."""
     algorithm = known.get(name)
     fitting = [repr(other) for other, a in known.items() if (a.mrc if mrc else a.rc)]
     choices = f"{', '.join(fitting[:-1])} or {fitting[-1]}"
@@ -86,7 +86,7 @@ def find(known: Mapping[str, Algorithm], name: str, mrc: bool) -> Algorithm:
 
 
 def derived(known: Mapping[str, Algorithm], profile: CcProfile, settings: TransportSettings) -> Algorithm:
-    """The algorithm that a profile describes; InvalidArgumentError when there is none or a constant is out of range."""
+    """The algorithm that a profile describes; InvalidArgumentError if unknown, or a constant is out of range."""
     base = known.get(profile.algorithm)
     if base is None:
         names = ", ".join(map(repr, known))
@@ -109,7 +109,7 @@ def _example(settings: TransportSettings) -> LinkParameters:
 
 
 def check(known: Mapping[str, Algorithm], attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> None:
-    """InvalidArgumentError when a queue pair with `attributes` could get no controller."""
+    """InvalidArgumentError when no controller could be created for a queue pair with `attributes`."""
     name = choose(attributes, settings, mrc)
     algorithm = find(known, name, mrc)
     if algorithm.shared and attributes.congestion_window is not None:

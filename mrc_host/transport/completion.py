@@ -1,20 +1,20 @@
-"""Completion queues that never lose an entry, and two ends of which never wait for each other.
+"""Completion queues that never lose an entry, and never make two ends wait for each other.
 
-A queue of capacity N has three accounts, and an entry belongs to one of them until it is polled:
+A queue of capacity N has three separate budgets. An entry uses one of them until it is polled:
 
-- *requests*: N. A signaled request takes a place when it is posted and keeps it until its completion is polled, so its
-  completion always fits.
-- *arrivals*: N. A receiver asks ``room`` before it completes a peer's WRITE_WITH_IMM; without room it leaves the
+- *requests*: N. A signaled request reserves an entry when it is posted and holds it until its completion is polled, so
+  its completion always fits.
+- *arrivals*: N. A receiver checks ``room`` before it completes a peer's WRITE_WITH_IMM; without room it leaves the
   message unacknowledged and is called back when the application has polled.
-- *failures* of unsignaled requests, which are told although nobody asked. They keep their place in the send queue until
-  they are polled (``failures``), so there are no more of them than send queues are deep.
+- *failures* of unsignaled requests, which are always reported. They keep their place in the send queue until they are
+  polled (``failures``), so there can be no more of them than the send queues are deep.
 
-Arrivals have places of their own because requests may hold theirs for as long as the peer likes: if both drew on one
-account, two ends that post until their queues are full would each wait for the acknowledgement of a message that the
+Arrivals have a budget of their own because requests may hold theirs for as long as the peer takes: with a common
+budget, two ends that post until their queues are full would each wait for the acknowledgement of a message that the
 other has no room to complete.
 
-A queue announces entries in two ways: `ready` gets its number with every entry, `notified` when it was armed for one
-like it (``notify``).
+A queue announces entries in two ways: `ready` gets its number with every entry, `notified` only for an entry that it
+was armed for (``notify``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mrc_host.values import Completion
 
 @trait
 class Receiver(ABC):
-    """Somebody who waits for room in a completion queue."""
+    """A receiver that waits for room in a completion queue."""
 
     __slots__ = ()
 
@@ -47,9 +47,9 @@ _FAILURE: Final = 2
 
 
 class CompletionQueue:
-    """One completion queue; `ready` and `notified` are the sets in which it announces that it got entries.
+    """One completion queue; `ready` and `notified` are the sets in which it announces new entries.
 
-    `failures`: how many entries of unsignaled requests that failed are not polled yet, by QPN.
+    `failures`: by QPN, how many failures of unsignaled requests have not been polled yet.
     """
 
     __slots__ = (
@@ -71,12 +71,12 @@ class CompletionQueue:
     def __init__(self, number: int, capacity: int, ready: set[int], notified: set[int]) -> None:
         self.number = number
         self.users = 0
-        self.trace: Callable[[Completion], None] | None = None  # told of every new entry
+        self.trace: Callable[[Completion], None] | None = None  # called with every new entry
         self.failures: dict[int, int] = {}
         self._capacity = capacity
         self._entries: deque[Completion] = deque()
-        self._accounts: deque[int] = deque()  # of the entries, in the same order
-        self._requests = 0  # signaled requests whose completion was not polled, arrived or not
+        self._accounts: deque[int] = deque()  # the budget of each entry, in the same order
+        self._requests = 0  # signaled requests whose completion was not polled, whether or not it has arrived
         self._arrivals = 0  # entries of arrivals
         self._blocked: dict[Receiver, None] = {}
         self._ready = ready
@@ -84,14 +84,14 @@ class CompletionQueue:
         self.notification = Notification()
 
     def reserve(self) -> bool:
-        """Keep a place for the completion of a request; False when there is none."""
+        """Reserve an entry for the completion of a request; False when none is left."""
         if self._requests >= self._capacity:
             return False
         self._requests += 1
         return True
 
     def push_reserved(self, entry: Completion) -> None:
-        """Add the completion of a request whose place was reserved."""
+        """Add the completion of a request for which an entry was reserved."""
         self._add(entry, _REQUEST)
 
     def room(self, receiver: Receiver) -> bool:
@@ -121,7 +121,7 @@ class CompletionQueue:
             self.trace(entry)
 
     def forget(self, receiver: Receiver) -> None:
-        """The receiver is gone."""
+        """The receiver no longer waits."""
         self._blocked.pop(receiver, None)
 
     def poll(self, limit: int) -> list[Completion]:
@@ -150,7 +150,7 @@ class CompletionQueue:
             del self.failures[qpn]
 
     def _wake_blocked(self) -> None:
-        """Give the new room to those who wait, in turn: who fills it goes behind those who have waited longer."""
+        """Give the new room to waiting receivers, in turn: one that fills it goes to the back of the queue."""
         blocked = self._blocked
         for _ in range(len(blocked)):
             if self._arrivals >= self._capacity or not blocked:

@@ -1,10 +1,10 @@
 """Congestion control: a window in bytes and the signals that move it (docs/protocol.md §4, docs/congestion.md).
 
 A controller holds ``cwnd`` and ``inflight``. The requester sends while ``inflight < cwnd``, adds what it sends and
-takes off what was acknowledged or judged lost, so one controller may be shared by several queue pairs. Everything a
-controller may want to know arrives through the ``on_*`` calls: round-trip time, ECN marks, trims, losses, and the
-responder's cumulative count of received bytes. One that works by rate also says when the next packet may leave.
-``algorithms`` lists the controllers there are and says how to add another.
+subtracts what is acknowledged or declared lost, so several queue pairs can share one controller. All signals arrive
+through the ``on_*`` calls: round-trip time, ECN marks, trims, losses, and the responder's cumulative count of received
+bytes. A rate-based controller also says when the next packet may leave. ``algorithms`` lists the controllers and says
+how to add another.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LinkParameters:
-    """What a controller is fitted to: rate of the ports it sends on (bit/s), unloaded round trip (ns), MTU (bytes).
+    """What a controller is configured for: rate of the ports it sends on (bit/s), unloaded RTT (ns), MTU (bytes).
 
-    `trimming` says whether switches trim and the peer answers it; `nscc` replaces single constants of NSCC, `dcqcn` of
-    DCQCN. `window` (bytes) is that of a fixed window, and bounds what else a controller allows if it has no window of
-    its own. `share` is among how many the line will have to be divided, as far as that is known: a reason to begin with
-    less.
+    `trimming` says whether switches trim and the peer answers trims; `nscc` replaces single constants of NSCC, `dcqcn`
+    of DCQCN. `window` (bytes) is that of a fixed window; it also limits a controller that has no window of its own.
+    `share` is the number of queue pairs that will share the link, as far as known, so that each starts with less.
     """
 
     rate_bps: int = 100_000_000_000
@@ -38,14 +37,14 @@ class LinkParameters:
     dcqcn: DcqcnProfile | None = None
 
     def packets(self) -> int:
-        """How many packets are on the way in its share of 1.5 bandwidth-delay products, or of `window` without RTT."""
+        """Packets in its share of 1.5 bandwidth-delay products, or of `window` if the RTT is unknown."""
         window = self.rate_bps * self.base_rtt * 3 // 16_000_000_000 if self.base_rtt else self.window
         return max(window // (self.mtu * self.share), 1)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CongestionControl:
-    """A controller that never changes its window; base of all others."""
+    """A controller that never changes its window; base class of all others."""
 
     __slots__ = ("cwnd", "inflight")
 
@@ -63,27 +62,27 @@ class CongestionControl:
         penalty: int = 0,
         restore: bool = False,
     ) -> None:
-        """A SACK acknowledged `acked` bytes, already taken off `inflight`.
+        """A SACK acknowledged `acked` bytes, already subtracted from `inflight`.
 
-        `received` is how many bytes the responder reports newly arrived, `rtt` in ns (0 when this SACK gives none),
-        `marked` that the packet it answers was ECN-marked. `penalty` (0..127) and `restore` are the SACK's
-        rcv_cwnd_pen and restore_cwnd, which the queue pair obeys by itself (``receiver_limit``).
+        `received` is how many bytes the responder reports as newly arrived, `rtt` in ns (0 when this SACK gives none),
+        `marked` whether the packet that it answers was ECN-marked. `penalty` (0..127) and `restore` are the SACK's
+        rcv_cwnd_pen and restore_cwnd, which the queue pair obeys itself (``receiver_limit``).
         """
 
     def on_trim(self, size: int, now: int, rtt: int = 0) -> None:
         """A packet of `size` bytes arrived without its payload; `rtt` is the NACK's round-trip time, 0 if unknown."""
 
     def on_loss(self, size: int, now: int) -> None:
-        """A packet of `size` bytes was judged lost."""
+        """A packet of `size` bytes was declared lost."""
 
     def on_timeout(self, now: int, size: int | None = None) -> None:
-        """Nothing was acknowledged for an ACK timeout, and `size` bytes are given up (None: not known)."""
+        """Nothing was acknowledged for an ACK timeout, and `size` bytes were declared lost (None: not known)."""
 
     def on_send(self, size: int, now: int) -> None:
         """A packet of `size` bytes leaves."""
 
     def on_cnp(self, now: int) -> None:
-        """The receiver notified congestion."""
+        """The receiver sent a congestion notification packet."""
 
     def earliest_send(self, now: int) -> int:
         """When the next packet may leave, in ns; `now` or earlier means at once."""

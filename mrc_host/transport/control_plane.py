@@ -1,7 +1,7 @@
-"""The controller's side of a NIC: profiles, denylist, probes, ports, destinations (docs/protocol.md §11).
+"""The controller's interface to a NIC: profiles, denylist, probes, ports, destinations (docs/protocol.md §11).
 
-These commands change what queue pairs may do or look at the fabric; none of them belongs to a queue pair. What they
-bring about comes as asynchronous events like any other. Each holds for the whole NIC, whoever gave it.
+These commands change what all queue pairs may do, or inspect the fabric; none applies to a single queue pair. Their
+effects are reported as ordinary asynchronous events. Each applies to the whole NIC, whichever controller issued it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class ControlPlane:
     # ---- EV profiles --------------------------------------------------------------------------------------------
 
     def create_ev_profile(self, profile: EvProfile) -> int:
-        """Keep a profile; returns its number (1 or more) for ``QpAttributes.ev_profile``.
+        """Add a profile; returns its number (1 or more) for ``QpAttributes.ev_profile``.
 
-        InvalidArgumentError says what is wrong with it; ResourceExhaustedError when 4096 exist. Whether it leads
-        anywhere is found out when a queue pair with it goes to RTS.
+        InvalidArgumentError says what is wrong with it; ResourceExhaustedError when 4096 exist. Whether it has any path
+        to a peer is known only when a queue pair with it goes to RTS.
         """
         check_profile(profile)
         if len(self._nic.ev_profiles) >= _MAX_PROFILES:
@@ -52,7 +52,7 @@ class ControlPlane:
         return number
 
     def destroy_ev_profile(self, number: int) -> None:
-        """Forget a profile. NotFoundError; StateError while a queue pair has it."""
+        """Remove a profile. NotFoundError; StateError while a queue pair uses it."""
         if number not in self._nic.ev_profiles:
             raise NotFoundError(f"There is no EV profile {number}.")
         if self._profile_used(number):
@@ -60,15 +60,15 @@ class ControlPlane:
         del self._nic.ev_profiles[number]
 
     def ev_profiles(self) -> dict[int, EvProfile]:
-        """All profiles by number; number 0, which is not among them, is AUTO with everything the NIC was given."""
+        """All profiles by number. Number 0 (AUTO, with every entropy value of the NIC) is not among them."""
         return dict(self._nic.ev_profiles)
 
     # ---- CC profiles --------------------------------------------------------------------------------------------
 
     def create_cc_profile(self, name: str, profile: CcProfile) -> None:
-        """Keep a congestion control with constants of its own under `name`, for ``QpAttributes.cc_profile``.
+        """Add a congestion control with its own constants under `name`, for ``QpAttributes.cc_profile``.
 
-        InvalidArgumentError when the name is taken, has not 1 to 64 characters, or a constant is out of range;
+        InvalidArgumentError when the name is taken or does not have 1 to 64 characters, or a constant is out of range;
         ResourceExhaustedError when 4096 exist.
         """
         known = self._nic.algorithms
@@ -82,7 +82,7 @@ class ControlPlane:
         self._nic.cc_profiles[name] = profile
 
     def destroy_cc_profile(self, name: str) -> None:
-        """Forget a profile. NotFoundError; StateError while a queue pair names it."""
+        """Remove a profile. NotFoundError; StateError while a queue pair uses it."""
         if name not in self._nic.cc_profiles:
             raise NotFoundError(f"There is no CC profile {name!r}.")
         if self._profile_used(name):
@@ -90,13 +90,13 @@ class ControlPlane:
         del self._nic.cc_profiles[name], self._nic.algorithms[name]
 
     def cc_profiles(self) -> dict[str, CcProfile]:
-        """All profiles by name. The congestion controls that a NIC has anyway are not among them."""
+        """All profiles by name, without the NIC's built-in congestion controls."""
         return dict(self._nic.cc_profiles)
 
     # ---- paths --------------------------------------------------------------------------------------------------
 
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
-        """Take a path to the NIC with address `peer` out of use on every queue pair, of today and tomorrow.
+        """Take a path to the NIC with address `peer` out of use on every present and future queue pair.
 
         With `denied` False it may be used again. NotFoundError when no path to that peer has this `ev`.
         """
@@ -111,9 +111,9 @@ class ControlPlane:
     def probe(self, peer: bytes, ev: int, now: int, timeout: int = PROBE_TIMEOUT) -> int:
         """Send an endpoint probe (EV_PROBE) on one path; returns the number that its ProbeEvent will carry.
 
-        The event comes when the answer arrives, or after `timeout` (1 ns to 60 s) without one. The path's state does
-        not matter, and a probe given up does not change it. NotFoundError when there is no such path;
-        ResourceExhaustedError while 1024 probes are on the way to this peer.
+        The event is raised when the answer arrives, or after `timeout` (1 ns to 60 s) without one. The path's state
+        does not matter, and a probe that times out does not change it. NotFoundError when there is no such path;
+        ResourceExhaustedError while 1024 probes to this peer are in flight.
         """
         if not 1 <= timeout <= _MAX_TIMEOUT:
             raise InvalidArgumentError(f"A probe's timeout is 1 to {_MAX_TIMEOUT} ns, not {timeout}.")
@@ -127,22 +127,22 @@ class ControlPlane:
     # ---- path mapping (docs/path-mapping.md) ----------------------------------------------------------------------
 
     def start_probing(self, plan: ProbePlan, now: int) -> None:
-        """Send path probes by `plan`, in place of any other, until told to stop; InvalidArgumentError."""
+        """Send path probes by `plan`, replacing any other, until stopped; InvalidArgumentError."""
         self._begin(now)
         self.prober.start(plan, now)
 
     def stop_probing(self) -> None:
-        """Send no more path probes and forget what was counted."""
+        """Send no more path probes, and discard what was counted."""
         self.prober.stop()
 
     def probe_report(self) -> ProbeReport:
-        """Path probes sent, and those of any NIC that arrived, since this was last asked."""
+        """Path probes sent, and those of any NIC that arrived, since the last report."""
         return self.prober.report()
 
-    # ---- looking ------------------------------------------------------------------------------------------------
+    # ---- inspection ---------------------------------------------------------------------------------------------
 
     def port_states(self, peer: bytes | None = None) -> tuple[PortState, ...]:
-        """Our ports, or those of `peer` as it last told us (up, where it never did). NotFoundError."""
+        """Our ports, or those of `peer` as last reported (up, if it never reported them). NotFoundError."""
         if peer is None:
             up = self._nic.local_up
             return tuple(PortState(p.plane, bool(up >> p.plane & 1), True, p.rate_bps) for p in self._nic.config.ports)
@@ -154,7 +154,7 @@ class ControlPlane:
         )
 
     def destinations(self) -> tuple[DestinationInfo, ...]:
-        """Every NIC that this one knows paths to."""
+        """Every NIC to which this one has paths."""
         return tuple(
             DestinationInfo(p.destination.name, p.address, p.evs, tuple(p.plane_of)) for p in self._peers.values()
         )

@@ -1,10 +1,10 @@
-"""From a frame to whom it is for: the demultiplexer of a NIC.
+"""The demultiplexer of a NIC: from a received frame to the queue pair or peer it is for.
 
-The headers in front of the BTH are the same in every frame of one flow, so they are parsed once and remembered by their
-bytes; what is left for each frame is its ICRC, its BTH, and to find the queue pair by its QPN. Requests and responses
-between endpoints go to the peer they came from, path probes to the prober. Everything else is dropped, for the first of
-the reasons in `Drop` that applies; flow control is asked about frames of unknown flows only, since a PAUSE frame is
-never remembered.
+The headers in front of the BTH are the same in every frame of one flow, so they are parsed once and cached by their
+bytes; what remains for each frame is to check the ICRC, read the BTH, and find the queue pair by its QPN. Requests and
+responses of endpoint operations go to the peer they came from, path probes to the prober. Everything else is dropped,
+for the first of the reasons in `Drop` that applies. Flow control is checked only for frames of unknown flows, since a
+PAUSE frame is never cached.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MRC_OPCODES: Final = frozenset(
     (*range(opcodes.WRITE_FIRST, opcodes.WRITE_ONLY_IMM + 1), opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.NACK,
      opcodes.PROBE)
 )  # fmt: skip
-_PARTITION: Final = headers.PKEY & 0x7FFF  # the other bit says full member, which we are: then both kinds may come
+_PARTITION: Final = headers.PKEY & 0x7FFF  # the other bit means full member, which we are: so both kinds may arrive
 _bth: Final = headers.bth.unpack_from
 _trailer: Final = icrc.unpack_trailer_from
 _crc32: Final = crc32
@@ -38,7 +38,7 @@ _ENDPOINT_OPCODES: Final = frozenset((opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT
 
 
 class Demultiplexer:
-    """Receives for the queue pairs and peers of one NIC, which adds to and takes from `qps` as they come and go."""
+    """Receives for the queue pairs and peers of one NIC, which updates `qps` as queue pairs come and go."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Demultiplexer:
         self._flows: list[dict[bytes, Flow]] = [{} for _ in nic.config.ports]
 
     def receive(self, port: int, frame: bytes | memoryview, now: int) -> Drop | None:
-        """Hand one Ethernet frame on, or say why it is dropped. struct.error and IndexError: it is too short."""
+        """Pass on one Ethernet frame, or return why it is dropped. struct.error and IndexError: it is too short."""
         nic = self._nic
         if not nic.local_up >> port & 1:
             return Drop.PORT_DOWN
@@ -78,7 +78,7 @@ class Demultiplexer:
             flow = known
         start = flow.start
         view = memoryview(frame)
-        opcode: int  # typed, since what struct returns is not
+        opcode: int  # annotated because struct returns Any
         flags: int
         pkey: int
         word: int
@@ -125,7 +125,7 @@ class Demultiplexer:
         return qp.receive(opcode, view, flow, port, now)
 
     def _refuse(self, qp: QueuePair | None, opcode: int, qpn: int, frame: memoryview, flow: Flow, now: int) -> None:
-        """Tell a peer whose data or probe finds no queue pair, or one that was reset, that it sends in vain."""
+        """Notify a peer that its data or probe is for a queue pair that does not exist or was reset."""
         peer = self._peers.get(flow.source)
         if peer is None or flow.trimmed or flow.srv6 != self._nic.srv6:
             return
@@ -140,7 +140,7 @@ class Demultiplexer:
 
     def _receive_endpoint(self, opcode: int, frame: bytes | memoryview, flow: Flow, port: int, now: int) -> Drop | None:
         peer = self._peers.get(flow.source)
-        if peer is None and flow.source != self._address:  # a path probe may come back to its sender
+        if peer is None and flow.source != self._address:  # a path probe may return to its sender
             return Drop.UNKNOWN_PEER
         start = flow.start
         _opcode, _flags, _pkey, qpn, word = headers.bth.unpack_from(frame, start)
@@ -160,7 +160,7 @@ class Demultiplexer:
             if request.op > control.OP_EV_PROBE:
                 return Drop.MALFORMED
             if flow.dscp != self._nic.settings.dscp.control:
-                peer.acknowledging(now)  # the peer looks for paths that work: the answers need some too
+                peer.acknowledging(now)  # the peer searches for working paths: answering it needs reverse paths too
             peer.receive_request(word & 0xFFFF, request, now)
             return None
         if peer is None:

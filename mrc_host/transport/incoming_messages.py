@@ -1,7 +1,7 @@
-"""Messages of which something arrived, and where each begins in the sequence of packets, as far as that is known.
+"""Messages of which some packets have arrived, and where each starts in the sequence of packets, as far as known.
 
-Its First, Only or Last packet tells where a message begins, or the message before it does; then it is also known where
-the next one begins. PSNs and message numbers are plain growing integers here (see ``wire.psn``).
+A message's First, Only or Last packet says where it starts, or the message before it does; then it is also known where
+the next one starts. PSNs and message numbers are unbounded integers here (see ``wire.psn``).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class IncomingMessages:
     def __init__(self, first_psn: int, mtu: int) -> None:
         self._mtu = mtu
         self.open: dict[int, Message] = {}
-        self._starts: dict[int, int] = {0: first_psn}  # first PSN of messages, where known
+        self._starts: dict[int, int] = {0: first_psn}  # first PSN of each message, where known
         self.next_msn = 0  # first incomplete message
 
     @property
     def known_starts(self) -> int:
-        """Of how many messages it is known where they begin."""
+        """For how many messages the start is known."""
         return len(self._starts)
 
     def beginning(self, kind: int, psn: int, msn: int, count: int) -> int:
-        """First PSN of a message of `count` packets, as packet `psn` tells or the message before; -1 when neither does.
+        """First PSN of a message of `count` packets, if packet `psn` or the message before reveals it; -1 otherwise.
 
         `kind` is the packet's segment kind.
         """
@@ -43,14 +43,15 @@ class IncomingMessages:
         return self._starts.get(msn, -1)
 
     def lowest_start(self, msn: int) -> int:
-        """Message `msn` cannot begin before this PSN: each message before it takes one at least."""
+        """Message `msn` cannot start before this PSN: each message before it takes at least one."""
         return self._starts[self.next_msn] + msn - self.next_msn
 
     def locate(self, msn: int, message: Message, first: int) -> int:
-        """The beginning of `message` is known: check all of it, and go on to the next one.
+        """The start of `message` is known: check the whole message, and continue with the next one.
 
-        Returns LOCATED, OVERLAP when messages overlap, or the number of the first message that leaves its region. What
-        is known of `message` may also settle messages after it; if one of those is wrong, this one still counts.
+        Returns LOCATED, OVERLAP when messages overlap, or the number of the first message that does not fit its region.
+        The start of `message` may also determine that of messages after it; if one of those is wrong, this one is still
+        valid.
         """
         messages, starts = self.open, self._starts
         while True:
@@ -76,7 +77,7 @@ class IncomingMessages:
             msn, message, first = msn + 1, later, behind
 
     def complete(self) -> None:
-        """The first incomplete message is complete now."""
+        """The first incomplete message is complete."""
         del self.open[self.next_msn]
         self._starts.pop(self.next_msn, None)
         self.next_msn += 1

@@ -1,9 +1,8 @@
-"""Registered memory: what a remote write may touch, and how its address becomes bytes.
+"""Registered memory: what a remote write may access, and how an address becomes bytes.
 
-A region is a writable buffer with an address in the NIC's own address space, which has nothing to do with process
-pointers: regions are page aligned, a page apart, and no address is ever given out twice. Keys are random 32-bit
-numbers from the NIC's seeded generator. ``remote`` is the only way from an rkey to memory and checks everything
-before it answers.
+A region is a writable buffer with an address in the NIC's own address space, which is unrelated to process pointers:
+regions are page aligned, a page apart, and no address is ever reused. Keys are random 32-bit numbers from the NIC's
+seeded generator. ``remote`` is the only way from an rkey to memory, and checks everything first.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class MemoryTable:
         region.view = None
 
     def local(self, pd: int, lkey: int, address: int, length: int) -> memoryview | None:
-        """The bytes of a local range, or None when the key, the domain or the bounds do not fit."""
+        """The bytes of a local range, or None if the key, protection domain or bounds are wrong."""
         region = self._by_lkey.get(lkey)
         if region is None or region.pd != pd or region.view is None:
             return None
@@ -78,7 +77,7 @@ class MemoryTable:
         return region.view[start : start + length]
 
     def remote(self, pd: int, rkey: int, address: int, length: int) -> Region | None:
-        """The region that a peer may write `length` bytes to at `address`, or None when it may not."""
+        """The region in which a peer may write `length` bytes at `address`, or None if it may not."""
         region = self._by_rkey.get(rkey)
         if region is None or region.pd != pd or not region.remote_write:
             return None

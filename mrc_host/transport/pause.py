@@ -1,10 +1,10 @@
-"""How a NIC obeys priority flow control: what its ports may not send, and until when.
+"""How a NIC obeys priority flow control: which ports may not send what, and until when.
 
-A NIC has two transmit queues a port, control and data, and each stands for some of the network's priorities
-(``PausePriorities``). A PAUSE that names a priority of a queue holds that queue on the port where it arrived: for the
-time it says, or until another says zero. Probes that travel in the class of data are held with it, although they do
-not queue behind it here. A packet on its way to the line is not recalled. The NIC itself sends no PAUSE, since it
-takes packets as fast as they come.
+A NIC has two transmit queues per port, control and data, each of which stands for some of the network's priorities
+(``PausePriorities``). A PAUSE for a priority of a queue stops that queue on the port where it arrived: for the given
+time, or until another PAUSE gives time zero. Probes in the data class stop too, although they are not in that queue. A
+packet already being sent is not interrupted. The NIC itself sends no PAUSE, since it takes packets as fast as they
+arrive.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _SECOND: Final = 1_000_000_000
 
 
 class Pauses(Source):
-    """The pauses of one NIC; a source of timers only.
+    """The pauses of one NIC; as a source, it only has timers.
 
-    `received` counts PAUSE frames, `paused_ns` the time for which ports could not send data, added up over ports as
-    pauses end.
+    `received` counts PAUSE frames; `paused_ns` is the time for which ports could not send data, summed over ports, each
+    pause added when it ends.
     """
 
     __slots__ = ("_queues", "_rates", "_scheduler", "_since", "_until", "paused_ns", "received")
@@ -34,12 +34,12 @@ class Pauses(Source):
         self._queues = (priorities.data, priorities.control)
         self._scheduler = scheduler
         self._until: dict[tuple[int, int], int] = {}  # by port and priority
-        self._since: dict[int, int] = {}  # by port: when data was held
+        self._since: dict[int, int] = {}  # by port: since when data is stopped
         self.received = 0
         self.paused_ns = 0
 
     def receive(self, port: int, frame: bytes | memoryview, now: int) -> bool:
-        """Whether the frame was a PAUSE; if so, it is obeyed."""
+        """Whether the frame is a PAUSE; if so, obey it."""
         times = pause.parse(frame)
         if times is None:
             return False
@@ -51,7 +51,7 @@ class Pauses(Source):
         return True
 
     def port_down(self, port: int, now: int) -> None:
-        """A port without a link forgets its pauses."""
+        """A port that loses its link forgets its pauses."""
         for key in [key for key in self._until if key[0] == port]:
             del self._until[key]
         self._refresh(now)
@@ -84,7 +84,7 @@ class Pauses(Source):
         return min(self._until.values(), default=0)
 
     def transmit_control(self, port: int, now: int) -> None:
-        """Nothing: see the module's text."""
+        """Nothing: a source only of timers."""
 
     def transmit_data(self, port: int, now: int) -> None:
         """Nothing."""

@@ -1,11 +1,11 @@
-"""EV profiles: which entropy values a queue pair may use at all (docs/protocol.md §3, §11.2).
+"""EV profiles: which entropy values a queue pair may use (docs/protocol.md §3, §11.2).
 
-A profile is resolved once, when its queue pair becomes ready to send; the universe it gives then stays the same for the
-queue pair's life. Every universe is spread equally over the planes that it reaches, and what is drawn at random comes
-from the NIC's own generator.
+A profile is resolved once, when its queue pair becomes ready to send; the resulting universe stays the same for the
+queue pair's life. Every universe is spread equally over the planes that it reaches; random choices come from the NIC's
+own generator.
 
-Where the fabric's paths are enumerated (SRv6) a profile can only choose among the destination's entropy values. Where
-switches hash (structured and UDP formats) any value will do, so a profile may name or draw new ones; ``Paths.add``
+Where the fabric's paths are enumerated (SRv6), a profile can only choose among the destination's entropy values. Where
+switches hash (structured and UDP formats) any value is valid, so a profile may list or draw new ones; ``Paths.add``
 makes them paths of the peer.
 """
 
@@ -18,14 +18,14 @@ from typing import Final, Protocol
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.values import EvMode, EvProfile
 
-MAX_PATHS: Final = 4096  # of one universe
+MAX_PATHS: Final = 4096  # in one universe
 _DEFAULT_SIZE: Final = 256
 _MAX_BITS: Final = 32
-_TRIES: Final = 64  # draws for each path wanted
+_TRIES: Final = 64  # draws per path wanted
 
 
 class Paths(Protocol):
-    """The paths towards one peer (a ``Peer``)."""
+    """The paths to one peer (a ``Peer``)."""
 
     @property
     def evs(self) -> tuple[int, ...]:
@@ -40,11 +40,11 @@ class Paths(Protocol):
         """Paths of each plane."""
 
     def add(self, ev: int) -> int:
-        """Index of the path with a new entropy value; -1 where only the given ones exist, or in no plane of ours."""
+        """Index of the path with a new entropy value; -1 where values are fixed, or if it is in no plane of ours."""
 
 
 def check_profile(profile: EvProfile) -> None:
-    """InvalidArgumentError saying what is wrong with a profile."""
+    """Check a profile; InvalidArgumentError says what is wrong."""
     explicit, generated = profile.mode is EvMode.EXPLICIT, profile.mode is EvMode.GENERATED
     if bool(profile.evs) != explicit:
         raise InvalidArgumentError("An EXPLICIT profile lists its entropy values, and only that one does.")
@@ -68,7 +68,7 @@ def check_profile(profile: EvProfile) -> None:
 
 
 def generates(profile: EvProfile, ev: int) -> bool:
-    """Whether the fields of a GENERATED profile can make `ev`."""
+    """Whether the fields of a GENERATED profile can produce `ev`."""
     for field in reversed(profile.fields):
         value = ev & (1 << field.width) - 1
         ev >>= field.width
@@ -79,7 +79,7 @@ def generates(profile: EvProfile, ev: int) -> bool:
 
 
 def fill(profile: EvProfile, raw: int) -> int:
-    """Entropy value whose masked bits, most significant first, are those of `raw`; the others are init_val's."""
+    """Entropy value whose masked bits, most significant first, are those of `raw`; the rest are init_val's."""
     left = sum(field.mask.bit_count() for field in profile.fields)
     ev = 0
     for field in profile.fields:
@@ -93,7 +93,7 @@ def fill(profile: EvProfile, raw: int) -> int:
 
 
 def resolve(profile: EvProfile, paths: Paths, rng: random.Random) -> list[int]:
-    """The universe of `profile` towards one peer, as path indexes; InvalidArgumentError when it is empty."""
+    """The universe of `profile` for one peer, as path indexes; InvalidArgumentError when it is empty."""
     if profile.mode is EvMode.EXPLICIT:
         return [_path(paths, ev) for ev in profile.evs]
     if profile.mode is EvMode.AUTO:
@@ -119,7 +119,7 @@ def _path(paths: Paths, ev: int) -> int:
 
 
 def _draw(profile: EvProfile, paths: Paths, size: int, rng: random.Random) -> list[int]:
-    """New paths, as many as are missing, where switches hash and so any value is a path."""
+    """Draw new paths, as many as are missing, where switches hash and any value is a path."""
     bits = sum(field.mask.bit_count() for field in profile.fields)
     drawn: list[int] = []
     for _ in range(_TRIES * size):
@@ -136,7 +136,7 @@ def _draw(profile: EvProfile, paths: Paths, size: int, rng: random.Random) -> li
 
 
 def _equal_shares(paths: Paths, candidates: Sequence[int], size: int, rng: random.Random) -> list[int]:
-    """`size` of the candidates, the same number from each plane that has some; fewer when a plane runs out."""
+    """`size` of the candidates, equally many from each plane that has some; fewer when a plane runs out."""
     wanted = set(candidates)
     planes = [shuffled for members in paths.members if (shuffled := [i for i in members if i in wanted])]
     if not planes:

@@ -1,7 +1,7 @@
-"""What a responder has received: the cumulative PSN, a bitmap of what came ahead of it, and the two counts of SETH.
+"""Packets that a responder has received: cumulative PSN, a bitmap of what arrived ahead of it, and SETH's two counts.
 
-PSNs are plain growing integers here (see ``wire.psn``). The received bytes are counted as the sender counts what it has
-on the way: in units, every packet rounded up, duplicates included.
+PSNs are unbounded integers here (see ``wire.psn``). Received bytes are counted as the sender counts bytes in flight: in
+units, every packet rounded up, duplicates included.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class ReceivedPackets:
         self.first_psn = first_psn  # of this life
         self.next_psn = first_psn  # cumulative PSN + 1
         self.bitmap = 0  # bit i: next_psn + i arrived; bit 0 is never set
-        self.max_psn = first_psn - 1  # the newest
+        self.max_psn = first_psn - 1  # the newest PSN that arrived
         self.units = 0  # received bytes in units of 256
-        self.out_of_order = 0  # packets that came ahead of others
+        self.out_of_order = 0  # packets that arrived ahead of others
 
     def psns_used(self) -> int:
         """How many PSNs there are up to the newest that arrived."""

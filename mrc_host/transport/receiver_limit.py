@@ -1,10 +1,11 @@
-"""How much one queue pair may have on the way because its receiver is slow (docs/congestion.md).
+"""Limit on the bytes that one queue pair has in flight, because its receiver is slow (docs/congestion.md).
 
-A SACK's rcv_cwnd_pen and restore_cwnd speak of the queue pair that it answers: its receive CQ is full, while its
-neighbours' are not. So they move a limit of this queue pair's own bytes on the way, below the window that all queue
-pairs towards the destination share. A penalty takes its share of what is acknowledged off the limit. `restore` removes
-the limit: what holds again is the window, whatever became of it meanwhile. A penalty that ends without `restore`, which
-may have been lost, lets the limit grow by what arrives, so that it doubles each round trip until it no longer binds.
+A SACK's rcv_cwnd_pen and restore_cwnd apply to the queue pair that it acknowledges: its receive CQ is full, while those
+of other queue pairs are not. So they move a limit on this queue pair's own bytes in flight, below the window that all
+queue pairs to the destination share. A penalty reduces the limit by its share of what is acknowledged. `restore`
+removes the limit, so that the window, whatever its size is by then, applies again. A penalty that ends without
+`restore`, which may have been lost, lets the limit grow by what arrives, so that it doubles each round trip until it no
+longer matters.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ UNLIMITED: Final = 1 << 62
 
 
 class ReceiverLimit:
-    """Bound of the bytes that one queue pair has on the way: `limit`, never below one packet."""
+    """Limit on the bytes that one queue pair has in flight: `limit`, at least one packet."""
 
     __slots__ = ("_mtu", "limit")
 
@@ -24,13 +25,12 @@ class ReceiverLimit:
         self.limit = UNLIMITED
 
     def on_sack(self, penalty: int, restore: bool, received: int, in_flight: int, window: int) -> None:
-        """A SACK with `penalty` (0..127) and `restore`, which reports `received` bytes as newly arrived.
+        """Apply a SACK with `penalty` (0..127) and `restore`, which reports `received` bytes as newly arrived.
 
-        `in_flight` is what this queue pair had on the way before it, and `window` the window that bounds everybody, in
-        bytes.
+        `in_flight` is what this queue pair had in flight before it, and `window` the congestion window, both in bytes.
         """
         if penalty:
-            # A limit that is not used is not worth keeping; one packet more than what was on the way is in use.
+            # A limit above what is in use is pointless: keep at most one packet more than was in flight.
             limit = min(self.limit, window, in_flight + self._mtu)
             self.limit = max(limit - (penalty * received >> 7), self._mtu)
         elif restore:

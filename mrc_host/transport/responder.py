@@ -1,20 +1,20 @@
-"""MRC responder: places packets as they arrive, tells the requester what arrived, completes messages in order.
+"""MRC responder: places packets as they arrive, acknowledges them, completes messages in order.
 
-**Placement.** Every packet carries the address of its own bytes, the rkey and the length of its message, so it is
-written at once, in any order, as soon as its own range lies inside the region. Where the message begins is told by its
-First, Only or Last packet, or by the message before; until then its packets are held together by the difference of
-address and PSN, which is the same in all of them. As soon as the beginning is known the whole message is checked, and
-at once where every possible beginning is wrong. So a message that is not allowed changes nothing outside the region it
-names, and nothing at all when it is known to be wrong before its first packet is placed (docs/protocol.md §10).
+**Placement.** Every packet carries the address of its own bytes, and the rkey and length of its message, so it is
+placed at once, in any order, if its own range lies inside the region. The First, Only or Last packet says where the
+message starts, or the message before it does; until then, packets of one message are recognised by the difference of
+address and PSN, which is the same in all of them. Once the start is known the whole message is checked; and at any time
+if every possible start would be wrong. So a message that is not allowed changes nothing outside the region that it
+names, and nothing at all if it is known to be wrong before its first packet is placed (docs/protocol.md §10).
 
-**Refusal.** From a message with a wrong rkey, bounds or rights on, nothing more is placed. Once all messages before
-it are complete the peer gets a NAK and this queue pair goes to ERROR; later packets get the same NAK again.
+**Refusal.** From the first message with a wrong rkey, bounds or rights on, nothing more is placed. Once all messages
+before it are complete, the peer gets a NAK and this queue pair goes to ERROR; later packets get the same NAK again.
 
-**Completion.** The cumulative PSN passes a message only when everything before it is there, so messages complete in
-order. A WRITE_WITH_IMM then gets an entry in the receive CQ; while that is full, completion and transport ACK wait.
+**Completion.** The cumulative PSN passes a message only when everything before it has arrived, so messages complete in
+order. A WRITE_WITH_IMM then adds an entry to the receive CQ; while that is full, completion and transport ACK wait.
 
-A responder owns what it has received (``received_packets``), the messages that are under way (``incoming_messages``)
-and the generator of its answers (``ack_generator``).
+**Parts.** ``received_packets`` holds the PSNs that arrived, ``incoming_messages`` the incomplete messages;
+``ack_generator`` produces acknowledgements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import MASK
 
-_MSN_RANGE: Final = 1 << 15  # how far apart 16-bit message numbers can be told
+_MSN_RANGE: Final = 1 << 15  # distance up to which 16-bit message numbers are unambiguous
 _MISFIT: Final = "A packet does not fit its message."
 _OVERLAP: Final = "Messages overlap."
 
@@ -67,13 +67,13 @@ class Responder:
         self._mtu = attributes.path_mtu
         self._max_wimm = attributes.max_wimm
         window = max(attributes.mpr, attributes.dynamic_mpr) * 128 - 1
-        self._reach = min(window, settings.bitmap_range * 128)  # PSNs ahead that are accepted
+        self._reach = min(window, settings.bitmap_range * 128)  # PSNs ahead of the cumulative one that are accepted
         self._max_open = settings.max_inflight_messages
         self.received = ReceivedPackets(first_psn)
         self.messages = IncomingMessages(first_psn, self._mtu)
         self.acks = AckGenerator(owner, connection, paths, planes, self.received)
         self._wimm_done = 0
-        self._refused = -1  # first message that must not be placed
+        self._refused = -1  # first message that must not be placed, -1 for none
         self._cq_full = False  # a completion waits for room in the receive CQ
         self._cq_full_since = 0
 
@@ -83,7 +83,7 @@ class Responder:
         self, kind: int, word: int, rqmsn: int, msn16: int, stamp: int, address: int, rkey: int, length: int, imm: int,
         payload: memoryview, flow: Flow, plane: int, solicited: bool,
     ) -> Drop | None:  # fmt: skip
-        """Take one data packet. `kind` is the segment kind, `word` the BTH's control word, `solicited` its SE bit."""
+        """Handle a data packet. `kind` is the segment kind, `word` the BTH's control word, `solicited` its SE bit."""
         received, messages, mtu = self.received, self.messages, self._mtu
         offset = ((word & MASK) - received.next_psn) & MASK
         if offset >= self._reach:
@@ -135,7 +135,7 @@ class Responder:
     def _open(
         self, kind: int, psn: int, msn: int, address: int, rkey: int, length: int, size: int, flow: Flow, stamp: int
     ) -> Message | None:  # fmt: skip
-        """First packet of a message to arrive; None when it must not be placed."""
+        """The first packet of a message arrived, in any order; None when the message must not be placed."""
         if self._refused >= 0 and msn >= self._refused:
             return None
         messages = self.messages
@@ -169,7 +169,7 @@ class Responder:
     def _place_unlocated(
         self, kind: int, psn: int, msn: int, size: int, message: Message, flow: Flow, stamp: int
     ) -> bool:
-        """Whether a packet may be placed whose message's beginning was not known before it came."""
+        """Whether to place a packet of a message whose start was not known before it arrived."""
         if kind != opcodes.MIDDLE:
             first = self.messages.beginning(kind, psn, msn, message.count)
             return self._locate(msn, message, first, psn, flow, stamp)
@@ -185,7 +185,7 @@ class Responder:
         return True
 
     def _locate(self, msn: int, message: Message, first: int, psn: int, flow: Flow, stamp: int) -> bool:
-        """The beginning of a message is known: False if it is not allowed. A later one may turn out not to be."""
+        """The start of a message is known: False if it must not be placed. A message after it may turn out so too."""
         found = self.messages.locate(msn, message, first)
         if found == LOCATED:
             return True
@@ -196,7 +196,7 @@ class Responder:
         return found != msn and self._refused > self.messages.next_msn
 
     def _complete(self) -> None:
-        """Complete messages that the cumulative PSN has passed, in order, as far as the receive CQ has room."""
+        """Complete messages that the cumulative PSN has passed, in order, while the receive CQ has room."""
         messages, next_psn = self.messages, self.received.next_psn
         message = messages.open.get(messages.next_msn)
         while message is not None and message.last < next_psn:
@@ -228,7 +228,7 @@ class Responder:
             self.acks.receive_queue_full()
 
     def settle_stats(self, now: int) -> None:
-        """Count the time up to `now` in which the receive CQ was full."""
+        """Add the time up to `now` for which the receive CQ was full."""
         if self._cq_full:
             self._stats.cq_full_ns += max(now - self._cq_full_since, 0)
             self._cq_full_since = now
@@ -238,7 +238,7 @@ class Responder:
         self._complete()
 
     def _refuse(self, msn: int, syndrome: int) -> None:
-        """Place nothing from message `msn` on; say so once everything before it is complete."""
+        """Place nothing from message `msn` on; send the NAK once everything before it is complete."""
         if self._refused < 0 or msn < self._refused:
             self._refused = msn
             self.acks.nak = syndrome

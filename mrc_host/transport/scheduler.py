@@ -1,23 +1,22 @@
-"""Who sends next on a port that asks, and who wants to be woken when.
+"""Which queue pair sends next on a port, and which is woken when.
 
-Each port has two queues of *sources*: those with control packets and those with data. A source stands in a port's
-queue at most once (its ``control_mask`` and ``data_mask`` say where) and is taken from the front. A source that turns
-out to have nothing for this port simply leaves the queue and enters again when it is activated. Queues are lists of
-linked places, since every packet moves one from the front to the back.
+Each port has two queues of *sources*: those with control packets and those with data. A source is in a port's queue at
+most once (``control_mask`` and ``data_mask`` say where) and is taken from the front. A source that turns out to have
+nothing for this port leaves the queue, and enters it again when it is activated. Queues are linked lists, since every
+packet moves an entry from the front to the back.
 
-Control packets, which are all small, go round robin; probes in the class of data are among them, but leave only where
-data may (``holds``). Data is shared by bytes, whatever the path MTUs: deficit round
-robin. The source at the front sends until it has used up its allowance on this port, then gets another quantum and goes
-to the back; one packet may overdraw it. The quantum is the longest frame so far, so each turn is at least one packet
-long, sources of equal frames take turns packet by packet, and the work per packet does not depend on how many sources
-there are. A source keeps its allowance, at most one quantum, when it leaves the queue, so that coming and going gains
-nothing.
+Control packets, which are all small, are served round robin; probes in the data class are among them, but leave only
+where data may (``holds``). Data is shared by bytes, whatever the path MTUs, by deficit round robin. The source at the
+front sends until it has used up its allowance on this port, then gets another quantum and goes to the back; one packet
+may exceed the allowance. The quantum is the longest frame so far, so each turn is at least one packet, sources with
+equal frames alternate packet by packet, and the work per packet does not depend on the number of sources. A source
+keeps its allowance, at most one quantum, when it leaves the queue, so that leaving and entering gains nothing.
 
-Sending on one port can make a source ready on another that has already answered "nothing" (planes are kept in balance).
-Then ``wakeup`` says "at once", so that the driver asks again.
+Sending on one port can make a source ready on another that has already reported nothing to send (planes are kept
+balanced). Then ``wakeup`` returns "at once", so that the driver serves that port again.
 
-Timers are a heap with one valid entry a source: ``timer_at``. Entries that no longer match are skipped, and swept out
-when they are too many. A source that is called early names its next time, so deadlines that only move later cost
+Timers are a heap with one valid entry per source: ``timer_at``. Entries that no longer match are skipped, and removed
+when there are too many. A source that is called early returns its next time, so deadlines that only move later cost
 nothing per packet.
 """
 
@@ -29,17 +28,17 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-_SLACK: Final = 64  # outdated timer entries that may always stay
+_SLACK: Final = 64  # outdated timer entries that are always tolerated
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Source(ABC):
-    """Something that sends packets and has timers: a queue pair, or the endpoint operations towards a peer."""
+    """Something that sends packets and has timers: a queue pair, or the endpoint operations of a peer."""
 
     __slots__ = ("control_mask", "control_places", "data_mask", "data_places", "timer_at")
 
     def __init__(self) -> None:
-        self.control_places: list[Place] | None = None  # by port, from the first time on that it has anything to send
+        self.control_places: list[Place] | None = None  # by port; created when it first has something to send
         self.data_places: list[Place] | None = None
         self.control_mask = 0
         self.data_mask = 0
@@ -55,7 +54,7 @@ class Source(ABC):
 
     @abstractmethod
     def data_ports(self) -> int:
-        """Bit mask of the ports where data waits to be sent."""
+        """Mask of the ports where data waits to be sent."""
 
     @abstractmethod
     def on_timer(self, now: int) -> int:
@@ -63,7 +62,7 @@ class Source(ABC):
 
 
 class Place:
-    """A source's place in one queue of one port."""
+    """A source's entry in one queue of one port."""
 
     __slots__ = ("allowance", "behind", "source")
 
@@ -101,7 +100,7 @@ class Queue:
             first.behind = None
 
     def rotate(self, first: Place) -> None:
-        """`first`, which does not stand alone, goes from the front to the back."""
+        """Move `first`, which is not the only entry, from the front to the back."""
         self.first = first.behind
         first.behind = None
         self.append(first)
@@ -114,10 +113,10 @@ class Scheduler:
         self._control = [Queue() for _ in range(ports)]
         self._data = [Queue() for _ in range(ports)]
         self._all = (1 << ports) - 1
-        self.empty_ports = 0  # ports that answered "nothing" since the last input
+        self.empty_ports = 0  # ports that had nothing to send since the last input
         self.kick = False
-        self.held_control = self.held_data = 0  # ports that may not send: see pause.py
-        self._held: list[dict[Source, None]] = [{} for _ in range(ports)]  # with probes in the class of data
+        self.held_control = self.held_data = 0  # masks of ports that may not send: see pause.py
+        self._held: list[dict[Source, None]] = [{} for _ in range(ports)]  # by port: sources with held probes
         self._quantum = 1  # bytes
         self._heap: list[tuple[int, int, Source]] = []
         self._serial = 0
@@ -155,7 +154,7 @@ class Scheduler:
             queues[port].append(places[port])
 
     def hold(self, data: int, control: int) -> None:
-        """Ports that may send no data, or no control packets, from now on."""
+        """Set the ports that may not send data, and those that may not send control packets, from now on."""
         released = self.held_data & ~data
         self.held_data, self.held_control = data, control
         while released:
@@ -167,14 +166,14 @@ class Scheduler:
             waiting.clear()
 
     def holds(self, source: Source, port: int) -> bool:
-        """Whether `port` may send no data, nor probes in the class of data; `source` has a turn when it may again."""
+        """Whether `port` may not send data, nor probes in the data class; if so, `source` is queued once it may."""
         if not self.held_data >> port & 1:
             return False
         self._held[port][source] = None
         return True
 
     def input_begins(self) -> None:
-        """The driver will ask all idle ports after this input, so earlier answers no longer matter."""
+        """The driver serves all idle ports after this input, so earlier answers no longer matter."""
         self.empty_ports = 0
         self.kick = False
 
@@ -230,13 +229,13 @@ class Scheduler:
                 heapq.heapify(heap)
 
     def disarm(self, source: Source) -> None:
-        """Forget when `source` wanted to be called."""
+        """Cancel the timer of `source`."""
         if source.timer_at:
             source.timer_at = 0
             self._armed -= 1
 
     def wakeup(self) -> int | None:
-        """Earliest time something is due; 0 means at once."""
+        """Earliest time when something is due; 0 means at once."""
         if self.kick:
             return 0
         heap = self._heap

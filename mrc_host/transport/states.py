@@ -1,7 +1,7 @@
-"""The life of a queue pair as verbs have it, and what each step needs (docs/protocol.md §2, §11.1).
+"""The states of a queue pair, as in verbs, and which attributes each transition takes (docs/protocol.md §2, §11.1).
 
-RESET -> INIT says which profiles it uses and what to expect, INIT -> RTR to whom it belongs and what it accepts,
-RTR -> RTS how it sends. From anywhere it may go to ERROR or back to RESET.
+RESET -> INIT sets profiles and hints, INIT -> RTR the remote end and what this end accepts, RTR -> RTS how it sends.
+From any state it can go to ERROR or back to RESET.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TAKES: Final[Mapping[QpState, tuple[str, ...]]] = {
 def changed(
     attributes: QpAttributes, state: QpState, to: QpState, changes: Mapping[str, Any], remote: bool
 ) -> QpAttributes:
-    """`attributes` after the step from `state` to `to`; StateError or InvalidArgumentError when it is not one."""
+    """`attributes` after the transition from `state` to `to`; StateError or InvalidArgumentError if not allowed."""
     if to not in (QpState.RESET, QpState.ERROR) and NEXT.get(state) is not to:
         raise StateError(f"A queue pair does not go from {state.name} to {to.name}.")
     for name in changes:

@@ -1,7 +1,7 @@
 """What a queue pair counts while it works, and how that is read (names and meanings: ``mrc_host.counters``).
 
-The hot path adds to slots; everything that can be derived is, when somebody reads. Statistics of queue pairs that are
-gone are added to one object that the NIC keeps, so that its totals cost one pass over the queue pairs there are.
+The hot path increments slots; everything that can be derived is derived on reading. Statistics of destroyed queue pairs
+are added to one object that the NIC keeps, so that its totals need only one pass over the existing queue pairs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from mrc_host.counters import COUNTED, NACK_SLOTS, RTT_BUCKETS, rtt_name
 from mrc_host.wire.control import NACK_NAMES
 
-WINDOW: Final = 0  # what keeps data from leaving
+WINDOW: Final = 0  # reasons why data is kept from leaving
 PEER: Final = 1
 PATHS: Final = 2
 _LAST_BUCKET: Final = RTT_BUCKETS - 1
@@ -37,7 +37,7 @@ class PortStats:
 
 
 class QpStats:
-    """Counters that move. `acks_sent` and `acks_received` count SACKs, NACKs and transport ACKs together."""
+    """Counters of one queue pair. `acks_sent` and `acks_received` count SACKs, NACKs and transport ACKs together."""
 
     __slots__ = (
         "access_refused",
@@ -110,13 +110,13 @@ class QpStats:
         self.lasthop_trims_received = 0
         self.sacks_sent = 0
         self.sacks_received = 0
-        self.nacks_sent: list[int] = []  # by reason; empty until there is one
+        self.nacks_sent: list[int] = []  # by reason; empty until the first
         self.nacks_received: list[int] = []
         self.cq_full_ns = 0
         self.cq_full_events = 0
-        self.stalled_ns = [0, 0, 0]  # by what is in the way: window, peer, paths
+        self.stalled_ns = [0, 0, 0]  # by reason: window, peer, paths
         self.rtt_sum = 0
-        self.round_trips: list[int] = []  # by powers of two of microseconds; empty until one was measured
+        self.round_trips: list[int] = []  # by powers of two of microseconds; empty until the first measurement
 
     def round_trip(self, rtt: int) -> None:
         """A packet's round trip took `rtt` ns."""
@@ -133,7 +133,7 @@ class QpStats:
         _count(self.nacks_received, reason & NACK_SLOTS - 1, NACK_SLOTS)
 
     def add(self, other: QpStats) -> None:
-        """Take over everything that `other` has counted."""
+        """Add everything that `other` has counted."""
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in _LISTS:
@@ -161,7 +161,7 @@ class QpStats:
 
 
 def _count(counters: list[int], place: int, length: int) -> None:
-    """Add one at `place`; `counters` get their `length` with the first."""
+    """Increment `counters` at `place`; the first time, extend the list to its `length`."""
     if not counters:
         counters.extend([0] * length)
     counters[place] = counters[place] + 1

@@ -1,9 +1,9 @@
-"""The event trace: what a NIC did and why, as one small mapping an event (docs/trace.md lists every field).
+"""The event trace: what a NIC did and why, as one small mapping per event (docs/trace.md lists every field).
 
-A ``Tracer`` exists only while somebody listens. Packets are traced where they cross the NIC's lower edge and are read
-back from their bytes, so requester and responder know nothing of tracing and pay nothing for it; with tracing off each
-packet costs one attribute test in ``Nic``. What the bytes do not show (losses and why, paths, completions) is reported
-by those who decide it, at places that are rare.
+A ``Tracer`` exists only while tracing is on. Packets are traced where they cross the NIC's lower edge and are decoded
+from their bytes, so requester and responder contain no tracing code; with tracing off each packet costs one attribute
+test in ``Nic``. What the bytes do not show (losses and their reasons, path changes, completions) is reported by the
+code that decides it, in places that run rarely.
 
 The device does no I/O: events go to a *sink*, any callable that takes a mapping of plain values. It is called in the
 middle of the NIC's work, so it must neither raise nor call the NIC.
@@ -42,8 +42,8 @@ _KINDS: Final = ("first", "middle", "last", "last_imm", "only", "only_imm")
 class Tracer:
     """Turns what happens on one NIC into events for `sink`.
 
-    `connections` lists (peer address, remote QPN, local QPN) of all connected queue pairs: packets that are sent name
-    only the remote one.
+    `connections` lists (peer address, remote QPN, local QPN) of all connected queue pairs: packets carry only the
+    remote QPN.
     """
 
     def __init__(self, sink: TraceSink, settings: ProtocolSettings, connections: Connections) -> None:
@@ -65,7 +65,7 @@ class Tracer:
         self._sink(event)
 
     def received(self, port: int, frame: bytes | memoryview, flow: Flow, now: int) -> None:
-        """A frame came that is well formed and for this NIC."""
+        """A well-formed frame for this NIC arrived."""
         end = len(frame) if flow.trimmed else flow.end
         event = self._packet("receive", port, frame, flow.start, end, now)
         event["qpn"] = event.pop("dest")
@@ -154,27 +154,27 @@ class Tracer:
         return known
 
     def connections_changed(self) -> None:
-        """A queue pair was connected or went away."""
+        """A queue pair was connected or disconnected."""
         self._local.clear()
 
     # ---- decisions ----------------------------------------------------------------------------------------------
 
     def lost(self, qpn: int, psn: int, ev: int, plane: int, sent: int, why: str, now: int) -> None:
-        """The requester of `qpn` counts a packet, sent on `ev` at time `sent`, as lost."""
+        """The requester of `qpn` declared a packet lost, sent on `ev` at time `sent`."""
         self._sink(
             {"t": now, "event": "lost", "qpn": qpn, "psn": psn & MASK, "ev": ev, "plane": plane, "sent": sent,
              "why": why}
         )  # fmt: skip
 
     def path(self, qpn: int, ev: int, plane: int, old: PathState, new: PathState, reason: PathReason, now: int) -> None:
-        """A path of `qpn` changed its state."""
+        """A path of `qpn` changed state."""
         self._sink(
             {"t": now, "event": "path", "qpn": qpn, "ev": ev, "plane": plane, "old": old.value, "new": new.value,
              "reason": reason.value}
         )  # fmt: skip
 
     def state(self, qpn: int, state: str, peer: str, remote: int, now: int) -> None:
-        """A queue pair went to another state."""
+        """A queue pair changed state."""
         self._sink({"t": now, "event": "qp", "qpn": qpn, "state": state, "peer": peer, "remote": remote})
 
     def completion(self, entry: Completion, now: int) -> None:

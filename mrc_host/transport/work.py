@@ -1,7 +1,7 @@
 """The send queue of a queue pair: requests from posting to completion, in order, exactly once.
 
 A request waits until its first packet is sent, then is *outstanding* until the peer's transport ACK covers it. Both
-transports use this queue; what they differ in is how the packets in between are sent.
+transports use this queue; they differ in how they send the packets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_LENGTH = (1 << 32) - 1
 
 
 class Wqe:
-    """One request in the queue. `view` is None when its local range was not valid."""
+    """One request in the queue. `view` is None if its local range is not valid."""
 
     __slots__ = (
         "address",
@@ -48,17 +48,17 @@ class Wqe:
         self.imm = request.imm or 0
         self.signaled = request.signaled
         self.solicited = request.solicited
-        self.offset = 0  # bytes already segmented
+        self.offset = 0  # bytes segmented so far
         self.msn = 0
         self.rqmsn = 0
-        self.numbers = b""  # both as MRC's packets carry them
-        self.range = b""  # rkey and length, likewise
+        self.numbers = b""  # both as packed in MRC's packets
+        self.range = b""  # rkey and length, packed likewise
         self.first_psn = 0
-        self.last_psn = -1  # known once the last segment was sent
+        self.last_psn = -1  # known once the last segment is sent
 
 
 class SendQueue:
-    """Requests of one queue pair."""
+    """The send queue of one queue pair."""
 
     __slots__ = ("_cq", "_depth", "_memory", "_pd", "_qpn", "bytes_completed", "outstanding", "waiting")
 
@@ -73,7 +73,7 @@ class SendQueue:
         self.bytes_completed = 0
 
     def post(self, request: WorkRequest) -> Wqe:
-        """Check and queue a request; errors as ``Nic.post_send`` documents."""
+        """Check and queue a request; errors as documented for ``Nic.post_send``."""
         if not 1 <= request.length <= _MAX_LENGTH:
             raise InvalidArgumentError(f"A write carries 1 to {_MAX_LENGTH} bytes, not {request.length}.")
         if (request.opcode is WrOpcode.WRITE_WITH_IMM) != (request.imm is not None):
@@ -109,7 +109,7 @@ class SendQueue:
                 self._cq.push_reserved(self._entry(wqe, CompletionStatus.SUCCESS, ""))
 
     def fail(self, status: CompletionStatus, reason: str) -> None:
-        """The oldest request failed; everything behind it is flushed. Failures are told even of unsignaled requests."""
+        """The oldest request failed; everything after it is flushed. Unsignaled requests report failures too."""
         for queue in (self.outstanding, self.waiting):
             while queue:
                 wqe = queue.popleft()
@@ -122,7 +122,7 @@ class SendQueue:
                 status, reason = CompletionStatus.FLUSHED, "An earlier request failed or the queue pair was destroyed."
 
     def broken_head(self) -> bool:
-        """Whether everything before a request with an invalid local range is done, so that its failure is due."""
+        """Whether a request with an invalid local range is due to fail, since everything before it is done."""
         return not self.outstanding and bool(self.waiting) and self.waiting[0].view is None
 
     def _entry(self, wqe: Wqe, status: CompletionStatus, reason: str) -> Completion:
