@@ -1,14 +1,15 @@
 """DCQCN, the rate-based congestion control of RoCEv2 (Zhu et al., SIGCOMM 2015; docs/congestion.md).
 
 Switches mark packets. The receiver (notification point, ``CnpGenerator``) answers marks of one flow with at most one
-congestion notification packet (CNP) an interval. The sender (reaction point, ``Dcqcn``) starts at line rate. A CNP
-makes the rate the target, cuts the rate by alpha/2 and raises alpha; without CNPs alpha decays. Recovery goes in steps,
-one each time a timer runs out and one each time a number of bytes was sent. The first few halve the distance to the
-target, later ones also raise the target: additively, and by ever more once both timer and bytes have taken that many.
+congestion notification packet (CNP) per interval. The sender (reaction point, ``Dcqcn``) starts at line rate. A CNP
+makes the rate the target, cuts the rate by alpha/2 and raises alpha; without CNPs alpha decays. Recovery proceeds in
+steps, one each time a timer expires and one each time a number of bytes was sent. The first few halve the distance to
+the target; later ones also raise the target: additively, and by ever more once both timer and bytes have taken that
+many.
 
-A rate is not a window, so the controller also answers *when*: ``earliest_send(now)``. The sender asks before each
-packet, waits until then, and tells ``on_send``. Times are computed, not waited for: alpha's decay and the timer's steps
-up to `now` are caught up whenever the controller is called, so nothing has to wake it.
+A rate is not a window, so the controller also says *when* to send: the sender calls ``earliest_send(now)`` before each
+packet, waits until then, and calls ``on_send``. Time is computed, not waited for: the decay of alpha and the timer's
+steps are caught up whenever the controller is called, so nothing has to wake it.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import DcqcnProfile
 
-REFERENCE_RATE: Final = 40_000_000_000  # b/s: the network the published constants belong to
+REFERENCE_RATE: Final = 40_000_000_000  # b/s: the network to which the published constants belong
 _BYTE_NS: Final = 8_000_000_000  # bits in a byte times nanoseconds in a second
-_MAX_STEPS: Final = 100_000  # additive steps from nothing to line rate: bounds the work of catching up
+_MAX_STEPS: Final = 100_000  # additive steps from zero to line rate: bounds the work of catching up
 
 
 @dataclass(frozen=True, slots=True)
 class DcqcnParameters:
-    """Constants of one flow. Rates b/s, times ns, sizes bytes.
+    """Constants of one flow. Rates in b/s, times in ns, sizes in bytes.
 
-    The rate moves in `min_rate`..`line_rate`. `gain` (0..1) is g of alpha's average, which decays every
-    `alpha_interval` without a CNP. Recovery steps come each `increase_interval` and each `increase_bytes` sent; the
-    first `fast_steps` of either are fast recovery, then each adds `additive_rate`, and `hyper_rate` times their count
-    once both have passed. `cnp_interval` is the receiver's shortest distance between CNPs. `burst` is how many bytes
-    may be ahead of the rate, so that a late wakeup costs nothing. With `keep_target` a CNP makes the rate the target
-    only if the rate has grown since the last one: cuts in a row are recovered from in one go. Raises
+    The rate stays within `min_rate`..`line_rate`. `gain` (0..1) is g in the average alpha, which decays every
+    `alpha_interval` without a CNP. Recovery takes a step per `increase_interval` and a step per `increase_bytes` sent;
+    the first `fast_steps` of either are fast recovery, then each adds `additive_rate`, and `hyper_rate` times their
+    number once both have passed. `cnp_interval` is the receiver's minimum interval between CNPs. `burst` is how many
+    bytes may be ahead of the rate, so that a late wakeup costs nothing. With `keep_target` a CNP makes the rate the
+    target only if the rate has grown since the last one, so that consecutive cuts are recovered from together. Raises
     InvalidArgumentError for a value out of range.
     """
 
@@ -71,10 +72,10 @@ class DcqcnParameters:
     def for_line(
         cls, rate_bps: int, dilation: float | None = None, profile: DcqcnProfile | None = None
     ) -> DcqcnParameters:
-        """Published constants scaled to a port of `rate_bps`; what `profile` says is taken as it is.
+        """Published constants scaled to a port of `rate_bps`; values given in `profile` are taken as they are.
 
-        Rates and the byte counter scale with the line. Times are multiplied by `dilation`; None keeps them at and
-        above 40 Gb/s and stretches them below, so that as many packets fit into each as did there.
+        Rates and the byte counter scale with the line rate. Times are multiplied by `dilation`; None keeps them at 40
+        Gb/s and above, and stretches them below, so that each covers as many packets as at 40 Gb/s.
         """
         if rate_bps < 1:
             raise InvalidArgumentError("DCQCN needs a line rate of at least 1 b/s.")
@@ -103,9 +104,9 @@ def _or(given: int | None, derived: int) -> int:
 
 
 class Dcqcn(CongestionControl):
-    """Reaction point of one flow: a rate beside a fixed window.
+    """Reaction point of one flow: a rate in addition to a fixed window.
 
-    `rate` is the current rate and `target` the one recovery aims at, in b/s; `alpha` (0..1) estimates congestion.
+    `rate` is the current rate and `target` the one that recovery aims at, in b/s; `alpha` (0..1) estimates congestion.
     """
 
     __slots__ = (
@@ -129,14 +130,14 @@ class Dcqcn(CongestionControl):
         self.rate = parameters.line_rate
         self.target = parameters.line_rate
         self.alpha = 1.0
-        self._alpha_at = -1  # when alpha was last brought up to date; negative before the first CNP
-        self._timer_at = 0  # when the step timer last ran out
+        self._alpha_at = -1  # when alpha was last updated; negative before the first CNP
+        self._timer_at = 0  # when the step timer last expired
         self._timer_steps = 0
-        self._bytes = 0  # sent since the byte counter last ran out
+        self._bytes = 0  # sent since the byte counter last expired
         self._byte_steps = 0
         self._ahead = 0.0  # bytes sent ahead of the rate
         self._drained_at = 0
-        self._grown = True  # since the last cut
+        self._grown = True  # the rate has grown since the last cut
 
     def earliest_send(self, now: int) -> int:
         """When the next packet may leave, in ns; `now` or earlier means at once."""
@@ -163,7 +164,7 @@ class Dcqcn(CongestionControl):
             self._step()
 
     def on_cnp(self, now: int) -> None:
-        """The receiver notified congestion."""
+        """The receiver sent a congestion notification packet."""
         p = self._p
         if self._alpha_at < 0:
             self._alpha_at = now
@@ -177,7 +178,7 @@ class Dcqcn(CongestionControl):
         self._timer_steps = self._byte_steps = self._bytes = 0
 
     def _catch_up(self, now: int) -> None:
-        """What time alone has done since the last call: bytes drained, alpha decayed, timer steps taken."""
+        """Apply the time since the last call: drain bytes, decay alpha, take timer steps."""
         p = self._p
         self._ahead = max(0.0, self._ahead - (now - self._drained_at) * self.rate / _BYTE_NS)
         self._drained_at = now
@@ -204,7 +205,7 @@ class Dcqcn(CongestionControl):
 
 
 class CnpGenerator:
-    """Notification point of one flow: says which marked packets to answer with a CNP."""
+    """Notification point of one flow: decides which marked packets to answer with a CNP."""
 
     __slots__ = ("_interval", "_next")
 
@@ -215,7 +216,7 @@ class CnpGenerator:
         self._next = -1
 
     def on_packet(self, marked: bool, now: int) -> bool:
-        """A data packet arrived, `marked` when it carries ECN-CE. True: send a CNP now."""
+        """A data packet arrived, `marked` if it carries ECN-CE. Returns whether to send a CNP now."""
         if not marked or now < self._next:
             return False
         self._next = now + self._interval

@@ -1,21 +1,21 @@
 """NSCC, the window-based congestion control of Ultra Ethernet that MRC uses (docs/protocol.md §4, docs/congestion.md).
 
-One controller serves everything towards one destination, over all paths. Each SACK gives newly received bytes, a
-delay (round-trip time less the shortest one seen) and an ECN mark. Mark and delay together name a quadrant:
+One controller serves all traffic to one destination, over all paths. Each SACK gives newly received bytes, a delay
+(round-trip time less the shortest one seen) and an ECN mark. Mark and delay together select one of four reactions:
 
-* no mark, delay below target: grow in proportion to what is missing to the target, and exponentially once the delay
-  has been nil for a whole window;
+* no mark, delay below target: grow in proportion to the distance from the target, and exponentially once the delay has
+  been zero for a whole window;
 * no mark, delay at or above target: the queue is draining; grow by the same amount as every other sender (fair);
-* mark and delay at or above target: shrink by how far the *average* delay exceeds the target, once a round trip;
-* mark, delay below target: leave the window alone, for the load balancer is about to move away.
+* mark, delay at or above target: shrink by how far the *average* delay exceeds the target, once per round trip;
+* mark, delay below target: leave the window alone, since the load balancer is about to avoid the path.
 
-Growth is gathered and applied every few packets. Trims and losses take their bytes off the window. Once a period (base
-RTT plus target delay), if there were trims or losses or the delay is extreme, and little arrived, *quick adaptation*
-sets the window to what did arrive, and marks from before that are ignored. A SACK of a receiver that asks for less
-brings no growth; how much less its queue pair gets is in ``receiver_limit``.
+Growth is accumulated and applied every few packets. Trims and losses subtract their bytes from the window. Once per
+period (base RTT plus target delay), if there were trims or losses or the delay is extreme, and little arrived, *quick
+adaptation* sets the window to what did arrive, and ignores marks from before that. A SACK from a receiver that asks for
+less causes no growth; ``receiver_limit`` decides how much less its queue pair gets.
 
-Every constant is derived from line rate, base RTT and MTU by ``NsccParameters.for_line``; an ``NsccProfile`` replaces
-single ones. Time comes in as an argument, and nothing here is random.
+``NsccParameters.for_line`` derives every constant from line rate, base RTT and MTU; an ``NsccProfile`` replaces single
+ones. Time is an argument, and nothing here is random.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class NsccParameters:
-    """All constants of one controller. Times ns, sizes bytes, `alpha` bytes per ns.
+    """All constants of one controller. Times in ns, sizes in bytes, `alpha` in bytes per ns.
 
-    `max_cwnd` is also the initial window. A round trip's growth of the window in bytes is `fi` in the fair quadrant,
-    `alpha` per ns below target in the proportional one. `fi_scale` is the fast increase in bytes per byte received.
-    `gamma` weighs the excess delay in a decrease, and `max_md_jump` is the smallest factor one decrease applies.
-    `eta` is added each `adjust_period_threshold`. Quick adaptation needs fewer than max_cwnd >> `qa_gate` bytes
-    achieved, and a trim, a loss or a delay above `qa_threshold`. Raises InvalidArgumentError for a value out of range.
+    `max_cwnd` is also the initial window. Per round trip the window grows by `fi` bytes in the fair case, and by
+    `alpha` bytes per ns below target in the proportional one. `fi_scale` is the fast increase in bytes per byte
+    received. `gamma` weighs the excess delay in a decrease, and `max_md_jump` is the smallest factor that one decrease
+    applies. `eta` is added once per `adjust_period_threshold`. Quick adaptation requires that fewer than max_cwnd >>
+    `qa_gate` bytes arrived, and a trim, a loss or a delay above `qa_threshold`. Raises InvalidArgumentError for a value
+    out of range.
     """
 
     mtu: int
@@ -91,7 +92,7 @@ class NsccParameters:
     ) -> NsccParameters:
         """Parameters for a NIC of `rate_bps` (all its ports) and a base RTT (longest path, one full packet, no queue).
 
-        `trimming` says whether switches trim; without it the delay alone has to trigger quick adaptation. The
+        `trimming` says whether switches trim; without it, delay alone has to trigger quick adaptation. These are the
         published formulas, with one addition: the reference RTT is never shorter than the base RTT.
         """
         given = profile or NsccProfile()
@@ -133,7 +134,7 @@ def _or(given: _Number | None, derived: _Number) -> _Number:
 class Nscc(CongestionControl):
     """The controller of one destination.
 
-    `cwnd` stays within one MTU and `max_window`. `base_rtt` is the shortest round-trip time believed, in ns.
+    `cwnd` stays between one MTU and `max_window`. `base_rtt` is the shortest round-trip time accepted so far, in ns.
     """
 
     __slots__ = (
@@ -163,9 +164,9 @@ class Nscc(CongestionControl):
         self.max_window = parameters.max_cwnd
         # growth not applied yet
         self._increase = 0.0  # bytes times window
-        self._gathered = 0  # bytes received since it was last applied
+        self._gathered = 0  # bytes received since growth was last applied
         self._adjusted_at = 0
-        self._clear = 0  # bytes received in a row without any delay
+        self._clear = 0  # bytes received in a row without delay
         self._fast = False
         # decrease
         self._average_delay = 0.0
@@ -176,8 +177,8 @@ class Nscc(CongestionControl):
         self._period_start = -_NEVER
         self._achieved = 0  # bytes received in this period
         self._congested = False  # something was trimmed or lost in this period
-        self._to_ignore = 0  # bytes on the way when the window was last adapted
-        self._ignored = 0  # of them, bytes heard of since
+        self._to_ignore = 0  # bytes in flight when the window was last adapted
+        self._ignored = 0  # bytes of them that have been acknowledged or lost since
 
     @property
     def average_delay(self) -> float:
@@ -196,10 +197,10 @@ class Nscc(CongestionControl):
         penalty: int = 0,
         restore: bool = False,
     ) -> None:
-        """A SACK, already taken off `inflight`.
+        """Process a SACK whose bytes are already subtracted from `inflight`.
 
-        `penalty` (0..127) and `restore` are the SACK's rcv_cwnd_pen and restore_cwnd; a SACK with a penalty brings
-        no growth.
+        `penalty` (0..127) and `restore` are the SACK's rcv_cwnd_pen and restore_cwnd; a SACK with a penalty causes no
+        growth.
         """
         self._achieved += received
         self._ignored += received
@@ -235,7 +236,7 @@ class Nscc(CongestionControl):
         """
         if 0 < rtt < self.base_rtt:
             self._lower_base_rtt(rtt)
-        self._average(self._p.base_rtt, size, now)  # stands for the delay of the queue that was full
+        self._average(self._p.base_rtt, size, now)  # stands for the delay of the full queue
         self._leave_fast()
         self._ignored += size
         self._congested = True
@@ -243,14 +244,14 @@ class Nscc(CongestionControl):
             self._shrink(size)
 
     def on_loss(self, size: int, now: int) -> None:
-        """A packet of `size` bytes was inferred lost."""
+        """A packet of `size` bytes was declared lost."""
         self._leave_fast()
         self._ignored += size
         self._congested = True
         self._shrink(size)
 
     def on_timeout(self, now: int, size: int | None = None) -> None:
-        """Nothing was acknowledged for an ACK timeout, and `size` bytes are given up; None when not known."""
+        """Nothing was acknowledged for an ACK timeout, and `size` bytes were declared lost; None when not known."""
         self._leave_fast()
         self._increase = 0.0
         self._congested = True
@@ -260,7 +261,7 @@ class Nscc(CongestionControl):
             self._ignored += size
             self._shrink(size)
 
-    # ---- what they do -------------------------------------------------------------------------------------------
+    # ---- reactions ----------------------------------------------------------------------------------------------
 
     def _lower_base_rtt(self, rtt: int) -> None:
         p = self._p
@@ -273,7 +274,7 @@ class Nscc(CongestionControl):
         self._period = base_rtt + p.target_delay
 
     def _average(self, delay: int, size: int, now: int) -> None:
-        # A window of bytes or a base RTT of time, whichever is sooner, replaces the old average.
+        # A window of bytes or a base RTT of time, whichever comes first, replaces the old average.
         weight = max(size / self.cwnd, (now - self._average_at) / self.base_rtt)
         self._average_at = now
         if weight < 1.0:
@@ -282,7 +283,7 @@ class Nscc(CongestionControl):
             self._average_delay = float(delay)
 
     def _quick_adapt(self, marked: bool, late: bool, now: int) -> bool:
-        """Whether the window was just adapted to what arrived, or a mark tells of the time before it was."""
+        """Whether the window was just adapted to what arrived, or the mark is from before the last adaptation."""
         p = self._p
         if p.disable_qa:
             return False
@@ -290,7 +291,7 @@ class Nscc(CongestionControl):
             elapsed = now - self._period_start
             if elapsed < self._period:
                 return False
-            # After a pause the bytes achieved say nothing: measure afresh.
+            # After a pause the bytes achieved mean nothing: start measuring again.
             adapt = (
                 (late or self._congested)
                 and elapsed < 2 * self._period
@@ -323,7 +324,7 @@ class Nscc(CongestionControl):
         self._fast = False
 
     def _fast_increase(self, received: int, delay: int) -> bool:
-        """Grow exponentially where a whole window has met no queue; False where that is not so."""
+        """Grow exponentially once a whole window has met no queue; returns whether it does."""
         p = self._p
         if delay >= p.clear_delay:
             self._leave_fast()
@@ -333,7 +334,7 @@ class Nscc(CongestionControl):
             if self._clear <= self.cwnd:
                 return False
             self._fast = True
-        # In a small window the proportional increase is the faster of the two.
+        # For a small window the proportional increase is faster.
         rate = max(p.fi_scale, p.alpha * (p.target_delay - delay) / self.cwnd)
         self.cwnd = min(self.cwnd + int(received * rate), self.max_window)
         return True

@@ -15,7 +15,7 @@ from mrc_host.wire.headers import PKEY, TS_TICK_1US
 
 MARK_NONE: Final = 0
 MARK_SKIP_ONCE: Final = 1  # the forward packet was ECN-marked
-MARK_ALWAYS_SKIP: Final = 2  # the responder judges the path bad
+MARK_ALWAYS_SKIP: Final = 2  # the responder considers the path bad
 
 SACK_BITS: Final = 64
 RCVD_UNIT: Final = 256  # bytes per unit of rcvd_bytes
@@ -44,7 +44,7 @@ OP_EV_PROBE: Final = 1
 OP_PATH_PROBE: Final = 2  # ours (docs/protocol.md §10): never answered, counted where it arrives
 OP_NO_QP: Final = 3  # ours (docs/protocol.md §12.1): never answered
 
-MAX_SERVICE_TIME: Final = 0xFFFFFFFF  # ns; what took longer is not told
+MAX_SERVICE_TIME: Final = 0xFFFFFFFF  # ns; longer times are not reported
 
 _CC_NSCC: Final = 0
 _CC_NACK: Final = 2
@@ -72,8 +72,8 @@ RESPONSE_LENGTH: Final = _response_body.size
 class Sack:
     """SETH and CC_STATE. PSNs are 24 bit; `ack_offset` is the probe id when `probe` is set.
 
-    A class with slots, since it is made and read for every few packets: a named tuple, once compiled, takes twice as
-    long as all the rest of packing and parsing.
+    A class with slots, since it is created and read for every few packets: compiled, a named tuple would take twice as
+    long as everything else in packing and parsing.
     """
 
     __slots__ = (
@@ -150,9 +150,9 @@ class Probe(NamedTuple):
 
 
 class EndpointRequest(NamedTuple):
-    """ERTH: `port_mask` is the usable ports for OP_PORT_STATUS_UPDATE, the round for OP_PATH_PROBE, else unused.
+    """ERTH: `port_mask` has the usable ports for OP_PORT_STATUS_UPDATE, the round for OP_PATH_PROBE, else nothing.
 
-    For OP_NO_QP it is a QPN, and `timestamp` that of the packet which was sent there.
+    For OP_NO_QP it is a QPN, and `timestamp` is that of the packet that was sent there.
     """
 
     op: int
@@ -161,7 +161,7 @@ class EndpointRequest(NamedTuple):
 
 
 class EndpointResponse(NamedTuple):
-    """EETH: echoes the request's operation and timestamp; `service_time` in ns, 0 when it is not told (§10)."""
+    """EETH: echoes the request's operation and timestamp; `service_time` in ns, 0 when not reported (§10)."""
 
     op: int
     timestamp: int
@@ -169,9 +169,9 @@ class EndpointResponse(NamedTuple):
 
 
 def nominal_size(length: int) -> int:
-    """What rcvd_bytes counts a packet as: UDP length + 40, rounded up to whole units (docs/protocol.md §4).
+    """Size at which rcvd_bytes counts a packet: UDP length + 40, rounded up to whole units (docs/protocol.md §4).
 
-    `length` is that of the packet from the BTH to the byte before the ICRC.
+    `length` is the packet's from the BTH to before the ICRC.
     """
     return (length + _NOMINAL + RCVD_UNIT - 1) & -RCVD_UNIT
 
@@ -202,7 +202,7 @@ def pack_sack(qpn: int, sack: Sack) -> bytes:
 
 def parse_sack(buffer: bytes | memoryview, offset: int) -> Sack:
     """SETH and CC_STATE at `offset`; struct.error when too short."""
-    first: int  # typed, since what struct returns is not
+    first: int  # annotated because struct returns Any
     cack: int
     ooo_count: int
     last: int
@@ -268,7 +268,7 @@ def parse_nack(buffer: bytes | memoryview, offset: int) -> Nack:
 
 
 def pack_probe(qpn: int, probe: Probe) -> bytes:
-    """Reliability probe (28 bytes); it consumes no PSN."""
+    """Reliability probe (28 bytes); it uses no PSN."""
     return _probe.pack(
         opcodes.PROBE,
         0,
@@ -318,7 +318,7 @@ def parse_endpoint_request(buffer: bytes | memoryview, offset: int) -> EndpointR
 
 
 def pack_endpoint_response(request_id: int, response: EndpointResponse, op_shift: int = 2) -> bytes:
-    """Endpoint response (48 bytes). `op_shift` is where the operation stands: sources say bits 3:2 or 5:4."""
+    """Endpoint response (48 bytes). `op_shift` is the position of the operation: sources say bits 3:2 or 5:4."""
     return _response.pack(
         opcodes.ENDPOINT_RESPONSE,
         0,

@@ -1,17 +1,16 @@
-"""What stands before the BTH: Ethernet, IP and UDP, written once per path and read once per flow.
+"""Everything before the BTH: Ethernet, IP and UDP, built once per path and parsed once per flow.
 
-Four encapsulations exist (docs/protocol.md §1.1, §1.3). *SRv6*: Ethernet, outer IPv6 whose destination is the uSID
-list, perhaps a Segment Routing Header, inner IPv6 to the NIC's own address, UDP: 102 or 126 bytes. *Plain IPv6*: 62
+There are four encapsulations (docs/protocol.md §1.1, §1.3). *SRv6*: Ethernet, outer IPv6 whose destination is the uSID
+list, optionally a Segment Routing Header, inner IPv6 to the NIC's own address, UDP: 102 or 126 bytes. *Plain IPv6*: 62
 bytes, *plain IPv4*: 42 bytes; the structured and UDP formats of MRC and the RoCE baseline use these. The entropy value
-rides in the UDP source port and in the low 16 bits of the (inner) flow label, in SRv6 too, because there the uSID list
-is used up on the way and the receiver must echo the value.
+is in the UDP source port and in the low 16 bits of the (inner) flow label; in SRv6 too, because there the uSID list is
+consumed on the way, and the receiver must echo the value.
 
-Sending: ``Encapsulation`` makes the *prefix* of a frame and the seed of its ICRC. They depend only on the path, the
-class and the length, so the caller keeps them. Receiving: ``Parser.parse`` checks a prefix completely and describes
-it in a ``Flow``; the NIC keeps flows by the bytes of their prefix, and a prefix seen before costs one dictionary
-lookup.
+Sending: ``Encapsulation`` builds the *prefix* of a frame and the seed of its ICRC. They depend only on path, class and
+length, so the caller caches them. Receiving: ``Parser.parse`` checks a prefix completely and describes it in a
+``Flow``; the NIC caches flows by the bytes of their prefix, so a prefix seen before costs one dictionary lookup.
 
-UDP checksums are zero, as RoCEv2 does over IPv6; the ICRC protects the inner packet.
+UDP checksums are zero, as in RoCEv2 over IPv6; the ICRC protects the inner packet.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ MIN_TRIMMED_BODY: Final = 20  # BTH, METH, TSETH: what a trimming switch must ke
 _SHORTEST: Final = IPV4_PREFIX + BTH_LENGTH + icrc.LENGTH
 
 KIND_BYTE: Final = 20
-"""Offset of the byte that tells the encapsulations apart: IPv6's next header, or IPv4's flags."""
+"""Offset of the byte that distinguishes the encapsulations: IPv6's next header, or IPv4's flags."""
 
 PREFIX_LENGTHS: Final = tuple(
     {NEXT_IPV6: SRV6_PREFIX, NEXT_ROUTING: SRH_PREFIX, 0x00: IPV4_PREFIX, 0x40: IPV4_PREFIX}.get(byte, PLAIN_PREFIX)
     for byte in range(256)
 )
-"""Length of a prefix by that byte. It is only right for what ``Parser`` accepts; anything else is parsed each time."""
+"""Length of a prefix by that byte; only right for what ``Parser`` accepts, anything else is parsed each time."""
 
 _udp = struct.Struct("!HHHH")
 
@@ -73,12 +72,12 @@ class Drop(enum.Enum):
     MALFORMED = "malformed"
     UNKNOWN_PEER = "unknown_peer"
     STALE_RESPONSE = "stale_response"
-    OTHER_LIFE = "other_life"  # PSNs that the queue pair did not use, or expect, since it was connected
+    OTHER_LIFE = "other_life"  # PSNs that the queue pair has not used, and does not expect, since it was connected
     INTERNAL_ERROR = "internal_error"
 
 
 class Prefix(NamedTuple):
-    """What stands before the BTH of a frame that is known to be well formed."""
+    """The parsed prefix of a frame that is known to be well formed."""
 
     start: int  # offset of the BTH
     ev: int
@@ -87,7 +86,7 @@ class Prefix(NamedTuple):
 
 
 class Flow:
-    """All that one received prefix says: made once, shared by every frame that starts with the same bytes."""
+    """A received prefix, parsed once and shared by every frame that starts with the same bytes."""
 
     __slots__ = ("ce", "dscp", "end", "ev", "inner", "mask", "seed", "source", "srv6", "start", "trimmed", "units")
 
@@ -105,7 +104,7 @@ class Flow:
         self.start = start  # offset of the BTH
         self.end = end  # offset of the ICRC
         self.seed = seed
-        self.units = nominal_size(end - start) // RCVD_UNIT  # as a data packet counts in rcvd_bytes
+        self.units = nominal_size(end - start) // RCVD_UNIT  # what rcvd_bytes counts a data packet as
         self.mask = 0 if trimmed else icrc.mask_constant(end - start)
 
 
@@ -121,7 +120,7 @@ def join_ev(sport: int, label: int, order: EvOrder) -> int:
 
 
 def read_prefix(frame: bytes | memoryview, order: EvOrder | None) -> Prefix:
-    """Read the prefix of a frame that ``Encapsulation`` has made; `order` None: the label carries nothing."""
+    """Parse the prefix of a frame built by ``Encapsulation``; with `order` None, the label carries nothing."""
     start = PREFIX_LENGTHS[frame[KIND_BYTE]]
     if frame[12:14] == ETHERTYPE_IPV4:
         header = ip.parse_ipv4(frame, start - UDP_LENGTH - IPV4_LENGTH)
@@ -134,7 +133,7 @@ def read_prefix(frame: bytes | memoryview, order: EvOrder | None) -> Prefix:
 
 
 def check_format(config: NicConfig) -> None:
-    """InvalidArgumentError when the NIC's addresses or entropy values do not go with its entropy format."""
+    """InvalidArgumentError when the NIC's addresses or entropy values do not fit its entropy format."""
     ev_format = config.settings.ev_format
     ipv4 = ip.is_ipv4(config.address)
     if ipv4 and ev_format is not EvFormat.UDP:
@@ -147,7 +146,7 @@ def check_format(config: NicConfig) -> None:
 
 
 class Encapsulation:
-    """Makes prefixes for one NIC's ports. `body` is always the bytes from BTH to payload, without ICRC."""
+    """Builds prefixes for one NIC's ports. `body` is always the bytes from BTH to payload, without ICRC."""
 
     def __init__(self, config: NicConfig) -> None:
         self._address = config.address
@@ -169,7 +168,7 @@ class Encapsulation:
     def path(
         self, port: int, template: UsidTemplate, destination: bytes, ev: int, dscp: int, ecn: int, body: int
     ) -> tuple[bytes, int]:
-        """Prefix and ICRC seed of an MRC frame on the path `ev`, in the format that the settings name."""
+        """Prefix and ICRC seed of an MRC frame on the path `ev`, in the format given by the settings."""
         ev_format = self._settings.ev_format
         if ev_format is EvFormat.SRV6:
             return self.srv6(port, template.address(ev), destination, ev, dscp, ecn, body)
@@ -204,7 +203,7 @@ class Encapsulation:
 
 
 class Parser:
-    """Checks and reads prefixes that arrive on one NIC's ports."""
+    """Checks and parses prefixes that arrive on one NIC's ports."""
 
     def __init__(self, config: NicConfig) -> None:
         settings = config.settings
@@ -219,7 +218,7 @@ class Parser:
         self._locators = [block + p.usid.to_bytes(2, "big") for p in config.ports]
 
     def parse(self, port: int, frame: bytes | memoryview) -> Flow | Drop:
-        """Describe the prefix of `frame`, or say why it is not for us. The ICRC is not checked here."""
+        """Describe the prefix of `frame`, or return why it is not for us. The ICRC is not checked here."""
         if len(frame) < _SHORTEST:
             return Drop.SHORT
         if frame[0:6] != self._macs[port]:
@@ -240,7 +239,7 @@ class Parser:
         return self._inner(frame, at, IPV6_LENGTH, header, header, False)
 
     def _outer(self, port: int, frame: bytes | memoryview, outer: ip.Header) -> Flow | Drop:
-        """A frame with an outer header: our uSID must be the one in turn."""
+        """Parse a frame with an outer header: the current uSID must be ours."""
         if outer.destination[:6] != self._locators[port]:
             return Drop.ADDRESS
         trimmed = outer.dscp in self._trimmed
@@ -263,7 +262,7 @@ class Parser:
     def _inner(
         self, frame: bytes | memoryview, at: int, size: int, outer: ip.Header, inner: ip.Header, srv6: bool
     ) -> Flow | Drop:
-        """The header at `at`, `size` bytes long, and UDP behind it; marks and class are those of the outer one."""
+        """Parse the IP header at `at`, `size` bytes long, and UDP after it; ECN mark and class are those of `outer`."""
         trimmed = outer.dscp in self._trimmed
         if not trimmed and at + size + inner.length > len(frame):
             return Drop.LENGTH

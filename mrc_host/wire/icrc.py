@@ -1,14 +1,14 @@
 """Invariant CRC: the RoCEv2 rule applied to the inner packet (docs/protocol.md §1.1; IBTA RoCEv2 annex A17).
 
-The CRC-32 of Ethernet runs over eight bytes of ones (in place of InfiniBand's LRH), the inner IP header, UDP, BTH,
-the other headers and the payload. What switches may change is replaced by ones first: traffic class, flow label and
-hop limit of the inner IPv6 header (type of service, time to live and checksum of an IPv4 header), the UDP checksum
-and byte 4 of the BTH. The outer header is not covered: switches
-rewrite it. The result travels least significant byte first.
+The CRC-32 of Ethernet covers eight bytes of ones (in place of InfiniBand's LRH), the inner IP header, UDP, BTH, the
+other headers and the payload. Fields that switches may change are replaced by ones first: traffic class, flow label and
+hop limit of the inner IPv6 header (type of service, time to live and checksum of an IPv4 header), the UDP checksum and
+byte 4 of the BTH. The outer header is not covered, since switches rewrite it. The result is sent least significant byte
+first.
 
-Two shortcuts keep this cheap. The part up to the BTH depends only on the path and the length, so its CRC is a *seed*
-computed once. And since CRC is linear, masking BTH byte 4 in n bytes is the same as an exclusive or of the result
-with a constant that depends on n alone (``mask_constant``), as long as that byte is zero, as MRC sends it.
+Two shortcuts keep this cheap. The part before the BTH depends only on the path and the length, so its CRC is a *seed*
+computed once. And since CRC is linear, masking BTH byte 4 in n bytes is the same as XORing the result with a constant
+that depends only on n (``mask_constant``), provided that byte is zero, as MRC sends it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def header_seed(ip_udp: bytes) -> int:
 
 @lru_cache(maxsize=1024)
 def mask_constant(length: int) -> int:
-    """What masking BTH byte 4 does to the CRC of `length` bytes that start with a BTH whose byte 4 is zero."""
+    """Effect of masking BTH byte 4 on the CRC of `length` bytes that start with a BTH whose byte 4 is zero."""
     zeros = bytearray(length)
     plain = crc32(zeros)
     zeros[_BTH_VARIANT_BYTE] = 0xFF
@@ -52,9 +52,10 @@ def mask_constant(length: int) -> int:
 
 
 def data_frame(prefix: bytes, seed: int, head: bytes, mask: int, payload: memoryview) -> bytes:
-    """A whole data packet: what is before the BTH, headers, payload, padding to words, ICRC.
+    """A whole data packet: everything before the BTH, headers, payload, padding to words, ICRC.
 
-    `seed` is the CRC state after `prefix`, `head` all from the BTH up to the payload, `mask` its ``mask_constant``.
+    `seed` is the CRC state after `prefix`, `head` is everything from the BTH to the payload, `mask` its
+    ``mask_constant``.
     """
     crc = _crc32(payload, _crc32(head, seed) ^ mask)
     rest = len(payload) & 3
@@ -65,7 +66,7 @@ def data_frame(prefix: bytes, seed: int, head: bytes, mask: int, payload: memory
 
 
 def compute(ip_udp: bytes, body: bytes) -> int:
-    """ICRC of a whole inner packet, the long way: `body` is everything from the BTH up to the ICRC."""
+    """ICRC of a whole inner packet, without shortcuts: `body` is everything from the BTH to before the ICRC."""
     masked = bytearray(body)
     masked[_BTH_VARIANT_BYTE] = 0xFF
     return crc32(masked, header_seed(ip_udp))

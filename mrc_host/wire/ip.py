@@ -1,7 +1,7 @@
-"""IP headers: written, and read one at a time (RFC 8200, RFC 791, RFC 8754).
+"""IP headers: built, and parsed one at a time (RFC 8200, RFC 791, RFC 8754).
 
-IPv4 addresses are 16 bytes here too, in their IPv6 form ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2), so that nothing
-above needs to know of two kinds.
+IPv4 addresses are 16 bytes here too, in their IPv6 form ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2), so that callers
+handle a single kind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SEGMENT_ROUTING: Final = 4
 
 
 class Header(NamedTuple):
-    """What an IP header says. `length` is what follows it, in bytes; `label` the low 16 bits of the flow label."""
+    """Fields of an IP header. `length` is that of what follows, in bytes; `label` the flow label's low 16 bits."""
 
     dscp: int
     ecn: int
@@ -64,7 +64,7 @@ def routing_header(segment: bytes, segments_left: int) -> bytes:
 
 
 def parse_ipv6(frame: bytes | memoryview, at: int) -> Header | None:
-    """The IPv6 header at `at`, None when it is not one; struct.error when too short."""
+    """The IPv6 header at `at`, None if it is none; struct.error when too short."""
     first, length, following, _hops, source, destination = _ipv6.unpack_from(frame, at)
     if first >> 28 != 6:
         return None
@@ -72,7 +72,7 @@ def parse_ipv6(frame: bytes | memoryview, at: int) -> Header | None:
 
 
 def parse_ipv4(frame: bytes | memoryview, at: int) -> Header | None:
-    """The IPv4 header at `at`; None with options, as a fragment, or with a wrong checksum; struct.error if short."""
+    """The IPv4 header at `at`; None with options, a wrong checksum, or for a fragment; struct.error if too short."""
     first, tos, length, _id, flags, _ttl, following, _sum16, source, destination = _ipv4.unpack_from(frame, at)
     if first != 0x45 or flags & ~_DONT_FRAGMENT or _sum(frame[at : at + IPV4_LENGTH]) != 0xFFFF or length < IPV4_LENGTH:
         return None
@@ -82,7 +82,7 @@ def parse_ipv4(frame: bytes | memoryview, at: int) -> Header | None:
 
 
 def skip_routing_header(frame: bytes | memoryview, at: int) -> int:
-    """Where the header behind a Segment Routing Header at `at` begins; -1 unless it is IPv6 and no segment is left."""
+    """Offset of the header after a Segment Routing Header at `at`; -1 unless it is IPv6 and no segment is left."""
     following, words, kind, left = frame[at], frame[at + 1], frame[at + 2], frame[at + 3]
     if following != NEXT_IPV6 or kind != _SEGMENT_ROUTING or left:
         return -1

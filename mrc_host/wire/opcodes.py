@@ -29,7 +29,7 @@ RC_WRITE_ONLY_IMM: Final = 0x0B
 RC_ACK: Final = 0x11
 RC_CNP: Final = 0x81  # RoCEv2 congestion notification packet: BTH and 16 reserved bytes
 
-# The data opcodes of both transports count up alike, so a segment's kind is an offset from the First opcode.
+# The data opcodes of both transports are in the same order, so a segment's kind is an offset from the First opcode.
 MIDDLE: Final = 1
 LAST: Final = 2
 LAST_IMM: Final = 3

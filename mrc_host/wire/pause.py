@@ -2,8 +2,8 @@
 
     destination 01:80:c2:00:00:01 | source | 0x8808 | 0x0101 | class enable vector | eight times | padding
 
-Fields are 16 bits wide. Bit p of the vector says that the time of priority p counts; a time is in quanta of 512 bits at
-the port's rate, and 0 lets the priority go on.
+Fields are 16 bits wide. Bit p of the vector says that the time of priority p is valid; a time is in quanta of 512 bits
+at the port's rate, and 0 resumes the priority.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def parse(frame: bytes | memoryview) -> dict[int, int] | None:
 
 
 def build(source: bytes, quanta: dict[int, int]) -> bytes:
-    """A frame (60 bytes, without FCS) that names the priorities 0..7 in `quanta`; `source` is a MAC address."""
+    """A frame (60 bytes, without FCS) for the priorities 0..7 in `quanta`; `source` is a MAC address."""
     vector = sum(1 << priority for priority in quanta)
     times = [quanta.get(priority, 0) for priority in range(PRIORITIES)]
     frame = b"".join((DESTINATION, source, ETHER_TYPE, _fields.pack(_OPCODE, vector, *times)))

@@ -1,7 +1,7 @@
 """24-bit packet sequence numbers and their unbounded counterparts.
 
-Inside the transport a PSN is an ordinary integer that only grows; 24 bits of it travel. ``expand`` finds the integer
-nearest to a known one, so wrapping needs no special case anywhere else.
+Inside the transport a PSN is an ordinary integer that only grows; its low 24 bits are sent. ``expand`` finds the
+integer nearest to a known one, so no other code has to handle wrapping.
 """
 
 from __future__ import annotations

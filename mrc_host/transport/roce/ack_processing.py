@@ -1,8 +1,8 @@
-"""ACK processing of an RC requester: what arrived, from where to send again, what ends the connection.
+"""ACK processing of an RC requester: what arrived, where to go back to, what ends the connection.
 
 An ACK names the last packet that arrived, a NAK the first that did not; either acknowledges everything before. A
-sequence error NAK sends the requester back to the packet it names, an RNR NAK too, but only after the time that it
-gives. Any other NAK ends the connection.
+sequence error NAK sends the requester back to the packet it names; so does an RNR NAK, after the time it specifies. Any
+other NAK ends the connection.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mrc_host.values import CompletionStatus
 from mrc_host.wire import headers
 from mrc_host.wire.psn import expand
 
-_KIND: Final = 0xE0  # bits of a syndrome that tell ACK, RNR NAK and NAK apart
-_TIMER: Final = 0x1F  # those that say which time, in an RNR NAK
+_KIND: Final = 0xE0  # bits of a syndrome that distinguish ACK, RNR NAK and NAK
+_TIMER: Final = 0x1F  # bits of an RNR NAK that specify the time to wait
 
 
 class RcAckProcessing:
-    """Passes the responder's answers on to the other parts of a requester, none of which it owns."""
+    """Passes the responder's answers on to the other parts of a requester; it owns none of them."""
 
     __slots__ = ("_cc", "_owner", "_sent", "_stats", "_timer")
 
@@ -37,7 +37,7 @@ class RcAckProcessing:
         self._stats = stats
 
     def on_ack(self, wire_psn: int, syndrome: int, now: int) -> None:
-        """ACK or NAK of the responder; everything before the PSN it names has arrived."""
+        """Process an ACK or NAK of the responder; everything before the PSN it names has arrived."""
         sent, timer = self._sent, self._timer
         psn = expand(wire_psn, sent.una)
         kind = syndrome & _KIND
@@ -74,7 +74,7 @@ class RcAckProcessing:
             self._owner.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {syndrome:#x}.", now)
 
     def _go_back(self, when: int) -> None:
-        """What is on the way is lost; it is sent again at `when`."""
+        """What is in flight is lost; it is sent again at `when`."""
         if self._sent.go_back():
             self._stats.lost += 1
             self._timer.restart(when)

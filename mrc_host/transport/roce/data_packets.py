@@ -1,4 +1,4 @@
-"""The frames of an RC requester: the link's prefix, then headers and payload of a segment from the BTH to the ICRC."""
+"""The frames of an RC requester: the link's prefix, then headers and payload of a segment, from BTH to ICRC."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _pack_bth: Final = headers.bth.pack
 
 
 class RcDataPackets:
-    """Makes frames of segments."""
+    """Builds the frames of segments."""
 
     __slots__ = ("_link", "_remote_qpn")
 
@@ -22,7 +22,7 @@ class RcDataPackets:
         self._remote_qpn = remote_qpn
 
     def build(self, wqe: Wqe, psn: int, offset: int, size: int, word: int) -> bytes:
-        """The frame of packet `psn`, `size` bytes of the message from `offset` on; `word` is the BTH's control word."""
+        """The frame of packet `psn`, `size` bytes of the message at `offset`; `word` is the BTH's control word."""
         first = psn == wqe.first_psn
         kind = opcodes.segment_kind(first, psn == wqe.last_psn, wqe.with_imm)
         pad = -size & 3
@@ -38,7 +38,7 @@ class RcDataPackets:
         return icrc.data_frame(prefix, seed, head, mask, view[offset : offset + size])
 
     def _long_head(self, wqe: Wqe, kind: int, flags: int, word: int) -> bytes:
-        """Headers of a packet that carries more of them than a BTH."""
+        """Headers of a packet that has more than a BTH."""
         start = (opcodes.RC_WRITE_FIRST + kind, flags, headers.PKEY, self._remote_qpn, word)
         if kind == opcodes.ONLY_IMM:
             return headers.rc_only_imm.pack(*start, wqe.address, wqe.rkey, wqe.length, wqe.imm)

@@ -1,10 +1,10 @@
-"""Go-back-N: which PSN goes next, which are acknowledged, and to which request each belongs.
+"""Go-back-N: which PSN is sent next, which are acknowledged, and to which request each belongs.
 
 PSNs from ``una`` on are unacknowledged; ``send`` is the next to be sent and falls back to ``una`` when something is
-lost. Requests are cut into packets anew from their PSN range each time, so going back needs no memory of packets. The
-bytes on the way are those of the PSNs from ``una`` to ``send``; they are kept in the congestion controller.
+lost. Requests are cut into packets from their PSN range each time, so going back needs no record of packets. The bytes
+in flight are those of the PSNs from ``una`` to ``send``; the congestion controller counts them.
 
-PSNs are plain growing integers here (see ``wire.psn``).
+PSNs are unbounded integers here (see ``wire.psn``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mrc_host.transport.work import SendQueue, Wqe
 
 
 class GoBackN:
-    """What one RC queue pair sent, in order."""
+    """The packets of one RC queue pair, sent in order."""
 
     __slots__ = ("_cc", "_first", "_index", "_mtu", "_sends", "max", "next", "send", "una")
 
@@ -26,22 +26,22 @@ class GoBackN:
         self._index = 0  # which outstanding request `send` belongs to
         self.una = first_psn
         self.send = first_psn
-        self.max = first_psn  # first PSN never sent
-        self.next = first_psn  # first PSN not yet given to a request
+        self.max = first_psn  # first PSN not sent yet
+        self.next = first_psn  # first PSN not assigned to a request yet
 
     def psns_used(self) -> int:
         """How many PSNs were sent."""
         return self.max - self._first
 
     def pending(self) -> bool:
-        """Whether there is anything to send; not so when the oldest request has no valid local range."""
+        """Whether there is anything to send; not if the oldest request has no valid local range."""
         if self.send < self.next:
             return True
         waiting = self._sends.waiting
         return bool(waiting) and waiting[0].view is not None
 
     def request(self) -> Wqe:
-        """The request that `send` belongs to; if all were sent, the oldest that waits is started."""
+        """The request that `send` belongs to; if all requests are sent, starts the oldest waiting one."""
         psn = self.send
         if psn == self.next:
             self._start()
@@ -67,9 +67,9 @@ class GoBackN:
         self._cc.inflight += size
 
     def acknowledge(self, arrived: int) -> int:
-        """All PSNs before `arrived` have arrived: complete requests; how many bytes of it were on the way.
+        """All PSNs before `arrived` have arrived: complete requests; returns how many of their bytes were in flight.
 
-        `arrived` is after `una` and not after `max`; it is after `send` when answers come late to what was given up.
+        `arrived` is after `una` and not after `max`; it is after `send` when a late answer covers what was given up.
         """
         acked = self._bytes(self.una, min(arrived, self.send))
         self.una = arrived
@@ -99,7 +99,7 @@ class GoBackN:
         return size
 
     def go_back(self) -> bool:
-        """Send again from `una` on; whether anything was on the way."""
+        """Send again from `una` on; returns whether anything was in flight."""
         if self.send == self.una:
             return False
         self._cc.inflight = 0

@@ -1,8 +1,8 @@
-"""The one path of an RC queue pair: a NIC port and a UDP source port, both fixed at connect.
+"""The one path of an RC queue pair: a NIC port and a UDP source port, both fixed when it connects.
 
-Both come from a hash of the two addresses and QPNs, put in order so that the two ends choose alike: the source port
-lets ECMP switches pick a path, and the connection lives in one plane. When that NIC port loses its link the queue
-pair does not move; it waits and retries, which is what single-path RDMA does.
+Both come from a hash of the two addresses and QPNs, sorted so that both ends choose alike: ECMP switches choose a path
+by the source port, and the connection stays in one plane. When that NIC port loses its link the queue pair does not
+move; it waits and retries, as single-path RDMA does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_PREFIXES: Final = 64
 _CNP_PADDING: Final = 16  # RoCEv2 annex (A17) of the IBTA specification
 _BECN_BYTE: Final = 4  # of the BTH
 _BECN: Final = 0x40
-_FIRST_SPORT: Final = 0xC000  # RoCEv2 draws source ports from 49152..65535
+_FIRST_SPORT: Final = 0xC000  # RoCEv2 uses source ports 49152..65535
 
 
 def path_hash(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int) -> int:
@@ -31,7 +31,7 @@ def path_hash(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int) -> int
 
 
 class Link:
-    """Frames of one RC queue pair."""
+    """Path and frame prefixes of one RC queue pair."""
 
     __slots__ = ("_data_dscp", "_nic", "_peer", "_prefixes", "_sport", "port")
 
@@ -79,7 +79,7 @@ class Link:
         return b"".join((prefix, body, _pack_trailer(crc)))
 
     def notification(self, remote_qpn: int) -> bytes:
-        """A congestion notification packet: BTH with BECN, which the ICRC leaves out, and 16 reserved bytes."""
+        """A congestion notification packet: BTH with BECN, which the ICRC does not cover, and 16 reserved bytes."""
         body = headers.bth.pack(opcodes.RC_CNP, 0, headers.PKEY, remote_qpn, 0)
         frame = bytearray(self.control_frame(body + bytes(_CNP_PADDING)))
         frame[-icrc.LENGTH - _CNP_PADDING - headers.BTH_LENGTH + _BECN_BYTE] = _BECN

@@ -45,11 +45,11 @@ class RcQueuePair(QueuePair):
         self._link: Link | None = None
         self._requester: RcRequester | None = None
         self._responder: RcResponder | None = None
-        self._cnp: CnpGenerator | None = None  # with DCQCN: answers marks
+        self._cnp: CnpGenerator | None = None  # with DCQCN: answers ECN marks
         self._cnp_due = False
 
     def start_receiving(self, first_psn: int, now: int) -> None:
-        """INIT to RTR: answer what comes."""
+        """INIT to RTR: create the receiving half."""
         self._link = Link(self.nic, self.joined(), self.qpn, self.remote_qpn)
         self._responder = RcResponder(self, self.connection(), self._link, first_psn)
         name = algorithms.choose(self.attributes, self.nic.transport, False)
@@ -58,7 +58,7 @@ class RcQueuePair(QueuePair):
             self._cnp = CnpGenerator(DcqcnParameters.for_line(self._link.rate_bps, profile=profile).cnp_interval)
 
     def start_sending(self, first_psn: int, now: int) -> None:
-        """RTR to RTS."""
+        """RTR to RTS: create the sending half."""
         assert self._link is not None
         self._requester = RcRequester(self, self.connection(), self._link, self.sends, first_psn)
 
@@ -67,11 +67,11 @@ class RcQueuePair(QueuePair):
         return 0 if self._requester is None else self._requester.sent.psns_used()
 
     def psns_received(self) -> int:
-        """How many PSNs there are up to the newest that was accepted in this life."""
+        """How many PSNs there are up to the highest one accepted in this life."""
         return 0 if self._responder is None else self._responder.psns_used()
 
     def stop(self) -> None:
-        """Lines and timers that still name this queue pair find nothing to do."""
+        """Drop both halves; queue entries and timers that still refer to this queue pair find nothing to do."""
         self._link = None
         self._requester = None
         self._responder = None
@@ -79,7 +79,7 @@ class RcQueuePair(QueuePair):
         self._cnp_due = False
 
     def receive(self, opcode: int, frame: memoryview, flow: Flow, port: int, now: int) -> Drop | None:
-        """Take a packet of the peer."""
+        """Handle a packet from the peer."""
         requester, responder = self._requester, self._responder
         if responder is None:
             return Drop.QP_STATE
@@ -113,14 +113,14 @@ class RcQueuePair(QueuePair):
         return self._receive_data(responder, opcode - opcodes.RC_WRITE_FIRST, frame, flow)
 
     def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
-        """A RoCE NIC drops in silence what is for no queue pair that can receive."""
+        """A RoCE NIC silently drops packets for a queue pair that cannot receive."""
 
     def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
-        """Only MRC is told; RC waits for its retries."""
+        """Does nothing: RC uses up its retries."""
 
     def _receive_data(self, responder: RcResponder, kind: int, frame: memoryview, flow: Flow) -> Drop | None:
         start = flow.start
-        flags: int  # typed, since what struct returns is not
+        flags: int  # annotated because struct returns Any
         address = rkey = length = imm = 0
         if kind == opcodes.ONLY_IMM:
             _o, flags, _k, _q, word, address, rkey, length, imm = headers.rc_only_imm.unpack_from(frame, start)
@@ -140,31 +140,31 @@ class RcQueuePair(QueuePair):
         return responder.receive(kind, word, address, rkey, length, imm, frame[body:end])
 
     def fail_responder(self, reason: str) -> None:
-        """The responder came to something that ends the queue pair."""
+        """The responder received something that ends the connection."""
         self.enter_error(CompletionStatus.FLUSHED, reason, self.nic.now)
 
     def room_again(self) -> None:
-        """The receive CQ was polled; the dropped packet comes back by itself."""
+        """Does nothing: the peer sends the dropped packet again by itself."""
 
     def offer_data(self) -> None:
-        """Stand in line on our port if there is something to send."""
+        """Queue at our port if there is data to send."""
         mask = self.data_ports()
         if mask:
             self.nic.scheduler.activate_data(self, mask)
 
     def kick(self, now: int) -> None:
-        """There may be something to send."""
+        """A request was posted, or an acknowledgement made room."""
         self.offer_data()
         if self._requester is not None:
             self._requester.starving(now)
 
     def offer_control(self) -> None:
-        """Stand in line on our port with an answer."""
+        """Queue at our port: an acknowledgement or a CNP is due."""
         if self._link is not None:
             self.nic.scheduler.activate_control(self, 1 << self._link.port)
 
     def data_ports(self) -> int:
-        """Our port, when something may be sent."""
+        """Mask of our port, if data may leave."""
         requester, link = self._requester, self._link
         if requester is None or link is None or not self.running:
             return 0
@@ -179,7 +179,7 @@ class RcQueuePair(QueuePair):
         return self._requester.transmit(now)
 
     def transmit_control(self, port: int, now: int) -> bytes | None:
-        """Next answer, a notification of congestion first."""
+        """Next acknowledgement, or a congestion notification first."""
         if self._cnp_due and self._link is not None:
             self._cnp_due = False
             self.stats.cnps_sent += 1
@@ -188,7 +188,7 @@ class RcQueuePair(QueuePair):
         return None if self._responder is None else self._responder.transmit()
 
     def gauges(self) -> dict[str, int]:
-        """How the window is now."""
+        """Current state of the window."""
         gauges = super().gauges()
         if self._requester is not None:
             cc = self._requester.cc
@@ -197,19 +197,19 @@ class RcQueuePair(QueuePair):
         return gauges
 
     def on_timer(self, now: int) -> int:
-        """Go back where due."""
+        """Send, or go back, where due."""
         if self._requester is None or not self.running:
             return 0
         return self._requester.on_timer(now)
 
     def planes_changed(self, now: int) -> None:
-        """A single path does not move."""
+        """Does nothing: a single path does not move."""
 
     def path_denied(self, index: int, denied: bool, now: int) -> None:
-        """ECMP chooses the path, so none can be forbidden."""
+        """Does nothing: ECMP chooses the path, so none can be denied."""
 
     def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
-        """Paths of the peer mean nothing here."""
+        """Does nothing: RC does not use the peer's paths."""
 
     def paths_info(self) -> tuple[PathInfo, ...]:
         """The one path: its entropy value is the UDP source port."""

@@ -1,10 +1,10 @@
-"""RC requester: sends in order, and on a loss goes back to the first packet not acknowledged.
+"""RC requester: sends in order, and after a loss goes back to the first unacknowledged packet.
 
-**Parts.** ``go_back_n`` keeps what was sent and acknowledged; ``ack_processing`` takes the responder's answers;
-``retransmission_timer`` says how long to wait for them; ``data_packets`` builds the frames. Whether a packet may leave,
-and whether it asks for an acknowledgement, is decided here.
+**Parts.** ``go_back_n`` keeps what was sent and acknowledged; ``ack_processing`` handles the responder's answers;
+``retransmission_timer`` says how long to wait for them; ``data_packets`` builds the frames. This module decides whether
+a packet may leave, and whether it requests an acknowledgement.
 
-A congestion controller bounds the bytes on the way and, if it works by rate, says when the next packet may leave; the
+A congestion controller limits the bytes in flight and, if it is rate-based, says when the next packet may leave; the
 queue pair is woken at that time.
 """
 
@@ -27,11 +27,11 @@ from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
 
 _ACK_EVERY: Final = 8  # packets between acknowledgement requests
-_SLOW: Final = 4 * _ACK_EVERY  # so many packets at least should fit into the ACK timeout, or each asks for one
+_SLOW: Final = 4 * _ACK_EVERY  # if fewer packets fit into the ACK timeout, each requests an acknowledgement
 
 
 def _controller(connection: Connection, link: Link) -> CongestionControl:
-    """The controller of a queue pair; each has its own, being one flow."""
+    """The controller of a queue pair; each has its own, because it is a single flow."""
     attributes, nic = connection.attributes, connection.nic
     settings = nic.transport
     algorithm = algorithms.find(nic.algorithms, algorithms.choose(attributes, settings, False), False)
@@ -63,7 +63,7 @@ class RcRequester:
         self.acks = RcAckProcessing(owner, self.sent, self._timer, self.cc, connection.stats)
 
     def ready(self, now: int) -> bool:
-        """Whether a packet may be sent at `now`; if only the rate forbids it, the queue pair is woken in time."""
+        """Whether a packet may be sent at `now`; if only the rate prevents it, the queue pair is woken in time."""
         cc, timer = self.cc, self._timer
         if cc.inflight and (cc.inflight + self._mtu > cc.cwnd or timer.unanswered):
             return False
@@ -76,7 +76,7 @@ class RcRequester:
         return True
 
     def starving(self, now: int) -> None:
-        """If there is work while the port is down, see to it that it does not wait for ever."""
+        """If data waits while the port is down, start the timer, so that the requests fail eventually."""
         if not self._link.up() and not self._owner.armed() and self.sent.pending():
             self._timer.restart(now)
             self._owner.arm(self._timer.due())
@@ -106,15 +106,15 @@ class RcRequester:
         return self._packets.build(wqe, psn, offset, size, word)
 
     def _requests_ack(self, wqe: Wqe, psn: int) -> bool:
-        """Whether packet `psn`, which leaves now, asks for an acknowledgement."""
+        """Whether packet `psn`, which leaves now, requests an acknowledgement."""
         cc, timer, now = self.cc, self._timer, self.last_sent
         if psn == wqe.last_psn or cc.inflight + self._mtu > cc.cwnd or timer.unanswered or not psn % _ACK_EVERY:
             return True
-        # the rate may be such that a packet which does not ask would meet its timeout waiting for one that does
+        # at a very low rate the timeout could pass before a packet that requests an acknowledgement leaves
         return (cc.earliest_send(now) - now) * _SLOW > timer.ack_timeout
 
     def on_timer(self, now: int) -> int:
-        """Send where the rate allows it now, go back where the oldest packet was not acknowledged in time.
+        """Send if the rate allows it now; go back if the oldest packet was not acknowledged in time.
 
         Returns the next time, 0 when everything is acknowledged.
         """

@@ -1,9 +1,9 @@
-"""RC responder: accepts packets in order only, acknowledges when asked, reports the first gap once.
+"""RC responder: accepts packets in order only, acknowledges on request, reports the first gap once.
 
-A message's address range is checked when its First or Only packet arrives, before anything is written. A packet
-beyond the expected one is dropped and answered with a sequence error NAK, one a gap; one already seen is acknowledged
-again. While the receive CQ is full, the last packet of a WRITE_WITH_IMM is dropped and answered with an RNR NAK, as
-RoCE NICs do where no receive is posted; the requester sends it again when the time that the NAK names is over.
+A message's address range is checked when its First or Only packet arrives, before anything is written. A packet beyond
+the expected one is dropped and answered with a sequence error NAK, one per gap; a duplicate is acknowledged again.
+While the receive CQ is full, the last packet of a WRITE_WITH_IMM is dropped and answered with an RNR NAK, as RoCE NICs
+do when no receive is posted; the requester sends it again after the time that the NAK specifies.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RcResponder:
         self._msn = 0
         self._nak_sent = False
         self._syndrome = headers.SYNDROME_ACK
-        self.due = False  # an answer is to be sent
+        self.due = False  # an acknowledgement is to be sent
         self.fatal = 0  # syndrome of the NAK that ended the queue pair
 
     def psns_used(self) -> int:
@@ -71,7 +71,7 @@ class RcResponder:
     def receive(
         self, kind: int, word: int, address: int, rkey: int, length: int, imm: int, payload: memoryview
     ) -> Drop | None:
-        """Take one data packet."""
+        """Handle a data packet."""
         offset = ((word & MASK) - self._expected) & MASK
         if offset:
             return self._not_expected(offset)
@@ -95,7 +95,7 @@ class RcResponder:
             return None
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         if with_imm and not self._owner.recv_room():
-            self._nak_sent = True  # what follows is not a gap
+            self._nak_sent = True  # the packets that follow are no gap
             self._stats.cq_full_events += 1
             self._answer(headers.SYNDROME_RNR | RNR_TIMER)
             return None
@@ -112,7 +112,7 @@ class RcResponder:
         return None
 
     def _not_expected(self, offset: int) -> Drop | None:
-        """A packet came `offset` PSNs ahead of the expected one: a duplicate, or there is a gap before it."""
+        """A packet arrived `offset` PSNs ahead of the expected one: a duplicate, or after a gap."""
         stats = self._stats
         if offset >= HALF:
             if self._expected + offset - MASK - 1 < self._first:
@@ -150,11 +150,11 @@ class RcResponder:
         self._owner.fail_responder(reason)
 
     def repeat_nak(self) -> None:
-        """The peer sends on after the fatal NAK: say it again."""
+        """The peer continues to send after the fatal NAK: repeat it."""
         self._answer(self.fatal)
 
     def transmit(self) -> bytes | None:
-        """The answer that is due."""
+        """The acknowledgement that is due."""
         if not self.due:
             return None
         self.due = False

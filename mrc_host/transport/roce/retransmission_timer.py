@@ -1,10 +1,10 @@
-"""Times that an RC requester waits: for an acknowledgement, and for a receiver that is not ready.
+"""How long an RC requester waits: for an acknowledgement, and for a receiver that is not ready.
 
 The ACK timeout runs from when the oldest unacknowledged packet was sent, or from the last progress. It is repeated and
-doubled as ``retry_policy`` says. After it one packet goes out to ask whether the peer is there; the rest follows once
-it answers. Progress puts an end to retries, and so does an RNR NAK: it names a time to wait, as often as the receiver
-likes (rnr_retry 7 in verbs). Other than MRC's timer (``transport.retransmission_timer``) this one measures nothing,
-since RoCE NICs time by the attribute alone.
+doubled by ``retry_policy``. After a timeout a single packet is sent to find out whether the peer responds; the rest
+follows once it does. Progress ends retries, and so does an RNR NAK: it specifies a time to wait, any number of times
+(rnr_retry 7 in verbs). Unlike MRC's timer (``transport.retransmission_timer``) this one measures nothing, since RoCE
+NICs use the attribute alone.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class RcRetransmissionTimer:
         self.ack_timeout = policy.ack_timeout  # before any doubling
         self.ready_at = 0  # when the receiver may be ready again
         self.retries = 0  # timeouts without progress
-        self.unanswered = False  # an ACK timeout has passed, and nothing was heard since
+        self.unanswered = False  # an ACK timeout has passed, and the peer has not answered since
 
     def restart(self, now: int) -> None:
-        """The ACK timeout runs from `now` on."""
+        """The ACK timeout starts at `now`."""
         self._since = now
 
     def due(self) -> int:
@@ -44,6 +44,6 @@ class RcRetransmissionTimer:
         self.retries = 0
 
     def on_timeout(self) -> bool:
-        """Nothing came within the ACK timeout: count a retry; False when no more are left."""
+        """Nothing arrived within the ACK timeout: count a retry; False when none is left."""
         self.retries += 1
         return self._policy.allows(self.retries)
