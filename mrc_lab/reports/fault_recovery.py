@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mrc_common.units import show_rate, show_time
 from mrc_host.values import PathReason, PathState
 from mrc_lab.experiments.files.model import Case
-from mrc_lab.experiments.files.workloads import Collective, Training
+from mrc_lab.experiments.files.workloads import Ranks
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, FaultSpan, PathRecord, PortRecord, Recording
 
 RECOVERED = 0.95  # of the usual throughput
@@ -121,7 +121,7 @@ def _was_down(ports: Sequence[PortRecord], up: PortRecord, repaired: int) -> boo
 
 def _throughput(case: Case, recording: Recording, fault: FaultSpan, waited: int | None) -> Throughput | None:
     """None for collectives, and where nothing tells what is usual."""
-    if isinstance(case.workload, Collective | Training):
+    if any(isinstance(tenant.workload, Ranks) for tenant in case.tenants):
         return None
     rates, begins, ends = recording.rates().sum(axis=1), recording.times[:-1], recording.times[1:]
     first = min(other.at for other in recording.faults)

@@ -16,7 +16,7 @@ from mrc_host.values import PathState
 from mrc_lab.experiments.files.model import Case, Selection
 from mrc_lab.experiments.files.workloads import Collective
 from mrc_lab.experiments.running.collective_load import BUS_FACTOR
-from mrc_lab.experiments.running.recording import FLOW_COUNTERS, OperationRecord, PathRecord, Recording
+from mrc_lab.experiments.running.recording import FLOW_COUNTERS, OperationRecord, PathRecord, Recording, TenantRecord
 
 Values = NDArray[np.float64]
 _BAD = PathState.ASSUMED_BAD.value
@@ -29,8 +29,9 @@ class View:
     def __init__(self, case: Case, recording: Recording, selection: Selection) -> None:
         self.case, self.recording, self.selection = case, recording, selection
         scale = recording.time_scale
-        self.start = round((case.measure.warmup if selection.start is None else selection.start) * scale)
-        self.end = recording.end if selection.end is None else round(selection.end * scale)
+        self.tenant = case.tenant(selection.tenant)
+        self.start = round(self._usual_start() * scale) if selection.start is None else round(selection.start * scale)
+        self.end = self._usual_end() if selection.end is None else round(selection.end * scale)
         self.flows = self.flows_of(recording, selection)
         edges = recording.times
         self.first = int(np.searchsorted(edges, self.start, side="left"))
@@ -39,8 +40,28 @@ class View:
     @staticmethod
     def flows_of(recording: Recording, selection: Selection) -> list[int]:
         """Numbers of the flows that a selection takes."""
-        pattern = selection.flows or "*"
-        return [n for n, flow in enumerate(recording.flows) if fnmatch.fnmatchcase(flow.name, pattern)]
+        pattern, tenants = selection.flows or "*", recording.tenants
+        return [
+            number
+            for number, flow in enumerate(recording.flows)
+            if (selection.tenant is None or tenants[flow.tenant].name == selection.tenant)
+            and _is_called(flow.name, pattern)
+        ]
+
+    def _usual_start(self) -> int:
+        """The end of the warm-up or, if that is later, when the tenant begins."""
+        return max(self.case.measure.warmup, 0 if self.tenant is None else self.tenant.workload.start)
+
+    def _usual_end(self) -> int:
+        """When the selected tenant had done all it had to do, or else the end of the run."""
+        record = self.record
+        return self.recording.end if record is None or record.ended is None else min(record.ended, self.recording.end)
+
+    @property
+    def record(self) -> TenantRecord | None:
+        """What the selected tenant did; None where all are meant."""
+        name = self.selection.tenant
+        return None if name is None else next(one for one in self.recording.tenants if one.name == name)
 
     @property
     def empty(self) -> bool:
@@ -67,7 +88,16 @@ class View:
 
     def operations(self) -> list[OperationRecord]:
         """Collective operations that count."""
-        return [record for record in self.recording.operations if record.counted and self.inside(record.ended)]
+        return [
+            record
+            for record in self.recording.operations
+            if record.counted and self.inside(record.ended) and self.is_selected(record.tenant)
+        ]
+
+    def is_selected(self, tenant: int) -> bool:
+        """Whether a tenant, by its number, counts."""
+        name = self.selection.tenant
+        return name is None or self.recording.tenants[tenant].name == name
 
 
 def compute(metric: str, case: Case, recording: Recording, selection: Selection) -> float | None:
@@ -127,19 +157,17 @@ def _algbw(view: View) -> float | None:
 
 
 def _busbw(view: View) -> float | None:
-    load = view.case.workload
+    load = None if view.tenant is None else view.tenant.workload
     assert isinstance(load, Collective)
-    ranks = len({flow.source for flow in view.recording.flows})
+    ranks = len({flow.source for flow in view.recording.flows if view.is_selected(flow.tenant)})
     alone = _algbw(view)
     return None if alone is None else alone * BUS_FACTOR[load.operation](ranks)
 
 
 def _completion_time(view: View) -> float | None:
-    if view.recording.operations:
-        times = [record.ended - record.began for record in view.operations()]
-    else:
-        messages = view.recording.messages
-        times = [m.time - m.began for m in messages if m.ok and m.flow in view.flows and view.inside(m.time)]
+    messages, flows = view.recording.messages, set(view.flows)
+    times = [record.ended - record.began for record in view.operations()]
+    times += [m.time - m.began for m in messages if m.ok and m.flow in flows and view.inside(m.time)]
     return statistic(view.selection.statistic or "median", times)
 
 
@@ -183,6 +211,21 @@ def _fairness(view: View) -> float:
     return float(means.sum()) ** 2 / square if square else 0.0
 
 
+def _is_called(name: str, pattern: str) -> bool:
+    """Whether a pattern means a flow: by its whole name, or without its tenant (``h1>h3`` is also ``a/h1>h3``)."""
+    return any(fnmatch.fnmatchcase(one, pattern) for one in (name, name.rpartition("/")[2]))
+
+
+def _of_tenants(attribute: str) -> Callable[[View], float]:
+    """A figure of the selected tenant, or of the whole run."""
+
+    def value(view: View) -> float:
+        found = getattr(view.record or view.recording, attribute)
+        return float(len(found) if isinstance(found, tuple) else found)
+
+    return value
+
+
 def _counter(name: str) -> Callable[[View], float]:
     return lambda view: float(view.counted(name))
 
@@ -203,8 +246,8 @@ _METRICS: Mapping[str, Callable[[View], float | None]] = {
     "spurious": _counter("spurious"),
     "timeouts": _counter("timeouts"),
     "path_failures": lambda view: float(sum(record.new == _BAD for record in view.paths())),
-    "paths_bad": lambda view: float(view.recording.bad_paths),
+    "paths_bad": _of_tenants("bad_paths"),
     "trimmed": lambda view: float(sum(view.recording.trimmed.values())),
-    "errors": lambda view: float(len(view.recording.errors)),
-    "wrong_bytes": lambda view: float(view.recording.wrong_bytes),
+    "errors": _of_tenants("errors"),
+    "wrong_bytes": _of_tenants("wrong_bytes"),
 }

@@ -225,11 +225,9 @@ def completions(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) 
     axes = figure.add_subplot()
     least, most, number = np.inf, 0.0, 0
     for name, recording in recordings.items():
-        if recording.operations:
-            times = [record.ended - record.began for record in recording.operations if record.counted]
-        else:
-            begin = cases[name].measure.warmup * recording.time_scale
-            times = [m.time - m.began for m in recording.messages if m.ok and m.time >= begin]
+        begin = cases[name].measure.warmup * recording.time_scale
+        times = [record.ended - record.began for record in recording.operations if record.counted]
+        times += [m.time - m.began for m in recording.messages if m.ok and m.time >= begin]
         if times:
             values = np.sort(np.array(times)) / 1000
             least, most = min(least, values[0]), max(most, values[-1])

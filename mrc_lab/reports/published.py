@@ -124,12 +124,12 @@ def _compared(
 def _by_size(experiment: Experiment, part: PublishedNumber) -> dict[int, tuple[Selection, Selection | None]]:
     """What to compute for each size that there is a case of."""
     found: dict[int, tuple[Selection, Selection | None]] = {}
-    for size, case in cases_by_size(experiment.cases, part.of.variant, part.ranks).items():
+    for size, case in cases_by_size(experiment.cases, part.of, part.ranks).items():
         of = replace(part.of, variant=case.name)
         if part.against is None:
             found[size] = of, None
             continue
-        below = cases_by_size(experiment.cases, part.against.variant, part.ranks).get(size)
+        below = cases_by_size(experiment.cases, part.against, part.ranks).get(size)
         if below is not None:
             found[size] = of, replace(part.against, variant=below.name)
     return found
@@ -165,7 +165,7 @@ def _curve(experiment: Experiment, curve: PublishedCurve, recordings: Recordings
     assert curve.curve is not None
     theirs = list(curve.curve.points)
     if curve.curve.over == "size":
-        sizes = cases_by_size(experiment.cases, curve.of.variant, curve.ranks)
+        sizes = cases_by_size(experiment.cases, curve.of, curve.ranks)
         values = [
             (size, _value(experiment, curve.metric, replace(curve.of, variant=case.name), None, recordings))
             for size, case in sorted(sizes.items())

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from mrc_common.units import show_rate, show_time
 from mrc_lab.experiments.files.checks import build_fabric
-from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix
+from mrc_lab.experiments.files.model import Case, Experiment, Tenant, case_label, case_prefix, joined
 from mrc_lab.experiments.files.workloads import Collective, Training
 from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.reports import plots, topology
+from mrc_lab.reports import plots, tenants, topology
 from mrc_lab.reports.fault_recovery import aftermaths, sentences
 from mrc_lab.reports.pages import BACKENDS, render
 from mrc_lab.reports.reported_metrics import side_by_side
@@ -51,7 +51,13 @@ def write_report(
         timing=list(_timing(recordings)),
         alone=alone,
         together=None if alone else _together(folder, experiment, recordings, summary),
-        cases=[_case(folder, experiment, case, recordings[case.name], alone=alone) for case in experiment.cases],
+        cases=[
+            {
+                **_case(folder, experiment, case, recordings[case.name], alone=alone),
+                "tenants": tenants.table(summary["cases"][case.name]),
+            }
+            for case in experiment.cases
+        ],
         circumstances=list(_circumstances(run, summary)),
     )
     write_text(folder / "report.html", page)
@@ -103,6 +109,7 @@ def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording
     expectations = [one for one in experiment.expect if one.of.variant in (None, case.name)]
     figures = {
         "Throughput over time": plots.throughput(case, recording, expectations),
+        "Throughput of each tenant": tenants.throughput(case, recording),
         "EV activity: traffic on each path over time": plots.activity(recording) if case.measure.links else "",
         "Paths out of use over time": plots.path_states(recording) if recording.paths else "",
         "Lost, trimmed, dropped": plots.losses(recording),
@@ -125,9 +132,16 @@ def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording
 
 def describe(case: Case) -> str:
     """The case in a sentence or two."""
-    part, load, transport = case.fabric, case.workload, case.transport
+    part = case.fabric
     planes = "1 plane" if part.planes == 1 else f"{part.planes} planes"
     shape = f"{planes} of {part.t0} T0 and {part.t1} T1, {part.hosts} hosts, {show_rate(part.rate)} a link"
+    work = " ".join(describe_tenant(tenant) for tenant in case.tenants)
+    return f"{shape}. {work} At most {show_time(case.duration)}."
+
+
+def describe_tenant(tenant: Tenant) -> str:
+    """What one of the workloads does, over which transport."""
+    load, transport = tenant.workload, tenant.transport
     if isinstance(load, Collective):
         work = f"{load.operation} of {load.bytes} bytes, {load.iterations} times"
     elif isinstance(load, Training):
@@ -137,7 +151,8 @@ def describe(case: Case) -> str:
         name = load.name.replace("_", " ")
         work = f"{name.capitalize()}: writes of {load.message} bytes, {load.outstanding} under way on a queue pair"
     qps = f"{transport.qps} queue pair{'s' if transport.qps > 1 else ''} a flow"
-    return f"{shape}. {transport.type.upper()}, {qps}. {work}. At most {show_time(case.duration)}."
+    start = f" From {show_time(load.start)} on." if load.start else ""
+    return f"{joined(tenant.name, transport.type.upper())}, {qps}. {work}.{start}"
 
 
 def _aftermath(case: Case, recording: Recording) -> Iterator[tuple[int, str]]:

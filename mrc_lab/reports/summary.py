@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from mrc_common import children
-from mrc_lab.experiments.files.model import Case, Experiment, Selection
-from mrc_lab.experiments.running.recording import Recording
+from mrc_lab.experiments.files.model import Case, Experiment, Selection, TransportPart
+from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
 from mrc_lab.reports.metrics import compute, statistic
 from mrc_lab.reports.published import summarize_published
 from mrc_lab.reports.reported_metrics import reported_metrics
@@ -63,7 +63,7 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
     rates = recording.rates()
     totals = recording.flow_samples[-1].sum(axis=0)
     return {
-        "transport": {"type": case.transport.type, "qps": case.transport.qps, "congestion": case.transport.congestion},
+        "transport": _transport(case.transport),
         "fabric": {
             name: getattr(case.fabric, name) for name in ("hosts", "planes", "t0", "t1", "rate", "delay", "mtu")
         },
@@ -81,15 +81,11 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
             }
             for column, flow in enumerate(recording.flows)
         },
-        "packets": {
-            name: int(value)
-            for name, value in zip(
-                ("received", "sent", "retransmitted", "spurious", "lost", "timeouts"), totals, strict=True
-            )
-        },
+        "packets": {name: int(value) for name, value in zip(FLOW_COUNTERS, totals, strict=True)},
         "completion_time_ns": {
             name: _rounded(compute("completion_time", case, recording, Selection(statistic=name))) for name in _SHARES
         },
+        **_tenants(case, recording),
         "messages": len(recording.messages),
         "operations": len(recording.operations),
         "path_events": len(recording.paths),
@@ -107,6 +103,45 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
             "notes": list(recording.fidelity.notes),
         },
     }
+
+
+def _tenants(case: Case, recording: Recording) -> dict[str, Any]:
+    """Each tenant's share of the figures above, where a file has tenants."""
+    if not case.tenant_names:
+        return {}
+    return {"tenants": {name: tenant_summary(case, recording, number) for number, name in enumerate(case.tenant_names)}}
+
+
+def tenant_summary(case: Case, recording: Recording, number: int) -> dict[str, Any]:
+    """What one tenant did: `bytes` are those of its writes and operations that completed."""
+    tenant, record = case.tenants[number], recording.tenants[number]
+    flows = [column for column, flow in enumerate(recording.flows) if flow.tenant == number]
+    packets = recording.flow_samples[-1, flows].sum(axis=0)
+    messages = [one for one in recording.messages if recording.flows[one.flow].tenant == number]
+    operations = [one for one in recording.operations if one.tenant == number]
+    return {
+        "workload": tenant.workload.name,
+        "transport": _transport(tenant.transport),
+        "start_ns": record.start,
+        "ended_ns": record.ended,
+        "throughput_bps": _rounded(compute("throughput", case, recording, Selection(tenant=tenant.name))),
+        "completion_time_ns": {
+            name: _rounded(compute("completion_time", case, recording, Selection(tenant=tenant.name, statistic=name)))
+            for name in _SHARES
+        },
+        "packets": {name: int(value) for name, value in zip(FLOW_COUNTERS, packets, strict=True)},
+        "bytes": sum(one.size for one in messages if one.ok) + sum(one.size for one in operations),
+        "messages": len(messages),
+        "operations": len(operations),
+        "paths_bad_at_end": record.bad_paths,
+        "errors": list(record.errors),
+        "wrong_bytes": record.wrong_bytes,
+        "checked_bytes": record.checked_bytes,
+    }
+
+
+def _transport(part: TransportPart) -> dict[str, Any]:
+    return {"type": part.type, "qps": part.qps, "congestion": part.congestion}
 
 
 def circumstances(wall_seconds: float, packets: int) -> dict[str, Any]:

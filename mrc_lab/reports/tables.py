@@ -54,7 +54,11 @@ def _completions(recording: Recording) -> Iterable[Sequence[object]]:
     for message in recording.messages:
         yield recording.flows[message.flow].name, message.began, message.time, message.size, int(message.ok)
     for operation in recording.operations:
-        yield "collective", operation.began, operation.ended, operation.size, 1
+        yield _tenant(recording, operation.tenant) or "collective", operation.began, operation.ended, operation.size, 1
+
+
+def _tenant(recording: Recording, number: int) -> str:
+    return recording.tenants[number].name if recording.tenants else ""
 
 
 def _events(recording: Recording) -> Iterable[Sequence[object]]:

@@ -15,7 +15,7 @@ from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files.assignment import Assignment, assign, holds, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
 from mrc_lab.experiments.files.field_types import suggest
-from mrc_lab.experiments.files.loader import load_document, read_text
+from mrc_lab.experiments.files.loader import EITHER, load_document, read_text
 from mrc_lab.experiments.files.model import CasePart
 
 MOST_RUNS = 100_000
@@ -117,5 +117,6 @@ def _check_variants(document: Value, assignments: Sequence[Assignment]) -> None:
     variants = document.items().get("variants")
     for variant in variants.elements() if variants else ():
         for assignment in assignments:
-            if holds(variant.node, assignment.key):
+            section = assignment.key.partition(".")[0]
+            if holds(variant.node, assignment.key) or dict(EITHER).get(section) in variant.items():
                 raise variant.error(f"says itself what {assignment.key} is, so that it cannot be set")

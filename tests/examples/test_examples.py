@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mrc_lab.experiments.files import load_file
+from mrc_lab.reports.run_and_report import run_and_report
 from tests.docs.blocks import ROOT
 
 FOLDER = ROOT / "examples"
@@ -30,6 +32,19 @@ def test_every_example_has_a_test() -> None:
         "sweep.py",
         "write.py",
     }
+
+
+def test_tenants_share_hosts_and_each_has_its_metrics(tmp_path: Path) -> None:
+    experiment = load_file(FOLDER / "tenants.yaml")
+    result = run_and_report(experiment, "sim", 1, tmp_path)
+    assert result.summary["verdict"] == "pass"
+    tenants = result.summary["cases"]["only"]["tenants"]
+    assert list(tenants) == ["training", "storage", "burst"]
+    assert [one["transport"]["type"] for one in tenants.values()] == ["mrc", "rc", "mrc"]
+    assert tenants["burst"]["bytes"] == 3 << 20
+    page = (result.folder / "report.html").read_text("utf-8")
+    assert "Throughput of each tenant" in page
+    assert "RC, 4 queue pairs a flow" in page
 
 
 def test_a_write_arrives_although_a_link_goes_down(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Values for dotted keys, as a command line gives them (``fabric.planes=1,2,4``), laid into a document.
 
-Values are YAML, separated by commas outside of brackets: ``workload.pairs=[h1>h2],[h1>h2,h3>h4]`` are two. A number
-between dots is a place in a list, from 0. A value that is laid in takes the place of what it replaces in every error
-message, or that of the section it is added to.
+Values are YAML, separated by commas outside of brackets: ``workload.pairs=[h1>h2],[h1>h2,h3>h4]`` are two. Between
+dots a number is a place in a list, from 0, and a word the element that has this `name`. A value that is laid in takes
+the place of what it replaces in every error message, or that of the section it is added to.
 """
 
 from __future__ import annotations
@@ -92,11 +92,20 @@ def _assigned(place: Value, names: list[str], node: yaml.Node) -> yaml.Node:
 
 def _in_list(place: Value, below: Value, rest: list[str], node: yaml.Node, name: str) -> yaml.Node:
     elements = list(place.node.value)
-    if not name.isdecimal() or int(name) >= len(elements):
-        raise below.error(f"is not a place in the list: it has {len(elements)} elements, numbered from 0")
-    element = Value(elements[int(name)], place.source, below.key)
-    elements[int(name)] = _assigned(element, rest, node)
+    names = [_name_of(element) for element in elements]
+    number = int(name) if name.isdecimal() else names.index(name) if name in names else len(elements)
+    if number >= len(elements):
+        known = f" and called {', '.join(filter(None, names))}" if any(names) else ""
+        raise below.error(f"is not a place in the list: it has {len(elements)} elements, numbered from 0{known}")
+    element = Value(elements[number], place.source, below.key)
+    elements[number] = _assigned(element, rest, node)
     return yaml.SequenceNode(place.node.tag, elements, place.node.start_mark, place.node.end_mark)
+
+
+def _name_of(element: yaml.Node) -> str:
+    """What an element of a list says that it is called; nothing when it does not."""
+    members = element.value if isinstance(element, yaml.MappingNode) else ()
+    return next((str(value.value) for known, value in members if known.value == "name"), "")
 
 
 def _placed(node: yaml.Node, where: yaml.Node) -> yaml.Node:

@@ -21,10 +21,21 @@ from mrc_lab.experiments.files.model import (
     Published,
     ReportedMetric,
     Selection,
+    Tenant,
     TransportPart,
 )
 from mrc_lab.experiments.files.transport import check_transport
-from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Training, Workload, WriteBw
+from mrc_lab.experiments.files.workloads import (
+    Collective,
+    FlowPart,
+    Incast,
+    Permutation,
+    Ranks,
+    Training,
+    Workload,
+    WriteBw,
+    Writes,
+)
 from simulation.errors import FaultError
 from simulation.fault_impairments import impairments_of
 from topologies.clos import multi_plane_clos
@@ -33,6 +44,7 @@ from topologies.fabric import Fabric
 from topologies.queues import QueueProfile
 
 _STATISTICAL = ("throughput", "link_throughput", "algbw", "busbw", "completion_time", "failover_time", "recovery_time")
+OF_ALL_TENANTS = ("link_throughput", "trimmed")
 MOST_MEMORY = 8 << 30
 _UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE}
 
@@ -60,41 +72,68 @@ def check_case(case: Case, document: Value) -> None:
         fabric = build_fabric(case.fabric)
     except FabricError as error:
         raise members["fabric"].error(str(error)) from None
-    try:
-        check_workload(case.workload, fabric)
-    except (FabricError, ValueError) as error:
-        raise members["workload"].error(str(error)) from None
-    if isinstance(case.workload, WriteBw) and any(start >= case.duration for start in case.workload.starts):
-        raise members["workload"].error("a pair begins when the run is over: see starts")
+    for tenant, place, keys in zip(case.tenants, *tenant_places(case, document), strict=True):
+        mtu = dict(tenant.transport.attributes).get("path_mtu", 4096)
+        if isinstance(mtu, int) and mtu + 146 > case.fabric.mtu + 14:
+            raise members["fabric"].error(f"packets of path_mtu {mtu} do not fit an MTU of {case.fabric.mtu}")
+        _check_tenant(case, tenant, fabric, place, keys)
+    _check_memory(case, fabric, members.get("workloads") or members["workload"])
     if case.measure.warmup >= case.duration:
         raise members["measure"].error("the warm-up is as long as the run: make it shorter, or the duration longer")
     if case.duration // case.measure.bin > 100_000:
         raise members["duration"].error("more than 100000 time bins: make measure.bin wider")
     for fault, place in zip(case.faults, members["faults"].elements() if case.faults else (), strict=True):
         _check_fault(case, fabric, fault, place)
-    mtu = dict(case.transport.attributes).get("path_mtu", 4096)
-    if isinstance(mtu, int) and mtu + 146 > case.fabric.mtu + 14:
-        raise members["fabric"].error(f"packets of path_mtu {mtu} do not fit an MTU of {case.fabric.mtu}")
-    if case.transport.ev_choice == "coordinated":
-        _check_coordination(case, members["transport"])
-    if case.transport.congestion is not None:
-        _check_congestion(case.transport, members["transport"])
+
+
+def tenant_places(case: Case, document: Value) -> tuple[list[Value], list[Value]]:
+    """For each tenant where the file says what it does, and where it says what its transport is."""
+    members = document.items()
+    if not case.tenant_names:
+        return [members["workload"]], [members.get("transport", document)]
+    entries = list(members["workloads"].elements())
+    return entries, [entry.items().get("transport") or members.get("transport") or entry for entry in entries]
+
+
+def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, transport: Value) -> None:
+    """FileError for anything that a tenant cannot do on this fabric, or with its transport."""
+    part = tenant.transport
     try:
-        check_transport(case.transport, case.fabric, fabric)
+        check_workload(tenant.workload, fabric)
+    except (FabricError, ValueError) as error:
+        raise place.error(str(error)) from None
+    if latest_start(tenant.workload) >= case.duration:
+        word = "start" if tenant.workload.start >= case.duration else "starts"
+        raise place.error(f"a pair begins when the run is over: see {word}")
+    if part.evs is not None and part.type != "mrc":
+        raise _at(transport, "evs").error("is of mrc: rc has one path, and no entropy values")
+    if part.ev_choice == "coordinated":
+        _check_coordination(case, tenant, transport)
+    if part.congestion is not None:
+        _check_congestion(part, transport)
+    try:
+        check_transport(tenant, case.transport, case.fabric, fabric)
     except InvalidArgumentError as error:
-        raise members.get("transport", document).error(str(error)) from None
+        raise transport.error(str(error)) from None
 
 
-def _check_coordination(case: Case, place: Value) -> None:
-    part, where = case.transport, place.items()["ev_choice"]
-    if part.type != "mrc" or isinstance(case.workload, Collective | Training):
+def _at(place: Value, name: str) -> Value:
+    """Where a section says something, or the section where that is inherited."""
+    return place.items().get(name, place)
+
+
+def _check_coordination(case: Case, tenant: Tenant, place: Value) -> None:
+    part, where = tenant.transport, _at(place, "ev_choice")
+    if part.type != "mrc" or isinstance(tenant.workload, Ranks):
         raise where.error("entropy values are coordinated for flows of mrc only: not for rc, collectives or training")
     if part.paths is None or part.paths % case.fabric.planes or part.paths > case.fabric.planes * case.fabric.t1:
         raise where.error("coordinated needs paths: a multiple of the planes, as many as there are at most")
+    if part.evs is not None:
+        raise where.error("coordinated says which entropy values there are: leave evs out")
 
 
 def _check_congestion(part: TransportPart, place: Value) -> None:
-    where = place.items().get("congestion", place)
+    where = _at(place, "congestion")
     name = part.congestion or ""
     try:
         algorithm = algorithms.find(algorithms.ALGORITHMS, name, part.type == "mrc")
@@ -119,47 +158,89 @@ def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) 
 
 
 def check_workload(workload: Workload, fabric: Fabric) -> None:
-    """FabricError or ValueError when hosts do not exist or cannot do it, or this process would need too much memory."""
-    _check_hosts(workload, fabric)
-    needed = _memory(workload, fabric)
+    """FabricError or ValueError when hosts do not exist or cannot do it."""
+    if isinstance(workload, Ranks):
+        _check_ranks(workload, fabric)
+    else:
+        _check_flows(workload, fabric)
+
+
+def _check_memory(case: Case, fabric: Fabric, place: Value) -> None:
+    """FileError when this process would need too much memory."""
+    needed = sum(_memory(tenant.workload, fabric) for tenant in case.tenants)
     if needed > MOST_MEMORY:
         most, shown = units.show_size(MOST_MEMORY), units.show_size(needed)
-        raise ValueError(
+        raise place.error(
             f"what hosts send and receive takes {shown} of memory, but {most} is the most: make it smaller"
         )
 
 
 def _memory(workload: Workload, fabric: Fabric) -> int:
     """Bytes of the buffers that a run needs: each flow has two; each rank of a collective, and what is compared."""
+    if isinstance(workload, Ranks):
+        size = sum(workload.gradients) if isinstance(workload, Training) else workload.bytes
+        return 5 * size * len(select_hosts(workload.hosts, fabric))
     if isinstance(workload, WriteBw):
-        return 2 * workload.message * len(workload.pairs) * (1 + workload.bidirectional)
+        ways = 1 + workload.bidirectional
+        return sum(2 * ways * (flow.message or workload.message) for flow in workload.pairs)
     if isinstance(workload, Incast):
-        return 2 * workload.message * (len(select_hosts(workload.sources, fabric)) + len(workload.victim))
-    ranks = len(select_hosts(workload.hosts, fabric))
-    if isinstance(workload, Permutation):
-        return 2 * workload.message * ranks
-    size = sum(workload.gradients) if isinstance(workload, Training) else workload.bytes
-    return 5 * size * ranks
+        beside = sum(flow.message or workload.message for flow in workload.victim)
+        return 2 * (workload.message * len(select_hosts(workload.sources, fabric)) + beside)
+    return 2 * workload.message * len(select_hosts(workload.hosts, fabric))
 
 
-def _check_hosts(workload: Workload, fabric: Fabric) -> None:
+def latest_start(workload: Workload) -> int:
+    """When the last of its flows begins, ns."""
+    if isinstance(workload, Ranks):
+        return workload.start
+    own = [flow.start or 0 for flow in _listed(workload)]
+    return workload.start + max((0, *own, *workload.starts))
+
+
+def _listed(workload: Writes) -> tuple[FlowPart, ...]:
+    """Flows that a workload lists one by one."""
     if isinstance(workload, WriteBw):
-        for pair in workload.pairs:
-            split_pair(pair, fabric)
-        if len(workload.starts) > len(workload.pairs):
-            raise ValueError(f"starts has {len(workload.starts)} times for {len(workload.pairs)} pairs")
+        return workload.pairs
+    return workload.victim if isinstance(workload, Incast) else ()
+
+
+def _check_flows(workload: WriteBw | Permutation | Incast, fabric: Fabric) -> None:
+    for flow in _listed(workload):
+        split_pair(flow.pair, fabric)
+        if flow.start is not None and workload.starts:
+            raise ValueError(f"{flow.pair} has a start of its own, so starts cannot be there too")
+    if isinstance(workload, WriteBw):
+        count = len(workload.pairs)
     elif isinstance(workload, Incast):
         fabric.nic(workload.target)
-        if workload.target in select_hosts(workload.sources, fabric):
+        sources = select_hosts(workload.sources, fabric)
+        if workload.target in sources:
             raise ValueError(f"{workload.target} cannot be target and source of the incast")
-        for pair in workload.victim:
-            split_pair(pair, fabric)
-    elif isinstance(workload, Permutation | Collective | Training):
-        hosts = select_hosts(workload.hosts, fabric)
-        if len(hosts) < 2:
-            raise ValueError(f"needs two hosts or more, but has {len(hosts)}")
-        if isinstance(workload, Permutation) and workload.shift is not None and workload.shift % len(hosts) == 0:
-            raise ValueError(f"a shift of {workload.shift} among {len(hosts)} hosts leads everyone to itself")
+        count = len(sources) + len(workload.victim)
+    else:
+        count = len(_several(workload.hosts, fabric))
+        if workload.shift is not None and workload.shift % count == 0:
+            raise ValueError(f"a shift of {workload.shift} among {count} hosts leads everyone to itself")
+    if len(workload.starts) > count:
+        flows = "pairs" if isinstance(workload, WriteBw) else "flows"
+        raise ValueError(f"starts has {len(workload.starts)} times for {count} {flows}")
+
+
+def _check_ranks(workload: Collective | Training, fabric: Fabric) -> None:
+    hosts = _several(workload.hosts, fabric)
+    for straggler in workload.stragglers:
+        for host in select_hosts(straggler.hosts, fabric):
+            if host not in hosts:
+                raise ValueError(f"{host} is a straggler, but takes no part: see hosts")
+    if (workload.jitter or workload.stragglers) and not workload.compute:
+        raise ValueError("jitter and stragglers are of computing, which takes no time here: give compute")
+
+
+def _several(patterns: Iterable[str], fabric: Fabric) -> list[str]:
+    hosts = select_hosts(patterns, fabric)
+    if len(hosts) < 2:
+        raise ValueError(f"needs two hosts or more, but has {len(hosts)}")
+    return hosts
 
 
 def split_pair(text: str, fabric: Fabric) -> tuple[str, str]:
@@ -242,8 +323,25 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
             build_fabric(case.fabric).find_links(selection.link.rstrip("<>"))
         except FabricError as error:
             raise place.error(str(error)) from None
-    if metric in ("algbw", "busbw") and not isinstance(case.workload, Collective):
-        raise place.error(f"{metric} is a metric of collectives: use throughput")
+    _check_tenant_selection(selection, metric, case, place)
+
+
+def _check_tenant_selection(selection: Selection, metric: str, case: Case, place: Value) -> None:
+    names = case.tenant_names
+    if selection.tenant is not None and selection.tenant not in names:
+        raise place.error(
+            f"there is no tenant {selection.tenant}; {suggest(selection.tenant, names)}"
+            if names
+            else f"there is no tenant {selection.tenant}: the file has one workload, without a name"
+        )
+    if selection.tenant is not None and metric in OF_ALL_TENANTS:
+        raise place.error(f"{metric} is of links, and no link says whose a packet is: leave tenant out")
+    if metric in ("algbw", "busbw"):
+        tenant = case.tenant(selection.tenant)
+        if tenant is None:
+            raise place.error(f"tenant is missing: whose {metric}? There are {', '.join(names)}")
+        if not isinstance(tenant.workload, Collective):
+            raise place.error(f"{metric} is a metric of collectives: use throughput")
 
 
 __all__ = ["FileError", "build_fabric", "check_case", "check_workload", "resolve", "select_hosts", "split_pair"]

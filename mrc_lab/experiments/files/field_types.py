@@ -235,6 +235,26 @@ class Section(FieldType):
 
 
 @dataclass(frozen=True)
+class Shorthand(FieldType):
+    """A mapping with the keys of `cls`, or the value of its key `main` alone."""
+
+    cls: type[Any]
+    main: str
+
+    def read(self, value: Value) -> Any:
+        """An instance."""
+        if value.what() != "a mapping":
+            (field,) = (field for field in dataclasses.fields(self.cls) if field.name == self.main)
+            return self.cls(**{self.main: field.metadata["type"].read(value)})
+        return Section(self.cls).read(value)
+
+    def schema(self) -> JsonSchema:
+        """Either."""
+        whole = Section(self.cls).schema()
+        return {"anyOf": [whole["properties"][self.main], whole]}
+
+
+@dataclass(frozen=True)
 class TaggedUnion(FieldType):
     """A mapping whose key `kind` says which dataclass it is."""
 

@@ -7,20 +7,20 @@ times against the run. With `variants`, every variant is laid over the file and 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-
-import yaml
 
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files import checks
 from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse, without
 from mrc_lab.experiments.files.field_types import Section
-from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart
+from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart, Tenant, TransportPart
 from mrc_lab.experiments.files.published import resolve_published
+from mrc_lab.experiments.files.tenants import transport_of
 
 # What lies beside the folders of the variants in a result (mrc_lab.reports.result_folder).
 FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together"})
+EITHER = (("workload", "workloads"), ("workloads", "workload"))  # a variant with one has not the other
 CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -88,18 +88,33 @@ def _cases(file: FilePart, document: Value) -> list[Case]:
             raise variant.items()[key].error(
                 f"unknown key; a variant may change {', '.join(CasePart.__dataclass_fields__)}"
             )
-        cases.append(_case(name, _moved(overlay(base, without(variant.node, "name")), document.source)))
+        below = without(base, *(other for one, other in EITHER if one in variant.items()))
+        cases.append(_case(name, Value(overlay(below, without(variant.node, "name")), document.source)))
     return cases
 
 
 def _case(name: str, document: Value) -> Case:
     part: CasePart = Section(CasePart).read(document)
-    case = Case(name, part.fabric, part.workload, part.duration, part.transport, part.faults, part.measure)
+    tenants = tuple(_tenants(part, document))
+    case = Case(name, part.fabric, tenants, part.duration, part.transport, part.faults, part.measure)
     checks.check_case(case, document)
     if case.measure.bin > case.duration:
         raise document.error("a time bin (measure.bin) is longer than the run")
-    return replace(case)
+    return case
 
 
-def _moved(node: yaml.Node, source: str) -> Value:
-    return Value(node, source)
+def _tenants(part: CasePart, document: Value) -> Iterator[Tenant]:
+    """What runs at once: the tenants of `workloads`, or the workload alone, which has no name."""
+    members = document.items()
+    if part.workload is not None and part.workloads:
+        raise members["workloads"].error("is there beside workload: give one of them")
+    if part.workload is not None:
+        yield Tenant("", part.workload, part.transport)
+    elif not part.workloads:
+        raise document.error("workload is missing: what the hosts do")
+    names: set[str] = set()
+    for entry in part.workloads:
+        if entry.name in names:
+            raise entry.place.error(f"there are two tenants {entry.name}")
+        names.add(entry.name)
+        yield Tenant(entry.name, entry.workload, transport_of(entry, members.get("transport"), TransportPart))

@@ -38,7 +38,8 @@ from mrc_lab.experiments.files.field_types import (
     key,
     override_schema,
 )
-from mrc_lab.experiments.files.workloads import Workload
+from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
+from mrc_lab.experiments.files.workloads import MOST_QPS, Workload
 from mrc_lab.published import Curve, Number
 from topologies.fabric import DEFAULT_MTU, MAX_PLANES
 from topologies.queues import QueueProfile
@@ -56,6 +57,7 @@ TIMERS = (
     "flap_window",
 )
 
+MAX_EVS = 4096  # of an EV profile
 MOST_MTU = 65_000  # what a switch's packet buffers hold, but for headers
 
 NSCC_TIMES = (
@@ -125,8 +127,15 @@ class TransportPart:
     """The transport of every flow."""
 
     type: str = key(Text(("mrc", "rc")), "mrc, or rc for the RoCEv2 baseline", default="mrc")
-    qps: int = key(Integer(1, 1024), "queue pairs of each flow", default=1)
-    paths: int | None = key(Integer(1), "entropy values in the active set", default=None)
+    qps: int = key(Integer(1, MOST_QPS), "queue pairs of each flow", default=1)
+    paths: int | None = key(
+        Integer(1), "entropy values in the active set, the same number in each plane and at least one", default=None
+    )
+    evs: int | None = key(
+        Integer(1, MAX_EVS),
+        "mrc: entropy values that a queue pair has in all, drawn at random; 1 is a single path in a single plane",
+        default=None,
+    )
     congestion: str | None = key(
         Text(), "congestion control: nscc, fixed or none; with rc dcqcn, fixed or none", default=None
     )
@@ -169,6 +178,7 @@ class Selection:
     """What a metric is computed from: a case, flows or a link, and a window of time."""
 
     variant: str | None = key(Text(), "the variant; needed when there are several", default=None)
+    tenant: str | None = key(Text(), "a tenant of workloads; without it, all together", default=None)
     flows: str | None = key(Text(), "flows whose name matches this pattern, as in h1>*", default=None)
     link: str | None = key(
         Text(), "a link or pattern, for link_throughput; with > at its end upwards only, with < downwards", default=None
@@ -313,19 +323,24 @@ class AnyMapping(FieldType):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CasePart:
     """The part of a file that variants may change."""
 
     fabric: FabricPart = key(Section(FabricPart), "the fabric")
-    workload: Workload = key(TaggedUnion(workloads.KINDS), "what the hosts do")
+    workload: Workload | None = key(TaggedUnion(workloads.KINDS), "what the hosts do", default=None)
+    workloads: tuple[TenantPart, ...] = key(
+        ListOf(TenantEntry(workloads.KINDS, TransportPart), 1),
+        "several workloads at once instead, each a tenant with a name and perhaps a transport",
+        default=(),
+    )
     duration: int = key(a_time(1), "how long the run lasts; for a collective, at most")
     transport: TransportPart = key(Section(TransportPart), "the transport", default=TransportPart())
     faults: tuple[PlannedFault, ...] = key(ListOf(FaultKinds()), "what breaks, and when", default=())
     measure: MeasurePart = key(Section(MeasurePart), "what is recorded", default=MeasurePart())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart(CasePart):
     """An experiment file."""
 
@@ -361,16 +376,45 @@ def case_prefix(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Tenant:
+    """One of the workloads of a run, with its transport. The only one of a file that has `workload` has no name."""
+
+    name: str
+    workload: Workload
+    transport: TransportPart
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """One run: a variant, or the only one (``ONLY`` in folders and JSON)."""
+    """One run: a variant, or the only one (``ONLY`` in folders and JSON).
+
+    `transport` is that of the file: settings of NICs, which all tenants share, are taken from there.
+    """
 
     name: str
     fabric: FabricPart
-    workload: Workload
+    tenants: tuple[Tenant, ...]
     duration: int
     transport: TransportPart
     faults: tuple[PlannedFault, ...]
     measure: MeasurePart
+
+    @property
+    def workload(self) -> Workload:
+        """The workload, of a case that has one."""
+        (tenant,) = self.tenants
+        return tenant.workload
+
+    @property
+    def tenant_names(self) -> tuple[str, ...]:
+        """Names of tenants; none where the file has one `workload`."""
+        return tuple(tenant.name for tenant in self.tenants if tenant.name)
+
+    def tenant(self, name: str | None) -> Tenant | None:
+        """The tenant of that name or, without one, the only tenant; None where there is none or several."""
+        if name is None:
+            return self.tenants[0] if len(self.tenants) == 1 else None
+        return next((tenant for tenant in self.tenants if tenant.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from mrc_lab.experiments.files.model import (
     PublishedPart,
     Selection,
 )
-from mrc_lab.experiments.files.workloads import Collective, Training
+from mrc_lab.experiments.files.workloads import Collective, Training, Workload
 from mrc_lab.published import Curve, Number
 
 
@@ -42,21 +42,21 @@ def _elements(members: Mapping[str, Value], name: str) -> Iterator[Value]:
     return members[name].elements() if name in members else iter(())
 
 
-def cases_by_size(cases: tuple[Case, ...], variant: str | None, ranks: int | None) -> dict[int, Case]:
-    """Cases whose name matches the pattern `variant`, by message size in bytes.
+def cases_by_size(cases: tuple[Case, ...], of: Selection, ranks: int | None) -> dict[int, Case]:
+    """Cases whose name matches the variant of a selection, a pattern, by message size (of its tenant) in bytes.
 
     With `ranks` it is the size at which that many ranks take steps of the same size, bytes over ranks. Of two cases of
     one size the first counts.
     """
     found: dict[int, Case] = {}
     for case in cases:
-        if variant is None or fnmatch.fnmatchcase(case.name, variant):
-            found.setdefault(_size(case, ranks), case)
+        tenant = case.tenant(of.tenant)
+        if tenant is not None and fnmatch.fnmatchcase(case.name, of.variant or "*"):
+            found.setdefault(_size(case, tenant.workload, ranks), case)
     return found
 
 
-def _size(case: Case, ranks: int | None) -> int:
-    load = case.workload
+def _size(case: Case, load: Workload, ranks: int | None) -> int:
     if isinstance(load, Training):
         return sum(load.gradients)
     if not isinstance(load, Collective):

@@ -9,7 +9,7 @@ from mrc_host.config import TransportSettings
 from mrc_host.transport import algorithms
 from mrc_host.transport.qp import check_attributes
 from mrc_host.values import QpAttributes
-from mrc_lab.experiments.files.model import FabricPart, TransportPart
+from mrc_lab.experiments.files.model import FabricPart, Tenant, TransportPart
 from simulation.transport_timers import timing
 from simulation.world import default_queues
 from topologies.fabric import Fabric
@@ -25,9 +25,15 @@ def settings_given(part: TransportPart) -> dict[str, Any]:
     return given
 
 
-def attributes_given(part: TransportPart) -> dict[str, Any]:
-    """Fields of `mrc_host.values.QpAttributes` that the file sets."""
+def attributes_given(tenant: Tenant) -> dict[str, Any]:
+    """Fields of `mrc_host.values.QpAttributes` that the file sets for the queue pairs of a tenant.
+
+    A tenant with a name may have another congestion control than the NICs that it shares.
+    """
+    part = tenant.transport
     given: dict[str, Any] = dict(part.attributes)
+    if tenant.name and part.congestion is not None:
+        given["cc_profile"] = part.congestion
     if part.paths is not None:
         given["active_paths"] = part.paths
     if part.window is not None:
@@ -45,9 +51,9 @@ def fitted_settings(part: TransportPart, fabric: Fabric, delay: int) -> Transpor
     return replace(fitted.transport(fabric.settings.transport), **settings_given(part))
 
 
-def check_transport(part: TransportPart, fabric_part: FabricPart, fabric: Fabric) -> None:
-    """InvalidArgumentError for what a NIC would refuse."""
-    settings = fitted_settings(part, fabric, fabric_part.delay)
-    attributes = replace(QpAttributes(), **attributes_given(part))
+def check_transport(tenant: Tenant, nics: TransportPart, fabric_part: FabricPart, fabric: Fabric) -> None:
+    """InvalidArgumentError for what a NIC would refuse of a tenant; `nics` has the settings of NICs."""
+    settings = fitted_settings(nics, fabric, fabric_part.delay)
+    attributes = replace(QpAttributes(), **attributes_given(tenant))
     check_attributes(attributes, fabric.mtu)
-    algorithms.check(algorithms.ALGORITHMS, attributes, settings, part.type == "mrc")
+    algorithms.check(algorithms.ALGORITHMS, attributes, settings, tenant.transport.type == "mrc")

@@ -2,6 +2,8 @@
 
 A *flow* is what one host writes to another, on the queue pairs that `transport` gives it. Each queue pair keeps
 `outstanding` writes of `message` bytes under way, until the run's duration is over or `total` bytes are through.
+
+Several workloads may run at once, each a *tenant* with a name (`model.Tenant`).
 """
 
 from __future__ import annotations
@@ -10,35 +12,73 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mrc_lab.experiments.files.field_types import Boolean, Integer, ListOf, Text, a_size, a_time, key
+from mrc_common import units
+from mrc_lab.experiments.files.field_types import (
+    Boolean,
+    Integer,
+    ListOf,
+    Quantity,
+    Section,
+    Shorthand,
+    Text,
+    a_share,
+    a_size,
+    a_time,
+    key,
+)
 
 MOST_MESSAGE = 1 << 30
+MOST_QPS = 1024
 _MESSAGE = "bytes of one write"
 _OUTSTANDING = "writes under way on each queue pair"
 _TOTAL = "bytes of each flow; without it flows last as long as the run"
-_PAIR = "a flow, as in h1>h3"
+_PAIR = "a flow, as in h1>h3, or a mapping with pair and what is its own: message, outstanding, total, qps, start"
 _SPREAD = "several queue pairs: each does an equal part of the operation, or takes every n-th chunk of a stream"
 SPREADS = ("parts", "chunks")
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive", "broadcast")
 
 
 @dataclass(frozen=True, slots=True)
-class WriteBw:
-    """Pairs of hosts write to each other as ib_write_bw does."""
+class FlowPart:
+    """One flow; what it does not say is as the workload says it."""
 
-    name: ClassVar[str] = "write_bw"
-    pairs: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), _PAIR)
-    bidirectional: bool = key(Boolean(), "both ends write", default=False)
-    starts: tuple[int, ...] = key(
-        ListOf(a_time(), alone=True), "when each pair begins; those not listed, at once", default=()
-    )
+    pair: str = key(Text(), "source and destination, as in h1>h3")
+    message: int | None = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=None)
+    outstanding: int | None = key(Integer(1, 1024), _OUTSTANDING, default=None)
+    total: int | None = key(a_size(), "bytes of this flow", default=None)
+    qps: int | None = key(Integer(1, MOST_QPS), "queue pairs of this flow", default=None)
+    start: int | None = key(a_time(), "when it begins, after the workload's own start", default=None)
+
+
+_FLOW = Shorthand(FlowPart, "pair")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writes:
+    """What all workloads of flows have."""
+
     message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
     outstanding: int = key(Integer(1, 1024), _OUTSTANDING, default=4)
     total: int | None = key(a_size(), _TOTAL, default=None)
+    start: int = key(a_time(), "when the workload begins", default=0)
+    starts: tuple[int, ...] = key(
+        ListOf(a_time(), alone=True),
+        "when each flow begins, after start, in the order of the flows; those not listed, at once",
+        default=(),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Permutation:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteBw(Writes):
+    """Pairs of hosts write to each other as ib_write_bw does."""
+
+    name: ClassVar[str] = "write_bw"
+    pairs: tuple[FlowPart, ...] = key(ListOf(_FLOW, 1, alone=True), _PAIR)
+    bidirectional: bool = key(Boolean(), "both ends write", default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permutation(Writes):
     """Every host writes to one other and is written to by one other."""
 
     name: ClassVar[str] = "permutation"
@@ -48,42 +88,65 @@ class Permutation:
         default=None,
     )
     hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
-    message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
-    outstanding: int = key(Integer(1, 1024), _OUTSTANDING, default=4)
-    total: int | None = key(a_size(), _TOTAL, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Incast:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incast(Writes):
     """Several hosts write to one; a victim flow shares a part of their way."""
 
     name: ClassVar[str] = "incast"
     target: str = key(Text(), "the host that is written to")
     sources: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that write, or patterns")
-    victim: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "flows beside it, as in h2>h9", default=())
-    message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
-    outstanding: int = key(Integer(1, 1024), _OUTSTANDING, default=4)
-    total: int | None = key(a_size(), _TOTAL, default=None)
+    victim: tuple[FlowPart, ...] = key(
+        ListOf(_FLOW, 1, alone=True), "flows beside it, as in h2>h9; they follow the sources in starts", default=()
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
-    """The hosts do a collective operation again and again; what it brings is compared with the right result."""
+class Straggler:
+    """Hosts whose computing takes longer."""
 
-    name: ClassVar[str] = "collective"
-    operation: str = key(Text(OPERATIONS), "which")
-    bytes: int = key(a_size(), "size of the operation, as nccl-tests count it")
+    hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts, or patterns")
+    slowdown: float = key(Quantity(units.NUMBER, 1, 1000, "2"), "how many times as long their computing takes")
+    share: float = key(a_share(), "share of their computing that is slow, by chance of the seed", default=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """What all workloads of ranks that work together have: one rank a host."""
+
     hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
-    iterations: int = key(Integer(1), "how often", default=1)
-    warmup: int = key(Integer(), "operations before those that count", default=0)
+    start: int = key(a_time(), "when the workload begins", default=0)
+    jitter: float = key(
+        a_share(), "each computing of each rank takes longer or shorter by up to this share, by chance", default=0.0
+    )
+    stragglers: tuple[Straggler, ...] = key(
+        ListOf(Section(Straggler), alone=True), "hosts whose computing takes longer", default=()
+    )
     chunk: int = key(a_size(16, MOST_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
     slots: int = key(Integer(1, 1024), "chunks under way on a stream", default=8)
     interleave: bool = key(Boolean(), "put ranks that follow one another below different T0s", default=False)
     spread: str = key(Text(SPREADS), _SPREAD, default="parts")
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective(Ranks):
+    """The hosts do a collective operation again and again; what it brings is compared with the right result."""
+
+    name: ClassVar[str] = "collective"
+    operation: str = key(Text(OPERATIONS), "which")
+    bytes: int = key(a_size(), "size of the operation, as nccl-tests count it")
+    iterations: int = key(Integer(1), "how often", default=1)
+    warmup: int = key(Integer(), "operations before those that count", default=0)
+    compute: int = key(
+        a_time(),
+        "computing of each rank before each operation; the operation is timed from when the first rank begins it",
+        default=0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training(Ranks):
     """Data-parallel training: step by step every host computes gradients, and a ring all-reduce sums them up.
 
     Gradients become ready bucket by bucket while a step is computed, as frameworks arrange it. Computing takes time and
@@ -98,12 +161,7 @@ class Training:
     )
     compute: int = key(a_time(), "computing of a step; an equal part of it before each bucket is ready", default=0)
     overlap: bool = key(Boolean(), "sum a bucket up while the next is computed", default=True)
-    hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
     warmup: int = key(Integer(), "steps before those that count", default=0)
-    chunk: int = key(a_size(16, MOST_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
-    slots: int = key(Integer(1, 1024), "chunks under way on a stream", default=8)
-    interleave: bool = key(Boolean(), "put ranks that follow one another below different T0s", default=False)
-    spread: str = key(Text(SPREADS), _SPREAD, default="parts")
 
 
 Workload = WriteBw | Permutation | Incast | Collective | Training

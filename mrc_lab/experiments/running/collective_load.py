@@ -10,8 +10,8 @@ A training job is the same with several operations a step, one a bucket of gradi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,11 @@ from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import select_hosts
-from mrc_lab.experiments.files.model import Case
+from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.workloads import Collective, Training
 from mrc_lab.experiments.running.backend import Backend
-from mrc_lab.experiments.running.flows import queue_pair_attributes
+from mrc_lab.experiments.running.computing import ComputingTimes
+from mrc_lab.experiments.running.flows import limit_evs, queue_pair_attributes
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
 from mrc_lab.workloads.collectives import Communicator, LocalMeeting, Peers, StreamSettings
 from topologies.fabric import Fabric
@@ -65,24 +66,27 @@ class _Rank:
 class CollectiveLoad:
     """The ranks of a collective."""
 
-    def __init__(self, case: Case, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> None:
-        load = case.workload
+    def __init__(self, tenant: Tenant, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> None:
+        load = tenant.workload
         assert isinstance(load, Collective | Training)
         self._load = load
         self._sizes = load.gradients if isinstance(load, Training) else (load.bytes,)
         self._backend = backend
         self._hosts = ordered_hosts(load, backend.fabric)
         self._contexts = [open_context(host) for host in self._hosts]
-        attributes = queue_pair_attributes(case, backend)
+        attributes = queue_pair_attributes(tenant, backend)
         self._settings = StreamSettings(
             chunk_bytes=load.chunk,
             slots=load.slots,
-            qp_type=QpType(case.transport.type),
+            qp_type=QpType(tenant.transport.type),
             attributes=attributes,
-            queue_pairs=case.transport.qps if load.spread == "chunks" else 1,
+            queue_pairs=tenant.transport.qps if load.spread == "chunks" else 1,
         )
-        self._channels = 1 if load.spread == "chunks" else case.transport.qps
+        self._evs = tenant.transport.evs
+        self._channels = 1 if load.spread == "chunks" else tenant.transport.qps
         self._seed = seed
+        part = load.compute * backend.time_scale / len(self._sizes) / 1e9
+        self._computing = ComputingTimes(load, self._hosts, backend.fabric, seed, part)
         self._members: list[Communicator] = []
         self._buckets: list[list[_Rank]] = [[] for _ in self._sizes]  # of each operation, all ranks and channels
         self._task: asyncio.Future[None] | None = None
@@ -99,7 +103,9 @@ class CollectiveLoad:
             peers = Peers.ALL if load.operation == "all_to_all" else Peers.RING
             joined = await asyncio.gather(
                 *(
-                    Communicator.join(context, meeting.rank(rank), self._settings, peers=peers, name=f"c{channel}")
+                    Communicator.join(
+                        context, meeting.rank(rank), self._settings_on(context), peers=peers, name=f"c{channel}"
+                    )
                     for rank, context in enumerate(self._contexts)
                 )
             )
@@ -113,6 +119,10 @@ class CollectiveLoad:
                     ends = (self._hosts[member.rank], self._hosts[peer])
                     far = joined[peer].receivers[member.rank]
                     self._flows.setdefault(ends, []).extend(zip(sender.pairs, far.pairs, strict=True))
+
+    def _settings_on(self, context: Context) -> StreamSettings:
+        """Of the queue pairs on one NIC."""
+        return replace(self._settings, attributes=limit_evs(self._settings.attributes, self._evs, context))
 
     def infos(self) -> list[FlowInfo]:
         """A flow for each pair of ranks with a stream."""
@@ -172,9 +182,8 @@ class CollectiveLoad:
         for number in range(load.warmup + self._count):
             for rank in everyone:
                 rank.receive[:] = 0
-            began = self._backend.now()
             try:
-                await self._once()
+                began = await self._once()
             except (MrcError, ExperimentError) as error:
                 self.errors.append(str(error))
                 return
@@ -188,39 +197,72 @@ class CollectiveLoad:
     def _count(self) -> int:
         return self._load.steps if isinstance(self._load, Training) else self._load.iterations
 
-    async def _once(self) -> None:
-        await self._operate(self._buckets[0])
+    async def _once(self) -> int:
+        """Do one operation; returns when it began: when the first rank did."""
+        began: list[int] = []
 
-    async def _operate(self, ranks: list[_Rank]) -> None:
-        await asyncio.gather(*(rank.operate(self._load.operation) for rank in ranks))
+        async def rank(number: int, channels: list[_Rank]) -> None:
+            if self._load.compute:
+                await asyncio.sleep(self._computing.next(number))
+            began.append(self._backend.now())
+            await self._operate(channels)
+
+        await asyncio.gather(*(rank(number, channels) for number, channels in enumerate(self._ranks(0))))
+        return min(began)
+
+    def _ranks(self, bucket: int) -> list[list[_Rank]]:
+        """The channels of each rank, for one bucket."""
+        found: list[list[_Rank]] = [[] for _ in self._hosts]
+        for one in self._buckets[bucket]:
+            found[one.communicator.rank].append(one)
+        return found
+
+    async def _operate(self, channels: list[_Rank]) -> None:
+        await asyncio.gather(*(one.operate(self._load.operation) for one in channels))
 
 
 class TrainingLoad(CollectiveLoad):
     """A training job: an operation is a step."""
 
-    async def _once(self) -> None:
+    async def _once(self) -> int:
+        """Do one step; returns when it began."""
+        began = self._backend.now()
+        summed = [asyncio.Event() for _ in self._buckets]
+        left = [len(self._hosts) for _ in self._buckets]  # ranks that have a bucket's sum to get yet
+        by_rank = zip(*(self._ranks(bucket) for bucket in range(len(self._buckets))), strict=True)
+        await asyncio.gather(*(self._step(rank, buckets, summed, left) for rank, buckets in enumerate(by_rank)))
+        return began
+
+    async def _step(
+        self, rank: int, buckets: Sequence[list[_Rank]], summed: list[asyncio.Event], left: list[int]
+    ) -> None:
+        """One rank's step: compute bucket by bucket, each summed up behind those before it."""
         load = self._load
         assert isinstance(load, Training)
-        part = load.compute * self._backend.time_scale / len(self._buckets) / 1e9
-        last: asyncio.Future[None] | None = None
-        for ranks in self._buckets:
-            await asyncio.sleep(part)
-            last = asyncio.ensure_future(self._reduce(ranks, last))
+        sums: list[asyncio.Future[None]] = []
+        for number, channels in enumerate(buckets):
+            await asyncio.sleep(self._computing.next(rank))
+            sums.append(asyncio.ensure_future(self._sum(number, channels, summed, left)))
             if not load.overlap:
-                await last
-        if last is not None:
-            await last
+                await sums[-1]
+                await summed[number].wait()
+        await asyncio.gather(*sums)
 
-    async def _reduce(self, ranks: list[_Rank], before: asyncio.Future[None] | None) -> None:
-        if before is not None:
-            await before
-        await self._operate(ranks)
+    async def _sum(self, number: int, channels: list[_Rank], summed: list[asyncio.Event], left: list[int]) -> None:
+        if number:
+            await summed[number - 1].wait()
+        await self._operate(channels)
+        left[number] -= 1
+        if not left[number]:
+            summed[number].set()
 
 
-def collective_load(case: Case, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> CollectiveLoad:
+def collective_load(
+    tenant: Tenant, backend: Backend, seed: int, open_context: Callable[[str], Context]
+) -> CollectiveLoad:
     """The load of a collective or a training job."""
-    make = TrainingLoad if isinstance(case.workload, Training) else CollectiveLoad
-    return make(case, backend, seed, open_context)
+    make = TrainingLoad if isinstance(tenant.workload, Training) else CollectiveLoad
+    return make(tenant, backend, seed, open_context)
 
 
 def ordered_hosts(load: Collective | Training, fabric: Fabric) -> list[str]:

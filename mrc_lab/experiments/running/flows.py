@@ -9,51 +9,74 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from mrc_host.values import CompletionOpcode, CompletionStatus, QpAttributes, QpType
+from mrc_host.values import CompletionOpcode, CompletionStatus, EvMode, EvProfile, QpAttributes, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import QueuePair
 from mrc_lab.experiments.files.checks import select_hosts, split_pair
-from mrc_lab.experiments.files.model import Case
+from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.transport import attributes_given
-from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Training, WriteBw
+from mrc_lab.experiments.files.workloads import FlowPart, Incast, Permutation, WriteBw
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.coordinated_paths import Coordination
-from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord
+from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
 from simulation.seeds import generator
 from topologies.fabric import Fabric
 
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """A flow to be: hosts, whether the second writes back, and when it begins (ns of the file)."""
+    """A flow to be: hosts, writes of how many bytes, how many under way and on how many queue pairs.
+
+    `both_ways`: the second host writes back. `start` counts from that of the workload (ns of the file); `total` is how
+    many bytes there are in all (None: as many as the run has time for).
+    """
 
     source: str
     destination: str
-    both_ways: bool = False
+    message: int
+    outstanding: int
+    qps: int
+    total: int | None = None
     start: int = 0
+    both_ways: bool = False
 
 
-def plan(case: Case, fabric: Fabric, seed: int) -> list[FlowPlan]:
+def plan(tenant: Tenant, fabric: Fabric, seed: int) -> list[FlowPlan]:
     """The flows of a workload; those of a random permutation derive from `seed`."""
-    load = case.workload
+    load = tenant.workload
+    assert isinstance(load, WriteBw | Permutation | Incast), "collectives have their own module"
+    flows = [
+        FlowPlan(
+            *split_pair(flow.pair, fabric),
+            message=flow.message or load.message,
+            outstanding=flow.outstanding or load.outstanding,
+            qps=flow.qps or tenant.transport.qps,
+            total=flow.total or load.total,
+            start=flow.start or 0,
+            both_ways=isinstance(load, WriteBw) and load.bidirectional,
+        )
+        for flow in _flows(load, fabric, seed)
+    ]
+    starts = dict(enumerate(load.starts))
+    return [replace(flow, start=starts.get(number, flow.start)) for number, flow in enumerate(flows)]
+
+
+def _flows(load: WriteBw | Permutation | Incast, fabric: Fabric, seed: int) -> list[FlowPart]:
+    """The flows, in the order of `starts`."""
     if isinstance(load, WriteBw):
-        return [
-            FlowPlan(*split_pair(pair, fabric), load.bidirectional, start)
-            for pair, start in zip(load.pairs, (*load.starts, *[0] * len(load.pairs)), strict=False)
-        ]
+        return list(load.pairs)
     if isinstance(load, Incast):
-        flows = [FlowPlan(source, load.target) for source in select_hosts(load.sources, fabric)]
-        return flows + [FlowPlan(*split_pair(pair, fabric)) for pair in load.victim]
-    if isinstance(load, Permutation):
-        hosts = select_hosts(load.hosts, fabric)
-        return [FlowPlan(a, b) for a, b in zip(hosts, _permuted(hosts, load.shift, seed), strict=True)]
-    assert not isinstance(load, Collective | Training), "collectives have their own module"
-    raise TypeError(f"no flows for {load!r}")
+        return [FlowPart(f"{source}>{load.target}") for source in select_hosts(load.sources, fabric)] + list(
+            load.victim
+        )
+    hosts = select_hosts(load.hosts, fabric)
+    return [FlowPart(f"{a}>{b}") for a, b in zip(hosts, _permuted(hosts, load.shift, seed), strict=True)]
 
 
 def _permuted(hosts: Sequence[str], shift: int | None, seed: int) -> list[str]:
@@ -70,16 +93,20 @@ def _permuted(hosts: Sequence[str], shift: int | None, seed: int) -> list[str]:
 class TrafficFlow:
     """One direction between two hosts: what it writes, from where to where, and what it has done so far."""
 
-    def __init__(self, number: int, info: FlowInfo, source: MemoryRegion, target: MemoryRegion) -> None:
+    def __init__(
+        self, number: int, info: FlowInfo, planned: FlowPlan, source: MemoryRegion, target: MemoryRegion
+    ) -> None:
         self.number = number
         self.info = info
+        self.planned = planned
         self.source, self.target = source, target
         self.pairs: list[tuple[QueuePair, QueuePair]] = []  # near end, far end
         self.queues: list[CompletionQueue] = []
         self.messages: list[MessageRecord] = []
         self.failed: list[str] = []
-        self.start = 0  # ns of the file
         self.left: int | None = None  # messages still to post, None: until stopped
+        if planned.total is not None:
+            self.left = max(1, planned.total // planned.message)
 
     def sample(self) -> list[int]:
         """Counters as in FLOW_COUNTERS, over all queue pairs."""
@@ -105,25 +132,28 @@ class TrafficFlow:
 
 
 class FlowLoad:
-    """All flows of a case. `begin` starts them, `end` stops them and waits for what is under way."""
+    """All flows of a tenant. `begin` starts them, `end` stops them and waits for what is under way."""
 
-    def __init__(self, case: Case, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> None:
-        load = case.workload
-        assert not isinstance(load, Collective | Training)
+    def __init__(self, tenant: Tenant, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> None:
         self._backend = backend
-        self._message, self._outstanding, self._total = load.message, load.outstanding, load.total
-        self._attributes = queue_pair_attributes(case, backend)
-        self._kind = QpType(case.transport.type)
-        self._qps = case.transport.qps
+        self._attributes = queue_pair_attributes(tenant, backend)
+        self._kind = QpType(tenant.transport.type)
+        self._evs = tenant.transport.evs
         self._coordination: Coordination | None = None
-        if case.transport.ev_choice == "coordinated":
-            self._coordination = Coordination(backend.fabric, case.transport.paths or 1)
+        if tenant.transport.ev_choice == "coordinated":
+            self._coordination = Coordination(backend.fabric, tenant.transport.paths or 1)
         self._seed = seed
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
+        self._names: Counter[str] = Counter()
         self.flows: list[TrafficFlow] = []
-        for planned in plan(case, backend.fabric, seed):
+        self.operations: list[OperationRecord] = []
+        self.errors: list[str] = []
+        for planned in plan(tenant, backend.fabric, seed):
             self._connect(planned, open_context(planned.source), open_context(planned.destination))
+
+    async def prepare(self) -> None:
+        """Everything is connected already."""
 
     def _connect(self, planned: FlowPlan, near: Context, far: Context) -> None:
         ends = ((near, planned.source, planned.destination), (far, planned.destination, planned.source))
@@ -131,19 +161,17 @@ class FlowLoad:
         flows: list[TrafficFlow] = []
         for way in range(1 + planned.both_ways):
             _, source, destination = ends[way]
-            regions = domains[way].alloc_mr(self._message), domains[1 - way].alloc_mr(self._message)
+            message = planned.message
+            regions = domains[way].alloc_mr(message), domains[1 - way].alloc_mr(message)
             number = len(self.flows)
-            regions[0].buffer[:] = generator(self._seed, "bytes", number).randbytes(self._message)
-            packets = -(-self._message // self._attributes.path_mtu)
-            info = FlowInfo(f"{source}>{destination}", source, destination, self._qps, self._message / packets)
-            flow = TrafficFlow(number, info, *regions)
-            flow.start = planned.start
-            if self._total is not None:
-                flow.left = max(1, self._total // self._message)
+            regions[0].buffer[:] = generator(self._seed, "bytes", number).randbytes(message)
+            packets = -(-message // self._attributes.path_mtu)
+            info = FlowInfo(self._name(source, destination), source, destination, planned.qps, message / packets)
+            flow = TrafficFlow(number, info, planned, *regions)
             self.flows.append(flow)
             flows.append(flow)
-        for _ in range(self._qps):
-            queues = [context.create_cq(2 * self._outstanding + 8) for context, *_ in ends]
+        for _ in range(planned.qps):
+            queues = [context.create_cq(2 * planned.outstanding + 8) for context, *_ in ends]
             pairs = [
                 domain.create_qp(queue, queue, self._kind, self._end_attributes(*end, sends=way <= planned.both_ways))
                 for way, (end, domain, queue) in enumerate(zip(ends, domains, queues, strict=True))
@@ -154,9 +182,15 @@ class FlowLoad:
                 flow.pairs.append((pairs[way], pairs[1 - way]))
                 flow.queues.append(queues[way])
 
+    def _name(self, source: str, destination: str) -> str:
+        """``h1>h3``; of the second flow from h1 to h3 ``h1>h3#2``."""
+        name = f"{source}>{destination}"
+        self._names[name] += 1
+        return name if self._names[name] == 1 else f"{name}#{self._names[name]}"
+
     def _end_attributes(self, context: Context, host: str, peer: str, *, sends: bool) -> QpAttributes:
         if self._coordination is None or not sends:
-            return self._attributes
+            return limit_evs(self._attributes, self._evs, context)
         return replace(self._attributes, ev_profile=self._coordination.profile(context, host, peer))
 
     def queue_pairs(self) -> list[tuple[int, str, QueuePair]]:
@@ -178,6 +212,10 @@ class FlowLoad:
                 self._tasks.append(asyncio.ensure_future(self._write(flow, near, queue)))
         await asyncio.gather(*self._tasks)
 
+    def messages(self) -> list[MessageRecord]:
+        """Writes that completed, by flow."""
+        return [message for flow in self.flows for message in flow.messages]
+
     async def end(self, timeout_s: float) -> None:
         """Post nothing more, and wait `timeout_s` seconds at most for what is under way."""
         self._stopping = True
@@ -187,15 +225,24 @@ class FlowLoad:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        self.errors += [error for flow in self.flows for error in flow.failed]
+        if not self.errors and not any(message.ok for message in self.messages()):
+            self.errors.append("no write completed before the run ended: there is nothing to judge")
+
+    def wrong_bytes(self) -> tuple[int, int]:
+        """Bytes that differ at the destinations, and bytes compared."""
+        found = [flow.wrong_bytes() for flow in self.flows]
+        return sum(wrong for wrong, _ in found), sum(checked for _, checked in found)
 
     async def _write(self, flow: TrafficFlow, pair: QueuePair, queue: CompletionQueue) -> None:
         posted: dict[int, int] = {}  # write -> when
         number = 0
         remote = flow.target.remote
-        if flow.start:
-            await asyncio.sleep(flow.start * self._backend.time_scale / 1e9)
+        planned = flow.planned
+        if planned.start:
+            await asyncio.sleep(planned.start * self._backend.time_scale / 1e9)
         while True:
-            while len(posted) < self._outstanding and not self._stopping and flow.left != 0:
+            while len(posted) < planned.outstanding and not self._stopping and flow.left != 0:
                 if flow.left is not None:
                     flow.left -= 1
                 posted[number] = self._backend.now()
@@ -208,12 +255,24 @@ class FlowLoad:
                 continue
             ok = completion.status is CompletionStatus.SUCCESS
             began = posted.pop(completion.wr_id)
-            flow.messages.append(MessageRecord(flow.number, began, self._backend.now(), self._message, ok))
+            flow.messages.append(MessageRecord(flow.number, began, self._backend.now(), planned.message, ok))
             if not ok:
                 flow.failed.append(f"{flow.info.name}: {completion.status.value}: {completion.reason}")
                 return
 
 
-def queue_pair_attributes(case: Case, backend: Backend) -> QpAttributes:
+def queue_pair_attributes(tenant: Tenant, backend: Backend) -> QpAttributes:
     """The world's timers, then what the file says."""
-    return backend.attributes(attributes_given(case.transport))
+    return backend.attributes(attributes_given(tenant))
+
+
+def limit_evs(attributes: QpAttributes, size: int | None, context: Context) -> QpAttributes:
+    """Attributes of a queue pair on the NIC of `context` that has `size` entropy values in all (None: all there are).
+
+    Queue pairs of one size share an EV profile.
+    """
+    if size is None:
+        return attributes
+    profile, controller = EvProfile(EvMode.AUTO, size=size), context.controller()
+    there = next((number for number, known in controller.ev_profiles().items() if known == profile), None)
+    return replace(attributes, ev_profile=controller.create_ev_profile(profile) if there is None else there)

@@ -21,13 +21,30 @@ LINK_COUNTERS: Final = ("frames", "bytes", "lost")  # one direction of a link
 
 @dataclass(frozen=True, slots=True)
 class FlowInfo:
-    """One flow. `payload` is how many bytes a data packet carries on average."""
+    """One flow. `payload` is how many bytes a data packet carries on average, `tenant` the number of whose it is."""
 
     name: str
     source: str
     destination: str
     qps: int
     payload: float
+    tenant: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRecord:
+    """What one of the workloads of a run did. `name` is empty where the file has only one.
+
+    `start` is when it was to begin, `ended` when all it had to do was done (None: it went on to the end of the run).
+    """
+
+    name: str
+    start: int
+    ended: int | None
+    bad_paths: int
+    errors: tuple[str, ...]
+    wrong_bytes: int
+    checked_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +104,7 @@ class OperationRecord:
     ended: int
     size: int
     counted: bool
+    tenant: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +128,8 @@ class Recording:
     channel, counter of LINK_COUNTERS], where a channel is one direction of a link (`channels`: the link's name with
     ``>`` upwards or ``<`` downwards). `trimmed` counts packets by the channel they went out on, `drops` frames by
     reason, and in emulation by channel too. `nic_bps` is what the ports of a NIC carry together, after scaling.
-    `rate_scale` is the rate here over that in the file, `time_scale` the same of times.
+    `rate_scale` is the rate here over that in the file, `time_scale` the same of times. `errors`, `wrong_bytes`,
+    `checked_bytes` and `bad_paths` are of all `tenants` together.
     """
 
     case: str
@@ -134,6 +153,7 @@ class Recording:
     rate_scale: float = 1.0
     time_scale: float = 1.0
     fidelity: Fidelity = field(default_factory=Fidelity)
+    tenants: tuple[TenantRecord, ...] = ()
 
     @property
     def end(self) -> int:

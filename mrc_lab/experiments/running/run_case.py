@@ -1,8 +1,9 @@
 """Run one case on a backend and record it.
 
-In the backend's loop: the load (flows or collectives), a sampler at the edges of the time bins, one listener a host for
-path and port events, and the faults. The recording ends when the duration is over or the load is done; then what is
-under way may finish, unrecorded, so that bytes can be compared.
+In the backend's loop: a load (flows or collectives) for each tenant, a sampler at the edges of the time bins, one
+listener a host for path and port events, and the faults. The recording ends when the duration is over or all loads are
+done; then what is under way may finish, unrecorded, so that bytes can be compared. Tenants share the NICs of the hosts
+that they have in common, and what fails of one does not end the others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,11 +20,12 @@ from mrc_host.errors import MrcError
 from mrc_host.values import PathEvent, PathState, PortEvent, QpEvent
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
+from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
-from mrc_lab.experiments.files.model import Case
-from mrc_lab.experiments.files.workloads import Collective, Training
+from mrc_lab.experiments.files.model import Case, Tenant
+from mrc_lab.experiments.files.workloads import Ranks
 from mrc_lab.experiments.running.backend import Backend
-from mrc_lab.experiments.running.collective_load import CollectiveLoad, collective_load
+from mrc_lab.experiments.running.collective_load import collective_load
 from mrc_lab.experiments.running.flows import FlowLoad
 from mrc_lab.experiments.running.recording import (
     FaultSpan,
@@ -32,15 +35,26 @@ from mrc_lab.experiments.running.recording import (
     PathRecord,
     PortRecord,
     Recording,
+    TenantRecord,
 )
 from simulation.fault_impairments import impairments_of
+from simulation.seeds import derive
 from topologies.fabric import Fabric
 
 _SECOND = 1_000_000_000
 
 
 class Load(Protocol):
-    """What the hosts do."""
+    """What the hosts do for one tenant. Flows count from 0 in each load, times are the backend's.
+
+    `operations` and `errors` are complete after `end`.
+    """
+
+    operations: list[OperationRecord]
+    errors: list[str]
+
+    async def prepare(self) -> None:
+        """Make and connect everything."""
 
     def infos(self) -> list[FlowInfo]:
         """Its flows."""
@@ -57,6 +71,29 @@ class Load(Protocol):
     async def end(self, timeout_s: float) -> None:
         """Stop it."""
 
+    def messages(self) -> list[MessageRecord]:
+        """Writes that completed, where the load is made of writes."""
+
+    def wrong_bytes(self) -> tuple[int, int]:
+        """Bytes that are wrong at the end, and bytes compared."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """One tenant of the run. `first` is the number of its first flow among those of all tenants."""
+
+    number: int
+    tenant: Tenant
+    load: Load
+    first: int = 0
+    ended: int | None = None
+    bad_paths: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    def error(self, text: str) -> None:
+        """Note what went wrong."""
+        self.errors.append(f"{self.tenant.name}: {text}" if self.tenant.name else text)
+
 
 def run_case(case: Case, backend: Backend, seed: int) -> Recording:
     """Run `case` and return what was recorded. Raises ExperimentError, MrcError or SimulationError."""
@@ -69,6 +106,8 @@ class _CaseRun:
         self._contexts: dict[str, Context] = {}
         self._owner: dict[tuple[str, int], int] = {}  # host, QPN -> flow
         self._begin = 0
+        self._over = False  # the time that is recorded
+        self._running: list[_Running] = []
         self._paths: list[PathRecord] = []
         self._ports: list[PortRecord] = []
         self._errors: list[str] = []
@@ -84,13 +123,8 @@ class _CaseRun:
     async def job(self) -> Recording:
         """Everything, inside the backend's loop."""
         case, backend = self._case, self._backend
-        load: FlowLoad | CollectiveLoad
-        if isinstance(case.workload, Collective | Training):
-            load = collective_load(case, backend, self._seed, self._open)
-            await load.prepare()
-        else:
-            load = FlowLoad(case, backend, self._seed, self._open)
-        pairs = load.queue_pairs()
+        self._running = await self._prepare()
+        pairs = self._queue_pairs()
         self._owner = {(host, pair.qpn): flow for flow, host, pair in pairs}
         scale = backend.time_scale
         duration = round(case.duration * scale)
@@ -101,35 +135,70 @@ class _CaseRun:
             helper.add_done_callback(_retrieve)  # if this job is ended, nobody else does
         await asyncio.sleep(max(0, self._begin - backend.now()) / _SECOND)
         async with backend.traffic():
-            await self._record(load, duration, round(case.measure.bin * scale))
-        await load.end(duration / _SECOND)
+            await self._record(duration, round(case.measure.bin * scale))
+        await asyncio.gather(*(running.load.end(duration / _SECOND) for running in self._running))
         for helper in helpers:
             if helper.done() and not helper.cancelled() and helper.exception() is not None:
                 self._errors.append(str(helper.exception()))
             helper.cancel()
         if not case.measure.links:
             self._link_rows += [self._link_rows[0]] * (len(self._times) - 2) + [await backend.sample_channels()]
-        return self._recording(load, pairs)
+        return self._recording()
 
-    async def _record(self, load: Load, duration: int, width: int) -> None:
-        """Sample at every edge until the load is done or the duration over."""
-        work = asyncio.ensure_future(load.begin())
+    async def _prepare(self) -> list[_Running]:
+        """The loads of all tenants, connected."""
+        found: list[_Running] = []
+        flows = 0
+        for number, tenant in enumerate(self._case.tenants):
+            make = collective_load if isinstance(tenant.workload, Ranks) else FlowLoad
+            load: Load = make(tenant, self._backend, tenant_seed(self._seed, tenant), self._open)
+            await load.prepare()
+            found.append(_Running(number, tenant, load, flows))
+            flows += len(load.infos())
+        return found
+
+    def _queue_pairs(self) -> list[tuple[int, str, QueuePair]]:
+        """Every sending queue pair: flow number, host, pair."""
+        return [
+            (running.first + flow, host, pair)
+            for running in self._running
+            for flow, host, pair in running.load.queue_pairs()
+        ]
+
+    async def _work(self, running: _Running) -> None:
+        """What a tenant does, from its start to its end."""
+        if running.tenant.workload.start:
+            await asyncio.sleep(running.tenant.workload.start * self._backend.time_scale / _SECOND)
+        try:
+            await running.load.begin()
+        except (MrcError, ExperimentError) as error:
+            running.error(str(error))
+        if not self._over:
+            running.ended = self._backend.now() - self._begin
+
+    async def _record(self, duration: int, width: int) -> None:
+        """Sample at every edge until all loads are done or the duration is over."""
+        work = asyncio.ensure_future(self._everybody())
         work.add_done_callback(_retrieve)
-        await self._sample(load)
+        await self._sample()
         number = 0
         while not work.done() and self._times[-1] < duration:
             number += 1
             edge = self._begin + min(number * width, duration)
             with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
                 await _until(work, (edge - self._backend.now()) / _SECOND)
-            await self._sample(load)
+            await self._sample()
+        self._over = True
         if work.done() and work.exception() is not None:
             self._errors.append(str(work.exception()))
 
-    async def _sample(self, load: Load) -> None:
+    async def _everybody(self) -> None:
+        await asyncio.gather(*(self._work(running) for running in self._running))
+
+    async def _sample(self) -> None:
         self._times.append(self._backend.now() - self._begin)
         try:
-            self._flow_rows.append(load.sample())
+            self._flow_rows.append([row for running in self._running for row in running.load.sample()])
         except MrcError as error:
             self._errors.append(str(error))
             self._flow_rows.append(self._flow_rows[-1])
@@ -149,30 +218,39 @@ class _CaseRun:
             elif isinstance(event, PortEvent):
                 self._ports.append(PortRecord(time, host, event.port, event.up, event.local))
             elif isinstance(event, QpEvent):
-                self._errors.append(f"{host}: queue pair {event.qpn:#x}: {event.reason}")
+                self._note_failure(host, event)
 
-    def _recording(self, load: FlowLoad | CollectiveLoad, pairs: list[tuple[int, str, QueuePair]]) -> Recording:
-        backend = self._backend
+    def _note_failure(self, host: str, event: QpEvent) -> None:
+        text = f"{host}: queue pair {event.qpn:#x}: {event.reason}"
+        flow = self._owner.get((host, event.qpn))
+        if flow is None:
+            self._errors.append(text)
+        else:
+            next(running for running in reversed(self._running) if running.first <= flow).error(text)
+
+    def _recording(self) -> Recording:
+        backend, begin = self._backend, self._begin
         messages: list[MessageRecord] = []
         operations: list[OperationRecord] = []
-        if isinstance(load, CollectiveLoad):
-            operations = [_moved_operation(record, self._begin) for record in load.operations]
-            self._errors += load.errors
-            wrong, checked = load.wrong_bytes()
-        else:
-            wrong = checked = 0
-            for flow in load.flows:
-                messages += [_moved_message(record, self._begin) for record in flow.messages]
-                self._errors += flow.failed
-                parts = flow.wrong_bytes()
-                wrong, checked = wrong + parts[0], checked + parts[1]
-            if not self._errors and not any(message.ok for message in messages):
-                self._errors.append("no write completed before the run ended: there is nothing to judge")
+        flows: list[FlowInfo] = []
+        for running in self._running:
+            load, number = running.load, running.number
+            flows += [replace(info, name=_label(running.tenant, info.name), tenant=number) for info in load.infos()]
+            messages += [
+                replace(one, flow=running.first + one.flow, began=one.began - begin, time=one.time - begin)
+                for one in load.messages()
+            ]
+            operations += [
+                replace(one, began=one.began - begin, ended=one.ended - begin, tenant=number) for one in load.operations
+            ]
+            for error in load.errors:
+                running.error(error)
+        tenants = tuple(map(self._tenant_record, self._running))
         nic = backend.fabric.nics[0].name
         return Recording(
             case=self._case.name,
             times=np.array(self._times, dtype=np.int64),
-            flows=tuple(load.infos()),
+            flows=tuple(flows),
             flow_samples=np.array(self._flow_rows, dtype=np.int64),
             channels=backend.channels,
             link_samples=np.array(self._link_rows[: len(self._times)], dtype=np.int64),
@@ -181,17 +259,40 @@ class _CaseRun:
             ports=tuple(self._ports),
             operations=tuple(operations),
             faults=tuple(span(fault, backend.fabric, backend.time_scale) for fault in self._case.faults),
-            bad_paths=sum(_bad_paths(pair) for *_, pair in pairs),
+            bad_paths=sum(tenant.bad_paths for tenant in tenants),
             trimmed=backend.trimmed(),
             drops=backend.drops(),
-            errors=tuple(self._errors),
-            wrong_bytes=wrong,
-            checked_bytes=checked,
+            errors=(*self._errors, *(error for tenant in tenants for error in tenant.errors)),
+            wrong_bytes=sum(tenant.wrong_bytes for tenant in tenants),
+            checked_bytes=sum(tenant.checked_bytes for tenant in tenants),
             nic_bps=sum(link.rate_bps for link in backend.fabric.links_of(nic)),
             rate_scale=backend.rate_scale,
             time_scale=backend.time_scale,
             fidelity=backend.fidelity(),
+            tenants=tenants,
         )
+
+    def _tenant_record(self, running: _Running) -> TenantRecord:
+        wrong, checked = running.load.wrong_bytes()
+        return TenantRecord(
+            name=running.tenant.name,
+            start=round(running.tenant.workload.start * self._backend.time_scale),
+            ended=running.ended,
+            bad_paths=sum(_bad_paths(pair) for *_, pair in running.load.queue_pairs()),
+            errors=tuple(running.errors),
+            wrong_bytes=wrong,
+            checked_bytes=checked,
+        )
+
+
+def tenant_seed(seed: int, tenant: Tenant) -> int:
+    """The seed of what is random in a tenant's workload: the same whatever other tenants there are."""
+    return derive(seed, "tenant", tenant.name) if tenant.name else seed
+
+
+def _label(tenant: Tenant, flow: str) -> str:
+    """What a tenant's flow is called."""
+    return f"{tenant.name}/{flow}" if tenant.name else flow
 
 
 def span(planned: PlannedFault, fabric: Fabric, scale: float = 1.0) -> FaultSpan:
@@ -224,11 +325,3 @@ def _retrieve(task: asyncio.Future[None]) -> None:
     """Let nobody complain of an exception that was not asked for."""
     if not task.cancelled():
         task.exception()
-
-
-def _moved_message(record: MessageRecord, begin: int) -> MessageRecord:
-    return MessageRecord(record.flow, record.began - begin, record.time - begin, record.size, record.ok)
-
-
-def _moved_operation(record: OperationRecord, begin: int) -> OperationRecord:
-    return OperationRecord(record.began - begin, record.ended - begin, record.size, record.counted)

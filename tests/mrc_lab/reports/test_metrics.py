@@ -85,7 +85,7 @@ def test_collectives():
         OperationRecord(10_000, 20_000, 10_000, True),
         OperationRecord(20_000, 40_000, 10_000, True),
     )
-    made = recording(operations=operations)
+    made = recording(operations=operations, messages=())
     assert compute("algbw", case, made, Selection()) == pytest.approx(6 * GIGA)
     assert compute("algbw", case, made, Selection(statistic="max")) == pytest.approx(8 * GIGA)
     assert compute("busbw", case, made, Selection()) == pytest.approx(6 * GIGA)  # two ranks: factor 1

@@ -48,16 +48,19 @@ def test_a_value_replaces_or_is_added_and_the_document_stays_as_it_was():
     assert laid("a: {b: 1, c: 2}\nd: 3", "a.b=7") == {"a": {"b": 7, "c": 2}, "d": 3}
     assert laid("a: {b: 1}", "a.x.y=7") == {"a": {"b": 1, "x": {"y": 7}}}
     assert laid("a: [{b: 1}, {b: 2}]", "a.1.b=7") == {"a": [{"b": 1}, {"b": 7}]}
+    named = {"a": [{"name": "x", "b": 1}, {"name": "y", "b": 7}]}
+    assert laid("a: [{name: x, b: 1}, {name: y, b: 2}]", "a.y.b=7") == named
     assign(document, "a.b", parse_assignment("a.b=7").values[0])
     assert plain(document) == {"a": {"b": 1, "c": 2}, "d": 3}
 
 
 @pytest.mark.parametrize(
-    ("key", "problem"), [("a.b.c", "cannot|can be set"), ("l.2", "2 elements"), ("l.x", "place in")]
+    ("key", "problem"),
+    [("a.b.c", "cannot|can be set"), ("l.2", "2 elements"), ("l.x", "place in"), ("n.z.a", "and called x, y")],
 )
 def test_a_key_that_leads_nowhere_is_refused(key: str, problem: str):
     with pytest.raises(FileError, match=problem):
-        laid("a: {b: 1}\nl: [1, 2]", f"{key}=1")
+        laid("a: {b: 1}\nl: [1, 2]\nn: [{name: x}, {}, {name: y}]", f"{key}=1")
 
 
 def test_an_error_in_a_value_names_the_line_that_it_replaces():

@@ -6,7 +6,7 @@ import mrc_lab.paper
 from mrc_host.values import NsccProfile
 from mrc_lab.experiments.files import FileError, load_file, load_text
 from mrc_lab.experiments.files.loader import read_text
-from mrc_lab.experiments.files.workloads import Incast, Permutation
+from mrc_lab.experiments.files.workloads import FlowPart, Incast, Permutation
 from tests.mrc_lab.experiments.files.texts import SMALL, VARIANTS
 
 PAPER = sorted(Path(mrc_lab.paper.__path__[0]).glob("*.yaml"))
@@ -17,7 +17,7 @@ def test_a_file_becomes_values_in_base_units():
     (case,) = experiment.cases
     assert (experiment.name, experiment.title, case.name) == ("small", "a small one", "only")
     assert (case.fabric.rate, case.duration, case.measure.bin) == (100 * 10**9, 120_000, 10_000)
-    assert case.workload.pairs == ("h1>h3",)
+    assert case.workload.pairs == (FlowPart("h1>h3"),)
     assert case.workload.message == 65536
     assert dict(case.transport.attributes) == {"mpr": 9}
     assert (case.faults[0].at, case.faults[0].until, case.faults[0].line) == (40_000, 80_000, 7)

@@ -3,6 +3,7 @@
 import pytest
 
 from mrc_lab.experiments.files import FileError, load_text
+from mrc_lab.experiments.files.model import Selection
 from mrc_lab.experiments.files.published import cases_by_size
 
 HEAD = """\
@@ -55,11 +56,11 @@ def test_an_entry_of_the_list_brings_its_numbers():
 
 def test_sizes_of_variants_that_match_and_steps_of_one_size():
     cases = load_text(SIZES).cases
-    assert {size: case.name for size, case in cases_by_size(cases, "mrc-*", None).items()} == {
+    assert {size: case.name for size, case in cases_by_size(cases, Selection(variant="mrc-*"), None).items()} == {
         1 << 20: "mrc-a",
         2 << 20: "mrc-b",
     }
-    assert set(cases_by_size(cases, None, 64)) == {16 << 20, 32 << 20, 64 << 20}  # 4 ranks here
+    assert set(cases_by_size(cases, Selection(), 64)) == {16 << 20, 32 << 20, 64 << 20}  # 4 ranks here
 
 
 def test_curves_over_time_and_size():

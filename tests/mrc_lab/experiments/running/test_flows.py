@@ -7,13 +7,13 @@ from tests.mrc_lab.experiments.running.cases import case_of, run
 
 def planned(workload, seed=1):
     case = case_of(workload)
-    return plan(case, build_fabric(case.fabric), seed)
+    return plan(case.tenants[0], build_fabric(case.fabric), seed)
 
 
 def test_pairs():
     assert planned("{kind: write_bw, pairs: [h1>h3, h2>h4], bidirectional: yes}") == [
-        FlowPlan("h1", "h3", True),
-        FlowPlan("h2", "h4", True),
+        FlowPlan("h1", "h3", message=256 << 10, outstanding=4, qps=1, both_ways=True),
+        FlowPlan("h2", "h4", message=256 << 10, outstanding=4, qps=1, both_ways=True),
     ]
 
 
