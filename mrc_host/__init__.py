@@ -1,5 +1,5 @@
 """A software MRC NIC: wire formats, transport, device, verbs and the raw-socket host agent.
 
-Read in this order: ``values`` and ``config`` (what everything else passes around), ``wire`` (bytes), ``transport``
-(requester, responder, paths), ``nic`` (the device that joins them), then ``verbs`` above it and ``driver`` below it.
+Read in this order: ``values`` and ``config`` (data passed between all layers), ``wire`` (bytes), ``transport``
+(requester, responder, paths), ``nic`` (the device made of these), then ``verbs`` above it and ``driver`` below it.
 """

@@ -1,8 +1,9 @@
-"""Two hosts joined back to back, one cable a plane and no switch: to measure a NIC or to try an agent by itself.
+"""Two hosts connected back to back, one link per plane and no switch: to measure a NIC or test an agent by itself.
 
-A path's outer address is just block and the peer's uSID, which is what a packet looks like after the last switch.
-``nic_config`` is the configuration of such a NIC. ``BackToBack`` (which needs root) makes two network namespaces joined
-by veth pairs and runs agents in them; applications run anywhere, because UNIX sockets do not care for namespaces.
+A path's outer address is just the block and the peer's uSID, as in a packet that has left the last switch.
+``nic_config`` is the configuration of such a NIC. ``BackToBack`` (which needs root) creates two network namespaces
+connected by veth pairs, and runs agents in them; applications can run in any namespace, because UNIX sockets do not
+depend on it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ READY_S = 20
 
 
 def nic_config(number: int, *, nics: int = 2, planes: int = 2, uplinks: int = 4) -> NicConfig:
-    """Configuration of NIC `number` out of `nics`; `uplinks` entropy values a plane lead to each other.
+    """Configuration of NIC `number` out of `nics`; `uplinks` entropy values per plane lead to each of the others.
 
-    The cable of each port leads to the next NIC; the interfaces of the first are h1-eth0 and so on.
+    Each port is connected to the next NIC; the interfaces of the first NIC are h1-eth0 and so on.
     """
     name = f"h{number + 1}"
     peer = (number + 1) % nics
@@ -54,7 +55,7 @@ def _usid(number: int, plane: int) -> int:
 
 
 def run(*command: str) -> None:
-    """Run a command; its output is in the exception if it fails."""
+    """Run a command; if it fails, the exception contains its error output."""
     done = children.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
@@ -78,17 +79,17 @@ class Agent:
             raise RuntimeError(f"The agent of {config.name} did not come up: {line!r} {self.log.read_text()}")
 
     def stop(self) -> int:
-        """SIGTERM; the exit status."""
+        """Terminate it (SIGTERM); returns the exit status."""
         self.process.terminate()
         return self.process.wait(10)
 
     def kill(self) -> None:
-        """Kill -9."""
+        """Kill it (SIGKILL)."""
         self.process.kill()
         self.process.wait(10)
 
     def close(self) -> None:
-        """Make sure that it is gone."""
+        """Make sure that it has exited."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait(10)
@@ -118,8 +119,8 @@ class BackToBack:
                 run("ip", "netns", "add", namespace)
                 self.execute(namespace, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
                 self.execute(namespace, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
-            # Where both ends of a veth pair have the same index, the kernel takes them for one physical device and may
-            # hold back carrier messages for a second. A spare interface keeps the indices apart, as in a real fabric.
+            # If both ends of a veth pair have the same index, the kernel takes them for one physical device and may
+            # delay carrier messages by a second. A spare interface makes the indices differ, as in a real fabric.
             run("ip", "-n", self.namespaces[1], "link", "add", "spare", "type", "bridge")
             for plane in range(len(self.configs[0].ports)):
                 self.add_link(plane)
@@ -129,7 +130,7 @@ class BackToBack:
         return self
 
     def add_link(self, plane: int) -> None:
-        """Make the veth pair of one plane."""
+        """Create the veth pair of one plane."""
         ends: list[str] = []
         for namespace, config in zip(self.namespaces, self.configs, strict=True):
             port = config.ports[plane]
@@ -159,7 +160,7 @@ class BackToBack:
         return agent
 
     def close(self) -> None:
-        """Stop agents, remove namespaces and with them the links."""
+        """Stop agents, and remove the namespaces and with them the links."""
         for agent in self.agents.values():
             agent.close()
         for namespace in self.namespaces:

@@ -1,7 +1,7 @@
-"""CRC-32, the most work that the transport does for each byte: zlib-ng's where it is installed, else zlib's.
+"""CRC-32, the transport's largest cost per byte: zlib-ng's if it is installed, otherwise zlib's.
 
-Both give the same result. For a packet of 4096 bytes zlib takes nine times as long, which is a seventh of all the CPU
-that a sender spends on it.
+Both give the same result. For a packet of 4096 bytes zlib takes nine times as long, a seventh of all the CPU time that
+a sender spends on the packet.
 """
 
 from __future__ import annotations

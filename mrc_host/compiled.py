@@ -1,14 +1,14 @@
-"""The transport compiled to machine code: the same sources, less than half the CPU a packet.
+"""The transport compiled to machine code: the same sources, less than half the CPU time per packet.
 
-``scripts/compile_transport.py`` (which the installer runs) compiles ``nic.py``, ``transport/`` and ``wire/`` with mypyc
+``scripts/compile_transport.py`` (run by the installer) compiles ``nic.py``, ``transport/`` and ``wire/`` with mypyc
 into the virtual environment, under a hash of these sources. A process that wants the compiled modules calls ``use``
-before it imports any of them: the agent, ``mrc`` and the swarm do. Everybody else, tests and debuggers above all, gets
-the plain modules.
+before it imports any of them: the agent, ``mrc`` and the swarm do. All other processes, such as tests and debuggers,
+get the plain modules.
 
-Once a source has changed, its hash names no folder, so the plain modules are used until the sources are compiled again:
-``make`` does that before it runs something, and ``mrc`` says that it is due (``outdated``). It does not compile by
-itself, since that takes half a minute that whoever edits the transport may not want to wait for, and may be another
-user's to do. Both are meant to behave alike; a test runs the transport's tests on both.
+After a source has changed, its hash matches no folder, so the plain modules are used until the sources are compiled
+again: ``make`` does that before it runs anything, and ``mrc`` prints that it is due (``outdated``). ``mrc`` does not
+compile by itself: it takes half a minute, which someone editing the transport may not want to wait for, and the
+environment may belong to another user. Both versions must behave alike; a test runs the transport's tests on both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def sources() -> list[Path]:
 
 
 def folder(prefix: Path | None = None) -> Path:
-    """Where the compiled modules of these sources belong; `prefix` is that of the Python environment (None: this)."""
+    """Folder for the compiled modules of these sources; `prefix` is that of the Python environment (None: this one)."""
     digest = hashlib.sha256(f"{sys.version} {sysconfig.get_config_var('SOABI')}".encode())
     types = [path.relative_to(_PACKAGE.parent) for path in sorted(_PACKAGE.glob("*.py"))]
     for path in sorted({*sources(), *types}):
@@ -44,7 +44,7 @@ def folder(prefix: Path | None = None) -> Path:
 
 
 def seal(place: Path) -> None:
-    """Everything is in the folder: from now on it may be used."""
+    """Mark a folder as complete: from now on it may be used."""
     (place / _DONE).touch()
 
 
@@ -54,7 +54,7 @@ def available() -> bool:
 
 
 def outdated() -> str | None:
-    """What to say where other sources than these were compiled last; None where these are, or none ever were."""
+    """Message to print if other sources than these were compiled last; None if these were, or none ever."""
     if available() or not any((Path(sys.prefix) / "compiled").glob(f"*/{_DONE}")):
         return None
     return (
@@ -69,9 +69,9 @@ def in_use() -> bool:
 
 
 def use() -> bool:
-    """Import the compiled modules from now on; False, and nothing happens, when these sources are not compiled.
+    """Import the compiled modules from now on; False, without any effect, if these sources are not compiled.
 
-    RuntimeError when one of them was already imported plain: half of each would not fit together.
+    RuntimeError when one of them was already imported plain: the two versions cannot be mixed.
     """
     if in_use():
         return True

@@ -1,4 +1,4 @@
-"""What a NIC is told when it is built: its addresses and ports, how paths are addressed, and the protocol's settings.
+"""Configuration of a NIC: its addresses and ports, how paths are addressed, and the protocol's settings.
 
 The NIC knows nothing of topology. It is given, for each destination, the entropy values it may use and a
 :class:`UsidTemplate` that turns an entropy value into the outer IPv6 destination address (docs/protocol.md §5): most of
@@ -17,7 +17,7 @@ from mrc_host.values import DcqcnProfile, NsccProfile
 
 
 class EvOrder(enum.Enum):
-    """Which half of the entropy value rides in the UDP source port (docs/protocol.md §1.3; sources disagree)."""
+    """Which half of the entropy value is in the UDP source port (docs/protocol.md §1.3; sources disagree)."""
 
     LOW_IN_SOURCE_PORT = "low_in_source_port"
     HIGH_IN_SOURCE_PORT = "high_in_source_port"
@@ -26,8 +26,8 @@ class EvOrder(enum.Enum):
 class EvFormat(enum.Enum):
     """How MRC packets carry their entropy value, and with it their path (docs/protocol.md §1.3).
 
-    In the SRv6 formats the value also chooses the outer address; in the other two switches hash (or parse) what
-    carries it, there is no outer header, and the bits of the value that do not travel must be zero.
+    In the SRv6 formats the value also determines the outer address. In the other two there is no outer header; switches
+    hash (or parse) the fields that carry the value, and the bits of the value that are not sent must be zero.
     """
 
     SRV6 = "srv6"  # outer IPv6 with a uSID list; the value in inner flow label and UDP source port
@@ -37,7 +37,7 @@ class EvFormat(enum.Enum):
 
     @property
     def routed(self) -> bool:
-        """Whether there is an outer header."""
+        """Whether packets have an outer header."""
         return self in (EvFormat.SRV6, EvFormat.SRV6_SRH)
 
 
@@ -49,17 +49,17 @@ class BthOrder(enum.Enum):
 
 
 class OutOfWindow(enum.Enum):
-    """What a responder does with a PSN outside of its window (docs/protocol.md §2; readers report both)."""
+    """What a responder does with a PSN outside its window (docs/protocol.md §2; sources report both)."""
 
     ANSWER = "answer"  # NACK PSN_OOR_WINDOW when ahead, SACK again when behind
     DROP = "drop"  # nothing
 
 
 class ProbeMark(enum.Enum):
-    """What a path becomes whose reliability probe is answered with SKIP_ONCE (docs/protocol.md §3; disputed)."""
+    """State of a path after its reliability probe was answered with SKIP_ONCE (docs/protocol.md §3; disputed)."""
 
     SKIP = "skip"  # as after a marked data packet
-    GOOD = "good"  # the probe came through, and that is all that counts
+    GOOD = "good"  # the probe got through, and that is all that counts
 
 
 class TimestampTick(enum.Enum):
@@ -119,22 +119,22 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class TransportSettings:
-    """What the specification leaves to the implementation. Times are nanoseconds, sizes bytes.
+    """What the specification leaves to the implementation. Times are in nanoseconds, sizes in bytes.
 
     Acknowledgements and receiving:
 
-    * `sack_threshold`: a SACK is due once this many bytes have arrived; each packet counts at least 1024.
-    * `bitmap_range` (units of 128 PSNs): a packet further ahead of the cumulative PSN, though inside the range that was
-      promised, is refused with NACK NO_BITMAP, and sent again.
+    * `sack_threshold`: a SACK is due once this many bytes have arrived; each packet counts as at least 1024.
+    * `bitmap_range` (units of 128 PSNs): a packet further ahead of the cumulative PSN, though inside the offered range,
+      is refused with NACK NO_BITMAP, and sent again.
     * `max_inflight_messages`: a packet of a message that far ahead of the first incomplete one is refused with NACK
       NO_RESOURCE, and sent again.
-    * `always_skip_marks`: after so many ECN marks in a row on one path a SACK says ALWAYS_SKIP instead of SKIP_ONCE;
-      0: never.
+    * `always_skip_marks`: after this many consecutive ECN marks on one path a SACK reports ALWAYS_SKIP instead of
+      SKIP_ONCE; 0: never.
 
     Congestion control (docs/congestion.md):
 
-    * `congestion`: that of MRC: nscc (one controller for all queue pairs towards a destination), fixed, none, or "":
-      nscc if `base_rtt` is given, otherwise fixed.
+    * `congestion`: that of MRC: nscc (one controller for all queue pairs to a destination), fixed, none, or "": nscc if
+      `base_rtt` is given, otherwise fixed.
     * `rc_congestion`: that of RC: dcqcn, fixed or none.
     * `base_rtt`: unloaded round trip of a full packet on the longest path; 0: not known.
     * `trimming`: whether switches trim.
@@ -144,15 +144,15 @@ class TransportSettings:
 
     Spraying and balance:
 
-    * `spraying`: "reactive", or "oblivious": every path in turn whatever happens on it; a mark or trim brings no rest,
-      and no path goes out of use.
-    * `plane_skew_limit`: how many data packets of 4096 bytes, or accordingly more shorter ones, a plane may be ahead of
+    * `spraying`: "reactive", or "oblivious": every path in turn, whatever happens on it; a mark or trim does not make
+      it skip, and no path goes out of use.
+    * `plane_skew_limit`: how many data packets of 4096 bytes (or as many bytes in shorter ones) a plane may be ahead of
       the slowest usable plane, on one queue pair.
 
     Loss and timeouts:
 
-    * `reorder_fraction` (percent of a smoothed RTT): least reorder window. A packet is lost once one sent later on the
-      same path has arrived, or one sent a reorder window later on the same plane (docs/protocol.md §10.1); never
+    * `reorder_fraction` (percent of a smoothed RTT): minimum reorder window. A packet is lost once one sent later on
+      the same path has arrived, or one sent a reorder window later on the same plane (docs/protocol.md §10.1); never
       because of what other planes deliver.
     * `tail_probe_min`: shortest probe timeout.
     * `linear_retries`: how often the ACK timeout is repeated before it doubles.
@@ -161,27 +161,27 @@ class TransportSettings:
     Queue pairs:
 
     * `send_queue_depth`: requests in a send queue.
-    * `packet_lifetime`: longest time that a packet may take to arrive; for so long the PSNs that a queue pair has used
-      are not used again after a reset (docs/protocol.md §12).
+    * `packet_lifetime`: longest time that a packet may take to arrive; for this time after a reset, the PSNs that a
+      queue pair has used are not used again (docs/protocol.md §12).
 
     Paths:
 
-    * `backup_share`: one in so many paths of a plane is a backup.
-    * `ev_min_active`: so many paths of a queue pair stay in the active set at least.
+    * `backup_share`: one in this many paths of a plane is a backup.
+    * `ev_min_active`: minimum number of paths in a queue pair's active set.
     * `probe_interval`: time between background probes of a bad path.
-    * `probe_successes`: a bad path returns after so many of them in a row were answered.
+    * `probe_successes`: a bad path is restored after this many of them in a row were answered.
     * `probe_timeout`: an EV probe without an answer counts as lost after this time. The next is sent then, with up to
       four times the timeout.
     * `probe_spacing`: shortest time between background probes of the whole NIC.
     * `flap_half_life`: a path that fails again after its return waits longer: each failure doubles the interval, up to
       64 times, and half of the failures are forgotten in this time.
-    * `reverse_probe_interval`: how often a receiver that sends nothing probes its reverse paths.
+    * `reverse_probe_interval`: how often a receiver that sends no data probes its reverse paths.
 
     Ports:
 
-    * `port_status_retry`: wait before a port status update without an answer is repeated on the next plane.
+    * `port_status_retry`: wait before an unanswered port status update is repeated on the next plane.
     * `port_status_max`: that wait doubles up to this when each plane has had its turn.
-    * `flap_window`: when a port returns, paths that went bad at most this time before it was lost are GOOD again
+    * `flap_window`: when a port returns, paths that went bad at most this long before it was lost are GOOD again
       without a probe.
 
     Raises InvalidArgumentError for a value out of range.
@@ -234,8 +234,8 @@ class ProtocolSettings:
     """Choices that the published material leaves open or disputes (docs/protocol.md §10).
 
     `endpoint_op_shift` is where an endpoint response carries its operation: 2 (bits 3:2) or 4 (bits 5:4).
-    `service_time`: whether an endpoint response tells how long it took from the request. The others are described with
-    their types.
+    `service_time`: whether an endpoint response reports the time from receiving the request to sending the response.
+    The others are described with their types.
     """
 
     udp_port: int = 4791
@@ -257,13 +257,13 @@ class UsidTemplate:
     """Outer destination address of every path to one destination (docs/protocol.md §5).
 
     `base` is the 128-bit address with plane 0 and uplink 0. `plane_shifts` are the bit positions (0 = least
-    significant) where the plane number is added in, `uplink_shift` that of the uplink number, None when the
-    destination hangs off the same T0. `ev_plane_shift`, `ev_plane_bits` and `ev_uplink_bits` say where both live in
-    the entropy value (uplink in the lowest bits).
+    significant) where the plane number is added in, `uplink_shift` that of the uplink number, None if the destination
+    is on the same T0. `ev_plane_shift`, `ev_plane_bits` and `ev_uplink_bits` say where both are in the entropy value
+    (uplink in the lowest bits).
 
     `segment` is the address in the Segment Routing Header, where there is one: None repeats the outer destination, with
-    no segment left, so that the receiver sees the path that the packet took; an address is where the last switch of
-    the outer list sends the packet on, one segment left (RFC 8754).
+    no segment left, so that the receiver sees the path that the packet took; an address is where the last switch of the
+    outer list forwards the packet to, with one segment left (RFC 8754).
     """
 
     base: int
@@ -294,7 +294,7 @@ class UsidTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A peer NIC: its address (16 bytes), the universe of entropy values towards it, and how they become addresses."""
+    """A peer NIC: its address (16 bytes), the universe of entropy values to it, and how they become addresses."""
 
     name: str
     address: bytes
@@ -316,9 +316,9 @@ class PortConfig:
 
 @dataclass(frozen=True, slots=True)
 class PausePriorities:
-    """Priorities (0..7) under which switches queue what the NIC sends: data and control packets.
+    """Priorities (0..7) at which switches queue what the NIC sends: data and control packets.
 
-    A port whose neighbour pauses one of a kind's priorities (IEEE 802.1Qbb) sends nothing of that kind.
+    A port whose neighbour pauses one of a class's priorities (IEEE 802.1Qbb) sends no packets of that class.
     """
 
     data: tuple[int, ...] = (0, 1)
@@ -327,10 +327,11 @@ class PausePriorities:
 
 @dataclass(frozen=True, slots=True)
 class NicConfig:
-    """Everything a NIC is told. `ports[i].plane == i`; `block` is the 32-bit uSID locator block.
+    """Everything that a NIC is configured with. `ports[i].plane == i`; `block` is the 32-bit uSID locator block.
 
-    `address` is the NIC's IPv6 address, or its IPv4 address in IPv6 form (::ffff:a.b.c.d), which takes the format UDP.
-    With `pause` the ports obey priority flow control; without, PAUSE frames are dropped like all that is not IP.
+    `address` is the NIC's IPv6 address, or its IPv4 address in IPv6 form (::ffff:a.b.c.d), which requires the format
+    UDP. With `pause` the ports obey priority flow control; without, PAUSE frames are dropped like everything that is
+    not IP.
     """
 
     name: str

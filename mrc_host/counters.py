@@ -1,9 +1,9 @@
-"""The counters for operators: every name, unit and meaning, declared once (docs/counters.md is written from this).
+"""The counters for operators: every name, unit and meaning, declared once (docs/counters.md is generated from this).
 
 A counter has a *level*: a queue pair, the NIC, or one of its ports (port N is the NIC's end of plane N). What a queue
 pair counts is also added up for the NIC, and stays there when the queue pair is reset, fails or is destroyed; a *gauge*
-says how things are just now. Names are stable, and where `rdma statistic`, the files ``hw_counters`` of an RDMA device
-or ``ethtool -S`` have a name for the same thing it is theirs. Counters never fall while the NIC lives; durations are
+is a current value. Names are stable; where `rdma statistic`, the files ``hw_counters`` of an RDMA device or ``ethtool
+-S`` have a name for the same thing, that name is used. Counters never decrease while the NIC lives; durations are
 counters of nanoseconds.
 """
 
@@ -22,7 +22,7 @@ RTT_BUCKETS: Final = 24  # below 1 us, below 2 us, ... below 2^22 us, and the re
 
 
 class Level(enum.Enum):
-    """What a counter speaks of."""
+    """What a counter belongs to."""
 
     QP = "queue pair"
     NIC = "NIC"
@@ -31,9 +31,9 @@ class Level(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CounterInfo:
-    """One counter: `name`, `unit`, `meaning` in one sentence, `levels` where it is read, and whether it is a `gauge`.
+    """One counter: `name`, `unit`, `meaning` in one sentence, `levels` at which it is read, whether it is a `gauge`.
 
-    `source` is the attribute of the queue pair's statistics that holds it, "" where it is derived.
+    `source` is the attribute of the queue pair's statistics that holds it, "" if it is derived.
     """
 
     name: str
@@ -44,11 +44,11 @@ class CounterInfo:
     source: str = ""
 
 
-_QP: Final = frozenset({Level.QP, Level.NIC})  # of queue pairs, and added up for the NIC
+_QP: Final = frozenset({Level.QP, Level.NIC})  # of queue pairs, and summed for the NIC
 
 
 def _counted() -> Iterable[CounterInfo]:
-    """What queue pairs count, by attribute of their statistics."""
+    """Counters of queue pairs, by attribute of their statistics."""
     for name, unit, source, meaning in (
         ("tx_data_packets", "packets", "data_sent", "Data packets sent for the first time."),
         ("tx_retransmitted_packets", "packets", "retransmitted", "Data packets sent again."),
@@ -95,7 +95,7 @@ def _counted() -> Iterable[CounterInfo]:
 
 
 def _derived() -> Iterable[CounterInfo]:
-    """What queue pairs count and is not one attribute."""
+    """Counters of queue pairs that are derived from others."""
     yield CounterInfo("bytes_completed", "bytes", "Payload of the own requests that completed with success.", _QP)
     yield CounterInfo("tx_acks", "packets", "Transport ACKs and NAKs sent.", _QP)
     yield CounterInfo("rx_acks", "packets", "Transport ACKs and NAKs received.", _QP)
@@ -127,7 +127,7 @@ def _rtt_range(bucket: int) -> str:
 
 
 def _gauges() -> Iterable[CounterInfo]:
-    """How a queue pair is just now."""
+    """Gauges of queue pairs."""
     qp = frozenset({Level.QP})
     yield CounterInfo("inflight_bytes", "bytes", "Data on the way, in the measure of the window.", _QP, gauge=True)
     for name, unit, meaning in (

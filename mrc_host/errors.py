@@ -1,17 +1,17 @@
 """Errors that a caller of the NIC can cause.
 
-Each carries one sentence that says what is wrong and, where it is not obvious, what to do. Nothing that arrives from
-the network raises any of these: packets are dropped and counted instead.
+Each carries one sentence that says what is wrong and, where it is not obvious, what to do. Nothing received from the
+network raises any of these: such packets are dropped and counted.
 """
 
 from __future__ import annotations
 
 
 class MrcError(Exception):
-    """Base of every error raised by ``mrc_host``.
+    """Base class of all errors raised by ``mrc_host``.
 
-    `posted`: of the requests of a ``post_send`` of several that raised this, how many, the first ones, were posted all
-    the same (the others were not; verbs give the first of those as ``bad_wr``).
+    `posted`: when a ``post_send`` of several requests raises this, the number of requests, from the first, that were
+    posted (verbs return the next one as ``bad_wr``).
     """
 
     posted: int = 0
@@ -22,7 +22,7 @@ class InvalidArgumentError(MrcError, ValueError):
 
 
 class UnknownDestinationError(MrcError, ValueError):
-    """The NIC was told of no destination with this address."""
+    """The NIC has no destination with this address."""
 
 
 class NotFoundError(MrcError, LookupError):

@@ -1,13 +1,13 @@
 """The MRC NIC as a device: frames on one side, queue pairs on the other, time as an input.
 
-``Nic`` is what a driver (AF_PACKET sockets), a simulated world or a test drives. It reads no clock, opens no socket and
-starts no thread. Its lower edge has the five verbs of every device here: ``receive``, ``transmit``, ``wakeup``,
+A driver (AF_PACKET sockets), a simulated world or a test drives a ``Nic``. It reads no clock, opens no socket and
+starts no thread. Its lower edge has the five methods of every device here: ``receive``, ``transmit``, ``wakeup``,
 ``tick`` and ``port_changed``; its upper edge has the commands of a real NIC's command queue and doorbells, with plain
-frozen values as arguments and results, so that an agent can carry them to another process.
+frozen values as arguments and results, so that an agent can pass them to another process.
 
-Ports are pulled: a driver asks ``transmit(port, now)`` when that port's line is free, and only then is it decided which
-packet leaves and on which path. After every ``receive``, ``tick``, ``port_changed`` and ``post_send`` idle ports
-should be asked again, and before going to sleep the driver reads ``wakeup()``.
+Ports are pulled: a driver calls ``transmit(port, now)`` when that port is free, and only then is it decided which
+packet leaves and on which path. After every ``receive``, ``tick``, ``port_changed`` and ``post_send`` the driver should
+try idle ports again, and before it sleeps it reads ``wakeup()``.
 """
 
 from __future__ import annotations
@@ -72,12 +72,11 @@ class Nic:
         incarnation: int = 0,
         congestion: Mapping[str, Algorithm] | None = None,
     ) -> None:
-        """All ports start up. `seed` decides QPNs, PSNs, keys, EV order and probe choices, and nothing else is random.
+        """All ports start up. `seed` determines QPNs, PSNs, keys, EV order and probe choices; nothing else is random.
 
-        `incarnation` is another number each time a NIC with this address starts again: it moves QPNs and PSNs, so that
-        packets meant for the one before find nobody. `congestion` adds congestion controls, by the names that
-        `cc_profile` and the settings may then say.
-        InvalidArgumentError for a configuration that cannot work.
+        `incarnation` differs each time a NIC with this address is restarted: it moves QPNs and PSNs, so that packets
+        for the previous incarnation reach no queue pair. `congestion` adds congestion controls, under names for
+        `cc_profile` and the settings. InvalidArgumentError for a configuration that cannot work.
         """
         ports = [p.plane for p in config.ports]
         if not ports or ports != list(range(len(ports))):
@@ -94,7 +93,7 @@ class Nic:
         self._peers = {d.address: Peer(self._context, d) for d in config.destinations}
         self._qps: dict[int, QueuePair] = {}
         self._qpn_shift = random.Random(incarnation).getrandbits(24) if incarnation else 0
-        self._retired: dict[int, int] = {}  # QPNs of queue pairs that are gone -> until when none gets it again
+        self._retired: dict[int, int] = {}  # QPNs of destroyed queue pairs -> until when they are not reused
         self._cqs: dict[int, CompletionQueue] = {}
         self._next_cq = 1
         self._ready: set[int] = set()
@@ -104,20 +103,20 @@ class Nic:
         self.control = ControlPlane(self._context, self._peers, self._profile_used)
         self._demux = Demultiplexer(self._context, self._qps, self._peers, self.control.prober, self._pauses)
         self._ports = [PortStats() for _ in ports]
-        self._gone = QpStats()  # of queue pairs that were destroyed
+        self._gone = QpStats()  # totals of destroyed queue pairs
 
     @property
     def config(self) -> NicConfig:
-        """What the NIC was built with."""
+        """The configuration the NIC was built with."""
         return self._config
 
-    # ---- device verbs -------------------------------------------------------------------------------------------
+    # ---- device methods -----------------------------------------------------------------------------------------
 
     def receive(self, port: int, frame: bytes | bytearray | memoryview, now: int) -> None:
         """Take one Ethernet frame (without FCS) that arrived on `port`.
 
-        Never raises on account of the frame: what is malformed or not for this NIC is dropped and counted.
-        The frame is not kept after the call, so its buffer may be reused.
+        Never raises because of the frame: what is malformed or not for this NIC is dropped and counted. The frame is
+        not kept after the call, so its buffer may be reused.
         """
         self._context.now = now
         scheduler = self._scheduler
@@ -130,7 +129,7 @@ class Nic:
             drop = self._demux.receive(port, memoryview(frame) if isinstance(frame, bytearray) else frame, now)
         except (struct.error, IndexError):
             drop = Drop.MALFORMED
-        except Exception:  # a defect of ours, but nobody on the network may stop the NIC with it
+        except Exception:  # a bug here, but no packet may stop the NIC with it
             drop = Drop.INTERNAL_ERROR
         if drop is not None:
             self._drops[drop] += 1
@@ -153,17 +152,17 @@ class Nic:
         return frame
 
     def wakeup(self) -> int | None:
-        """Earliest time when ``tick`` is due; a time in the past means at once; None means on input only."""
+        """Earliest time when ``tick`` is due; a time in the past means at once; None means only after input."""
         return self._scheduler.wakeup()
 
     def tick(self, now: int) -> None:
-        """Run everything that is due at `now`; then ports may have frames. Early calls are harmless."""
+        """Do everything that is due at `now`; then ports may have frames. Early calls are harmless."""
         self._context.now = now
         self._scheduler.input_begins()
         self._scheduler.tick(now)
 
     def port_changed(self, port: int, up: bool, now: int) -> None:
-        """The link of `port` went down or came up. Traffic leaves the port at once and peers are told."""
+        """The link of `port` went down or came up. Traffic leaves the port at once, and peers are notified."""
         context = self._context
         context.now = now
         self._scheduler.input_begins()
@@ -192,7 +191,7 @@ class Nic:
         return self._context.memory.register(pd, buffer, access)
 
     def deregister_memory(self, lkey: int) -> None:
-        """Forget a region at once: later packets naming its rkey are refused. NotFoundError if unknown."""
+        """Deregister a region at once: later packets with its rkey are refused. NotFoundError if unknown."""
         self._context.memory.deregister(lkey)
 
     # ---- completion queues --------------------------------------------------------------------------------------
@@ -218,14 +217,14 @@ class Nic:
     def poll_cq(self, cq: int, max_entries: int = 16) -> list[Completion]:
         """Take up to `max_entries` completions, oldest first.
 
-        A full queue never loses an entry. It holds `capacity` completions of signaled requests, which reserve theirs
-        when posted (ResourceExhaustedError there), and besides as many of a peer's WRITE_WITH_IMM, which stay
-        unacknowledged until there is room (``transport.completion``).
+        A full queue never loses an entry. It holds `capacity` completions of signaled requests, which are reserved when
+        these are posted (or ResourceExhaustedError), and as many of a peer's WRITE_WITH_IMM, which stay unacknowledged
+        until there is room (``transport.completion``).
         """
         return self._cq(cq).poll(max_entries)
 
     def cq_ready(self) -> set[int]:
-        """Numbers of the completion queues that got entries since this was last asked."""
+        """Numbers of the completion queues with new entries since the last call."""
         ready = set(self._ready)
         self._ready.clear()
         return ready
@@ -235,7 +234,7 @@ class Nic:
         self._cq(cq).notification.arm(solicited_only)
 
     def cq_notified(self) -> set[int]:
-        """Numbers of the completion queues that got what they were armed for since this was last asked."""
+        """Numbers of the completion queues that got an entry they were armed for since the last call."""
         notified = set(self._notified)
         self._notified.clear()
         return notified
@@ -245,9 +244,9 @@ class Nic:
     def create_qp(self, pd: int, qp_type: QpType, send_cq: int, recv_cq: int, attributes: QpAttributes) -> int:
         """New queue pair in RESET; returns its QPN (24 bit, not guessable from others).
 
-        `attributes` are what ``modify_qp`` starts from. InvalidArgumentError names the attribute that is out of range;
-        or a congestion control that does not exist; NotFoundError an unknown completion queue or EV profile;
-        ResourceExhaustedError says that nobody polls the failures in `send_cq`.
+        `attributes` are what ``modify_qp`` starts from. InvalidArgumentError names an attribute that is out of range or
+        a congestion control that does not exist, NotFoundError an unknown completion queue or EV profile;
+        ResourceExhaustedError if `send_cq` is full of failures that were not polled.
         """
         if pd < 0:
             raise InvalidArgumentError(f"Protection domain {pd} is negative.")
@@ -269,10 +268,10 @@ class Nic:
         return _FIRST_QPN + (self._rng.randrange(count) + self._qpn_shift) % count
 
     def connect_qp(self, qpn: int, remote: QpAddress, now: int) -> None:
-        """Bring a queue pair in RESET or INIT to RTS towards `remote`, as three steps of ``modify_qp`` do.
+        """Bring a queue pair from RESET or INIT to RTS, connected to `remote`: the three steps of ``modify_qp`` in one.
 
-        Both ends must connect, in any order, with the same type and path MTU. `remote` is what ``qp_address`` of the
-        other end gives in its present life. UnknownDestinationError, InvalidArgumentError, StateError.
+        Both ends must connect, in any order, with the same type and path MTU. `remote` is the result of the other end's
+        ``qp_address`` in its present life. UnknownDestinationError, InvalidArgumentError, StateError.
         """
         qp = self._qp(qpn)
         if qp.state not in (QpState.RESET, QpState.INIT):
@@ -297,13 +296,13 @@ class Nic:
         *,
         remote: QpAddress | None = None,
     ) -> None:
-        """One step in a queue pair's life (docs/protocol.md §11.1).
+        """One transition of a queue pair's state (docs/protocol.md §11.1).
 
-        RESET -> INIT -> RTR -> RTS, and from anywhere to ERROR (everything posted completes as FLUSHED) or RESET.
-        `changes` sets attributes by name, of those that belong to the step (``transport.states.TAKES``): profiles and
-        hints for INIT, what this end accepts for RTR, how it sends for RTS. The others stay. `remote` is given
-        exactly for RTR. An error (StateError, InvalidArgumentError, NotFoundError, UnknownDestinationError) leaves the
-        queue pair as it was.
+        RESET -> INIT -> RTR -> RTS, and from any state to ERROR (everything posted completes as FLUSHED) or RESET.
+        `changes` sets attributes by name, of those that the transition takes (``transport.states.TAKES``): profiles and
+        hints for INIT, what this end accepts for RTR, how it sends for RTS. The others keep their values. `remote` is
+        given only for RTR, and required there. After an error (StateError, InvalidArgumentError, NotFoundError,
+        UnknownDestinationError) the queue pair is unchanged.
         """
         qp = self._qp(qpn)
         attributes = states.changed(qp.attributes, qp.state, state, changes or {}, remote is not None)
@@ -347,7 +346,7 @@ class Nic:
         return peer
 
     def destroy_qp(self, qpn: int, now: int) -> None:
-        """Remove a queue pair. Requests that had not completed complete as FLUSHED in its send CQ first."""
+        """Remove a queue pair. Its unfinished requests first complete as FLUSHED in its send CQ."""
         qp = self._qp(qpn)
         self._context.now = now
         del self._qps[qpn]
@@ -359,7 +358,7 @@ class Nic:
         qp.recv_cq.users -= 1
 
     def _retire(self, qpn: int, now: int) -> None:
-        """Packets for a queue pair that is gone may still come: for a packet lifetime nobody else gets its number."""
+        """Packets for a destroyed queue pair may still arrive: do not reuse its number for a packet lifetime."""
         retired = self._retired
         for number, until in list(retired.items()):
             if until > now:
@@ -386,10 +385,10 @@ class Nic:
     def post_send(self, qpn: int, request: WorkRequest, now: int) -> None:
         """Queue one request. Returns at once; the outcome is a completion.
 
-        InvalidArgumentError for a bad length or imm, StateError before RTS, ResourceExhaustedError when the send
-        queue or its completion queue is full. In ERROR the request completes as FLUSHED. A local range that is not
-        registered in the queue pair's protection domain completes with LOCAL_PROTECTION_ERROR and takes the queue
-        pair to ERROR.
+        InvalidArgumentError for a bad length or imm, StateError before RTS, ResourceExhaustedError when the send queue
+        or its completion queue is full. In ERROR the request completes as FLUSHED. If the local range is not registered
+        in the queue pair's protection domain, the request completes with LOCAL_PROTECTION_ERROR and the queue pair goes
+        to ERROR.
         """
         qp = self._qp(qpn)
         if qp.state is not QpState.RTS and qp.state is not QpState.ERROR:
@@ -398,19 +397,19 @@ class Nic:
         self._scheduler.input_begins()
         qp.post(request, now)
 
-    # ---- observation and control --------------------------------------------------------------------------------
+    # ---- inspection and control ---------------------------------------------------------------------------------
 
     def async_events(self) -> list[AsyncEvent]:
         """Events since the last call, oldest first.
 
-        At most 4096 are kept; ``nic_counters()['events_lost']`` counts more.
+        At most 4096 are kept; ``nic_counters()['events_lost']`` counts those dropped.
         """
         return self._context.take_events()
 
     def set_trace(self, sink: TraceSink | None) -> None:
         """Send the event trace (docs/trace.md) to `sink` from now on; None ends it.
 
-        The sink is called from within the NIC's work: it must not raise, call the NIC, or change what it is given.
+        The sink is called while the NIC works: it must not raise, call the NIC, or change its argument.
         """
         trace = None
         if sink is not None:
@@ -436,7 +435,8 @@ class Nic:
     def nic_counters(self) -> Mapping[str, int]:
         """Frames and bytes sent and received, and frames dropped by reason (``drop_<reason>``).
 
-        With flow control also PAUSE frames received, and for how long (ns) ports could not send data, over all ports.
+        With flow control also PAUSE frames received, and the time (ns) for which ports could not send data, summed over
+        ports.
         """
         counters = {
             "rx_frames": sum(stats.rx_frames for stats in self._ports),
@@ -454,7 +454,7 @@ class Nic:
     def hw_counters(self, qpn: int | None, now: int) -> dict[str, int]:
         """All counters and gauges of a queue pair, or of the NIC (docs/counters.md), by name.
 
-        The NIC's include those of all queue pairs there ever were. NotFoundError.
+        The NIC's include those of all queue pairs that ever existed. NotFoundError.
         """
         if qpn is not None:
             return self._qp(qpn).hw_counters(now)

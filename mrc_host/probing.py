@@ -1,8 +1,8 @@
-"""What a NIC is told about probing the fabric, and what it reports: the agent's half of docs/path-mapping.md.
+"""Path probes: the plan that a NIC probes by, and the report of what it sent and received (docs/path-mapping.md).
 
-A NIC sends a *path probe* on each path of its plan once a *round*, and whoever receives one, itself or another NIC,
-keeps it in mind. Nobody answers: a probe to a switch and back returns to its sender by its own list of uSIDs, and one
-to another NIC tells about one direction only. Sets of paths are bit sets: bit i stands for path i of the sender's plan.
+A NIC sends a *path probe* on each path of its plan once per *round*. The NIC that receives it, the same or another one,
+records it; nobody answers. A probe to a switch and back returns to its sender by its own list of uSIDs; a probe to
+another NIC tests one direction only. Sets of paths are bit sets: bit i is path i of the sender's plan.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MIN_ROUND_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ProbePath:
-    """One way of a probe.
+    """One path of a plan.
 
-    The NIC port (plane) it leaves by, the outer IPv6 address (uSID list, 16 bytes), the address of the NIC where it
+    The NIC port (plane) it leaves from, the outer IPv6 address (uSID list, 16 bytes), the address of the NIC where it
     ends (16 bytes; the sender's own for out-and-back), and the entropy value that it carries.
     """
 
@@ -31,9 +31,9 @@ class ProbePath:
 
 @dataclass(frozen=True, slots=True)
 class ProbePlan:
-    """Paths to probe, at most 4096, each once in `round_ns` (1 ms or more), evenly spaced.
+    """Paths to probe, at most 4096, each once per `round_ns` (1 ms or more), evenly spaced.
 
-    Rounds are numbered from `first_round` on, modulo 2**32. InvalidArgumentError says what is wrong.
+    Rounds are numbered from `first_round` on, modulo 2**32. Raises InvalidArgumentError.
     """
 
     paths: tuple[ProbePath, ...]
@@ -41,7 +41,7 @@ class ProbePlan:
     first_round: int = 0
 
     def __post_init__(self) -> None:
-        """Check the figures."""
+        """Check all values."""
         if not 1 <= len(self.paths) <= MAX_PROBE_PATHS:
             raise InvalidArgumentError(f"A probe plan has 1 to {MAX_PROBE_PATHS} paths, not {len(self.paths)}.")
         if self.round_ns < MIN_ROUND_NS:
@@ -55,7 +55,7 @@ class ProbePlan:
 
 @dataclass(frozen=True, slots=True)
 class ProbesSent:
-    """Paths of our plan on which a probe of a round was sent."""
+    """Paths of this NIC's plan on which a probe of a round was sent."""
 
     round: int
     paths: int
@@ -63,7 +63,7 @@ class ProbesSent:
 
 @dataclass(frozen=True, slots=True)
 class ProbesArrived:
-    """Paths of the plan of the NIC `source` (its address; perhaps our own) whose probe of a round has arrived here."""
+    """Paths of the plan of NIC `source` (its address; possibly our own) whose probe of a round arrived here."""
 
     source: bytes
     round: int
@@ -72,7 +72,7 @@ class ProbesArrived:
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """What was sent and what arrived since the last report. `probing` is False when the NIC has no plan (any more)."""
+    """What was sent and what arrived since the last report. `probing` is False while the NIC has no plan."""
 
     probing: bool
     sent: tuple[ProbesSent, ...] = ()

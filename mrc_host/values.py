@@ -1,9 +1,8 @@
-"""The values that cross the NIC's upper edge: what an application asks for and what it is told.
+"""The values that cross the NIC's upper edge: what applications request, and what they get back.
 
-Everything here is a frozen dataclass or an enum, so that it can be passed between the NIC device, the host agent and
-the application's process without anybody changing it on the way. Names follow the verbs API that RDMA programmers
-know; where MRC differs (no receive queue, write-only), the docstring says so. Sizes are bytes, times integer
-nanoseconds.
+Everything here is a frozen dataclass or an enum, so that nothing changes it on its way between the NIC device, the host
+agent and the application's process. Names follow the verbs API that RDMA programmers know; where MRC differs (no
+receive queue, write-only), the docstring says so. Sizes are bytes, times integer nanoseconds.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ class WrOpcode(enum.Enum):
 
 
 class CompletionOpcode(enum.Enum):
-    """Which side of an operation a completion speaks of."""
+    """Which side of an operation a completion reports."""
 
     WRITE = "write"  # the requester's own WRITE or WRITE_WITH_IMM is acknowledged
     RECV_WRITE_WITH_IMM = "recv_write_with_imm"  # a peer's WRITE_WITH_IMM and all before it are in memory
 
 
 class CompletionStatus(enum.Enum):
-    """Outcome of a work request. Anything but SUCCESS leaves the queue pair in ERROR."""
+    """Outcome of a work request. Any status but SUCCESS leaves the queue pair in ERROR."""
 
     SUCCESS = "success"
     LOCAL_PROTECTION_ERROR = "local_protection_error"  # local range outside a region of this protection domain
@@ -95,7 +94,7 @@ class EvMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class EvField:
-    """One field of a generated entropy value, `width` bits (1..32). Fields are joined, the first most significant.
+    """One field of a generated entropy value, `width` bits (1..32). The first field is the most significant.
 
     The bits of `mask` vary, the others are those of `init_val`; values outside `minimum`..`maximum` (of the whole
     field) are left out. All four are numbers of `width` bits.
@@ -110,11 +109,11 @@ class EvField:
 
 @dataclass(frozen=True, slots=True)
 class EvProfile:
-    """Which entropy values a queue pair may use; its size is fixed for life (docs/protocol.md §11.2).
+    """Which entropy values a queue pair may use; fixed for its life (docs/protocol.md §11.2).
 
-    `evs` (32 bit, all different, up to 4096) is given exactly for EXPLICIT, `fields` (32 bits together at most) exactly
-    for GENERATED. `size` (1..4096) is how many values to take, spread equally over planes: None means all for AUTO
-    and 256 for GENERATED. `ev_min_active` (1..4096) is how many stay in the active set at least, however bad.
+    `evs` (32 bit, all different, up to 4096) is given only for EXPLICIT, `fields` (together at most 32 bits) only for
+    GENERATED. `size` (1..4096) is how many values to take, spread equally over planes: None means all for AUTO and 256
+    for GENERATED. `ev_min_active` (1..4096) is the minimum that stays in the active set, however bad.
     """
 
     mode: EvMode = EvMode.AUTO
@@ -126,7 +125,7 @@ class EvProfile:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegionInfo:
-    """A registered region as its owner hands it to peers. `address` is the NIC's virtual address, page aligned."""
+    """A registered region, as its owner passes it to peers. `address` is the NIC's virtual address, page aligned."""
 
     address: int
     length: int
@@ -152,8 +151,8 @@ class WorkRequest:
     """One WRITE or WRITE_WITH_IMM of `length` bytes (1..2**32-1) from local to remote memory.
 
     `local_address`/`lkey` name registered local memory, `remote_address`/`rkey` the peer's. `imm` (32 bit) is given
-    exactly for WRITE_WITH_IMM. An unsignaled request completes silently unless it fails. `solicited` sets SE in the
-    last packet of an MRC WRITE_WITH_IMM, for receivers that want to be notified of such completions only.
+    only for WRITE_WITH_IMM. An unsignaled request completes silently unless it fails. `solicited` sets SE in the last
+    packet of an MRC WRITE_WITH_IMM, for receivers that want to be notified of such completions only.
     """
 
     wr_id: int
@@ -172,8 +171,8 @@ class WorkRequest:
 class Completion:
     """One completion queue entry. `imm` is set only for RECV_WRITE_WITH_IMM; `reason` is empty on success.
 
-    `solicited` says that the peer's WRITE_WITH_IMM came with SE. `signaled` is False only for the failure of an
-    unsignaled request, which is told although its success would not have been.
+    `solicited`: the peer's WRITE_WITH_IMM was sent with SE. `signaled` is False only for the failure of an unsignaled
+    request, which is reported although its success would not have been.
     """
 
     wr_id: int
@@ -189,25 +188,28 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class QpAttributes:
-    """What a queue pair is given before it may send (docs/protocol.md §2).
+    """Attributes of a queue pair, set before it may send (docs/protocol.md §2).
 
     `mpr` is the advertised range of PSNs in units of 128 (1..255), `max_wimm` the number of WRITE_WITH_IMM the peer may
     have in flight here. `timeout` is the exponent of the ACK timeout 1.024 us * 2**timeout (1..24; MRC waits longer
-    where measured round-trip times call for it), `retry_count` the timeouts in a row before the queue pair fails (255:
-    never). `congestion_window` is the fixed window in bytes, None for the profile's default. `active_paths` bounds the
-    active set (None: every path but the backups).
+    where measured round-trip times require it), `retry_count` the consecutive timeouts before the queue pair fails
+    (255: never). `congestion_window` is the fixed window in bytes, None for the profile's default. `active_paths`
+    limits the active set (None: every path but the backups).
+
     `ev_profile` is the number of an EV profile (0: the NIC's default, AUTO), `cc_profile` the name of a congestion
     control ("": the NIC's default). `dynamic_mpr`, in units of 128 PSNs, lets the range accepted here follow the
     receiver and the range used for sending follow the peer, up to this cap, when both ends have it (0: off).
-    `trim_nack` says that this end answers trimmed packets with NACKs, `trim_nack_dest` that the peer does: to one that
-    does not, nothing is sent as trimmable.
+    `trim_nack` says that this end answers trimmed packets with NACKs, `trim_nack_dest` that the peer does; without
+    that, nothing is sent as trimmable.
+
     `num_qps_per_peer`, `num_send_peers` and `num_remote_recv_peers` (0..65535, 0: not known) are hints: how many queue
-    pairs share the way to this peer, to how many peers this NIC sends at a time, and how many send to the peer (the
-    incast to expect). NSCC starts with the share of its window that they leave, and unless `active_paths` is given, the
+    pairs share the links to this peer, to how many peers this NIC sends at a time, and how many send to the peer (the
+    incast to expect). NSCC starts with the share of its window that they imply, and unless `active_paths` is given, the
     active set is two such windows of packets.
-    `send_psn` and `receive_psn` are the first PSNs of either direction, for one life: a RESET after they were used
-    forgets them. With None the NIC chooses the one, and takes the other from the peer's `QpAddress`. `path_mtu` is 256,
-    512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU.
+
+    `send_psn` and `receive_psn` are the first PSNs of the two directions, for one life: a RESET after they were used
+    clears them. With None the NIC chooses the first and takes the second from the peer's `QpAddress`. `path_mtu` is
+    256, 512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU.
     """
 
     path_mtu: int = 4096
@@ -236,9 +238,9 @@ class PathInfo:
     """One path of a queue pair: its entropy value, plane, state, and whether it is in the active set.
 
     The counters are packets since the queue pair was connected: `sent` (data, retransmissions, reliability probes),
-    `lost` (judged so, whatever for), `marked` (SACKs that said SKIP_ONCE), `trimmed` (NACKs that said TRIMMED, where
-    the last hop does not count). `rtt` is the round-trip time in ns of the packet there that last caused a SACK, or 0.
-    All are zero for RC.
+    `lost` (declared lost, for any reason), `marked` (SACKs with SKIP_ONCE), `trimmed` (NACKs with TRIMMED, not
+    TRIMMED_LASTHOP). `rtt` is the round-trip time in ns of the latest packet on the path that caused a SACK, or 0. All
+    are zero for RC.
     """
 
     ev: int
@@ -256,7 +258,7 @@ class PathInfo:
 class PathEvent:
     """A path changed state at `time`.
 
-    `first_loss_time` is when the earliest packet now known lost on it was sent (None where no loss caused the change).
+    `first_loss_time` is when the earliest packet known to be lost on it was sent (None if no loss caused the change).
     """
 
     time: int
@@ -271,7 +273,7 @@ class PathEvent:
 
 @dataclass(frozen=True, slots=True)
 class PortEvent:
-    """A NIC port lost or regained its link at `time`; `local` is False when a peer told us about its own port."""
+    """A NIC port lost or regained its link at `time`; `local` is False when a peer reported its own port."""
 
     time: int
     port: int
@@ -291,11 +293,11 @@ class QpEvent:
 
 @dataclass(frozen=True, slots=True)
 class ProbeEvent:
-    """An endpoint probe came back, or was given up (`rtt` and `port` None), at `time` (docs/protocol.md §11.5).
+    """An endpoint probe was answered, or timed out (`rtt` and `port` None), at `time` (docs/protocol.md §11.5).
 
-    `probe_id` is what the command returned, `ev` and `plane` the path it took, `port` where the answer came in, `rtt`
-    the nanoseconds from the request leaving to the answer arriving. `service_time_subtracted` tells whether the
-    time that the responder says it took was taken off.
+    `probe_id` is what the command returned, `ev` and `plane` the path it took, `port` where the answer arrived, `rtt`
+    the nanoseconds from sending the request to receiving the answer. `service_time_subtracted`: whether the responder's
+    processing time, as it reported it, was subtracted.
     """
 
     time: int
@@ -313,7 +315,7 @@ AsyncEvent = PathEvent | PortEvent | QpEvent | ProbeEvent
 
 @dataclass(frozen=True, slots=True)
 class PortState:
-    """A port of this NIC, or (`local` False) of a peer as it last told us. `rate_bps` is 0 where not known."""
+    """A port of this NIC, or (`local` False) of a peer as last reported. `rate_bps` is 0 if not known."""
 
     port: int
     up: bool
@@ -323,7 +325,7 @@ class PortState:
 
 @dataclass(frozen=True, slots=True)
 class DestinationInfo:
-    """A peer NIC that this one knows paths to: name, address (16 bytes), entropy values, and the plane of each."""
+    """A peer NIC to which this one has paths: name, address (16 bytes), entropy values, and the plane of each."""
 
     name: str
     address: bytes
@@ -333,7 +335,7 @@ class DestinationInfo:
 
 @dataclass(frozen=True, slots=True)
 class DeniedPath:
-    """A path that a controller has forbidden."""
+    """A path that a controller has denied."""
 
     peer: bytes
     ev: int
@@ -341,12 +343,12 @@ class DeniedPath:
 
 @dataclass(frozen=True, slots=True)
 class QpCounters:
-    """Counters of one queue pair since creation. Packets are data packets unless the name says otherwise."""
+    """Counters of one queue pair since creation. They count data packets unless the name says otherwise."""
 
     data_sent: int = 0  # first transmissions
     retransmitted: int = 0
     spurious_retransmitted: int = 0  # retransmitted although the first copy had arrived
-    lost: int = 0  # judged lost by SACK, NACK or timeout
+    lost: int = 0  # declared lost by SACK, NACK or timeout
     timeouts: int = 0
     data_received: int = 0
     duplicates_received: int = 0
@@ -359,11 +361,11 @@ class QpCounters:
 
 @dataclass(frozen=True, slots=True)
 class NsccProfile:
-    """What a deployment may set; None is derived (docs/congestion.md lists the formulas). Times ns, sizes bytes.
+    """NSCC constants that a deployment may set; None derives them (docs/congestion.md). Times in ns, sizes in bytes.
 
-    Named as in the control API. `base_rtt` replaces the one given by the line. `base_rtt_floor` is the shortest
-    round-trip time believed (published: none), `clear_delay` the delay that counts as nil, and `reference_rtt` the
-    round-trip time of the network that the constants belong to.
+    Names are those of the control API. `base_rtt` replaces the link's. `base_rtt_floor` is the shortest round-trip time
+    accepted (published: none), `clear_delay` the delay that counts as zero, and `reference_rtt` the round-trip time of
+    the network that the constants belong to.
     """
 
     disable_qa: bool = False
@@ -387,10 +389,10 @@ class NsccProfile:
 
 @dataclass(frozen=True, slots=True)
 class DcqcnProfile:
-    """What a deployment may set; None is derived from the line rate (docs/congestion.md). Rates bit/s, times ns, bytes.
+    """DCQCN constants that a deployment may set; None derives them from the line rate (docs/congestion.md).
 
-    Named as in ``mrc_host.transport.dcqcn.DcqcnParameters``, which says what each does. Both ends need the same
-    `cnp_interval`, since the receiver keeps it.
+    Rates are in bit/s, times in ns, sizes in bytes. Names are those of ``mrc_host.transport.dcqcn.DcqcnParameters``,
+    which explains each. Both ends need the same `cnp_interval`, since the receiver applies it.
     """
 
     min_rate: int | None = None
@@ -407,11 +409,11 @@ class DcqcnProfile:
 
 @dataclass(frozen=True, slots=True)
 class CcProfile:
-    """A congestion control with constants of its own, which queue pairs may name (docs/protocol.md §11.6).
+    """A congestion control with its own constants, which queue pairs can use by name (docs/protocol.md §11.6).
 
     `algorithm` is the name of an existing one. `nscc` replaces constants of NSCC and `dcqcn` those of DCQCN, as the
-    NIC's settings do (which alone say how often it sends CNPs). `window` in bytes is a fixed window, or the bound of
-    one that works by rate; None is the NIC's.
+    NIC's settings do (only those settings determine how often it sends CNPs). `window` in bytes is a fixed window, or
+    the limit of a rate-based one; None is the NIC's.
     """
 
     algorithm: str = "nscc"

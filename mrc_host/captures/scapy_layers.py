@@ -100,7 +100,7 @@ def usid_list(address: str) -> tuple[int, tuple[int, ...]]:
 
 
 def describe_usid(usid: int) -> str:
-    """A uSID in words, by this project's plan (docs/protocol.md §5): kind, plane and number, such as ``T1@p2 #5``."""
+    """A uSID described by this project's plan (docs/protocol.md §5): kind, plane and number, such as ``T1@p2 #5``."""
     kind = {1: "T0", 2: "T1", 3: "NIC"}.get(usid >> 13, f"kind {usid >> 13}")
     return f"{kind}@p{usid >> 10 & 7} #{usid & 0x3FF}"
 
@@ -242,7 +242,7 @@ class TSETH(Packet):
 
 
 class RETH(Packet):
-    """RDMA header, 16 bytes: where the payload goes and how long the whole message is (docs/protocol.md §1.6)."""
+    """RDMA header, 16 bytes: where the payload goes, and the length of the whole message (docs/protocol.md §1.6)."""
 
     name = "RETH"
     fields_desc = [  # noqa: RUF012
@@ -278,7 +278,7 @@ class SETH(Packet):
         BitField("reserved", 0, 3),
         BitField("pr", 0, 1),
         BitField("reserved2", 0, 1),
-        # a signed distance, or the probe id of the probe that is answered
+        # a signed distance, or the id of the probe that is answered
         ConditionalField(SignedShortField("ack_psn_offset", 0), lambda packet: not packet.pr),
         ConditionalField(ShortField("probe_id", 0), lambda packet: packet.pr),
         XIntField("ev", 0),
