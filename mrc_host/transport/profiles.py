@@ -142,8 +142,10 @@ def _equal_shares(paths: Paths, candidates: Sequence[int], size: int, rng: rando
     if not planes:
         return []
     share = min(max(1, size // len(planes)), *(len(plane) for plane in planes))
+    if size < len(planes):
+        planes = rng.sample(planes, size)
     chosen: list[int] = []
-    for plane in planes[:size]:
+    for plane in planes:
         rng.shuffle(plane)
         chosen += plane[:share]
     return chosen

@@ -125,3 +125,54 @@ class TestTraining:
         text = self.TEXT.format(compute="100us", overlap="yes")
         recording = run(case_of(text, "250us"))
         assert any("only 1 of 2 steps" in error or "only 0 of 2 steps" in error for error in recording.errors)
+
+
+class TestComputing:
+    """Jitter and stragglers of ranks."""
+
+    STEPS = "{{kind: training, steps: 6, gradients: 16K, compute: 100us, {more}}}"
+    OPERATIONS = "{{kind: collective, operation: all_reduce, bytes: 16K, iterations: 6, {more}}}"
+
+    def times(self, text, more="", seed=1):
+        recording = run(case_of(text.format(more=more), "5ms"), seed)
+        assert recording.errors == ()
+        assert recording.wrong_bytes == 0
+        return np.array([one.ended - one.began for one in recording.operations])
+
+    def test_a_straggler_holds_up_every_step_by_what_it_is_late(self):
+        usual = self.times(self.STEPS)
+        late = self.times(self.STEPS, "stragglers: {hosts: h3, slowdown: 2.5}")
+        assert late - usual == pytest.approx(150_000, rel=0.02)
+
+    def test_a_straggler_of_some_steps_holds_up_those(self):
+        usual = self.times(self.STEPS).mean()
+        extra = (
+            np.concatenate(
+                [self.times(self.STEPS, "stragglers: {hosts: h3, slowdown: 3, share: 50%}", seed) for seed in range(5)]
+            )
+            - usual
+        )
+        slow = extra > 100_000
+        assert 6 <= slow.sum() <= 24, "30 steps"
+        assert extra[slow] == pytest.approx(200_000, rel=0.02)
+        assert extra[~slow] == pytest.approx(0, abs=2_000)
+
+    def test_jitter_follows_the_seed_and_a_step_waits_for_the_slowest_of_four(self):
+        usual = self.times(self.STEPS).mean()
+        found = self.times(self.STEPS, "jitter: 20%", 3)
+        assert list(found) == list(self.times(self.STEPS, "jitter: 20%", 3))
+        assert list(found) != list(self.times(self.STEPS, "jitter: 20%", 4))
+        extra = np.concatenate([self.times(self.STEPS, "jitter: 20%", seed) for seed in range(5)]) - usual
+        assert -20_000 < extra.min() < extra.max() < 21_000
+        assert extra.mean() == pytest.approx(12_000, abs=4_000), "the mean of the largest of four is at 4/5"
+
+    def test_a_collective_is_timed_from_its_first_rank_on(self):
+        usual = self.times(self.OPERATIONS)
+        assert self.times(self.OPERATIONS, "compute: 50us") == pytest.approx(usual, rel=0.2), "all wait equally long"
+        late = self.times(self.OPERATIONS, "compute: 50us, stragglers: {hosts: h2, slowdown: 3}")
+        assert late - usual == pytest.approx(100_000, rel=0.05)
+
+    def test_a_workload_may_begin_later(self):
+        for text in (self.STEPS, self.OPERATIONS):
+            recording = run(case_of(text.format(more="start: 70us"), "5ms"))
+            assert recording.operations[0].began == 70_000

@@ -1,5 +1,6 @@
 import pytest
 
+from mrc_lab.experiments.files import FileError
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.running.flows import FlowPlan, plan
 from tests.mrc_lab.experiments.running.cases import case_of, run
@@ -51,3 +52,92 @@ def test_a_pair_may_begin_later():
     assert min(first) == 0
     assert min(second) == 60_000
     assert recording.rates()[:6, 1].max() == 0
+
+
+def test_a_flow_may_have_sizes_totals_queue_pairs_and_a_start_of_its_own():
+    case = case_of(
+        "{kind: write_bw, message: 16K, total: 64K, pairs: [h1>h3, {pair: h2>h4, message: 4K, total: 8K, qps: 3,"
+        " outstanding: 1, start: 30us}], start: 10us}",
+        "200us",
+    )
+    recording = run(case)
+    first, second = ([one for one in recording.messages if one.flow == number] for number in range(2))
+    assert [flow.qps for flow in recording.flows] == [1, 3]
+    assert ([one.size for one in first], [one.size for one in second]) == ([16 << 10] * 4, [4 << 10] * 2)
+    assert min(one.began for one in first) == 10_000
+    assert min(one.began for one in second) == 40_000
+    assert recording.checked_bytes == (16 + 4) << 10
+
+
+def test_the_same_pair_twice_is_two_flows_with_names_of_their_own():
+    recording = run(case_of("{kind: write_bw, pairs: [h1>h3, h1>h3], message: 4K, total: 4K}"))
+    assert [flow.name for flow in recording.flows] == ["h1>h3", "h1>h3#2"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "begins"),
+    [
+        ("{kind: permutation, shift: 1, message: 4K, total: 4K, start: 5us, starts: [0us, 20us]}", [5, 25, 5, 5]),
+        (
+            "{kind: incast, target: h4, sources: [h1, h2], victim: h3>h1, message: 4K, total: 4K,"
+            " starts: [1us, 2us, 3us]}",
+            [1, 2, 3],
+        ),
+        ("{kind: write_bw, pairs: [h1>h3, h2>h4], message: 4K, total: 4K, start: 7us}", [7, 7]),
+    ],
+)
+def test_every_workload_of_flows_has_starts(workload, begins):
+    recording = run(case_of(workload))
+    assert [message.began for message in sorted(recording.messages, key=lambda one: one.flow)] == [
+        1000 * begin for begin in begins
+    ]
+
+
+@pytest.mark.parametrize("kind", ["permutation, shift: 1", "incast, target: h4, sources: [h1, h2]"])
+def test_too_many_starts_are_refused(kind):
+    with pytest.raises(FileError, match=r"starts has 5 times for [24] flows"):
+        case_of(f"{{kind: {kind}, starts: [1us, 1us, 1us, 1us, 1us]}}")
+
+
+def planes_and_uplinks(recording):
+    """Planes that the first host sent data in, and uplinks of its T0 that carried data."""
+    sent = recording.link_samples[-1, :, 1] - recording.link_samples[0, :, 1]
+    busy = {name for name, size in zip(recording.channels, sent, strict=True) if size > 100_000}
+    return {name for name in busy if name.startswith("h1@") and name.endswith(">")}, {
+        name for name in busy if name.startswith("t0-0:") and name.endswith(">")
+    }
+
+
+def test_one_ev_is_one_path_in_one_plane_and_not_always_the_same():
+    """`paths: 1` is a path in each plane; `evs: 1` is one in all."""
+    fabric = {"fabric": "{planes: 4, t0: 2, t1: 4, hosts: 4, rate: 100G}"}
+    load = "{kind: write_bw, pairs: h1>h3, outstanding: 8}"
+    found = {
+        keys: planes_and_uplinks(run(case_of(load, "100us", transport=keys, **fabric)))
+        for keys in ("{paths: 1}", "{evs: 1}", "{evs: 2}", "{evs: 8}")
+    }
+    assert [tuple(map(len, ports)) for ports in found.values()] == [(4, 4), (1, 1), (2, 2), (4, 8)], found
+    seen = {
+        tuple(sorted(planes_and_uplinks(run(case_of(load, transport="{evs: 1}", **fabric), seed))[1]))
+        for seed in range(6)
+    }
+    assert len({path[0].split("@")[1] for path in seen}) > 1, "the plane is drawn too"
+    assert all(len(path) == 1 for path in seen)
+
+
+def test_one_ev_has_no_path_to_turn_to():
+    load = "{kind: write_bw, pairs: h1>h3, outstanding: 8}"
+    (link,) = planes_and_uplinks(run(case_of(load, transport="{evs: 1}")))[1]
+    fault = {"faults": f"[{{kind: link_down, at: 20us, link: '{link[:-1]}'}}]"}
+    stuck, others = (run(case_of(load, transport=keys, **fault)).rates()[6:, 0] for keys in ("{evs: 1}", "{}"))
+    assert stuck.max() == 0
+    assert others.min() > 50e9
+
+
+def test_evs_hold_for_collectives_on_every_nic():
+    fabric = {"fabric": "{planes: 4, t0: 2, t1: 4, hosts: 4, rate: 100G}"}
+    load = "{kind: collective, operation: all_reduce, bytes: 4M, hosts: [h1, h3]}"
+    recording = run(case_of(load, "5ms", transport="{evs: 1}", **fabric))
+    assert recording.errors == ()
+    assert tuple(map(len, planes_and_uplinks(recording))) == (1, 1)
+    assert tuple(map(len, planes_and_uplinks(run(case_of(load, "5ms", **fabric))))) == (4, 16)
