@@ -51,7 +51,7 @@ local unpack = table.unpack or unpack -- luacheck: ignore
 local HEX, DEC = base.HEX, base.DEC
 local F, all_fields = {}, {}
 local function field(kind, name, label, ...)
-  -- what follows an @ tells two positions of the same field apart
+    -- a suffix after @ distinguishes two possible positions of the same field
   F[name] = ProtoField[kind]("mrc." .. name:gsub("@.*", ""), label, ...)
   all_fields[#all_fields + 1] = F[name]
 end
@@ -72,23 +72,23 @@ field("uint16", "seth.probe_id", "Probe id", HEX)
 field("string", "seth.received", "PSNs in the bitmap")
 field("uint32", "icrc", "ICRC", HEX)
 field("uint8", "icrc.status", "ICRC status", DEC, STATUS)
-field("uint32", "icrc.expected", "ICRC by our count", HEX)
+field("uint32", "icrc.expected", "Expected ICRC", HEX)
 field("uint8", "bth.se@7", "Solicited event", DEC, nil, 0x80)
 field("uint8", "bth.m@6", "M", DEC, nil, 0x40)
 field("uint16", "eeth.operation@4", "Operation", DEC, OPERATIONS, 0x0030)
 
 local SIZES = { uint8 = 1, uint16 = 2, int16 = 2, uint24 = 3, uint32 = 4, uint64 = 8 }
 
--- A header: {title, length, {field, offset, length}...}, from lines {name, kind, offset, label, display, names, mask}.
--- For bytes, the display is the length.
-local function header(title, prefix, length, lines)
-  local made = {title = title, length = length}
-  for _, line in ipairs(lines) do
-    local name, kind, offset, label, display, names, mask = unpack(line, 1, 7)
+-- A header: {title, length, {field, offset, length}...}, from rows {name, kind, offset, label, display, names, mask}.
+-- For kind "bytes", `display` is the length.
+local function header(title, prefix, length, rows)
+  local layout = {title = title, length = length}
+  for _, row in ipairs(rows) do
+    local name, kind, offset, label, display, names, mask = unpack(row, 1, 7)
     field(kind, prefix .. name, label, kind ~= "bytes" and (display or DEC) or base.NONE, names, mask)
-    made[#made + 1] = {prefix .. name, offset, SIZES[kind] or display}
+    layout[#layout + 1] = {prefix .. name, offset, SIZES[kind] or display}
   end
-  return made
+  return layout
 end
 
 local TYPE = {"type", "uint16", 0, "Type", DEC, nil, 0xF000}
@@ -203,7 +203,7 @@ end
 -- Bytes of a range. Its own method raw counts from the start of the packet in older versions (seen in 3.4).
 local function octets(range, at, length) return range(at, length):bytes():raw() end
 
--- What may change on the way counts as ones: class, hop limit, flow label, checksums, byte 4 of the BTH.
+-- Fields that may change on the way count as ones: class, hop limit, flow label, checksums, byte 4 of the BTH.
 local function icrc(layers, tvb, length)
   local ip, udp = layers.inner.range, layers.udp
   local header
@@ -290,7 +290,8 @@ local function resolve(name)
   return F[name]
 end
 
--- Walks over the bytes from the BTH to before the ICRC. `take` gives a header's bytes or nil when they are not there.
+-- Walks over the bytes between the start of the BTH and the ICRC. `take` returns a header's bytes, or nil if they are
+-- not all there.
 local Cursor = {}
 Cursor.__index = Cursor
 
