@@ -79,7 +79,7 @@ def _counted() -> Iterable[CounterInfo]:
         ("np_ecn_marked_roce_packets", "packets", "marks_received", "Data packets that arrived with an ECN mark (CE)."),
         ("np_cnp_sent", "packets", "cnps_sent", "Congestion notifications sent (RC with DCQCN)."),
         ("rp_cnp_handled", "packets", "cnps_received", "Congestion notifications received and obeyed (RC)."),
-        ("rp_ecn_marks_handled", "SACKs", "marks_heard", "SACKs received for packets that had been marked (MRC)."),
+        ("rp_ecn_marks_handled", "SACKs", "marks_reported", "SACKs received for packets that had been marked (MRC)."),
         ("rx_trimmed_packets", "packets", "trims_received", "Data packets trimmed in the fabric that arrived."),
         ("rx_trimmed_lasthop_packets", "packets", "lasthop_trims_received",
          "Data packets trimmed at the last hop, before this NIC, that arrived."),

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from mrc_host.agent.codec import CodecError, from_json, shown, to_json
 from mrc_host.errors import InvalidArgumentError, NotFoundError
-from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, Length, Parameter, Range, Verb
+from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, Length, Range, Verb, VerbParameter
 
 
 class Holder(Protocol):
@@ -60,7 +60,7 @@ def decode_result(verb: Verb, data: Any) -> Any:
     return from_json(verb.result, data, verb.name)
 
 
-def _decode(parameter: Parameter, data: Any, holder: Holder) -> Any:
+def _decode(parameter: VerbParameter, data: Any, holder: Holder) -> Any:
     rule = parameter.rule
     if data is None and parameter.optional:
         return None
@@ -85,6 +85,6 @@ def _number(name: str, rule: Range | Handle, data: Any, holder: Holder) -> int:
         if not whole or not rule.low <= data <= rule.high:
             raise InvalidArgumentError(f"{name} must be an integer from {rule.low} to {rule.high}, not {shown(data)}.")
     elif not whole or not holder.holds(rule, data):
-        who = "There is" if rule.anyones else "This client has"
-        raise NotFoundError(f"{who} no {rule.thing.value} {shown(data)}.")
+        who = "There is" if rule.any_client else "This client has"
+        raise NotFoundError(f"{who} no {rule.kind.value} {shown(data)}.")
     return int(data)

@@ -26,7 +26,7 @@ from mrc_host import errors
 from mrc_host.agent import protocol
 from mrc_host.agent.arguments import decode_result, encode
 from mrc_host.agent.codec import from_json
-from mrc_host.agent.protocol import Kind
+from mrc_host.agent.protocol import MessageKind
 from mrc_host.agent.table import AgentVerbs
 from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent
@@ -81,7 +81,7 @@ class AgentConnection(AgentVerbs):
         self._loop: asyncio.AbstractEventLoop | None = None
         name = client or f"{os.path.basename(sys.argv[0]) or 'python'} {os.getpid()}"
         try:
-            self.greeting = self._exchange(Kind.HELLO, {"version": protocol.VERSION, "client": name}, None)
+            self.greeting = self._exchange(MessageKind.HELLO, {"version": protocol.VERSION, "client": name}, None)
         except BaseException:
             self.close()
             raise
@@ -98,12 +98,12 @@ class AgentConnection(AgentVerbs):
 
         Raises the agent's error, under the same class of error where this process knows it.
         """
-        answer = self._exchange(Kind.REQUEST, {"op": op, **arguments}, fd)
+        answer = self._exchange(MessageKind.REQUEST, {"op": op, **arguments}, fd)
         if "error" in answer:
             raise _error_named(answer.get("error"), str(answer.get("message")))
         return answer.get("result")
 
-    def _exchange(self, kind: Kind, data: dict[str, Any], fd: int | None) -> dict[str, Any]:
+    def _exchange(self, kind: MessageKind, data: dict[str, Any], fd: int | None) -> dict[str, Any]:
         """Send one request and wait for its answer."""
         self._requests = self._requests % 0xFFFFFFFF + 1
         number = self._requests
@@ -187,7 +187,7 @@ class AgentConnection(AgentVerbs):
     def _handle(self, message: memoryview) -> None:
         kind, flags, request = protocol.unpack_header(message)
         body = message[protocol.HEADER.size :]
-        if kind == Kind.COMPLETIONS:
+        if kind == MessageKind.COMPLETIONS:
             take = self.on_completion
             for cq, entry in protocol.unpack_completions(body):
                 take(cq, entry)
@@ -201,13 +201,13 @@ class AgentConnection(AgentVerbs):
         self._handle_json(kind, request, protocol.unpack_json(body))
 
     def _handle_json(self, kind: int, request: int, data: dict[str, Any]) -> None:
-        if kind == Kind.ERROR and not request:  # why it is about to disconnect us
+        if kind == MessageKind.ERROR and not request:  # why it is about to disconnect us
             raise ProtocolError(str(data.get("message")))
-        if kind in (Kind.HELLO, Kind.REPLY, Kind.ERROR):
+        if kind in (MessageKind.HELLO, MessageKind.REPLY, MessageKind.ERROR):
             self._replies[request] = data
-        elif kind == Kind.COMPLETION:
+        elif kind == MessageKind.COMPLETION:
             self.on_completion(int(data["cq"]), from_json(Completion, data["completion"]))
-        elif kind == Kind.EVENT:
+        elif kind == MessageKind.EVENT:
             dropped = data.get("dropped", 0)
             self.events_dropped = dropped if isinstance(dropped, int) else 0
             self.on_event(event_from_json(data))

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mrc_host.agent.session import Session
+from mrc_host.agent.session import ClientSession
 from mrc_host.errors import MrcError
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class Denials:
     def __init__(self, control: ControlPlane, clock: Callable[[], int]) -> None:
         self._control = control
         self._clock = clock
-        self._leased: dict[Path, set[Session]] = {}
+        self._leased: dict[Path, set[ClientSession]] = {}
 
     def set(self, path: Path, denied: bool) -> None:
         """Deny a path permanently, or allow it whoever denied it. NotFoundError when there is no such path."""
         self._control.set_path_denied(*path, denied, self._clock())
         self._leased.pop(path, None)
 
-    def lease(self, path: Path, session: Session) -> None:
+    def lease(self, path: Path, session: ClientSession) -> None:
         """Deny a path while `session` lasts. NotFoundError when there is no such path."""
         holders = self._leased.get(path)
         if holders is not None:
@@ -42,7 +42,7 @@ class Denials:
             self._control.set_path_denied(*path, True, self._clock())
             self._leased[path] = {session}
 
-    def end(self, path: Path, session: Session) -> None:
+    def end(self, path: Path, session: ClientSession) -> None:
         """End a lease; without one nothing happens."""
         holders = self._leased.get(path, set())
         if session not in holders:
@@ -52,7 +52,7 @@ class Denials:
             del self._leased[path]
             self._control.set_path_denied(*path, False, self._clock())
 
-    def release(self, session: Session) -> None:
+    def release(self, session: ClientSession) -> None:
         """End all leases of a closed session."""
         for path in [path for path, holders in self._leased.items() if session in holders]:
             with contextlib.suppress(MrcError):  # there is no such path any more

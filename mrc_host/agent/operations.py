@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mrc_host.agent import arguments, descriptors
 from mrc_host.agent.codec import shown
 from mrc_host.agent.denials import Denials
-from mrc_host.agent.session import Pair, Queue, Region, Session
+from mrc_host.agent.session import ClientQueue, ClientQueuePair, ClientSession, MappedRegion
 from mrc_host.agent.table import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo
 from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError, StateError
 from mrc_host.probing import ProbePlan
 from mrc_host.values import Access, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
-from mrc_host.verbs.declaration import Caller, Handle, Thing
+from mrc_host.verbs.declaration import Caller, Handle, ObjectKind
 from mrc_host.verbs.device import DeviceVerbs
 from mrc_host.verbs.errors import RejectedError
 
@@ -44,16 +44,16 @@ class AgentServices(Protocol):
     ports: Callable[[], tuple[PortStatus, ...]]
     delays: Callable[[], tuple[PortDelays, ...]]
     measure_delays: Callable[[bool], None]
-    owners: dict[int, Session]
+    owners: dict[int, ClientSession]
     """Of completion queues."""
-    probing_session: Session | None
+    probing_session: ClientSession | None
     """For whom the NIC sends path probes."""
     denials: Denials
     recent_events: deque[dict[str, Any]]
     control_path: Path
 
     @property
-    def sessions(self) -> tuple[Session, ...]:
+    def sessions(self) -> tuple[ClientSession, ...]:
         """All connected clients."""
 
     @property
@@ -70,7 +70,7 @@ class AgentServices(Protocol):
         """Write the NIC's event trace to `path`, or end it. TraceError when the file cannot be created."""
 
 
-def execute(server: AgentServices, session: Session, request: Mapping[str, Any], fds: list[int]) -> Any:
+def execute(server: AgentServices, session: ClientSession, request: Mapping[str, Any], fds: list[int]) -> Any:
     """Carry out one request."""
     given = dict(request)
     name = given.pop("op", None)
@@ -86,7 +86,7 @@ def execute(server: AgentServices, session: Session, request: Mapping[str, Any],
 class Operations(DeviceVerbs, AgentVerbs):
     """The verbs of the agent `server` for the client of `session`."""
 
-    def __init__(self, server: AgentServices, session: Session) -> None:
+    def __init__(self, server: AgentServices, session: ClientSession) -> None:
         super().__init__(server.nic, server.clock)
         self._server = server
         self._session = session
@@ -94,8 +94,8 @@ class Operations(DeviceVerbs, AgentVerbs):
 
     def holds(self, handle: Handle, number: int) -> bool:
         """Whether the client (or, where the handle allows, anybody) has the object with this number."""
-        sessions = self._server.sessions if handle.anyones else (self._session,)
-        return any(number in _held(session, handle.thing) for session in sessions)
+        sessions = self._server.sessions if handle.any_client else (self._session,)
+        return any(number in _held(session, handle.kind) for session in sessions)
 
     def check_controller(self, what: str) -> None:
         """Refuse `what` to a client of the applications' socket."""
@@ -129,7 +129,7 @@ class Operations(DeviceVerbs, AgentVerbs):
             raise ResourceExhaustedError(descriptors.NONE_LEFT)
         memory = _map(fd, length)
         view = memoryview(memory)
-        region = Region(memory, view)
+        region = MappedRegion(memory, view)
         try:
             info = self._nic.register_memory(pd, view, access)
         except BaseException:
@@ -151,7 +151,7 @@ class Operations(DeviceVerbs, AgentVerbs):
         """Number of a new completion queue."""
         _limit(self._holdings.queues, "completion queues")
         cq = self._nic.create_cq(capacity)
-        self._holdings.queues[cq] = Queue(cq, capacity, capacity)
+        self._holdings.queues[cq] = ClientQueue(cq, capacity, capacity)
         self._server.owners[cq] = self._session
         return cq
 
@@ -167,7 +167,7 @@ class Operations(DeviceVerbs, AgentVerbs):
         """QPN of a new queue pair."""
         _limit(self._holdings.pairs, "queue pairs")
         qpn = super().create_qp(pd, qp_type, send_cq, recv_cq, attributes)
-        self._holdings.pairs[qpn] = Pair(qpn, qp_type, send_cq, recv_cq, pd)
+        self._holdings.pairs[qpn] = ClientQueuePair(qpn, qp_type, send_cq, recv_cq, pd)
         return qpn
 
     def connect_qp(self, qpn: int, remote: QpAddress) -> None:
@@ -264,14 +264,14 @@ class Operations(DeviceVerbs, AgentVerbs):
         return self._server.trace_path
 
 
-def _held(session: Session, thing: Thing) -> Collection[int]:
+def _held(session: ClientSession, kind: ObjectKind) -> Collection[int]:
     """Numbers of a client's objects of one kind."""
     holdings = session.holdings
-    if thing is Thing.QP:
+    if kind is ObjectKind.QP:
         return holdings.pairs
-    if thing is Thing.CQ:
+    if kind is ObjectKind.CQ:
         return holdings.queues
-    return holdings.pds if thing is Thing.PD else holdings.regions
+    return holdings.pds if kind is ObjectKind.PD else holdings.regions
 
 
 def _limit(collection: Collection[int], what: str) -> None:

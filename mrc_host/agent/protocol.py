@@ -66,7 +66,7 @@ _SOLICITED = 4
 _SUCCESS = CompletionStatus.SUCCESS
 
 
-class Kind(enum.IntEnum):
+class MessageKind(enum.IntEnum):
     """First byte of a message."""
 
     HELLO = 1
@@ -80,7 +80,7 @@ class Kind(enum.IntEnum):
     EVENT = 9
 
 
-def pack_json(kind: Kind, request: int, data: Any) -> list[bytes]:
+def pack_json(kind: MessageKind, request: int, data: Any) -> list[bytes]:
     """The messages that carry one JSON object."""
     body = json.dumps(data, separators=(",", ":")).encode()
     room = MAX_MESSAGE - HEADER.size
@@ -110,7 +110,7 @@ def unpack_header(message: bytes | memoryview) -> tuple[int, int, int]:
 
 def pack_posts(qpn: int, requests: Sequence[WorkRequest]) -> bytes:
     """One POST message of at most MAX_POSTS work requests of one queue pair."""
-    parts = [HEADER.pack(Kind.POST, 0, 0, 0)]
+    parts = [HEADER.pack(MessageKind.POST, 0, 0, 0)]
     for wr in requests:
         imm = wr.imm
         flags = (_SIGNALED if wr.signaled else 0) | (_HAS_IMM if imm is not None else 0)
@@ -149,7 +149,7 @@ def unpack_posts(body: memoryview) -> list[tuple[int, WorkRequest]]:
 
 def pack_completions(cq: int, completions: Sequence[Completion]) -> bytes:
     """One COMPLETIONS message of at most MAX_COMPLETIONS entries of one queue, all successful."""
-    parts = [HEADER.pack(Kind.COMPLETIONS, 0, 0, 0)]
+    parts = [HEADER.pack(MessageKind.COMPLETIONS, 0, 0, 0)]
     for entry in completions:
         imm = entry.imm
         parts.append(
@@ -182,7 +182,7 @@ def unpack_completions(body: memoryview) -> Iterable[tuple[int, Completion]]:
 
 def pack_credit(cq: int, taken: int) -> bytes:
     """A CREDIT message: the client has taken `taken` more completions of `cq`."""
-    return HEADER.pack(Kind.CREDIT, 0, 0, 0) + _CREDIT.pack(cq, taken)
+    return HEADER.pack(MessageKind.CREDIT, 0, 0, 0) + _CREDIT.pack(cq, taken)
 
 
 def unpack_credits(body: memoryview) -> list[tuple[int, int]]:

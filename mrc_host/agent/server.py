@@ -1,8 +1,8 @@
 """The agent: lets the applications of a host use its NIC.
 
 It runs in the same loop as the NIC's driver, so NIC, ports and clients share one thread and need no locks. It accepts
-clients on UNIX sockets, gives each a :class:`~mrc_host.agent.session.Session`, and once a turn passes completions and
-asynchronous events from the NIC to the sessions concerned.
+clients on UNIX sockets, gives each a :class:`~mrc_host.agent.session.ClientSession`, and once per turn passes
+completions and asynchronous events from the NIC to the sessions concerned.
 
 There are two sockets, since users of the NIC need not be its administrators: one for applications, which its owner and
 perhaps a group may open, and one for the controller, which only its owner may. Whatever changes the NIC for others is
@@ -26,7 +26,7 @@ from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.codec import format_bytes, to_json
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.operations import execute
-from mrc_host.agent.session import Session
+from mrc_host.agent.session import ClientSession
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.loop import READABLE, Loop
@@ -73,12 +73,12 @@ class AgentServer:
         self.ports = ports
         self.delays = delays
         self.measure_delays = measure_delays
-        self.owners: dict[int, Session] = {}  # of completion queues
-        self.probing_session: Session | None = None  # for whom the NIC sends path probes
+        self.owners: dict[int, ClientSession] = {}  # of completion queues
+        self.probing_session: ClientSession | None = None  # for whom the NIC sends path probes
         self.denials = Denials(nic.control, clock)
         self.recent_events: deque[dict[str, Any]] = deque(maxlen=RECENT_EVENTS)
-        self._sessions: dict[Session, None] = {}
-        self._waiting: set[Session] = set()  # with posts for which the NIC had no room
+        self._sessions: dict[ClientSession, None] = {}
+        self._waiting: set[ClientSession] = set()  # with posts for which the NIC had no room
         self._loop = loop
         self._path = Path(path)
         self._group = group
@@ -93,7 +93,7 @@ class AgentServer:
         self._names = {destination.address: destination.name for destination in nic.config.destinations}
 
     @property
-    def sessions(self) -> tuple[Session, ...]:
+    def sessions(self) -> tuple[ClientSession, ...]:
         """All connected clients."""
         return tuple(self._sessions)
 
@@ -173,7 +173,7 @@ class AgentServer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, protocol.SOCKET_BUFFER)
         self._accepted += 1
         config = self.nic.config
-        session = Session(
+        session = ClientSession(
             sock,
             self._accepted,
             nic=self.nic,
@@ -192,11 +192,11 @@ class AgentServer:
         """No application may take another descriptor: say so, and close."""
         why = {"error": "ResourceExhaustedError", "message": "The agent can hold no more clients or regions."}
         with sock, contextlib.suppress(OSError):
-            for message in protocol.pack_json(protocol.Kind.ERROR, 0, why):
+            for message in protocol.pack_json(protocol.MessageKind.ERROR, 0, why):
                 sock.send(message)
         log.warning("rejected a client: too many descriptors are in use")
 
-    def _on_closed(self, session: Session) -> None:
+    def _on_closed(self, session: ClientSession) -> None:
         self._sessions.pop(session, None)
         self._waiting.discard(session)
         if session is self.probing_session:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.codec import to_json
-from mrc_host.agent.protocol import Kind
+from mrc_host.agent.protocol import MessageKind
 from mrc_host.agent.table import EventScope
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
@@ -47,7 +47,7 @@ log = logging.getLogger("mrc.agent")
 
 
 @dataclass(slots=True)
-class Region:
+class MappedRegion:
     """A client's memory mapped here."""
 
     memory: mmap.mmap
@@ -61,7 +61,7 @@ class Region:
 
 
 @dataclass(slots=True)
-class Queue:
+class ClientQueue:
     """A completion queue of a client: `credit` entries may still be sent before it has taken some."""
 
     number: int
@@ -70,7 +70,7 @@ class Queue:
 
 
 @dataclass(slots=True)
-class Pair:
+class ClientQueuePair:
     """A queue pair of a client, as far as the agent needs to know it."""
 
     qpn: int
@@ -86,16 +86,16 @@ class Holdings:
     """Everything on the NIC that belongs to one client."""
 
     pds: set[int] = field(default_factory=set)
-    queues: dict[int, Queue] = field(default_factory=dict)
-    pairs: dict[int, Pair] = field(default_factory=dict)
-    regions: dict[int, Region] = field(default_factory=dict)
+    queues: dict[int, ClientQueue] = field(default_factory=dict)
+    pairs: dict[int, ClientQueuePair] = field(default_factory=dict)
+    regions: dict[int, MappedRegion] = field(default_factory=dict)
     region_pds: dict[int, int] = field(default_factory=dict)
 
 
-Execute = Callable[["Session", "dict[str, Any]", "list[int]"], Any]
+Execute = Callable[["ClientSession", "dict[str, Any]", "list[int]"], Any]
 
 
-class Session:
+class ClientSession:
     """Serves one connected socket until it closes or breaks the protocol; then releases everything the client had."""
 
     def __init__(
@@ -108,8 +108,8 @@ class Session:
         clock: Callable[[], int],
         execute: Execute,
         greeting: dict[str, Any],
-        on_closed: Callable[[Session], None],
-        waiting: set[Session],
+        on_closed: Callable[[ClientSession], None],
+        waiting: set[ClientSession],
         buffer: bytearray,
         control: bool = True,
     ) -> None:
@@ -206,7 +206,7 @@ class Session:
 
     def _disconnect(self, error: ProtocolError) -> None:
         with contextlib.suppress(OSError):
-            for message in protocol.pack_json(Kind.ERROR, 0, {"error": "ProtocolError", "message": str(error)}):
+            for message in protocol.pack_json(MessageKind.ERROR, 0, {"error": "ProtocolError", "message": str(error)}):
                 self._socket.send(message)
         self.close(f"disconnected: {error}")
 
@@ -228,17 +228,17 @@ class Session:
         body = message[protocol.HEADER.size :]
         if not self._greeted:
             self._greet(kind, request, body)
-        elif kind == Kind.POST:
+        elif kind == MessageKind.POST:
             self._post_all(protocol.unpack_posts(body))
-        elif kind == Kind.CREDIT:
+        elif kind == MessageKind.CREDIT:
             self._credit(body)
-        elif kind == Kind.REQUEST and not flags:
+        elif kind == MessageKind.REQUEST and not flags:
             self._request(request, body, fds, truncated)
         else:
             raise ProtocolError(f"No client sends messages of kind {kind} with flags {flags}.")
 
     def _greet(self, kind: int, request: int, body: memoryview) -> None:
-        if kind != Kind.HELLO:
+        if kind != MessageKind.HELLO:
             raise ProtocolError("The first message is not a greeting.")
         hello = protocol.unpack_json(body)
         if hello.get("version") != protocol.VERSION:
@@ -248,7 +248,7 @@ class Session:
             )
         self.name = f"client {self.number} ({str(hello.get('client', ''))[:64]})"
         self._greeted = True
-        self.send(protocol.pack_json(Kind.HELLO, request, self._greeting))
+        self.send(protocol.pack_json(MessageKind.HELLO, request, self._greeting))
         log.info("%s: connected", self.name)
 
     def _request(self, request: int, body: memoryview, fds: list[int], truncated: bool) -> None:
@@ -257,7 +257,7 @@ class Session:
             if truncated:
                 raise ResourceExhaustedError(descriptors.NONE_LEFT)
             result = self._execute(self, arguments, fds)
-            answer = protocol.pack_json(Kind.REPLY, request, {"result": to_json(result)})
+            answer = protocol.pack_json(MessageKind.REPLY, request, {"result": to_json(result)})
         except MrcError as error:
             answer = _refusal(request, error)
         except Exception:  # a bug, but no client may stop the NIC with it
@@ -376,7 +376,7 @@ class Session:
                 self._send_failure(cq, entry)
 
     def _send_failure(self, cq: int, entry: Completion) -> None:
-        self.send(protocol.pack_json(Kind.COMPLETION, 0, {"cq": cq, "completion": to_json(entry)}))
+        self.send(protocol.pack_json(MessageKind.COMPLETION, 0, {"cq": cq, "completion": to_json(entry)}))
 
     def _credit(self, body: memoryview) -> None:
         for cq, taken in protocol.unpack_credits(body):
@@ -396,7 +396,7 @@ class Session:
         if len(self._outbox) >= EVENT_BACKLOG:
             self.events_dropped += 1
             return
-        self.send(protocol.pack_json(Kind.EVENT, 0, {**message, "dropped": self.events_dropped}))
+        self.send(protocol.pack_json(MessageKind.EVENT, 0, {**message, "dropped": self.events_dropped}))
 
 
 def release(holdings: Holdings, nic: Nic, now: int) -> None:
@@ -417,7 +417,7 @@ def release(holdings: Holdings, nic: Nic, now: int) -> None:
 
 
 def _refusal(request: int, error: MrcError) -> list[bytes]:
-    return protocol.pack_json(Kind.ERROR, request, {"error": type(error).__name__, "message": str(error)})
+    return protocol.pack_json(MessageKind.ERROR, request, {"error": type(error).__name__, "message": str(error)})
 
 
 def _descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:

@@ -256,7 +256,7 @@ class AckGenerator:
         """
         self._stats.probes_received += 1
         if not self._bytes:
-            self._paths.doubt_reverse_paths(asked=True)
+            self._paths.doubt_reverse_paths(probed=True)
         self.ack_due = self.ack_due or self.completed_msn > 0
         self._bytes = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE
@@ -291,10 +291,10 @@ class AckGenerator:
         mark = control.MARK_NONE
         if flow.ce:
             self._stats.marks_received += 1
-            mark = self._judge(flow.ev)
+            mark = self._mark_for(flow.ev)
         self._queue_sack(_Trigger(psn, flow.ev, stamp, mark, -1, again))
 
-    def _judge(self, entropy: int) -> int:
+    def _mark_for(self, entropy: int) -> int:
         """The mark to report for a path whose packet arrived with an ECN mark."""
         if not self._skip_after:
             return control.MARK_SKIP_ONCE
@@ -392,9 +392,9 @@ class AckGenerator:
         self._sweep.shown(base)
         self._stats.acks_sent += 1
         self._stats.sacks_sent += 1
-        return self._paths.frame(index, CONTROL, self._pack(self._nothing_new(), base))
+        return self._paths.frame(index, CONTROL, self._pack(self._sweep_trigger(), base))
 
-    def _nothing_new(self) -> _Trigger:
+    def _sweep_trigger(self) -> _Trigger:
         """The trigger of a SACK that answers no packet in particular."""
         return _Trigger(self._received.next_psn - 1, _NO_ENTROPY, 0, control.MARK_NONE, -1)
 
@@ -462,7 +462,7 @@ class AckGenerator:
                 self._low[plane] = max(self._low[plane], end)
                 more = True
         if more and not self._sacks:
-            self._sacks.append(self._nothing_new())
+            self._sacks.append(self._sweep_trigger())
         return base
 
     def _oldest_unshown(self, expected: int) -> int:

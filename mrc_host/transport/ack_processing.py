@@ -28,7 +28,7 @@ from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.send_window import SendWindow
 from mrc_host.transport.sent_packets import FREE, LOST, NEVER, OUT, SentPacket, SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
-from mrc_host.transport.timeout_attribution import Suspect, TimeoutAttribution
+from mrc_host.transport.timeout_attribution import SuspectedPath, TimeoutAttribution
 from mrc_host.transport.work import SendQueue
 from mrc_host.values import CompletionStatus, PathReason
 from mrc_host.wire import control
@@ -125,21 +125,21 @@ class AckProcessing:
         stats.acks_received += 1
         stats.sacks_received += 1
         if sack.mark != control.MARK_NONE:
-            stats.marks_heard += 1
+            stats.marks_reported += 1
         timer.end_silence(now)
         received = (sack.rcvd_units - self._rcvd_units) & 0xFFFFFF
         newest = received < HALF  # not overtaken by a newer SACK
-        asked = rtt = 0  # send time of what this SACK answers, and its round trip
+        answered_at = rtt = 0  # send time of what this SACK answers, and its round trip
         if not sack.probe:
-            asked, rtt = self._packet_answered(sack, cack + sack.ack_offset, newest, now)
+            answered_at, rtt = self._packet_answered(sack, cack + sack.ack_offset, newest, now)
             self._path_reported(sack.entropy, sack.mark, now)
         elif (probe := self._probes.find(sack.ack_offset & 0xFFFF)) is not None:
-            asked = probe.sent
-            if cack < sent.una - 1 and asked > sent.una_since:
+            answered_at = probe.sent
+            if cack < sent.una - 1 and answered_at > sent.una_since:
                 self._owner.enter_error(*_OTHER_LIFE, now)
                 return None
             if not self._round_trips[probe.plane].smoothed:
-                self._measured(probe.plane, asked, now)
+                self._measured(probe.plane, answered_at, now)
         acked, touched = self._acknowledge(cack, cack + sack.bitmap_offset, sack.bitmap, now)
         if newest:
             self._rcvd_units = sack.rcvd_units
@@ -147,18 +147,18 @@ class AckProcessing:
             self._count_received(sack, cack, received, now)
         if self._attribution.waiting() and (bound := timer.base_pto()):
             self._retire_confirmed(
-                self._attribution.shown(cack + 1, cack + sack.bitmap_offset, sack.bitmap, asked - bound), now
+                self._attribution.shown(cack + 1, cack + sack.bitmap_offset, sack.bitmap, answered_at - bound), now
             )
         if sack.probe:
             touched |= self._probe_answered(sack.ack_offset & 0xFFFF, sack.mark, now)
-        self._alive(now, acked > 0)
+        self._on_answer(now, acked > 0)
         if sack.probe and not sent.in_flight and not sent.lost():
             timer.reset_retries()
         marked = sack.mark != control.MARK_NONE  # any mark: congestion control does not distinguish paths
         if newest:
             self._loss.detect(touched, cack + 1, cack + sack.bitmap_offset, now)
             if sent.una < sent.next_psn:
-                self._loss.detect_silent_planes(asked, timer.ack_timeout, cack + sack.bitmap_offset, now)
+                self._loss.detect_silent_planes(answered_at, timer.ack_timeout, cack + sack.bitmap_offset, now)
             got = received * control.RCVD_UNIT
             self._window.limit_by(sack, got, sent.in_flight + acked)
             self._window.cc.on_ack(acked, got, rtt, marked, now, sack.cwnd_penalty, sack.restore_cwnd)
@@ -182,18 +182,18 @@ class AckProcessing:
         if record.psn != psn or record.stamp != sack.timestamp or not record.attempts or record.timed:
             return 0, 0
         record.timed = True
-        asked = record.sent
-        rtt = now - asked
+        answered_at = record.sent
+        rtt = now - answered_at
         paths, timer, trip = self._paths, self._timer, self._round_trips[record.plane]
         self._stats.round_trip(rtt)
         paths.measured(record.index, rtt)
         if not trip.smoothed or trip.doubtful:
             self._owner.arm(now + 2 * rtt + timer.min_pto)
-        trip.sample(rtt, timer.delayed_by_silence(asked, now), now)
+        trip.sample(rtt, timer.delayed_by_silence(answered_at, now), now)
         answered = sack.mark == control.MARK_SKIP_ONCE and paths.stands_out(record.index, trip.min_rtt, now)
         if paths.weights.slow:
             paths.weights.ease(trip.min_rtt, now)
-        return asked, 0 if answered else rtt
+        return answered_at, 0 if answered else rtt
 
     def _measured(self, plane: int, sent: int, now: int) -> None:
         """A packet or probe sent on `plane` at `sent` was answered: sample the round-trip time."""
@@ -224,7 +224,7 @@ class AckProcessing:
             believed = spurious.compare()
             self._retire_confirmed(attribution.counted(spurious.count.duplicates if believed else NEVER), now)
 
-    def _retire_confirmed(self, confirmed: list[Suspect], now: int) -> None:
+    def _retire_confirmed(self, confirmed: list[SuspectedPath], now: int) -> None:
         """Retire paths confirmed as the cause of a timeout, except for packets sent before the peer first answered."""
         for index, sent, _ in confirmed:
             if sent >= self._sent.first_arrived:
@@ -243,10 +243,10 @@ class AckProcessing:
             lane.acked = max(lane.acked, probe.sent)
         return 3 << 2 * probe.plane
 
-    def _alive(self, now: int, progress: bool) -> None:
+    def _on_answer(self, now: int, progress: bool) -> None:
         if progress:
             self._attribution.progress()
-        if self._timer.on_heard(now, progress):
+        if self._timer.on_answer(now, progress):
             self._owner.arm(now + self._timer.pto())
 
     # ---- acknowledged packets -----------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ class AckProcessing:
         again = record.attempts > 1 and record.sent > sent.una_since
         if again and psn == sent.una and nack.reason == control.NACK_PSN_OOR_WINDOW:
             return _OTHER_LIFE  # a peer that knew this life would expect exactly this PSN
-        self._alive(now, False)
+        self._on_answer(now, False)
         name = control.NACK_NAMES.get(nack.reason, "nack")
         if not timer.on_nack(now):
             retries = timer.retries - 1
@@ -425,5 +425,5 @@ class AckProcessing:
             sent.advance(last + 1, now)
         self.completed_msn += count
         self._sends.complete(count)
-        self._alive(now, True)
+        self._on_answer(now, True)
         return None

@@ -83,7 +83,7 @@ class BadPaths:
         watched = self._watched.get(index)
         if watched is None:
             settings = self._nic.transport
-            interval = settings.probe_interval << self._punish(index, now)
+            interval = settings.probe_interval << self._add_penalty(index, now)
             watched = self._watched[index] = _Watched(plane, now, interval, settings.probe_timeout)
             self.of_plane[plane] += 1
             self._schedule(index, watched, now + interval)
@@ -96,7 +96,7 @@ class BadPaths:
         if watched is not None:
             watched.users.pop(user, None)
             if not watched.users:
-                self._forgive(index)
+                self._undo_penalty(index)
                 self._drop(index)
 
     def leave(self, user: PathUser) -> None:
@@ -110,14 +110,14 @@ class BadPaths:
         self._probes.cancel(watched.pending)
         return watched
 
-    def _punish(self, index: int, now: int) -> int:
+    def _add_penalty(self, index: int, now: int) -> int:
         """A path failed; returns how many times its probe interval doubles."""
         penalty, then = self._penalties.get(index, (0.0, now))
         penalty = penalty * 0.5 ** ((now - then) / self._nic.transport.flap_half_life) + 1
         self._penalties[index] = penalty, now
         return min(int(penalty + 0.5) - 1, _MAX_DAMPING)
 
-    def _forgive(self, index: int) -> None:
+    def _undo_penalty(self, index: int) -> None:
         """Undo the penalty: it was not the path that failed."""
         penalty, then = self._penalties[index]
         self._penalties[index] = max(penalty - 1, 0.0), then
@@ -132,7 +132,7 @@ class BadPaths:
             if watched.plane != plane:
                 continue
             if watched.since >= cleared_since:
-                self._forgive(index)
+                self._undo_penalty(index)
                 self._works(index, PathReason.PORT_UP, now)
             else:
                 watched.timeout = self._nic.transport.probe_timeout

@@ -31,7 +31,7 @@ from mrc_host.values import Completion
 
 
 @trait
-class Receiver(ABC):
+class WaitingReceiver(ABC):
     """A receiver that waits for room in a completion queue."""
 
     __slots__ = ()
@@ -78,7 +78,7 @@ class CompletionQueue:
         self._accounts: deque[int] = deque()  # the budget of each entry, in the same order
         self._requests = 0  # signaled requests whose completion was not polled, whether or not it has arrived
         self._arrivals = 0  # entries of arrivals
-        self._blocked: dict[Receiver, None] = {}
+        self._blocked: dict[WaitingReceiver, None] = {}
         self._ready = ready
         self._notified = notified
         self.notification = Notification()
@@ -94,7 +94,7 @@ class CompletionQueue:
         """Add the completion of a request for which an entry was reserved."""
         self._add(entry, _REQUEST)
 
-    def room(self, receiver: Receiver) -> bool:
+    def room(self, receiver: WaitingReceiver) -> bool:
         """Whether an arrival fits now; if not, `receiver` is called once the application has polled."""
         if self._arrivals < self._capacity:
             return True
@@ -120,7 +120,7 @@ class CompletionQueue:
         if self.trace is not None:
             self.trace(entry)
 
-    def forget(self, receiver: Receiver) -> None:
+    def forget(self, receiver: WaitingReceiver) -> None:
         """The receiver no longer waits."""
         self._blocked.pop(receiver, None)
 

@@ -135,8 +135,8 @@ class AnswerPaths(ABC):
         """A SACK was sent."""
 
     @abstractmethod
-    def doubt_reverse_paths(self, asked: bool = False) -> None:
-        """Answers seem to be lost: the peer repeated what was acknowledged, or `asked` for what it should know."""
+    def doubt_reverse_paths(self, probed: bool = False) -> None:
+        """Answers seem to be lost: the peer repeated what was acknowledged, or `probed` for what it should know."""
 
     @abstractmethod
     def frame(self, index: int, kind: int, body: bytes) -> bytes:

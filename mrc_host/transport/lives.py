@@ -24,7 +24,7 @@ _JITTER_BITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UsedRange:
     """PSNs that one life used with one remote queue pair: `count` (1..2**23, the latest ones) from `first` on."""
 
     peer: bytes
@@ -33,11 +33,11 @@ class Used:
     count: int
     ended: int  # ns
 
-    def holds(self, psn: int) -> bool:
+    def contains(self, psn: int) -> bool:
         """Whether `psn` is one of these, or may have been sent beyond them."""
         return (psn - self.first) & MASK < self.count + GUARD
 
-    def meets(self, first: int) -> bool:
+    def overlaps(self, first: int) -> bool:
         """Whether a life that starts at `first` could use these again."""
         return (first - self.first + ROOM) & MASK < ROOM + self.count + GUARD
 
@@ -49,7 +49,7 @@ class UsedPsns:
 
     def __init__(self, lifetime: int) -> None:
         self._lifetime = lifetime
-        self._lives: list[Used] = []
+        self._lives: list[UsedRange] = []
 
     def add(self, peer: bytes, remote_qpn: int, first: int, count: int, now: int) -> None:
         """A life ended that used `count` PSNs from `first` on."""
@@ -57,9 +57,9 @@ class UsedPsns:
             return
         skipped = max(count - HALF, 0)
         self._lives = [life for life in self._lives if now < life.ended + self._lifetime]
-        self._lives.append(Used(peer, remote_qpn, (first + skipped) & MASK, count - skipped, now))
+        self._lives.append(UsedRange(peer, remote_qpn, (first + skipped) & MASK, count - skipped, now))
 
-    def latest(self) -> Used | None:
+    def latest(self) -> UsedRange | None:
         """The latest life, however old."""
         return self._lives[-1] if self._lives else None
 
@@ -71,7 +71,7 @@ class UsedPsns:
     def check(self, name: str, qpn: int, first: int, peer: bytes, remote_qpn: int, now: int) -> None:
         """StateError when a life with `remote_qpn` of `peer` must not start at PSN `first` (attribute `name`)."""
         for life in self._lives:
-            if life.peer != peer or not life.meets(first):
+            if life.peer != peer or not life.overlaps(first):
                 continue
             left = life.ended + self._lifetime - now
             again = life is self._lives[-1] and life.remote_qpn == remote_qpn

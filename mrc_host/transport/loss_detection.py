@@ -25,7 +25,7 @@ from typing import Final
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.consecutive_losses import ConsecutiveLosses
 from mrc_host.transport.paths import PathSet
-from mrc_host.transport.reordering import MAX_ROUND_TRIPS, Reordering
+from mrc_host.transport.reordering import MAX_ROUND_TRIPS, ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packets import NEVER, OUT, Lane, SentPacket, SentPackets
 from mrc_host.transport.stats import QpStats
@@ -39,12 +39,12 @@ class LossDetection:
     """Declares packets of one queue pair lost."""
 
     __slots__ = (
-        "_asked",
         "_cc",
         "_consecutive",
         "_data_lanes",
         "_dead",
         "_fraction",
+        "_last_answered",
         "_lost_by_plane",
         "_ordered_from",
         "_paths",
@@ -62,7 +62,7 @@ class LossDetection:
         paths: PathSet,
         cc: CongestionControl,
         round_trips: list[RoundTrip],
-        reordering: list[Reordering],
+        reordering: list[ReorderWindow],
         stats: QpStats,
         lost_by_plane: list[int],
         reorder_fraction: int,
@@ -77,7 +77,7 @@ class LossDetection:
         self._lost_by_plane = lost_by_plane
         self._fraction = reorder_fraction
         self._data_lanes = sum(1 << 2 * plane for plane in range(len(round_trips)))
-        self._asked = 0  # latest send time of a packet or probe that a SACK has answered
+        self._last_answered = 0  # latest send time of a packet or probe that a SACK has answered
         self._ordered_from = 0  # arrival order on a path is trusted from this time on
         self._silent = 0  # mask of planes; see `detect_silent_planes`
         self._unshown = 0  # lanes whose oldest packet was overtaken, but not shown as missing
@@ -92,13 +92,13 @@ class LossDetection:
         if sent >= lane.acked:
             lane.acked = sent
         else:
-            self._reordering[number].saw(lane.acked - sent, now)
+            self._reordering[number].observe(lane.acked - sent, now)
 
     def disproved(self, index: int, lane: int, sent: int, by_order: bool, now: int) -> None:
         """A transmission declared lost has arrived: learn from it, and restore its path."""
         late = self._acked(lane) - sent
         if late > 0:
-            self._reordering[lane].saw(late, now)
+            self._reordering[lane].observe(late, now)
         if by_order:
             self._ordered_from = now + _DISORDER
         self._dead.pop(index, None)
@@ -161,16 +161,16 @@ class LossDetection:
             if record.state == OUT and lanes >> record.lane & 1:
                 yield record
 
-    def detect_silent_planes(self, asked: int, unknown: int, base: int, now: int) -> None:
-        """Declare lost what silent planes carried. This SACK, or an earlier one, answers what was sent at time `asked`.
+    def detect_silent_planes(self, answered_at: int, unknown: int, base: int, now: int) -> None:
+        """Declare lost what silent planes carried; this SACK or an earlier one answers what was sent at `answered_at`.
 
         A plane becomes silent when nothing has arrived of what was sent there in the last two of its round trips before
-        `asked`, and the oldest packet of all was sent there before that and is missing. Where the plane's round trip
-        was never measured, the time `unknown` replaces the two round trips. It stays silent until something arrives.
-        Lost is what was sent there before that and what the SACK, whose bitmap starts at PSN `base`, shows as missing:
-        packets beyond the bitmap may have arrived, and the next SACKs of a sweep will show them.
+        `answered_at`, and the oldest packet of all was sent there before that and is missing. Where the plane's round
+        trip was never measured, the time `unknown` replaces the two round trips. It stays silent until something
+        arrives. Lost is what was sent there before that and what the SACK, whose bitmap starts at PSN `base`, shows as
+        missing: packets beyond the bitmap may have arrived, and the next SACKs of a sweep will show them.
         """
-        self._asked = max(self._asked, asked)
+        self._last_answered = max(self._last_answered, answered_at)
         oldest = self._sent.record(self._sent.una)
         if oldest.state == OUT and self._silent_before(oldest.plane, unknown) >= oldest.sent:
             self._silent |= 1 << oldest.plane
@@ -191,7 +191,7 @@ class LossDetection:
 
     def _silent_before(self, plane: int, unknown: int) -> int:
         """What was sent on `plane` up to this time should have arrived by now; 0 when something sent later has."""
-        before = self._asked - (self._round_trips[plane].pto() or unknown)
+        before = self._last_answered - (self._round_trips[plane].pto() or unknown)
         lanes = self._sent.lanes
         return before if max(lanes[2 * plane].acked, lanes[2 * plane + 1].acked) <= before else 0
 

@@ -248,7 +248,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         if latest is None or latest.peer != peer.address or flow.trimmed or opcode > opcodes.WRITE_ONLY_IMM:
             return
         psn, stamp = identity(opcode, frame, flow.start)
-        if latest.holds(psn):
+        if latest.contains(psn):
             self._nack_fatally(psn, stamp, peer, latest.remote_qpn, flow, now)
 
     def _nack_fatally(self, psn: int, stamp: int, peer: Peer, remote_qpn: int, flow: Flow, now: int) -> None:
@@ -391,7 +391,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             )
         )
 
-    def path_rested(self, index: int, old: int, new: int, reason: PathReason) -> None:
+    def path_skip_changed(self, index: int, old: int, new: int, reason: PathReason) -> None:
         """Add it to the trace only: too frequent for an event."""
         trace, peer = self.nic.trace, self.peer
         if trace is not None and peer is not None:

@@ -102,13 +102,13 @@ class PathWeights:
             self._rings = [_Ring() for _ in range(self._planes)]
         known = self._rings[plane]
         if now >= known.until:
-            self._look(known, ring, round_trips, now + least)
+            self._scan(known, ring, round_trips, now + least)
         entry = self.slow.get(index)
         if not self._stands_out(index, entry, known, round_trips, least):
             return False
         if entry is not None and now - trip < entry.slowed:
             return True
-        self._look(known, ring, round_trips, now + least)  # queues may have grown everywhere
+        self._scan(known, ring, round_trips, now + least)  # queues may have grown everywhere
         if not self._stands_out(index, entry, known, round_trips, least):
             return False
         if entry is None:
@@ -136,7 +136,7 @@ class PathWeights:
                     others = max(others, round_trips[path])
         return others
 
-    def _look(self, known: _Ring, ring: Sequence[int], round_trips: array[int], until: int) -> None:
+    def _scan(self, known: _Ring, ring: Sequence[int], round_trips: array[int], until: int) -> None:
         """Scan the ring; once per round trip, since in congestion every other packet may be marked."""
         known.until = until
         known.slowest, known.first, known.second, known.full = -1, 0, 0, 0

@@ -57,7 +57,7 @@ class PathListener(ABC):
     ) -> None:
         """Path `index` went from state `old` to `new`."""
 
-    def path_rested(self, index: int, old: int, new: int, reason: PathReason) -> None:  # noqa: B027 - optional
+    def path_skip_changed(self, index: int, old: int, new: int, reason: PathReason) -> None:  # noqa: B027 - optional
         """Path `index` went from GOOD to SKIP or back; does nothing by default, since this is frequent."""
 
     def packet_lost(self, index: int, psn: int, sent: int, why: str) -> None:  # noqa: B027 - optional
@@ -158,8 +158,8 @@ class PathSet:
         state = self._state
         count = len(ring)
         at = self._cursor[plane]
-        rested = False
-        rested_path = held = -1
+        unskipped = False
+        skipped_path = held = -1
         trial = self.trial
         weights = self.weights
         slow = weights.slow
@@ -179,19 +179,19 @@ class PathSet:
                     self.sent[index] += 1
                     return index
             elif now_state == SKIP:
-                if not rested:
+                if not unskipped:
                     state[index] = GOOD
-                    rested = True
-                    self._listener.path_rested(index, SKIP, GOOD, PathReason.ROTATION)
-                rested_path = index
+                    unskipped = True
+                    self._listener.path_skip_changed(index, SKIP, GOOD, PathReason.ROTATION)
+                skipped_path = index
         self._cursor[plane] = at
-        if rested_path >= 0:
-            rested_path = self._swap_in_backup(plane, rested_path, avoid)
+        if skipped_path >= 0:
+            skipped_path = self._swap_in_backup(plane, skipped_path, avoid)
         else:
-            rested_path = held if held >= 0 else self._last_resort(plane, avoid)
-        if rested_path >= 0:
-            self.sent[rested_path] += 1
-        return rested_path
+            skipped_path = held if held >= 0 else self._last_resort(plane, avoid)
+        if skipped_path >= 0:
+            self.sent[skipped_path] += 1
+        return skipped_path
 
     def _on_trial(self, index: int, avoid: int) -> bool:
         """Whether a path on trial must wait until a packet gets through; retransmissions never take such a path."""
@@ -211,7 +211,7 @@ class PathSet:
                 backups[place] = index
                 if state[index] == SKIP:  # otherwise the cursor has just ended its skip
                     state[index] = GOOD
-                    self._listener.path_rested(index, SKIP, GOOD, PathReason.ROTATION)
+                    self._listener.path_skip_changed(index, SKIP, GOOD, PathReason.ROTATION)
                 return backup
         return index
 
@@ -252,7 +252,7 @@ class PathSet:
             self.marked[index] += 1
         if self._state[index] == GOOD and not self._oblivious:
             self._state[index] = SKIP
-            self._listener.path_rested(index, GOOD, SKIP, reason)
+            self._listener.path_skip_changed(index, GOOD, SKIP, reason)
 
     def stands_out(self, index: int, least: int, now: int) -> bool:
         """A marked packet's round trip is known: whether its path is slower than others, and is used less from now on.

@@ -29,9 +29,9 @@ from mrc_host.transport.endpoint_probes import MAX_ENDPOINT_PROBES, EndpointProb
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.interfaces import AnswerPaths, PathMonitor
 from mrc_host.transport.nic_context import NicContext
-from mrc_host.transport.port_status import PeerPorts, PortStatus
+from mrc_host.transport.port_status import PeerPorts, PortStatusUpdates
 from mrc_host.transport.refusals import Refusals
-from mrc_host.transport.reordering import Reordering
+from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.reverse_paths import ReversePaths
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.scheduler import Source
@@ -125,7 +125,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
             self.members[plane].append(index)
         self.planes = sum(1 << p for p, m in enumerate(self.members) if m)
         self.round_trips = [RoundTrip() for _ in range(ports)]
-        self.reordering = [Reordering() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
+        self.reordering = [ReorderWindow() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
         self.lost_by_plane = nic.lost_by_plane
         self.users: dict[PlaneUser, None] = {}
         self.windows = SharedWindows()
@@ -145,7 +145,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
         self._endpoint_probes = EndpointProbes(nic, destination.address)
         self._reverse_at = 0
         self._reverse_used = False
-        self._status = PortStatus(nic)
+        self._status = PortStatusUpdates(nic)
         self._set_usable()
 
     @property
@@ -209,7 +209,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
         """A port of ours went down or came up: update the usable planes and notify the peer."""
         self._planes_changed(now)
         if self.users:
-            self.tell_port_status(now)
+            self.send_port_status(now)
 
     def _own_planes(self) -> int:
         """Planes where our port has a link and a path is not denied, whatever the peer reported."""
@@ -232,7 +232,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
                 user.planes_changed(now)
             self._offer()
 
-    def tell_port_status(self, now: int) -> None:
+    def send_port_status(self, now: int) -> None:
         """Send the peer a port status update, repeated until it answers."""
         self._status.announce(now)
         self._offer()
@@ -273,7 +273,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
         self.users[user] = None
         for index in self.denied:
             user.path_denied(index, True, now)
-        self.tell_port_status(now)
+        self.send_port_status(now)
 
     def leave(self, user: PlaneUser) -> None:
         """A queue pair was disconnected."""
@@ -339,11 +339,11 @@ class Peer(Source, AnswerPaths, PathMonitor):
             self._reverse_at = now + self._nic.transport.reverse_probe_interval
             self._nic.scheduler.arm(self, self._reverse_at)
 
-    def doubt_reverse_paths(self, asked: bool = False) -> None:
-        """The peer repeats packets or, with `asked`, probes for what was acknowledged: our SACKs may be lost. Probe."""
+    def doubt_reverse_paths(self, probed: bool = False) -> None:
+        """The peer repeats packets or, with `probed`, probes for what was acknowledged: our SACKs may be lost."""
         now = self._nic.now
         self._expire_reverse_probes(now)
-        for index in self._reverse.doubt(self.answerable, self._bad, self.denied, now, asked):
+        for index in self._reverse.doubt(self.answerable, self._bad, self.denied, now, probed):
             self._probe_reverse_path(index, now)
         self._search_soon(now)
 

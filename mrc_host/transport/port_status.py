@@ -23,7 +23,7 @@ from mrc_host.wire.headers import timestamp
 _OVERTAKEN: Final = 16  # updates in flight at a time, at most
 
 
-class PortStatus:
+class PortStatusUpdates:
     """The latest update to one peer. Ports and planes are masks, times ns."""
 
     __slots__ = ("_id", "_last", "_nic", "_tried", "_wait", "fresh", "next_time", "port", "repeating")

@@ -7,7 +7,7 @@ from abc import abstractmethod
 
 from mrc_host.counters import Level, at_level
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.transport.completion import CompletionQueue, Receiver
+from mrc_host.transport.completion import CompletionQueue, WaitingReceiver
 from mrc_host.transport.interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.lives import UsedPsns
 from mrc_host.transport.nic_context import NicContext
@@ -63,7 +63,7 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
         raise InvalidArgumentError(f"path_mtu must be a multiple of 4, not {attributes.path_mtu}.")
 
 
-class QueuePair(Source, PlaneUser, Receiver, RequesterOwner, ResponderOwner):
+class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwner):
     """Base class of the transports' queue pairs."""
 
     __slots__ = (

@@ -15,7 +15,7 @@ _UNBOUNDED: Final = 1 << 62
 MAX_ROUND_TRIPS: Final = 16  # the widest reorder window
 
 
-class Reordering:
+class ReorderWindow:
     """How far packets of one lane overtake each other. Shared by all queue pairs to one peer. Times are ns."""
 
     __slots__ = ("_since", "extent")
@@ -24,7 +24,7 @@ class Reordering:
         self.extent = 0  # how much earlier a late arrival was sent than a packet that had arrived before it
         self._since = 0
 
-    def saw(self, extent: int, now: int) -> None:
+    def observe(self, extent: int, now: int) -> None:
         """A packet arrived after one that was sent `extent` later."""
         if extent > self.extent:
             self.extent = extent

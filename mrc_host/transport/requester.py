@@ -296,12 +296,12 @@ class Requester:
             word |= headers.ACK_REQUEST
         # Request an acknowledgement with the last packet that may leave for now.
         if window.closing(sent) or (self._current is None and not self._sends.waiting) or timer.retries:
-            window.asked()
+            window.ack_requested()
             word |= headers.ACK_REQUEST
         frame = self._packets.build(record, wqe, word, kind)
         if not self._owner.armed():
-            if timer.last_heard < now:
-                timer.last_heard = now
+            if timer.last_answer < now:
+                timer.last_answer = now
             timer.last_progress = now
             self._owner.arm(timer.recheck_at(now + timer.pto(), now))
         return frame
@@ -321,7 +321,7 @@ class Requester:
         shared = self.window.shared
         if shared is not None:
             shared.waiting[self._owner] = None
-            if self.window.unasked():
+            if self.window.needs_ack_request():
                 self._owner.arm(now + self.timer.pto())
             elif shared.timed_out:
                 self._owner.arm(now + self.timer.blocked_pto())
@@ -387,7 +387,7 @@ class Requester:
     def starving(self, now: int) -> None:
         """Data waits, but every plane is down or denied: start the timer, so that the requests fail eventually."""
         if not self._owner.armed() and self._starved():
-            self.timer.last_heard = max(self.timer.last_heard, now)
+            self.timer.last_answer = max(self.timer.last_answer, now)
             self._owner.arm(now + self.timer.rto())
 
     def _starved(self) -> bool:
@@ -411,7 +411,7 @@ class Requester:
         if (due and now >= due) or (stalled and now >= max(timer.last_progress, timer.last_timeout) + rto):
             self._on_timeout(now, rto)
             return timer.recheck_at(now + min(timer.rto(), timer.pto()), now)
-        quiet = max(timer.last_heard, oldest, timer.last_probe, timer.last_sent) + timer.pto()
+        quiet = max(timer.last_answer, oldest, timer.last_probe, timer.last_sent) + timer.pto()
         if now >= quiet:
             if not self._queued() and (not sent.lost() or self.window.waiting()):
                 self._request_probes(mask, now)
@@ -433,7 +433,7 @@ class Requester:
         """When the RTO started: at the oldest packet in flight or oldest unanswered probe; 0: it is not running."""
         timer = self.timer
         if not oldest and (self.sent.lost() or self._starved()):  # nothing in flight, so no probe was sent
-            return max(timer.last_heard, timer.last_timeout)
+            return max(timer.last_answer, timer.last_timeout)
         return oldest or timer.probing_since
 
     def _queued(self) -> bool:
@@ -456,7 +456,7 @@ class Requester:
         timer = self.timer
         self._stats.timeouts += 1
         if not timer.on_timeout(now, rto):
-            heard = (now - timer.last_heard) // 1_000_000
+            heard = (now - timer.last_answer) // 1_000_000
             why = f"the peer was last heard {heard} ms ago" if self._planes() else "its paths are all down or denied"
             self._owner.enter_error(
                 CompletionStatus.RETRY_EXCEEDED,

@@ -38,7 +38,7 @@ class RetransmissionTimer:
         "_silence_ended",
         "ack_timeout",
         "blocked_pto_count",
-        "last_heard",
+        "last_answer",
         "last_probe",
         "last_progress",
         "last_sent",
@@ -58,7 +58,7 @@ class RetransmissionTimer:
         self._retry_counted = 0  # when the last retry was counted
         self._ack_times = RoundTrip()  # of the packet that waited longest for a SACK
         self._nacks_since = 0  # start of the interval in which only NACKs arrived; 0 for none
-        self.last_heard = 0
+        self.last_answer = 0
         self._silence_ended = 0  # when the peer last ended a silence of more than an ACK timeout
         self.last_sent = 0  # when data was last sent
         self.last_timeout = 0
@@ -86,7 +86,7 @@ class RetransmissionTimer:
 
     def end_silence(self, now: int) -> None:
         """The peer answered; remember the time if that ends a long silence."""
-        if now > self.last_heard + self.ack_timeout:
+        if now > self.last_answer + self.ack_timeout:
             self._silence_ended = now
 
     def delayed_by_silence(self, sent: int, now: int) -> bool:
@@ -142,10 +142,10 @@ class RetransmissionTimer:
         if 2 * self.pto() <= self.rto():
             self._pto_count += 1
 
-    def on_heard(self, now: int, progress: bool) -> bool:
+    def on_answer(self, now: int, progress: bool) -> bool:
         """The peer answered; returns whether this `progress` ends retries."""
         self.end_silence(now)
-        self.last_heard = now
+        self.last_answer = now
         self.probing_since = 0
         if not progress:
             return False

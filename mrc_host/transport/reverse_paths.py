@@ -207,9 +207,9 @@ class ReversePaths:
         return bool(self._searched and self._left)
 
     def doubt(
-        self, planes: int, bad: Container[int], denied: Container[int], now: int, asked: bool = False
+        self, planes: int, bad: Container[int], denied: Container[int], now: int, probed: bool = False
     ) -> list[int]:
-        """Answers are lost; `asked` if the peer sent a probe. Returns the paths to probe now, in `planes` (a mask)."""
+        """Answers are lost; `probed` if the peer sent a probe. Returns the paths to probe now, in `planes` (a mask)."""
         before = now - (2 * self._round_trip.smoothed or self._interval // _PROBE_TIMEOUT)
         wanted: list[int] = []
         for plane, paths in enumerate(self._confirmed):
@@ -217,7 +217,7 @@ class ReversePaths:
             for path in doubtful:
                 self._move(path, DOUBTED)
             guess = self._guessed[plane]
-            if asked and guess is not None and guess.state == GUESSED and guess.used < before:
+            if probed and guess is not None and guess.state == GUESSED and guess.used < before:
                 self._move(guess, DOUBTED)
             if planes >> plane & 1:
                 wanted += [path.index for path in doubtful]

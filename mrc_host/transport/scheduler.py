@@ -35,11 +35,11 @@ _SLACK: Final = 64  # outdated timer entries that are always tolerated
 class Source(ABC):
     """Something that sends packets and has timers: a queue pair, or the endpoint operations of a peer."""
 
-    __slots__ = ("control_mask", "control_places", "data_mask", "data_places", "timer_at")
+    __slots__ = ("control_entries", "control_mask", "data_entries", "data_mask", "timer_at")
 
     def __init__(self) -> None:
-        self.control_places: list[Place] | None = None  # by port; created when it first has something to send
-        self.data_places: list[Place] | None = None
+        self.control_entries: list[QueueEntry] | None = None  # by port; created when it first has something to send
+        self.data_entries: list[QueueEntry] | None = None
         self.control_mask = 0
         self.data_mask = 0
         self.timer_at = 0
@@ -61,36 +61,36 @@ class Source(ABC):
         """Do what is due; return the next time to be called, 0 for none."""
 
 
-class Place:
+class QueueEntry:
     """A source's entry in one queue of one port."""
 
     __slots__ = ("allowance", "behind", "source")
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.behind: Place | None = None
+        self.behind: QueueEntry | None = None
         self.allowance = 0  # bytes of data that it may still send in this turn
 
 
-class Queue:
+class ReadyQueue:
     """Sources that have something to send on one port, in the order of their turns."""
 
     __slots__ = ("first", "last")
 
     def __init__(self) -> None:
-        self.first: Place | None = None
-        self.last: Place | None = None
+        self.first: QueueEntry | None = None
+        self.last: QueueEntry | None = None
 
-    def append(self, place: Place) -> None:
+    def append(self, entry: QueueEntry) -> None:
         """Enter at the back."""
         last = self.last
         if last is None:
-            self.first = place
+            self.first = entry
         else:
-            last.behind = place
-        self.last = place
+            last.behind = entry
+        self.last = entry
 
-    def leave(self, first: Place) -> None:
+    def leave(self, first: QueueEntry) -> None:
         """`first` leaves the front."""
         behind = first.behind
         self.first = behind
@@ -99,7 +99,7 @@ class Queue:
         else:
             first.behind = None
 
-    def rotate(self, first: Place) -> None:
+    def rotate(self, first: QueueEntry) -> None:
         """Move `first`, which is not the only entry, from the front to the back."""
         self.first = first.behind
         first.behind = None
@@ -110,8 +110,8 @@ class Scheduler:
     """Ready queues and timers of one NIC."""
 
     def __init__(self, ports: int) -> None:
-        self._control = [Queue() for _ in range(ports)]
-        self._data = [Queue() for _ in range(ports)]
+        self._control = [ReadyQueue() for _ in range(ports)]
+        self._data = [ReadyQueue() for _ in range(ports)]
         self._all = (1 << ports) - 1
         self.empty_ports = 0  # ports that had nothing to send since the last input
         self.kick = False
@@ -128,30 +128,30 @@ class Scheduler:
         """`source` has a control packet that may leave on any port in `mask`."""
         missing = mask & ~source.control_mask
         if missing:
-            places = source.control_places
-            if places is None:
-                places = source.control_places = [Place(source) for _ in self._control]
+            entries = source.control_entries
+            if entries is None:
+                entries = source.control_entries = [QueueEntry(source) for _ in self._control]
             source.control_mask |= missing
-            self._enter(self._control, places, missing)
+            self._enter(self._control, entries, missing)
 
     def activate_data(self, source: Source, mask: int) -> None:
         """`source` has data that may leave on any port in `mask`."""
         missing = mask & ~source.data_mask
         if missing:
-            places = source.data_places
-            if places is None:
-                places = source.data_places = [Place(source) for _ in self._data]
+            entries = source.data_entries
+            if entries is None:
+                entries = source.data_entries = [QueueEntry(source) for _ in self._data]
             source.data_mask |= missing
-            self._enter(self._data, places, missing)
+            self._enter(self._data, entries, missing)
 
-    def _enter(self, queues: list[Queue], places: list[Place], mask: int) -> None:
+    def _enter(self, queues: list[ReadyQueue], entries: list[QueueEntry], mask: int) -> None:
         if mask & self.empty_ports:
             self.kick = True
         while mask:
             low = mask & -mask
             mask ^= low
             port = low.bit_length() - 1
-            queues[port].append(places[port])
+            queues[port].append(entries[port])
 
     def hold(self, data: int, control: int) -> None:
         """Set the ports that may not send data, and those that may not send control packets, from now on."""
@@ -181,33 +181,33 @@ class Scheduler:
         """Next frame for `port`, control first."""
         bit = 1 << port
         queue = self._control[port]
-        while (place := queue.first) is not None and not self.held_control & bit:
-            source = place.source
+        while (entry := queue.first) is not None and not self.held_control & bit:
+            source = entry.source
             frame = source.transmit_control(port, now)
             if frame is not None:
-                if place.behind is not None:
-                    queue.rotate(place)
+                if entry.behind is not None:
+                    queue.rotate(entry)
                 return frame
-            queue.leave(place)
+            queue.leave(entry)
             source.control_mask &= ~bit
         queue = self._data[port]
-        while (place := queue.first) is not None and not self.held_data & bit:
-            source = place.source
+        while (entry := queue.first) is not None and not self.held_data & bit:
+            source = entry.source
             frame = source.transmit_data(port, now)
             if frame is not None:
                 size = len(frame)
                 if size > self._quantum:
                     self._quantum = size
-                left = place.allowance - size
+                left = entry.allowance - size
                 if left <= 0:
                     left += self._quantum
-                    if place.behind is not None:
-                        queue.rotate(place)
-                place.allowance = left
+                    if entry.behind is not None:
+                        queue.rotate(entry)
+                entry.allowance = left
                 if source.data_mask != self._all:
                     self.activate_data(source, source.data_ports())
                 return frame
-            queue.leave(place)
+            queue.leave(entry)
             source.data_mask &= ~bit
         self.empty_ports |= bit
         return None

@@ -23,7 +23,7 @@ class SendWindow:
         "_max_range",
         "_mtu",
         "_obedient",
-        "_unasked",
+        "_since_request",
         "_user",
         "cc",
         "limit",
@@ -40,7 +40,7 @@ class SendWindow:
         self._max_range = attributes.dynamic_mpr  # units of 128 PSNs; 0 when the peer may not change the range
         self.limit = ReceiverLimit(attributes.path_mtu)
         self._active = False  # counted as one of those with bytes in flight
-        self._unasked = 0  # bytes sent since the last acknowledgement request
+        self._since_request = 0  # bytes sent since the last acknowledgement request
         name = algorithms.choose(attributes, nic.transport, True)
         algorithm = algorithms.find(nic.algorithms, name, True)
         self._obedient = algorithm.receiver_limit  # the congestion control obeys a slow receiver
@@ -59,19 +59,19 @@ class SendWindow:
         if not self._active:
             self._active = True
             shared.active += 1
-        self._unasked += weight
-        if 4 * self._unasked * shared.active < self.cc.cwnd:
+        self._since_request += weight
+        if 4 * self._since_request * shared.active < self.cc.cwnd:
             return False
-        self._unasked = 0
+        self._since_request = 0
         return True
 
-    def asked(self) -> None:
+    def ack_requested(self) -> None:
         """The packet that leaves requests an acknowledgement."""
-        self._unasked = 0
+        self._since_request = 0
 
-    def unasked(self) -> bool:
+    def needs_ack_request(self) -> bool:
         """Whether packets were sent since the last acknowledgement request."""
-        return self._unasked > 0
+        return self._since_request > 0
 
     def closing(self, sent: SentPackets) -> bool:
         """Whether the packet that leaves fills a limit, so that no other may follow it."""
@@ -93,7 +93,7 @@ class SendWindow:
             return
         if self._active and not in_flight:
             self._active = False
-            self._unasked = 0
+            self._since_request = 0
             shared.active -= 1
         if shared.waiting:
             shared.open(self._mtu)

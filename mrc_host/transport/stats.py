@@ -54,8 +54,8 @@ class QpStats:
         "lasthop_trims_received",
         "local_protection_errors",
         "lost",
-        "marks_heard",
         "marks_received",
+        "marks_reported",
         "nacks_received",
         "nacks_sent",
         "operation_refused",
@@ -103,7 +103,7 @@ class QpStats:
         self.access_refused = 0
         self.operation_refused = 0
         self.marks_received = 0
-        self.marks_heard = 0
+        self.marks_reported = 0
         self.cnps_sent = 0
         self.cnps_received = 0
         self.trims_received = 0

@@ -23,7 +23,7 @@ from mrc_host.wire.control import SACK_BITS
 _MAX_WAITING: Final = 256  # acknowledged packets that wait for the answer to their retransmission
 
 
-class Suspect(NamedTuple):
+class SuspectedPath(NamedTuple):
     """A suspected path, when the packet was sent on it (ns), and the peer's duplicates known when it timed out."""
 
     path: int
@@ -37,9 +37,9 @@ class TimeoutAttribution:
     __slots__ = ("_acknowledged", "_missing", "_resent", "_timed_out")
 
     def __init__(self) -> None:
-        self._missing: dict[int, Suspect] = {}  # by PSN
-        self._acknowledged: dict[int, Suspect] = {}  # a transmission of them has arrived, not known which
-        self._resent: list[Suspect] = []  # their retransmission has arrived
+        self._missing: dict[int, SuspectedPath] = {}  # by PSN
+        self._acknowledged: dict[int, SuspectedPath] = {}  # a transmission of them has arrived, not known which
+        self._resent: list[SuspectedPath] = []  # their retransmission has arrived
         # Paths with timeouts since anything was acknowledged -> count, time of the latest, send time of its packet
         self._timed_out: dict[int, tuple[int, int, int]] = {}
 
@@ -51,7 +51,7 @@ class TimeoutAttribution:
         times, noticed, _ = self._timed_out.get(index, (0, 0, 0))
         self._timed_out[index] = (times + 1, now, sent) if sent >= noticed else (times, noticed, sent)
         if psn not in self._missing:
-            self._missing[psn] = Suspect(index, sent, duplicates)
+            self._missing[psn] = SuspectedPath(index, sent, duplicates)
 
     def progress(self) -> None:
         """Something was acknowledged."""
@@ -86,7 +86,7 @@ class TimeoutAttribution:
         if suspect is not None:
             self._resent.append(suspect)
 
-    def shown(self, hole: int, base: int, bitmap: int, before: int) -> list[Suspect]:
+    def shown(self, hole: int, base: int, bitmap: int, before: int) -> list[SuspectedPath]:
         """Paths confirmed by a SACK that shows as missing the PSN `hole` and the zeros of `bitmap`, from `base` on.
 
         Only packets sent at or before time `before` should have arrived when the SACK was made.
@@ -100,7 +100,7 @@ class TimeoutAttribution:
                 del self._missing[psn]
         return confirmed
 
-    def counted(self, duplicates: int) -> list[Suspect]:
+    def counted(self, duplicates: int) -> list[SuspectedPath]:
         """Paths confirmed by a SACK that covers everything in flight, with the peer's count of duplicates."""
         confirmed = [suspect for suspect in self._resent if duplicates <= suspect.duplicates]
         self._resent.clear()

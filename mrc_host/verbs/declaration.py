@@ -33,7 +33,7 @@ class Caller(enum.Enum):
     CONTROLLER = "controller"
 
 
-class Thing(enum.Enum):
+class ObjectKind(enum.Enum):
     """Kinds of objects that a client has on a NIC."""
 
     PD = "protection domain"
@@ -61,10 +61,10 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """The number of an object that the caller has or, with `anyones`, that any client has."""
+    """The number of an object that the caller has or, with `any_client`, that any client has."""
 
-    thing: Thing
-    anyones: bool = False
+    kind: ObjectKind
+    any_client: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +82,15 @@ class FieldsOf:
 U32 = Annotated[int, Range(0, (1 << 32) - 1)]
 U62 = Annotated[int, Range(0, (1 << 62) - 1)]
 Address = Annotated[bytes, Length(16, 16)]  # of a NIC: IPv6
-OwnPd = Annotated[int, Handle(Thing.PD)]
-OwnCq = Annotated[int, Handle(Thing.CQ)]
-OwnQp = Annotated[int, Handle(Thing.QP)]
-AnyQp = Annotated[int, Handle(Thing.QP, anyones=True)]
-OwnRegion = Annotated[int, Handle(Thing.REGION)]
+OwnPd = Annotated[int, Handle(ObjectKind.PD)]
+OwnCq = Annotated[int, Handle(ObjectKind.CQ)]
+OwnQp = Annotated[int, Handle(ObjectKind.QP)]
+AnyQp = Annotated[int, Handle(ObjectKind.QP, any_client=True)]
+OwnRegion = Annotated[int, Handle(ObjectKind.REGION)]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class VerbParameter:
     """An argument of a verb: its type (`optional`: or None), and the `rule` that ``Annotated`` adds to that.
 
     `default` is ``inspect.Parameter.empty`` where it must be given.
@@ -122,7 +122,7 @@ class Verb:
         self._all_names = frozenset(self._names)
 
     @cached_property
-    def parameters(self) -> dict[str, Parameter]:
+    def parameters(self) -> dict[str, VerbParameter]:
         """Its arguments by name, in order."""
         hints = typing.get_type_hints(self.function, include_extras=True)
         given = self._signature.parameters
@@ -184,7 +184,7 @@ def declared_by(verbs: type) -> dict[str, Verb]:
     }
 
 
-def _parameter(name: str, hint: Any, default: Any) -> Parameter:
+def _parameter(name: str, hint: Any, default: Any) -> VerbParameter:
     optional = False
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         (hint,) = (kind for kind in typing.get_args(hint) if kind is not types.NoneType)
@@ -192,4 +192,4 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     rule = None
     if typing.get_origin(hint) is Annotated:
         hint, rule = typing.get_args(hint)
-    return Parameter(name, hint, optional, rule, default)
+    return VerbParameter(name, hint, optional, rule, default)

@@ -9,7 +9,7 @@ from pathlib import Path
 from mrc_host import verbs
 from mrc_host.agent import protocol
 from mrc_host.agent.client import AgentProvider
-from mrc_host.agent.protocol import Kind
+from mrc_host.agent.protocol import MessageKind
 from tests.mrc_host.agent.conftest import Agents
 
 
@@ -39,7 +39,7 @@ def raw(path: Path, *, greet: bool = True) -> socket.socket:
     sock.settimeout(10)
     sock.connect(str(path))
     if greet:
-        (hello,) = protocol.pack_json(Kind.HELLO, 1, {"version": protocol.VERSION})
+        (hello,) = protocol.pack_json(MessageKind.HELLO, 1, {"version": protocol.VERSION})
         sock.send(hello)
         assert sock.recv(1 << 16)
     return sock

@@ -17,7 +17,7 @@ from mrc_host import verbs
 from mrc_host.agent import protocol
 from mrc_host.agent.client import AgentProvider
 from mrc_host.agent.connection import AgentConnection
-from mrc_host.agent.protocol import Kind
+from mrc_host.agent.protocol import MessageKind
 from mrc_host.errors import InvalidArgumentError, NotFoundError
 from mrc_host.values import Access, CompletionStatus, QpState, WorkRequest, WrOpcode
 from mrc_host.verbs import Context, ProtocolError
@@ -119,7 +119,7 @@ def test_descriptors_never_pile_up(agents: Agents) -> None:
     agents.turn()
     before = count()
     fds = [memfd(10) for _ in range(4)]
-    (request,) = protocol.pack_json(Kind.REQUEST, 5, {"op": "info"})
+    (request,) = protocol.pack_json(MessageKind.REQUEST, 5, {"op": "info"})
     for _ in range(50):
         socket.send_fds(sock, [request], fds)
         assert sock.recv(1 << 16)
@@ -133,7 +133,7 @@ def test_descriptors_never_pile_up(agents: Agents) -> None:
         os.close(fd)
 
 
-GOOD_HELLO = protocol.pack_json(Kind.HELLO, 1, {"version": protocol.VERSION})[0]
+GOOD_HELLO = protocol.pack_json(MessageKind.HELLO, 1, {"version": protocol.VERSION})[0]
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ GOOD_HELLO = protocol.pack_json(Kind.HELLO, 1, {"version": protocol.VERSION})[0]
     [
         [b"x"],
         [b"GET / HTTP/1.0\r\n\r\n"],
-        [protocol.pack_json(Kind.HELLO, 1, {"version": protocol.VERSION + 1})[0]],
-        [protocol.pack_json(Kind.REQUEST, 1, {"op": "info"})[0]],
+        [protocol.pack_json(MessageKind.HELLO, 1, {"version": protocol.VERSION + 1})[0]],
+        [protocol.pack_json(MessageKind.REQUEST, 1, {"op": "info"})[0]],
         [GOOD_HELLO, GOOD_HELLO],
         [GOOD_HELLO, b"\x02\0\0\0\x01\0\0\0{"],
         [GOOD_HELLO, b"\x02\x01\0\0\x01\0\0\0{}"],
@@ -175,7 +175,7 @@ def test_garbage_from_many_clients_harms_nobody(agents: Agents) -> None:
             for _ in range(rng.randrange(6)):
                 if rng.random() < 0.5:
                     request = {"op": rng.choice(ops), "pd": rng.randrange(5), "capacity": rng.choice([1, None, "x"])}
-                    sock.send(protocol.pack_json(Kind.REQUEST, rng.randrange(9), request)[0])
+                    sock.send(protocol.pack_json(MessageKind.REQUEST, rng.randrange(9), request)[0])
                 else:
                     head = protocol.HEADER.pack(rng.randrange(12), rng.randrange(2), 0, 0)
                     sock.send(head + rng.randbytes(rng.choice([0, 5, 48, 96, 3000])))
@@ -189,7 +189,7 @@ def test_garbage_from_many_clients_harms_nobody(agents: Agents) -> None:
 
 def test_a_client_of_another_version_hears_why(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     sock = raw(agents.paths[0], greet=False)
-    sock.send(protocol.pack_json(Kind.HELLO, 1, {"version": 99})[0])
+    sock.send(protocol.pack_json(MessageKind.HELLO, 1, {"version": 99})[0])
     assert "speaks version 2 of the protocol, the client 99" in ended(sock)
 
 

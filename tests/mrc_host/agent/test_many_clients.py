@@ -95,7 +95,7 @@ def test_a_descriptor_that_the_agent_cannot_take_in_is_refused_and_its_client_go
             while True:
                 held.append(os.dup(0))
         sock = a.provider.connection._socket  # type: ignore[attr-defined]
-        (request,) = protocol.pack_json(protocol.Kind.REQUEST, 1 << 31, {"op": "info"})
+        (request,) = protocol.pack_json(protocol.MessageKind.REQUEST, 1 << 31, {"op": "info"})
         socket.send_fds(sock, [request], [file])
         split.turn()
         for fd in held:
@@ -118,7 +118,7 @@ def test_clients_are_accepted_again_once_there_are_descriptors(agents: Agents) -
         for fd in held:
             os.close(fd)
     waiting.settimeout(10)
-    (hello,) = protocol.pack_json(protocol.Kind.HELLO, 1, {"version": protocol.VERSION})
+    (hello,) = protocol.pack_json(protocol.MessageKind.HELLO, 1, {"version": protocol.VERSION})
     waiting.send(hello)
     assert waiting.recv(1 << 16)
     waiting.close()
@@ -132,7 +132,7 @@ def test_a_thousand_clients_that_say_nothing_or_stop_half_way_disturb_nobody(age
         clients = [raw(agents.paths[0], greet=number % 3 == 0) for number in range(1000)]
         for number, sock in enumerate(clients):
             if number % 3 == 0:
-                (request,) = protocol.pack_json(protocol.Kind.REQUEST, 1, {"op": "create_cq", "capacity": 8})
+                (request,) = protocol.pack_json(protocol.MessageKind.REQUEST, 1, {"op": "create_cq", "capacity": 8})
                 sock.send(request)
             elif number % 3 == 1:
                 sock.send(b"\x02\0\0")

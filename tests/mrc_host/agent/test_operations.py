@@ -17,7 +17,7 @@ from mrc_host import verbs
 from mrc_host.agent import protocol
 from mrc_host.agent.codec import CodecError, to_json
 from mrc_host.agent.connection import AgentConnection
-from mrc_host.agent.protocol import Kind
+from mrc_host.agent.protocol import MessageKind
 from mrc_host.agent.table import VERBS, AgentVerbs, EventScope
 from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError
 from mrc_host.probing import ProbePath, ProbePlan
@@ -145,9 +145,9 @@ def test_a_descriptor_in_json_is_none(agents: Agents) -> None:
     for fds, expected in (([], "needs exactly one descriptor"), ([fd], "takes no 'fd'"), ([fd, fd], "exactly one")):
         with closing(raw(agents.paths[0])) as sock:
             pd = {"op": "alloc_pd"}
-            sock.send(protocol.pack_json(Kind.REQUEST, 1, pd)[0])
+            sock.send(protocol.pack_json(MessageKind.REQUEST, 1, pd)[0])
             request["pd"] = protocol.unpack_json(sock.recv(1 << 16)[8:])["result"]
-            socket.send_fds(sock, protocol.pack_json(Kind.REQUEST, 2, request), fds)
+            socket.send_fds(sock, protocol.pack_json(MessageKind.REQUEST, 2, request), fds)
             assert expected in protocol.unpack_json(sock.recv(1 << 16)[8:])["message"]
     os.close(fd)
 
@@ -157,7 +157,7 @@ def test_nesting_as_deep_as_json_takes_harms_nobody(agents: Agents) -> None:
     for depth in (100, 900, 990, 2000):
         with closing(raw(agents.paths[0])) as sock:
             body = '{"op":"create_cq","capacity":' + "[" * depth + "]" * depth + "}"
-            sock.send(protocol.HEADER.pack(Kind.REQUEST, 0, 0, 1) + body.encode())
+            sock.send(protocol.HEADER.pack(MessageKind.REQUEST, 0, 0, 1) + body.encode())
             assert sock.recv(1 << 16)
     assert bystander.qp.state is QpState.RESET
 
@@ -226,7 +226,7 @@ def test_who_leaves_before_the_answer_leaves_nothing(agents: Agents) -> None:
         for number, (op, arguments) in enumerate(
             (("alloc_pd", {}), ("create_cq", {"capacity": 8}), ("register_memory", {"pd": 1, "length": 9, "access": 3}))
         ):
-            socket.send_fds(sock, protocol.pack_json(Kind.REQUEST, number, {"op": op, **arguments}), [fd])
+            socket.send_fds(sock, protocol.pack_json(MessageKind.REQUEST, number, {"op": op, **arguments}), [fd])
         sock.close()
     agents.turn()
     os.close(fd)
@@ -266,7 +266,7 @@ def liar(tmp_path: Path) -> Iterator[Callable[[Callable[[int], list[bytes]]], Ag
             with sock, listener:
                 _, _, number = protocol.unpack_header(sock.recv(1 << 16))
                 hello = {"version": protocol.VERSION, "name": "h1", "address": "::"}
-                sock.send(protocol.pack_json(Kind.HELLO, number, hello)[0])
+                sock.send(protocol.pack_json(MessageKind.HELLO, number, hello)[0])
                 _, _, number = protocol.unpack_header(sock.recv(1 << 16))
                 messages = answer(number)
                 for message in messages:
@@ -289,7 +289,7 @@ def liar(tmp_path: Path) -> Iterator[Callable[[Callable[[int], list[bytes]]], Ag
 @pytest.mark.parametrize("result", [None, 5, "rts", [], [5], {"qpn": 1}, [{"qpn": "x"}], {"1": 2}])
 @pytest.mark.parametrize("ask", [AgentVerbs.qps, AgentVerbs.info, AgentVerbs.ev_profiles, AgentVerbs.port_counters])
 def test_an_answer_that_is_not_as_declared_is_an_error(liar: Any, ask: Any, result: Any) -> None:
-    agent = liar(lambda number: protocol.pack_json(Kind.REPLY, number, {"result": result}))
+    agent = liar(lambda number: protocol.pack_json(MessageKind.REPLY, number, {"result": result}))
     if result == [] and ask is not AgentVerbs.info and ask is not AgentVerbs.ev_profiles:
         assert ask(agent) == ()
         return
@@ -299,7 +299,7 @@ def test_an_answer_that_is_not_as_declared_is_an_error(liar: Any, ask: Any, resu
 
 def test_half_an_answer_is_none(liar: Any) -> None:
     def half(number: int) -> list[bytes]:
-        return protocol.pack_json(Kind.REPLY, number, {"result": ["x" * 100_000]})[:1]
+        return protocol.pack_json(MessageKind.REPLY, number, {"result": ["x" * 100_000]})[:1]
 
     with pytest.raises(AgentLostError):
         liar(half).qps()
@@ -307,7 +307,7 @@ def test_half_an_answer_is_none(liar: Any) -> None:
 
 def test_half_a_request_costs_the_connection_alone(agents: Agents) -> None:
     bystander = End(agents.paths[0])
-    (message,) = protocol.pack_json(Kind.REQUEST, 1, {"op": "create_cq", "capacity": 8})
+    (message,) = protocol.pack_json(MessageKind.REQUEST, 1, {"op": "create_cq", "capacity": 8})
     for length in (1, 7, 8, 9, len(message) - 1):
         sock = raw(agents.paths[0])
         sock.send(message[:length])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.agent import protocol
-from mrc_host.agent.protocol import HEADER, MAX_MESSAGE, Kind
+from mrc_host.agent.protocol import HEADER, MAX_MESSAGE, MessageKind
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
 from mrc_host.verbs.errors import ProtocolError
 
@@ -34,7 +34,7 @@ completions = st.builds(
 @given(u32, st.lists(requests, max_size=5))
 def test_posts_come_back_equal(qpn: int, posts: list[WorkRequest]) -> None:
     message = protocol.pack_posts(qpn, posts)
-    assert protocol.unpack_header(message)[0] == Kind.POST
+    assert protocol.unpack_header(message)[0] == MessageKind.POST
     assert protocol.unpack_posts(memoryview(message)[HEADER.size :]) == [(qpn, post) for post in posts]
 
 
@@ -53,10 +53,12 @@ def test_the_largest_messages_fit() -> None:
 
 def test_long_json_is_cut_into_messages() -> None:
     data = {"text": "x" * (3 * MAX_MESSAGE)}
-    parts = protocol.pack_json(Kind.REPLY, 9, data)
+    parts = protocol.pack_json(MessageKind.REPLY, 9, data)
     assert len(parts) == 4
     assert all(len(part) <= MAX_MESSAGE for part in parts)
-    assert [protocol.unpack_header(part) for part in parts] == [(Kind.REPLY, 1, 9)] * 3 + [(Kind.REPLY, 0, 9)]
+    assert [protocol.unpack_header(part) for part in parts] == [(MessageKind.REPLY, 1, 9)] * 3 + [
+        (MessageKind.REPLY, 0, 9)
+    ]
     assert protocol.unpack_json(b"".join(part[HEADER.size :] for part in parts)) == data
 
 

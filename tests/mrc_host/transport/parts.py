@@ -74,8 +74,8 @@ class Answers(AnswerPaths):
     def acknowledging(self, now: int) -> None:
         pass
 
-    def doubt_reverse_paths(self, asked: bool = False) -> None:
-        self.doubts.append(asked)
+    def doubt_reverse_paths(self, probed: bool = False) -> None:
+        self.doubts.append(probed)
 
     def frame(self, index: int, kind: int, body: bytes) -> bytes:
         self.sent.append((index, body))

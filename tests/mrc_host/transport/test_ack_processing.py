@@ -14,7 +14,7 @@ from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.paths import BAD, PathListener, PathSet
 from mrc_host.transport.reliability_probes import ReliabilityProbes
-from mrc_host.transport.reordering import Reordering
+from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
@@ -102,7 +102,7 @@ class Rig:
         self.spurious = SpuriousRetransmissions(self.stats)
         self.probes = ReliabilityProbes()
         self.timer = RetransmissionTimer(self.trips, RetryPolicy(8, retry_count, 7, 6), 100)
-        reordering = [Reordering() for _ in range(2 * PLANES)]
+        reordering = [ReorderWindow() for _ in range(2 * PLANES)]
         loss = LossDetection(
             self.sent, self.paths, self.window.cc, self.trips, reordering, self.stats, [0] * PLANES, reorder_fraction=25
         )
@@ -226,7 +226,7 @@ def test_a_path_that_is_answered_without_a_mark_works_and_a_mark_rests_it() -> N
     assert rig.owner.working == [1]
     assert rig.paths.state(2) is PathState.SKIP
     assert rig.owner.bad == [(3, PathReason.PEER_SKIP)]
-    assert rig.stats.marks_heard == 2
+    assert rig.stats.marks_reported == 2
 
 
 def test_a_sack_that_was_overtaken_acknowledges_but_shows_no_loss() -> None:

@@ -1,6 +1,6 @@
 """Completion queues: places, backpressure, news."""
 
-from mrc_host.transport.completion import CompletionQueue, Receiver
+from mrc_host.transport.completion import CompletionQueue, WaitingReceiver
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
 
 
@@ -8,7 +8,7 @@ def entry(number: int) -> Completion:
     return Completion(number, 1, CompletionOpcode.WRITE, CompletionStatus.SUCCESS, 1)
 
 
-class Waiting(Receiver):
+class Waiting(WaitingReceiver):
     def __init__(self, queue: CompletionQueue) -> None:
         self.queue = queue
         self.got = 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mrc_host.transport.reordering import Reordering
+from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packets import FREE, LOST, OUT, Lane, SentPacket
 from mrc_host.values import PathReason, PathState, QpAttributes
@@ -60,8 +60,8 @@ def test_what_may_have_waited_for_the_end_of_an_outage_counts_only_until_somethi
 
 
 def test_before_a_measurement_nothing_younger_than_the_bound_is_lost() -> None:
-    trip, order = RoundTrip(), Reordering()
-    order.saw(5, 0)
+    trip, order = RoundTrip(), ReorderWindow()
+    order.observe(5, 0)
     assert min(order.windows(trip, 50, 0)) > 10**15, "nothing is known at all"
     trip.limit(3000)
     trip.limit(9000)

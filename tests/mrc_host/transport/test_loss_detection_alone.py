@@ -5,7 +5,7 @@ import random
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.paths import PathListener, PathSet
-from mrc_host.transport.reordering import Reordering
+from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPackets
 from mrc_host.transport.stats import QpStats
@@ -47,7 +47,7 @@ class Sender:
         trips = [RoundTrip() for _ in range(PLANES)]
         for trip in trips:
             trip.sample(RTT)
-        reordering = [Reordering() for _ in range(2 * PLANES)]
+        reordering = [ReorderWindow() for _ in range(2 * PLANES)]
         self.loss = LossDetection(
             self.sent, paths, self.cc, trips, reordering, self.stats, self.lost_by_plane, reorder_fraction=25
         )

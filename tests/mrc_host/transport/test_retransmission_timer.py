@@ -48,7 +48,7 @@ def test_asking_in_vain_doubles_the_wait_up_to_the_ack_timeout() -> None:
         times.append(timer.pto() * 4 // TIMEOUT)
         timer.back_off_pto()
     assert times == [1, 2, 4, 4, 4]
-    timer.on_heard(1, True)
+    timer.on_answer(1, True)
     assert timer.pto() == TIMEOUT // 4
 
 
@@ -72,7 +72,7 @@ def test_nacks_alone_cost_a_retry_an_interval_and_progress_none() -> None:
     step = TIMEOUT // 10
     for now in range(step, 4 * TIMEOUT, step):
         if now % (5 * step) == 0:
-            timer.on_heard(now, True)
+            timer.on_answer(now, True)
         assert timer.on_nack(now)
     assert timer.retries == 0
     start = now

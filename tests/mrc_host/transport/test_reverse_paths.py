@@ -116,7 +116,7 @@ def test_answers_without_a_confirmed_path_take_one_each_until_one_works() -> Non
     taken = []
     for number in range(8):
         taken.append(back.choose(0, NOTHING, NOTHING, number * LATER))
-        back.doubt(1, NOTHING, NOTHING, (number + 1) * LATER, asked=True)
+        back.doubt(1, NOTHING, NOTHING, (number + 1) * LATER, probed=True)
     assert len(set(taken)) == 8
     back.confirm(4, 0, 9 * LATER)
     assert used(back, 0, 9 * LATER) == {4}
@@ -125,7 +125,7 @@ def test_answers_without_a_confirmed_path_take_one_each_until_one_works() -> Non
 def test_a_path_tried_for_an_answer_is_not_in_doubt_before_the_peer_can_have_heard() -> None:
     back = reverse_paths()
     used(back, 0, LATER)
-    back.doubt(1, NOTHING, NOTHING, LATER + US, asked=True)
+    back.doubt(1, NOTHING, NOTHING, LATER + US, probed=True)
     assert len(used(back, 0, LATER + US)) == 8
 
 
@@ -133,7 +133,7 @@ def test_of_many_paths_that_answers_tried_only_the_last_of_a_plane_is_in_doubt()
     back = reverse_paths()
     used(back, 0, 0)
     last = back.choose(0, NOTHING, NOTHING, MS)
-    assert len(back.doubt(1, NOTHING, NOTHING, LATER + MS, asked=True)) == 2, "others are probed"
+    assert len(back.doubt(1, NOTHING, NOTHING, LATER + MS, probed=True)) == 2, "others are probed"
     assert used(back, 0, LATER + MS) == set(range(8)) - {last}
 
 
@@ -141,7 +141,7 @@ def test_a_path_tried_for_an_answer_and_confirmed_since_is_not_in_doubt() -> Non
     back = reverse_paths()
     tried = back.choose(0, NOTHING, NOTHING, 0)
     back.confirm(tried, 0, LATER)
-    back.doubt(1, NOTHING, NOTHING, 2 * LATER, asked=True)
+    back.doubt(1, NOTHING, NOTHING, 2 * LATER, probed=True)
     assert used(back, 0, 2 * LATER) == {tried}
 
 
@@ -168,9 +168,9 @@ def test_an_answer_that_has_just_left_tells_nothing_of_its_path() -> None:
     back.confirm(3, 0, 0)
     back.choose(0, NOTHING, NOTHING, LATER)
     for _ in range(3):
-        assert not back.doubt(1, NOTHING, NOTHING, LATER, asked=True)
+        assert not back.doubt(1, NOTHING, NOTHING, LATER, probed=True)
         assert back.choose(0, NOTHING, NOTHING, LATER) == 3
-    assert back.doubt(1, NOTHING, NOTHING, 2 * LATER, asked=True)[0] == 3
+    assert back.doubt(1, NOTHING, NOTHING, 2 * LATER, probed=True)[0] == 3
 
 
 def test_a_path_goes_from_state_to_state() -> None:
@@ -185,7 +185,7 @@ def test_a_path_goes_from_state_to_state() -> None:
     then(back.choose(0, NOTHING, NOTHING, LATER), back.doubt(1, NOTHING, NOTHING, 2 * LATER))
     then(back.probe_sent(7, 0, 0, 2 * LATER), back.expire(2 * LATER + 4 * INTERVAL))
     then(back.allow(0, 0))
-    then(back.choose(0, NOTHING, NOTHING, 0), back.doubt(1, NOTHING, NOTHING, LATER, asked=True))
+    then(back.choose(0, NOTHING, NOTHING, 0), back.doubt(1, NOTHING, NOTHING, LATER, probed=True))
     then(back.confirm(0, 0, LATER))
     then(back.forget(0))
     assert states == [UNTRIED, GUESSED, CONFIRMED, DOUBTED, LOST, UNTRIED, DOUBTED, CONFIRMED, UNTRIED]

@@ -112,16 +112,16 @@ def test_with_others_a_quarter_of_its_share_of_the_window_asks_for_an_acknowledg
     first, second = make(windows=windows, **SHARED), make(windows=windows, **SHARED)
     first.cc.cwnd = 32 * MTU
     assert [first.used(MTU) for _ in range(9)] == [False] * 7 + [True, False], "alone: 8 of 32 packets"
-    assert first.unasked()
-    first.asked()
-    assert not first.unasked()
+    assert first.needs_ack_request()
+    first.ack_requested()
+    assert not first.needs_ack_request()
     assert [second.used(MTU) for _ in range(5)] == [False] * 3 + [True, False], "one of two: 4"
 
 
 def test_a_window_of_its_own_never_asks_for_more() -> None:
     window = make()
     assert not any(window.used(MTU) for _ in range(100))
-    assert not window.unasked()
+    assert not window.needs_ack_request()
     assert not window.waiting()
 
 
