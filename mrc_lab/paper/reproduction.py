@@ -1,4 +1,4 @@
-"""Reproduce published figures: run experiment files one by one or in parallel, and write one page and one JSON.
+"""Reproduce published figures: run experiment files with one seed or several, as many at once as jobs; write a page.
 
     <results>/paper/<time>/index.html, summary.json, <experiment>/<time>/...
     <results>/paper/latest -> the newest
@@ -20,30 +20,35 @@ from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_file
 from mrc_lab.experiments.running.run_experiment import check
+from mrc_lab.paper.page import index, summarize
 from mrc_lab.reports import result_folder as folders
-from mrc_lab.reports.pages import BACKENDS, render
 from mrc_lab.reports.run_and_report import run_and_report
-from mrc_lab.reports.verdicts import FAR, differs
 from mrc_lab.reports.write_file import write_text
 from mrc_lab.sweeps.process_pool import each
 from topologies.errors import FabricError
 
-FORMAT = 1
+Job = tuple[Path, int]  # a file and a seed
 
 
 @dataclass(frozen=True, slots=True)
-class FigureOutcome:
-    """What came of one file. `summary` is that of its result, None when it could not be run, for `problem`.
-
-    `left_out`: it was not tried, since this machine has no room for it.
-    """
+class Run:
+    """What came of one file with one seed. `summary` is that of its result; None: it could not run, for `problem`."""
 
     file: str
+    seed: int
     wall_seconds: float
     summary: Mapping[str, Any] | None
     report: str
     problem: str = ""
-    left_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FigureOutcome:
+    """What came of one file with all seeds. `problem`: why it was not tried, since this machine has no room for it."""
+
+    file: str
+    runs: tuple[Run, ...] = ()
+    problem: str = ""
 
     @property
     def name(self) -> str:
@@ -51,11 +56,32 @@ class FigureOutcome:
         return Path(self.file).stem
 
     @property
+    def left_out(self) -> bool:
+        """Whether it was not tried."""
+        return not self.runs
+
+    @property
+    def failed(self) -> str:
+        """Why a run of it could not be done, of the first for which that is so; empty if all were."""
+        return next((run.problem for run in self.runs if run.summary is None), "")
+
+    @property
+    def summaries(self) -> list[Mapping[str, Any]]:
+        """Those of the runs that were done."""
+        return [run.summary for run in self.runs if run.summary is not None]
+
+    @property
     def verdict(self) -> str:
-        """``pass``, ``fail``, ``untrusted``, or ``left out``."""
-        if self.summary is not None:
-            return str(self.summary["verdict"])
-        return "left out" if self.left_out else "fail"
+        """The worst of its runs: ``pass``, ``untrusted`` or ``fail``; or ``left out``."""
+        if self.left_out:
+            return "left out"
+        found = {"fail" if run.summary is None else str(run.summary["verdict"]) for run in self.runs}
+        return "pass" if found == {"pass"} else "untrusted" if "fail" not in found else "fail"
+
+    @property
+    def wall_seconds(self) -> float:
+        """Of all its runs together."""
+        return sum(run.wall_seconds for run in self.runs)
 
 
 def reproduce(
@@ -63,112 +89,71 @@ def reproduce(
     results: Path,
     *,
     backend: str = "sim",
-    seed: int = 1,
+    seeds: Sequence[int] = (1,),
     jobs: int = 1,
+    whole: bool = False,
     notify: Callable[[str], None] = lambda text: None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Run all files and write the page; returns the folder and the summary.
+    """Run all files with all seeds and write the page; returns the folder and the summary.
 
-    Every file is read before anything starts: FileError when one is wrong, ExperimentError when this machine has room
-    for none of them.
+    `whole`: count every number of the frozen list, also those of other files. Every file is read before anything
+    starts: FileError when one is wrong, ExperimentError when this machine has room for none of them.
     """
-    found = {str(file): outcome for file in files if (outcome := _left_out(file, backend)) is not None}
-    wanted = [file for file in files if str(file) not in found]
-    if found and not wanted:
-        raise ExperimentError(_reason(next(iter(found.values()))), "Use --backend sim.")
+    left_out = {str(file): problem for file in files if (problem := _no_room(file, backend))}
+    wanted = [file for file in files if str(file) not in left_out]
+    if left_out and not wanted:
+        file, problem = next(iter(left_out.items()))
+        raise ExperimentError(f"{Path(file).stem}: {problem}", "Use --backend sim.")
     folder = folders.make_folder(results, "paper")
     began = time.monotonic()
-    for outcome in found.values():
-        notify(f"left out: {_reason(outcome)}")
-    for number, outcome in enumerate(_run_all(wanted, folder, backend, seed, jobs), 1):
-        found[outcome.file] = outcome
-        verdict = outcome.verdict if outcome.summary else f"could not run: {outcome.problem}"
-        notify(f"{number} of {len(wanted)}: {outcome.name}: {verdict} ({outcome.wall_seconds:.1f} s)")
-    ordered = [found[str(file)] for file in files]
-    summary = summarize(ordered, backend, seed)
+    for file, problem in left_out.items():
+        notify(f"left out: {Path(file).stem}: {problem}")
+    jobs_to_do = [(file, seed) for file in wanted for seed in seeds]
+    done: dict[tuple[str, int], Run] = {}
+    for number, run in enumerate(_run_all(jobs_to_do, folder, backend, jobs), 1):
+        done[run.file, run.seed] = run
+        verdict = run.summary["verdict"] if run.summary else f"could not run: {run.problem}"
+        seed = f" seed {run.seed}" if len(seeds) > 1 else ""
+        notify(f"{number} of {len(jobs_to_do)}: {Path(run.file).stem}{seed}: {verdict} ({run.wall_seconds:.1f} s)")
+    outcomes = [
+        FigureOutcome(str(file), problem=left_out[str(file)])
+        if str(file) in left_out
+        else FigureOutcome(str(file), tuple(done[str(file), seed] for seed in seeds))
+        for file in files
+    ]
+    summary = summarize(outcomes, backend, seeds, whole=whole)
     folders.write_json(folder / "summary.json", summary)
-    write_text(folder / "index.html", index(ordered, summary, time.monotonic() - began))
+    write_text(folder / "index.html", index(outcomes, summary, time.monotonic() - began))
     folders.point_latest(folder)
     return folder, summary
 
 
-def summarize(outcomes: Iterable[FigureOutcome], backend: str, seed: int) -> dict[str, Any]:
-    """One row for each expectation of each figure: figure, published, ours, ratio, verdict."""
-    outcomes = list(outcomes)
-    left_out = {outcome.name: outcome.problem for outcome in outcomes if outcome.left_out}
-    outcomes = [outcome for outcome in outcomes if not outcome.left_out]
-    rows: list[dict[str, Any]] = []
-    for outcome in outcomes:
-        if outcome.summary is None:
-            rows.append({"figure": outcome.name, "title": outcome.problem, "verdict": "fail"})
-            continue
-        figure = outcome.summary["figure"] or outcome.summary["name"]
-        rows += [{"figure": figure, **one, "differs": differs(one)} for one in outcome.summary["expectations"]]
-    ratios = [
-        one["ratio"]
-        for outcome in outcomes
-        for one in (outcome.summary or {}).get("expectations", ())
-        if one["ratio"] is not None
-    ]
-    verdicts = [outcome.verdict for outcome in outcomes]
-    return {
-        "format": FORMAT,
-        "backend": backend,
-        "seed": seed,
-        "verdict": "pass" if all(verdict == "pass" for verdict in verdicts) else "fail",
-        "experiments": len(outcomes),
-        "passed": verdicts.count("pass"),
-        "expectations": len(rows),
-        "expectations_passed": sum(row["verdict"] == "pass" for row in rows),
-        "published": len(ratios),
-        "within_10_percent": sum(abs(ratio - 1) <= 0.1 for ratio in ratios),
-        "differ": sum(abs(ratio - 1) > FAR for ratio in ratios),
-        "left_out": left_out,
-        "wall_seconds": {outcome.name: round(outcome.wall_seconds, 1) for outcome in outcomes},
-        "figures": rows,
-    }
-
-
-def index(outcomes: Sequence[FigureOutcome], summary: Mapping[str, Any], wall_seconds: float) -> str:
-    """The page: all published figures in one table, then each experiment; what was published comes first."""
-    return render(
-        "paper",
-        title="Published results of MRC, and ours",
-        backend=BACKENDS.get(summary["backend"], summary["backend"]),
-        summary=summary,
-        outcomes=sorted(outcomes, key=lambda outcome: outcome.name.startswith("ablation")),
-        far_percent=round(100 * FAR),
-        wall_seconds=wall_seconds,
-    )
-
-
-def _left_out(file: Path, backend: str) -> FigureOutcome | None:
+def _no_room(file: Path, backend: str) -> str:
+    """Why this machine has no room for a file; empty if it has."""
     experiment = load_file(file)
     try:
         check(experiment, backend)
     except ExperimentError as error:
-        return FigureOutcome(str(file), 0.0, None, "", str(error), left_out=True)
-    return None
+        return str(error)
+    return ""
 
 
-def _reason(outcome: FigureOutcome) -> str:
-    return f"{outcome.name}: {outcome.problem}"
-
-
-def _run_all(files: Sequence[Path], folder: Path, backend: str, seed: int, jobs: int) -> Iterable[FigureOutcome]:
-    if jobs <= 1 or len(files) == 1 or backend != "sim":
-        for file in files:
-            yield _run_one(file, folder, backend, seed)
+def _run_all(jobs_to_do: Sequence[Job], folder: Path, backend: str, jobs: int) -> Iterable[Run]:
+    if jobs <= 1 or len(jobs_to_do) == 1 or backend != "sim":
+        for job in jobs_to_do:
+            yield _run_one(job, folder, backend)
         return
-    for done in each(files, jobs, partial(_run_one, folder=folder, backend=backend, seed=seed)):
-        yield FigureOutcome(str(done.item), 0.0, None, "", done.lost) if done.lost else done.result
+    for done in each(jobs_to_do, jobs, partial(_run_one, folder=folder, backend=backend)):
+        file, seed = done.item
+        yield Run(str(file), seed, 0.0, None, "", done.lost) if done.lost else done.result
 
 
-def _run_one(file: Path, folder: Path, backend: str, seed: int) -> FigureOutcome:
+def _run_one(job: Job, folder: Path, backend: str) -> Run:
+    file, seed = job
     began = time.monotonic()
     try:
         result = run_and_report(load_file(file), backend, seed, folder)
     except (ExperimentError, MrcError, FabricError, OSError) as error:
-        return FigureOutcome(str(file), time.monotonic() - began, None, "", str(error))
+        return Run(str(file), seed, time.monotonic() - began, None, "", str(error))
     report = (result.folder / "report.html").relative_to(folder)
-    return FigureOutcome(str(file), time.monotonic() - began, dict(result.summary), str(report))
+    return Run(str(file), seed, time.monotonic() - began, dict(result.summary), str(report))

@@ -129,6 +129,28 @@ def bars(figures: Sequence[Mapping[str, Any]]) -> str:
     return svg(figure)
 
 
+def over_axis(figures: Sequence[Mapping[str, Any]]) -> str:
+    """One panel for each figure (title, unit, values and points by case): a line for each variant over the points."""
+    points = list(dict.fromkeys(figures[0]["points"].values()))
+    lines: dict[str, dict[str, str]] = {}
+    for name, point in figures[0]["points"].items():
+        lines.setdefault(name.removesuffix(point).removesuffix("."), {})[point] = name
+    figure = new_figure(2.8 * len(figures))
+    for axes, one in zip(figure.subplots(len(figures), squeeze=False).ravel(), figures, strict=True):
+        for variant, cases in lines.items():
+            values = [one["values"][cases[point]] if point in cases else None for point in points]
+            axes.plot(
+                range(len(points)), [np.nan if value is None else value for value in values], marker="o", markersize=4,
+                linewidth=1, label=variant or "_",
+            )  # fmt: skip
+        axes.set_xticks(range(len(points)), points)
+        axes.set_ylim(bottom=0)
+        label_ticks(axes.yaxis, _UNITS.get(one["unit"], COUNT_UNITS))
+        title(axes, one["title"])
+        beside(axes)
+    return svg(figure)
+
+
 def activity(recording: Recording) -> str:
     """Which upward lines carried how much when, and when queue pairs gave paths up or took them back.
 

@@ -16,7 +16,9 @@ from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports import plots, tenants, topology
 from mrc_lab.reports.fault_recovery import aftermaths, sentences
 from mrc_lab.reports.pages import BACKENDS, render
+from mrc_lab.reports.published_plots import drawings
 from mrc_lab.reports.reported_metrics import side_by_side
+from mrc_lab.reports.seeds import merged
 from mrc_lab.reports.write_file import write_text
 
 _MAX_AFTERMATHS = 8  # faults of which a report says what followed
@@ -50,6 +52,7 @@ def write_report(
         warnings=list(_warnings(recordings)),
         timing=list(_timing(recordings)),
         alone=alone,
+        beside=_beside(folder, summary),
         together=None if alone else _together(folder, experiment, recordings, summary),
         cases=[
             {
@@ -89,16 +92,24 @@ def _timing(recordings: Mapping[str, Recording]) -> Iterator[str]:
             yield f"{of}{'; '.join((*found, *fidelity.notes))}."
 
 
+def _beside(folder: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Published numbers and curves, and ours."""
+    block = merged([summary["published"]])
+    return {"numbers": block["numbers"], "figures": _write_figures(folder, "published", dict(drawings(block)))}
+
+
 def _together(
     folder: Path, experiment: Experiment, recordings: Mapping[str, Recording], summary: Mapping[str, Any]
 ) -> dict[str, Any]:
     """All cases in one: the metrics that the file asks for, and plots."""
     cases = {case.name: case for case in experiment.cases}
-    figures = {
-        "Throughput of all cases": plots.compare_throughput(recordings),
-        "Mean rate of each flow": plots.flow_bars(recordings, cases),
-        "Completion times of all cases": plots.completions(recordings, cases),
-    }
+    figures = {}
+    if not experiment.cases[0].point:  # what an axis has is drawn over it
+        figures = {
+            "Throughput of all cases": plots.compare_throughput(recordings),
+            "Mean rate of each flow": plots.flow_bars(recordings, cases),
+            "Completion times of all cases": plots.completions(recordings, cases),
+        }
     return {
         "block": side_by_side(summary["reported"], experiment.name),
         "figures": _write_figures(folder, "together", figures),
@@ -106,6 +117,23 @@ def _together(
 
 
 def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording, *, alone: bool) -> dict[str, Any]:
+    figures = {} if case.point else _figures(experiment, case, recording, alone=alone)  # points are drawn together
+    return {
+        "name": case.name,
+        "description": describe(case),
+        "fabric": "" if case.point else topology.render(build_fabric(case.fabric), recording.faults),
+        "faults": [
+            (n, fault.label, show_time(fault.at), "end of the run" if fault.until is None else show_time(fault.until))
+            for n, fault in enumerate(recording.faults, 1)
+        ],
+        "aftermath": list(_aftermath(case, recording)),
+        "left_out": _left_out(len(recording.faults)),
+        "figures": _write_figures(folder, case.name, figures),
+    }
+
+
+def _figures(experiment: Experiment, case: Case, recording: Recording, *, alone: bool) -> dict[str, str]:
+    """The plots of a case by their titles; empty ones are left out of the page."""
     expectations = [one for one in experiment.expect if one.of.variant in (None, case.name)]
     figures = {
         "Throughput over time": plots.throughput(case, recording, expectations),
@@ -116,18 +144,7 @@ def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording
     }
     if alone:
         figures["Completion times"] = plots.completions({case.name: recording}, {case.name: case})
-    return {
-        "name": case.name,
-        "description": describe(case),
-        "fabric": topology.render(build_fabric(case.fabric), recording.faults),
-        "faults": [
-            (n, fault.label, show_time(fault.at), "end of the run" if fault.until is None else show_time(fault.until))
-            for n, fault in enumerate(recording.faults, 1)
-        ],
-        "aftermath": list(_aftermath(case, recording)),
-        "left_out": _left_out(len(recording.faults)),
-        "figures": _write_figures(folder, case.name, figures),
-    }
+    return figures
 
 
 def describe(case: Case) -> str:
@@ -171,10 +188,10 @@ def _left_out(faults: int) -> str:
 def _write_figures(folder: Path, name: str, figures: Mapping[str, str]) -> list[tuple[str, Markup]]:
     """Write each plot there is as a file; titles and drawings for the page."""
     place = folder / name
-    place.mkdir(exist_ok=True)
     drawn = []
     for number, (title, svg) in enumerate(((title, svg) for title, svg in figures.items() if svg), 1):
-        word = title.split(":")[0].lower().replace(" ", "-").replace(",", "")
+        word = "".join(letter if letter.isalnum() else "-" for letter in title.split(":")[0].lower())
+        place.mkdir(exist_ok=True)
         write_text(place / f"{number}-{word}.svg", svg)
         drawn.append((title, plots.embedded(svg, f"{name}-{number}-")))
     return drawn

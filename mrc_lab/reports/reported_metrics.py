@@ -16,7 +16,7 @@ from mrc_lab.reports.verdicts import show
 
 
 def reported_metrics(experiment: Experiment, recordings: Mapping[str, Recording]) -> list[dict[str, Any]]:
-    """For each metric: its title, its unit, and its value in every case (None where there is none)."""
+    """For each metric: its title, its unit, its value in every case (None: there is none), and points of an axis."""
     return [
         {
             "title": metric.title or metric.metric.replace("_", " "),
@@ -24,6 +24,7 @@ def reported_metrics(experiment: Experiment, recordings: Mapping[str, Recording]
             "values": {
                 case.name: compute(metric.metric, case, recordings[case.name], metric.of) for case in experiment.cases
             },
+            "points": {case.name: case.point for case in experiment.cases if case.point},
         }
         for metric in experiment.report
     ]
@@ -45,5 +46,7 @@ def side_by_side(found: Sequence[Mapping[str, Any]], prefix: str) -> dict[str, A
             for case in found[0]["values"]
         ],
         "numbers": range(1, 1 + len(found)),
-        "plot": plots.embedded(plots.bars(found), f"{prefix}-reported-"),
+        "plot": plots.embedded(
+            plots.over_axis(found) if found[0]["points"] else plots.bars(found), f"{prefix}-reported-"
+        ),
     }

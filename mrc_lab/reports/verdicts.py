@@ -11,9 +11,9 @@ from mrc_common.units import show_rate, show_time
 from mrc_lab.experiments.files.model import Expectation, Experiment, Selection
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.metrics import compute
+from mrc_lab.reports.published import NEAR
 
-FAR = 0.25  # a value that is further than this share from the published one differs
-_WHATEVER_THE_TIMING = ("errors", "wrong_bytes")
+ALWAYS = ("errors", "wrong_bytes")  # metrics that are judged of every run, and however its timing was
 
 
 class Verdict(enum.Enum):
@@ -50,10 +50,8 @@ def judge(experiment: Experiment, recordings: Mapping[str, Recording], backend: 
     """
     expected = [expectation for expectation in experiment.expect if expectation.backend in ("", backend)]
     judged = [_judge(experiment, expectation, recordings) for expectation in expected]
-    for metric, title in (
-        ("errors", "work requests or queue pairs that failed"),
-        ("wrong_bytes", "bytes that were wrong"),
-    ):
+    titles = "work requests or queue pairs that failed", "bytes that were wrong"
+    for metric, title in zip(ALWAYS, titles, strict=True):
         if not any(expectation.metric == metric for expectation in experiment.expect):
             judged.append(_always(experiment, metric, title, recordings))
     return judged
@@ -75,11 +73,11 @@ def _judge(experiment: Experiment, expectation: Expectation, recordings: Mapping
     case = experiment.case(expectation.of.variant)
     recording = recordings[case.name]
     ours = compute(expectation.metric, case, recording, expectation.of)
-    trusted = recording.fidelity.trusted or expectation.metric in _WHATEVER_THE_TIMING
+    trusted = recording.fidelity.trusted or expectation.metric in ALWAYS
     if expectation.against is not None:
         other = experiment.case(expectation.against.variant)
         below = compute(expectation.metric, other, recordings[other.name], expectation.against)
-        trusted = trusted and (recordings[other.name].fidelity.trusted or expectation.metric in _WHATEVER_THE_TIMING)
+        trusted = trusted and (recordings[other.name].fidelity.trusted or expectation.metric in ALWAYS)
         ours = ours / below if ours is not None and below else None
     scale = {"rate": recording.rate_scale, "time": recording.time_scale}.get(expectation.unit, 1.0)
     expected = expectation.number * scale
@@ -122,7 +120,7 @@ def holds(ours: float, relation: str, expected: float, tolerance: float) -> bool
 
 def differs(one: Mapping[str, Any]) -> bool:
     """Whether our value is far from the published one, whatever was expected; `one` is of a summary's expectations."""
-    return one["ratio"] is not None and abs(one["ratio"] - 1) > FAR
+    return one["ratio"] is not None and abs(one["ratio"] - 1) > NEAR
 
 
 def show(value: float | None, unit: str) -> str:

@@ -113,9 +113,9 @@ def _points(
 
 
 def _check_variants(document: Value, assignments: Sequence[Assignment]) -> None:
-    """FileError when a variant would undo a setting."""
-    variants = document.items().get("variants")
-    for variant in variants.elements() if variants else ():
+    """FileError when a variant, or a point of the axis, would undo a setting."""
+    parts = [document.items().get(name) for name in ("variants", "axis")]
+    for variant in (one for part in parts if part is not None for one in part.elements()):
         for assignment in assignments:
             section = assignment.key.partition(".")[0]
             if holds(variant.node, assignment.key) or dict(EITHER).get(section) in variant.items():

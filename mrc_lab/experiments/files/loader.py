@@ -6,9 +6,13 @@ times against the run. With `variants`, every variant is laid over the file and 
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+
+import yaml
 
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files import checks
@@ -19,7 +23,7 @@ from mrc_lab.experiments.files.published import resolve_published
 from mrc_lab.experiments.files.tenants import transport_of
 
 # What lies beside the folders of the variants in a result (mrc_lab.reports.result_folder).
-FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together"})
+FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together", "published"})
 EITHER = (("workload", "workloads"), ("workloads", "workload"))  # a variant with one has not the other
 CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -70,27 +74,47 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
 
 def _cases(file: FilePart, document: Value) -> list[Case]:
     base = without(document.node, *(set(FilePart.__dataclass_fields__) - set(CasePart.__dataclass_fields__)))
-    if not file.variants:
+    variants = _named(file.variants, "variant")
+    points = _named(file.axis, "point")
+    if not variants and not points:
         return [_case(ONLY, Value(base, document.source))]
     cases: list[Case] = []
-    for variant in file.variants:
-        name = variant.items()["name"].text().strip()
+    for variant, point in itertools.product(variants or [""], points or [""]):
+        node = base
+        for part in (variants.get(variant), points.get(point)):
+            node = node if part is None else _laid_over(node, part)
+        name = ".".join(filter(None, (variant, point)))
         if not CASE_NAME.fullmatch(name):
-            raise variant.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
-        if name in FILES:
-            raise variant.error(f"name {name} is that of a file of every result: call the variant something else")
-        if name == ONLY:
-            raise variant.error(f"name {ONLY} is that of a file without variants: call the variant something else")
-        if name in (case.name for case in cases):
-            raise variant.error(f"there are two variants {name}")
-        unknown = {key: None for key in variant.items() if key not in CasePart.__dataclass_fields__ and key != "name"}
-        for key in unknown:
-            raise variant.items()[key].error(
-                f"unknown key; a variant may change {', '.join(CasePart.__dataclass_fields__)}"
-            )
-        below = without(base, *(other for one, other in EITHER if one in variant.items()))
-        cases.append(_case(name, Value(overlay(below, without(variant.node, "name")), document.source)))
+            raise document.error(f"a case would be called {name!r}, and a name has 64 letters at most")
+        if name in {case.name for case in cases}:
+            raise document.error(f"two cases would be called {name}: call a variant or a point something else")
+        cases.append(replace(_case(name, Value(node, document.source)), point=point))
     return cases
+
+
+def _laid_over(node: yaml.Node, part: Value) -> yaml.Node:
+    below = without(node, *(other for one, other in EITHER if one in part.items()))
+    return overlay(below, without(part.node, "name"))
+
+
+def _named(parts: Iterable[Value], what: str) -> dict[str, Value]:
+    """Parts of a file that have names of cases; FileError where a name or a key is wrong."""
+    found: dict[str, Value] = {}
+    for part in parts:
+        name = part.items()["name"].text().strip()
+        if not CASE_NAME.fullmatch(name):
+            raise part.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
+        if name in FILES:
+            raise part.error(f"name {name} is that of a file of every result: call the {what} something else")
+        if name == ONLY:
+            raise part.error(f"name {ONLY} is that of a file without variants: call the {what} something else")
+        if name in found:
+            raise part.error(f"there are two {what}s {name}")
+        for key, member in part.items().items():
+            if key not in CasePart.__dataclass_fields__ and key != "name":
+                raise member.error(f"unknown key; a {what} may change {', '.join(CasePart.__dataclass_fields__)}")
+        found[name] = part
+    return found
 
 
 def _case(name: str, document: Value) -> Case:

@@ -350,6 +350,11 @@ class FilePart(CasePart):
     about: str = key(Text(), "what is done, in some sentences", default="")
     scaled: str = key(Text(), "what is smaller or shorter than in the publication, and by how much", default="")
     variants: tuple[Value, ...] = key(ListOf(AnyMapping()), "cases: each laid over the rest of the file", default=())
+    axis: tuple[Value, ...] = key(
+        ListOf(AnyMapping()),
+        "points, as message sizes: each is laid over every variant, which becomes a case variant.point",
+        default=(),
+    )
     expect: tuple[Expectation, ...] = key(ListOf(Section(Expectation)), "what is expected", default=())
     report: tuple[ReportedMetric, ...] = key(
         ListOf(Section(ReportedMetric)), "metrics to tabulate and plot for all variants", default=()
@@ -386,7 +391,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run: a variant, or the only one (``ONLY`` in folders and JSON).
+    """One run: a variant, one at a point of the axis, or the only one (``ONLY`` in folders and JSON).
 
     `transport` is that of the file: settings of NICs, which all tenants share, are taken from there.
     """
@@ -398,6 +403,7 @@ class Case:
     transport: TransportPart
     faults: tuple[PlannedFault, ...]
     measure: MeasurePart
+    point: str = ""  # of the file's axis
 
     @property
     def workload(self) -> Workload:

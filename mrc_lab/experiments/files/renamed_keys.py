@@ -37,10 +37,11 @@ _SECTION = ("transport", "settings")
 def replace_old_keys(document: yaml.Node) -> tuple[str, ...]:
     """Give renamed keys of a whole file, and of its variants, their names of today; notes, one for each key."""
     notes = _replace_in(document)
-    variants = _member(document, "variants")
-    if isinstance(variants, yaml.SequenceNode):
-        for variant in variants.value:
-            notes += _replace_in(variant)
+    for name in ("variants", "axis"):
+        parts = _member(document, name)
+        if isinstance(parts, yaml.SequenceNode):
+            for part in parts.value:
+                notes += _replace_in(part)
     return (*notes, *_replace_metrics(document))
 
 

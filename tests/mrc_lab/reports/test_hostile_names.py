@@ -13,7 +13,8 @@ import pytest
 from mrc_lab.cli.main import run
 from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files import load_text
-from mrc_lab.paper import reproduction
+from mrc_lab.paper.page import index, summarize
+from mrc_lab.paper.reproduction import FigureOutcome, Run
 from mrc_lab.reports.compare import compare
 from mrc_lab.reports.result_folder import read_summary
 from mrc_lab.reports.run_and_report import run_and_report
@@ -97,6 +98,15 @@ def test_a_case_of_a_summary_is_no_path(result: Path, tmp_path: Path, name: str)
         read_summary(evil)
 
 
+HOSTILE_PART = """\
+published:
+  numbers:
+    - {{metric: throughput, title: {words}, value: 1G, cause: {words}}}
+    - {{metric: throughput, title: {words}, flows: [1G, 2G]}}
+  curves: [{{metric: throughput, title: {words}, plot: {words}, points: [[0s, 1G], [1us, 2G]]}}]
+"""
+
+
 def test_a_hostile_file_is_text_in_its_report_and_in_the_page_of_all(tmp_path: Path):
     file = tmp_path / "evil.yaml"
     words = json.dumps(EVIL)
@@ -109,12 +119,16 @@ def test_a_hostile_file_is_text_in_its_report_and_in_the_page_of_all(tmp_path: P
     for part in ("title", "figure", "note", "published_text", "certainty", "verdict"):
         for one in summary["expectations"]:
             one[part] = EVIL
+    for number in summary["published"]["numbers"]:
+        number |= {"what": EVIL, "cause": EVIL, "standing": EVIL, "certainty": EVIL, "id": EVIL}
     summary |= {"figure": EVIL, "title": EVIL, "scaled": EVIL, "verdict": EVIL}
+    name = f"{EVIL.replace('/', '')}.yaml"
     outcomes = [
-        reproduction.FigureOutcome(f"{EVIL.replace('/', '')}.yaml", 1.0, summary, EVIL),
-        reproduction.FigureOutcome(f"x{EVIL.replace('/', '')}.yaml", 1.0, None, "", EVIL),
+        FigureOutcome(name, (Run(name, 1, 1.0, summary, EVIL),)),
+        FigureOutcome(f"x{name}", (Run(f"x{name}", 1, 1.0, None, "", EVIL),)),
+        FigureOutcome(f"y{name}", problem=EVIL),
     ]
-    page = reproduction.index(outcomes, reproduction.summarize(outcomes, "sim", 1), 1.0)
+    page = index(outcomes, summarize(outcomes, "sim", (1,)), 1.0)
     assert not {"script", "img", "onerror"} & Tags(page).seen
 
 

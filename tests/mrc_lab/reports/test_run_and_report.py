@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host.errors import MrcError
 from mrc_lab.cli.main import run
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_text
-from mrc_lab.paper import reproduction
 from mrc_lab.paper.reproduction import reproduce
 from mrc_lab.reports.compare import compare
 from mrc_lab.reports.result_folder import make_folder, read_summary
@@ -224,81 +222,3 @@ def test_folders_of_one_second_do_not_meet(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ExperimentError, match="cannot be made"):
         make_folder(tmp_path / "file", "x", moment)
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_the_page_of_several_files(small, tmp_path, jobs):
-    wrong = tmp_path / "other.yaml"
-    wrong.write_text(
-        SMALL.replace("value: 383G, tolerance: 5%", "value: 999G, tolerance: 5%").replace("small one", "bad one")
-    )
-    told = []
-    folder, summary = reproduce([small, wrong], tmp_path / "r", jobs=jobs, notify=told.append)
-    assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("fail", 2, 1)
-    assert [row["verdict"] for row in summary["figures"]] == ["pass", "pass", "pass", "fail", "pass", "pass"]
-    assert {"figure", "published", "ours", "ratio", "verdict"} <= set(summary["figures"][0])
-    assert json.loads((folder / "summary.json").read_text()) == summary
-    assert (tmp_path / "r" / "paper" / "latest").resolve() == folder.resolve()
-    page = Page((folder / "index.html").read_text())
-    assert len(page.fetched) == 2
-    assert all((folder / link).is_file() for link in page.fetched)
-    assert len(told) == 2
-
-
-def test_figures_far_from_published_ones_are_marked_though_they_are_as_expected(tmp_path):
-    file = tmp_path / "fig.yaml"
-    of = "metric: throughput, relation: at_least, value: 1G, of: {statistic: median, end: 40us}"
-    at_least = f"{{{of}, title: %s, published: {{value: %s, certainty: D}}%s}}"
-    expected = [
-        at_least % ("near", "383G", ""),
-        at_least % ("half", "191G", ""),
-        at_least % ("third", "128G", ", note: why"),
-    ]
-    head = SMALL[: SMALL.index("expect:")]
-    file.write_text(head + "expect:\n" + "".join(f"  - {line}\n" for line in expected))
-    folder, summary = reproduce([file], tmp_path / "r")
-    assert summary["verdict"] == "pass"
-    assert (summary["published"], summary["within_10_percent"], summary["differ"]) == (3, 1, 2)
-    assert [row["differs"] for row in summary["figures"][:3]] == [False, True, True]
-    text = (folder / "index.html").read_text()
-    assert text.count("pass</span>, differs") == 2
-    assert text.count("Why ours differs is not known.") == 1
-    assert text.index("Of 3 published numbers 1 are met within 10 %") < text.index("<h2")
-
-
-def test_what_emulation_has_no_room_for_is_left_out_and_has_no_part_in_the_verdict(small, tmp_path, monkeypatch):
-    long = tmp_path / "long.yaml"
-    long.write_text(SMALL.replace("duration: 120us", "duration: 200ms"))
-    simulated = reproduction.run_and_report
-    monkeypatch.setattr(
-        reproduction, "run_and_report", lambda experiment, world, *rest: simulated(experiment, "sim", *rest)
-    )
-    told = []
-    folder, summary = reproduce([long, small], tmp_path / "r", backend="emulation", notify=told.append)
-    assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("pass", 1, 1)
-    assert "would last" in summary["left_out"]["long"]
-    assert told[0].startswith("left out: long: at the rates that this machine carries")
-    assert "left out: " in (folder / "index.html").read_text()
-    with pytest.raises(ExperimentError, match=r"long: at the rates .* would last"):
-        reproduce([long], tmp_path / "other", backend="emulation")
-    assert not (tmp_path / "other").exists()
-
-
-def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path, monkeypatch):
-    def refuse(experiment, *arguments):
-        if experiment.name == "other":
-            raise MrcError("no room for gamma")
-        return run_and_report(experiment, *arguments)
-
-    monkeypatch.setattr(reproduction, "run_and_report", refuse)
-    other = tmp_path / "other.yaml"
-    other.write_text(SMALL)
-    folder, summary = reproduce([other, small], tmp_path / "r")
-    assert (summary["experiments"], summary["passed"]) == (2, 1)
-    assert "gamma" in summary["figures"][0]["title"]
-    assert "could not be run" in (folder / "index.html").read_text()
-
-
-def test_paper_knows_its_figures(capsys):
-    assert run(["paper", "--only", "fig_20"]) == 3
-    assert "there is no figure fig_20; did you mean fig20?" in capsys.readouterr().err
