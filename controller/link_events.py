@@ -16,7 +16,7 @@ class LinkEvents:
 
     def __init__(self, fabric: Fabric, on_change: Callable[[str, bool], None]) -> None:
         self._on_change = on_change
-        self._links = {addressing.interface_name(fabric, link.t0_end): link.name for link in fabric.links}
+        self._links = {addressing.interface_name(fabric, link.switch_end): link.name for link in fabric.links}
         self._up = dict.fromkeys(self._links.values(), True)
         self._monitor: LinkMonitor | None = None
 

@@ -1,8 +1,8 @@
 """Links of an emulated fabric as the kernel sees them: state, traffic, and taking them down and up.
 
-A link is cut at the T0's end, an interface of the root namespace. When it goes down, the other end of the veth link
-loses its carrier: a NIC sees its port fail, and a T1's port is dead. A link is mended at every end that is in the root
-namespace, in case somebody else took the T1's end down.
+A link is cut at its lowest end at a switch, an interface of the root namespace. When it goes down, the other end of the
+veth link loses its carrier: a NIC sees its port fail, and the port of a switch above is dead. A link is mended at every
+end that is in the root namespace, in case somebody else took the other end down.
 
 Netlink calls take a fraction of a millisecond, but block; they run in one thread of their own, which owns the
 socket.
@@ -50,7 +50,7 @@ class FabricLinks:
 
         ControllerError names one that this machine does not have; with `absent_ok` it is passed over.
         """
-        ends = [end for link in links for end in (_switch_ends(link) if up else (link.t0_end,))]
+        ends = [end for link in links for end in (_switch_ends(link) if up else (link.switch_end,))]
         names = [addressing.interface_name(self._fabric, end) for end in ends]
         await self._call(lambda netlink: _set_up(netlink, names, up, absent_ok))
 
@@ -83,7 +83,7 @@ class FabricLinks:
         now = time.monotonic_ns()
         return [
             self._status(
-                link, messages.get(addressing.interface_name(self._fabric, link.t0_end)), carried[link.name], now
+                link, messages.get(addressing.interface_name(self._fabric, link.switch_end)), carried[link.name], now
             )
             for link in links
         ]

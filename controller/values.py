@@ -46,7 +46,7 @@ class LinkEnd:
 
 @dataclass(frozen=True, slots=True)
 class LinkInfo:
-    """A link as it was built; `lower` is the NIC's end, or the T0's end of a T0-T1 link."""
+    """A link as it was built; `lower` is the end nearer to the NICs."""
 
     name: str
     plane: int
@@ -110,7 +110,7 @@ class FleetStatus:
 class LinkStatus:
     """A link: what it joins, whether both its ends are up, its traffic and the ids of the faults on it.
 
-    `lower` is the NIC's end, or the T0's end of a T0-T1 link; `upward` traffic goes from there, `downward` towards it.
+    `lower` is the end nearer to the NICs; `upward` traffic goes from there, `downward` towards it.
     `read_at_ns` is CLOCK_MONOTONIC when the kernel was asked.
     """
 

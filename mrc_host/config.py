@@ -253,13 +253,22 @@ class ProtocolSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EvField:
+    """Bits of an entropy value that are added into an address: `bits` from `ev_shift` on, at bit `shift` there."""
+
+    ev_shift: int
+    bits: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
 class UsidTemplate:
     """Outer destination address of every path to one destination (docs/protocol.md §5).
 
     `base` is the 128-bit address with plane 0 and uplink 0. `plane_shifts` are the bit positions (0 = least
     significant) where the plane number is added in, `uplink_shift` that of the uplink number, None if the destination
     is on the same T0. `ev_plane_shift`, `ev_plane_bits` and `ev_uplink_bits` say where both are in the entropy value
-    (uplink in the lowest bits).
+    (uplink in the lowest bits). `fields` are what else of it is added in, where paths cross a T2.
 
     `segment` is the address in the Segment Routing Header, where there is one: None repeats the outer destination, with
     no segment left, so that the receiver sees the path that the packet took; an address is where the last switch of the
@@ -273,6 +282,7 @@ class UsidTemplate:
     ev_plane_bits: int = 3
     ev_uplink_bits: int = 10
     segment: bytes | None = None
+    fields: tuple[EvField, ...] = ()
 
     def plane(self, ev: int) -> int:
         """Plane of an entropy value."""
@@ -286,20 +296,26 @@ class UsidTemplate:
         """Outer IPv6 destination (16 bytes) of the path that `ev` names."""
         value = self.base
         for shift in self.plane_shifts:
-            value |= self.plane(ev) << shift
+            value += self.plane(ev) << shift
         if self.uplink_shift is not None:
-            value |= self.uplink(ev) << self.uplink_shift
+            value += self.uplink(ev) << self.uplink_shift
+        for field_ in self.fields:
+            value += (ev >> field_.ev_shift & (1 << field_.bits) - 1) << field_.shift
         return value.to_bytes(16, "big")
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A peer NIC: its address (16 bytes), the universe of entropy values to it, and how they become addresses."""
+    """A peer NIC: its address (16 bytes), the universe of entropy values to it, and how they become addresses.
+
+    `base_rtt` is the unloaded round trip (ns) of a full packet on the longest path to it; 0: that of the settings.
+    """
 
     name: str
     address: bytes
     template: UsidTemplate
     evs: tuple[int, ...]
+    base_rtt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,10 +60,10 @@ class FabricTiming:
 
 
 def timing(fabric: Fabric, delay: int, queue_packets: int) -> FabricTiming:
-    """Times of `fabric` with links of `delay` ns, and switch queues of `queue_packets` full packets."""
+    """Times of `fabric` with switch queues of `queue_packets` full packets; links that do not say have `delay` ns."""
     slowest = min(link.rate_bps for link in fabric.links)
     packet, round_trip = serialization(FRAME, slowest), base_round_trip(fabric, delay)
-    rate = fabric.planes * min(link.rate_bps for link in fabric.links_of(fabric.nics[0].name))
+    rate = max(sum(link.rate_bps for link in fabric.links_of(nic.name)) for nic in fabric.nics)
     window = max(16 * FRAME, 3 * rate * round_trip // 2 // 8_000_000_000)
     return FabricTiming(round_trip, queue_packets * packet, window, fabric.queues.trimming)
 

@@ -43,6 +43,7 @@ from topologies.fabric import Endpoint, Fabric
 from topologies.fabric import Switch as SwitchPart
 from topologies.paths import nic_config
 from topologies.queues import ETHERNET_BYTES
+from topologies.round_trip import PathRoundTrips
 
 DEFAULT_DELAY = 1_000  # ns a link
 _MOST_BUFFERS = 16_384  # packets a switch can hold
@@ -53,10 +54,10 @@ T = TypeVar("T")
 class SimulatedWorld:
     """One world; use it in a `with` statement, or close() it, to free the switches.
 
-    `rate` (b/s) replaces that of every link, `delay` is every link's propagation delay in ns. `queues` configures the
-    switches' traffic managers (default: what the fabric's queue profile needs). `transport` replaces the fitted
-    transport settings. `congestion` gives every NIC more congestion controls, by the names that queue pairs and the
-    transport settings may then say. `trace` records what arrives where.
+    `rate` (b/s) replaces that of every link, `delay` is the propagation delay (ns) of those that have none of their
+    own. `queues` configures the switches' traffic managers (default: what the fabric's queue profile needs).
+    `transport` replaces the fitted transport settings. `congestion` gives every NIC more congestion controls, by the
+    names that queue pairs and the transport settings may then say. `trace` records what arrives where.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class SimulatedWorld:
         self.timing: FabricTiming = timing(fabric, delay, self._queues.max_packets or self._queues.buffer_packets)
         fitted = transport or self.timing.transport(fabric.settings.transport)
         self.fabric = replace(fabric, settings=replace(fabric.settings, transport=fitted))
+        self._round_trips = PathRoundTrips(fabric, delay) if fitted.base_rtt == self.timing.round_trip else None
         self.seed = seed
         self.clock = Clock()
         self.trace = trace
@@ -105,18 +107,25 @@ class SimulatedWorld:
         for link in self.fabric.links:
             for source, target, mark in ((link.lower, link.upper, ">"), (link.upper, link.lower, "<")):
                 seed = derive(self.seed, "line")
+                own = delay if link.delay_ns is None else link.delay_ns
                 self._channels[source] = Channel(
-                    self.clock, f"{link.name}{mark}", source, target, link.rate_bps, delay, seed
+                    self.clock, f"{link.name}{mark}", source, target, link.rate_bps, own, seed
                 )
 
     def _make_nics(self) -> None:
         for nic in self.fabric.nics:
             device = self._make_nic(nic.name, derive(self.seed, "nic", nic.name))
-            channels = [self._channels[Endpoint(nic.name, plane)] for plane in range(self.fabric.planes)]
+            channels = [self._channels[link.lower] for link in self.fabric.links_of(nic.name)]
             self._nics[nic.name] = NicNode(self.clock, nic.name, device, channels)
 
     def _make_nic(self, name: str, seed: int) -> Nic:
-        return Nic(nic_config(self.fabric, self.fabric.nic(name)), seed=seed, congestion=self._congestion)
+        """A NIC; ports that no link is plugged into have no carrier."""
+        described = self.fabric.nic(name)
+        nic = Nic(nic_config(self.fabric, described, self._round_trips), seed=seed, congestion=self._congestion)
+        for plane in range(self.fabric.planes):
+            if self.fabric.nic_link(described, plane) is None:
+                nic.port_changed(plane, False, self.clock.now)
+        return nic
 
     def _make_switches(self, pipeline: Pipeline | None) -> None:
         program = pipeline or load_program()
@@ -316,13 +325,14 @@ def pauses(fabric: Fabric, switch: SwitchPart) -> dict[int, PauseConfig]:
 
 
 def with_headroom(fabric: Fabric, delay: int) -> Fabric:
-    """The fabric with enough headroom of flow control for links of `delay` ns.
+    """The fabric with enough headroom of flow control for its links, of `delay` ns unless they say otherwise.
 
     Until a neighbour is silent there arrives what is on the link both ways, and on both sides a frame that was begun.
     """
     profile, share = fabric.queues, fabric.queues.pfc_headroom
-    for rate in {link.rate_bps for link in fabric.links}:
-        least = 2 * delay * rate // 8_000_000_000 + 3 * (fabric.mtu + ETHERNET_BYTES)
+    own = {(link.rate_bps, delay if link.delay_ns is None else link.delay_ns) for link in fabric.links}
+    for rate, latency in own:
+        least = 2 * latency * rate // 8_000_000_000 + 3 * (fabric.mtu + ETHERNET_BYTES)
         share = max(share, -(-100 * least // profile.product(rate, fabric.mtu)))
     return replace(fabric, queues=replace(profile, pfc_headroom=share))
 

@@ -2,7 +2,7 @@
 
 uSIDs (docs/protocol.md §5, format F3216: a 32-bit block and 16-bit uSIDs). One block serves all planes; a uSID is
 
-    kind (3 bits: 1 = T0, 2 = T1, 3 = NIC) | plane (3 bits) | number (10 bits)
+    kind (3 bits: 1 = T0, 2 = T1, 3 = NIC, 4 = T2) | plane (3 bits) | number (10 bits)
 
 so that a NIC can copy the plane number into every uSID of a template. A NIC's number is its downlink on its T0.
 
@@ -10,8 +10,9 @@ IPv6 addresses. A NIC has one address for all its ports, ``<prefix 48>:<T0>::<do
 one address per port, ``<prefix 48>:<T0>:1:<plane>::<downlink + 1>``, so that ping works while the kernel stays
 silent about the NIC's own traffic. Both lie in the T0's /64, which is all that the rest of the fabric routes on.
 
-Entropy values. Uplink number in bits 9..0, plane in bits 12..10 (the layout :class:`mrc_host.config.UsidTemplate`
-reads).
+Entropy values. T0 uplink number, which is that of the T1 in its pod, in bits 9..0, plane in bits 12..10 (the layout
+:class:`mrc_host.config.UsidTemplate` reads). Over a T2: its number in bits 22..13, and that of the T1 on the way down,
+in its pod, in bits 31..23.
 
 Interfaces. A host's port p is ``h1-eth<p>`` in its own namespace. A switch's ports live in the root namespace, with
 a tag of two letters per fabric in front so that two fabrics can exist at once; the kernel allows 15 characters.
@@ -24,14 +25,19 @@ import string
 from ipaddress import IPv6Address, IPv6Network
 
 from topologies.fabric import Endpoint, Fabric, Nic, Switch, Tier
+from topologies.up_down import Way
 
-KIND_T0, KIND_T1, KIND_NIC = 1, 2, 3
+KIND_T0, KIND_T1, KIND_NIC, KIND_T2 = 1, 2, 3, 4
+MAX_USIDS = 6  # in one address, behind a block of 32 bits: three tiers up and down and the NIC take them all
 USID_BITS = 16
 USID_KIND_SHIFT = 13
 USID_PLANE_SHIFT = 10
-EV_PLANE_SHIFT = 10
+EV_PLANE_SHIFT, EV_PLANE_BITS = 10, 3
+EV_T2_SHIFT, EV_T2_BITS = 13, 10
+EV_DOWNLINK_SHIFT, EV_DOWNLINK_BITS = 23, 9
 KERNEL_GATEWAY = IPv6Address("fe80::1")  # never resolved: hosts hold a static neighbour entry for it on every port
 
+_KINDS = {Tier.T0: KIND_T0, Tier.T1: KIND_T1, Tier.T2: KIND_T2}
 _MAC_LOCAL = 0x02  # locally administered, unicast
 
 
@@ -39,13 +45,13 @@ _MAC_LOCAL = 0x02  # locally administered, unicast
 
 
 def usid(kind: int, plane: int, number: int) -> int:
-    """16-bit uSID of a T0, T1 or NIC."""
+    """16-bit uSID of a switch or NIC."""
     return kind << USID_KIND_SHIFT | plane << USID_PLANE_SHIFT | number
 
 
 def switch_usid(switch: Switch) -> int:
     """16-bit uSID of a switch."""
-    return usid(KIND_T0 if switch.tier is Tier.T0 else KIND_T1, switch.plane, switch.index)
+    return usid(_KINDS[switch.tier], switch.plane, switch.index)
 
 
 def nic_usid(nic: Nic, plane: int) -> int:
@@ -60,17 +66,30 @@ def locator(fabric: Fabric, own_usid: int) -> int:
 
 def usid_address(fabric: Fabric, *usids: int) -> int:
     """128-bit address that carries the block and up to six uSIDs, first hop first."""
-    if len(usids) > 6:
-        raise ValueError(f"an address carries at most 6 uSIDs, not {len(usids)}")
+    if len(usids) > MAX_USIDS:
+        raise ValueError(f"an address carries at most {MAX_USIDS} uSIDs, not {len(usids)}")
     value = fabric.usid_block
-    for position in range(6):
+    for position in range(MAX_USIDS):
         value = value << USID_BITS | (usids[position] if position < len(usids) else 0)
     return value
 
 
-def entropy_value(plane: int, uplink: int) -> int:
-    """The entropy value that names a T0 uplink of a plane (uplink 0 for a destination on the same T0)."""
-    return plane << EV_PLANE_SHIFT | uplink
+def entropy_value(plane: int, uplink: int, t2: int = 0, downlink: int = 0) -> int:
+    """The entropy value of a path: plane and T0 uplink (0 for a destination on the same T0).
+
+    Over a T2 also its number, and that of the T1 of the destination's pod, counted in the pod.
+    """
+    return downlink << EV_DOWNLINK_SHIFT | t2 << EV_T2_SHIFT | plane << EV_PLANE_SHIFT | uplink
+
+
+def way_ev(way: Way) -> int:
+    """The entropy value of a way."""
+    return entropy_value(way.plane, way.uplink, way.t2, way.downlink)
+
+
+def plane_of(ev: int) -> int:
+    """The plane that an entropy value names."""
+    return ev >> EV_PLANE_SHIFT & (1 << EV_PLANE_BITS) - 1
 
 
 # IPv6 addresses
@@ -106,8 +125,7 @@ def mac(fabric: Fabric, end: Endpoint) -> bytes:
         kind, plane, number = KIND_NIC, end.port, nic.index
     else:
         switch = fabric.switch(end.node)
-        kind = KIND_T0 if switch.tier is Tier.T0 else KIND_T1
-        plane, number = switch.plane, switch.index
+        kind, plane, number = _KINDS[switch.tier], switch.plane, switch.index
     return bytes((_MAC_LOCAL, kind << 4 | plane)) + number.to_bytes(2, "big") + end.port.to_bytes(2, "big")
 
 

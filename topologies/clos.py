@@ -1,29 +1,22 @@
 """A multi-plane Clos from a handful of numbers.
 
-Hosts h1..hN fill the T0 groups one after the other. On a T0, ports 1..D are the downlinks and D+1.. the uplinks,
-uplink u to T1 number u; on a T1, port t+1 goes to T0 number t. Every plane is wired the same.
+Hosts h1..hN fill the racks (the hosts below one T0) one after the other; T0s and T1s fill the pods. Every plane is
+wired the same (see ``wiring`` for the ports), except where a link rule says otherwise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
 from mrc_host.config import ProtocolSettings
 from topologies.errors import FabricError
-from topologies.fabric import (
-    DEFAULT_ADDRESS_PREFIX,
-    DEFAULT_MTU,
-    DEFAULT_USID_BLOCK,
-    MAX_NICS,
-    MAX_PER_KIND,
-    MAX_PLANES,
-    Endpoint,
-    Fabric,
-    Link,
-    LinkKind,
-    Nic,
-    Switch,
-    Tier,
-)
+from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric
+from topologies.fabric_checks import MAX_NICS, MAX_PER_KIND, MAX_PLANES, check_range, check_wiring
+from topologies.link_rules import LinkRule, apply_rules
+from topologies.parts import Link, LinkKind, Nic, Switch, T2Wiring, Tier
 from topologies.queues import QueueProfile
+from topologies.wiring import positions
 
 DEFAULT_RATE_BPS = 100_000_000
 
@@ -35,8 +28,13 @@ def multi_plane_clos(
     t0: int = 2,
     t1: int = 4,
     hosts: int = 4,
+    pods: int = 1,
+    t2: int = 0,
+    t2_wiring: T2Wiring = T2Wiring.GROUPS,
+    racks: Sequence[Sequence[int]] | None = None,
     rate_bps: int = DEFAULT_RATE_BPS,
     uplink_rate_bps: int | None = None,
+    links: Iterable[LinkRule] = (),
     mtu: int = DEFAULT_MTU,
     usid_block: int = DEFAULT_USID_BLOCK,
     address_prefix: int = DEFAULT_ADDRESS_PREFIX,
@@ -45,52 +43,85 @@ def multi_plane_clos(
 ) -> Fabric:
     """Build a fabric of `planes` planes with `t0` T0s and `t1` T1s each, and `hosts` NICs in all.
 
-    `rate_bps` is the rate of every link per direction, `uplink_rate_bps` that of the T0-T1 links where it differs. With
-    one T0, `t1` may be 0: each plane is then a single switch. Raises :class:`FabricError` with one sentence.
+    With three tiers there are `t0` T0s and `t1` T1s in each of the `pods` pods, and `t2` T2s in each plane, which
+    join T1s as `t2_wiring` says. `racks` says how many hosts each T0 has, pod by pod; `pods`, `t0` and `hosts` then
+    follow from it. `rate_bps` is the rate of every link per direction, `uplink_rate_bps` that of links between switches
+    where it differs; `links` are rules for those that are different or missing. With one T0, `t1` may be 0: each plane
+    is then a single switch. Raises :class:`FabricError` with one sentence.
     """
-    for what, value, low, high in (
-        ("planes", planes, 1, MAX_PLANES),
-        ("t0", t0, 1, MAX_PER_KIND),
-        ("t1", t1, 0, MAX_PER_KIND),
-        ("hosts", hosts, 1, MAX_NICS),
-    ):
-        if not low <= value <= high:
-            raise FabricError(f"{what} is {value}, but must be between {low} and {high}")
-    if hosts % t0:
-        raise FabricError(f"{hosts} hosts cannot be spread evenly over {t0} T0 groups: give a multiple of {t0}")
-    downlinks = hosts // t0
-    nics = tuple(Nic(f"h{index + 1}", index, *divmod(index, downlinks)) for index in range(hosts))
-    switches: list[Switch] = []
-    links: list[Link] = []
-    for plane in range(planes):
-        for tier, count, ports in ((Tier.T0, t0, downlinks + t1), (Tier.T1, t1, t0)):
-            for index in range(count):
-                switch_name = f"{tier.name.lower()}-{index}@p{plane}"
-                device_id = len(switches) + 1
-                switches.append(Switch(switch_name, tier, plane, index, device_id, tuple(range(1, ports + 1))))
-        links += [_nic_link(nic, plane, rate_bps) for nic in nics]
-        rate = rate_bps if uplink_rate_bps is None else uplink_rate_bps
-        links += [_uplink(t, u, plane, downlinks, rate) for t in range(t0) for u in range(t1)]
+    if racks is None:
+        _check_sizes(planes=planes, pods=pods, t0=t0, t1=t1, t2=t2, hosts=hosts)
+        if hosts % (pods * t0):
+            raise FabricError(
+                f"{hosts} hosts cannot be spread evenly over {pods * t0} T0 groups: give a multiple of {pods * t0}"
+            )
+        racks = [[hosts // (pods * t0)] * t0] * pods
+    else:
+        _check_racks(racks)
+        _check_sizes(planes=planes, pods=len(racks), t0=sum(map(len, racks)), t1=t1, t2=t2, hosts=sum(map(sum, racks)))
+    check_wiring(len(racks), t1, t2, t2_wiring)
+    nics = _nics([below for pod in racks for below in pod])
+    switches = _switches(planes, [len(pod) for pod in racks], t1, t2)
+    uplink_rate = rate_bps if uplink_rate_bps is None else uplink_rate_bps
+    complete = {
+        at.name: Link(
+            at.name, at.kind, at.plane, at.lower, at.upper, rate_bps if at.kind is LinkKind.NIC_T0 else uplink_rate
+        )
+        for at in positions(planes, switches, nics, t2_wiring).values()
+    }
+    present = apply_rules(complete, links)
     return Fabric(
         name=name,
         planes=planes,
-        switches=tuple(switches),
+        switches=_with_ports(switches, present.values()),
         nics=nics,
-        links=tuple(links),
+        links=tuple(present.values()),
         mtu=mtu,
         usid_block=usid_block,
         address_prefix=address_prefix,
         settings=settings or ProtocolSettings(),
         queues=queues or QueueProfile(),
+        wiring=t2_wiring,
     )
 
 
-def _nic_link(nic: Nic, plane: int, rate_bps: int) -> Link:
-    upper = Endpoint(f"t0-{nic.t0}@p{plane}", nic.downlink + 1)
-    return Link(f"{nic.name}@p{plane}", LinkKind.NIC_T0, plane, Endpoint(nic.name, plane), upper, rate_bps)
+def _check_sizes(**sizes: int) -> None:
+    limits = {"planes": (1, MAX_PLANES), "t1": (0, MAX_PER_KIND), "t2": (0, MAX_PER_KIND), "hosts": (1, MAX_NICS)}
+    for what, value in sizes.items():
+        check_range(what, value, *limits.get(what, (1, MAX_PER_KIND)))
 
 
-def _uplink(t0: int, t1: int, plane: int, downlinks: int, rate_bps: int) -> Link:
-    lower = Endpoint(f"t0-{t0}@p{plane}", downlinks + 1 + t1)
-    upper = Endpoint(f"t1-{t1}@p{plane}", t0 + 1)
-    return Link(f"t0-{t0}:t1-{t1}@p{plane}", LinkKind.T0_T1, plane, lower, upper, rate_bps)
+def _check_racks(racks: Sequence[Sequence[int]]) -> None:
+    if not racks or not all(racks):
+        raise FabricError("racks must list the hosts of every T0, and every pod needs a T0")
+    for below in (below for pod in racks for below in pod):
+        check_range("number of hosts in a rack", below, 1, MAX_PER_KIND)
+
+
+def _nics(racks: Sequence[int]) -> tuple[Nic, ...]:
+    places = [(t0, downlink) for t0, below in enumerate(racks) for downlink in range(below)]
+    return tuple(Nic(f"h{index + 1}", index, *place) for index, place in enumerate(places))
+
+
+def _switches(planes: int, t0s: Sequence[int], t1: int, t2: int) -> list[Switch]:
+    """The switches of pods with so many T0s each; their ports are not known yet."""
+    pods = {
+        Tier.T0: [pod for pod, count in enumerate(t0s) for _ in range(count)],
+        Tier.T1: [pod for pod in range(len(t0s)) for _ in range(t1)],
+        Tier.T2: [0] * t2,
+    }
+    found: list[Switch] = []
+    for plane in range(planes):
+        for tier, members in pods.items():
+            for index, pod in enumerate(members):
+                name = f"{tier.name.lower()}-{index}@p{plane}"
+                found.append(Switch(name, tier, plane, index, len(found) + 1, (), pod))
+    return found
+
+
+def _with_ports(switches: Iterable[Switch], links: Iterable[Link]) -> tuple[Switch, ...]:
+    ports: dict[str, list[int]] = {}
+    for link in links:
+        for end in (link.lower, link.upper):
+            ports.setdefault(end.node, []).append(end.port)
+    return tuple(replace(switch, ports=tuple(sorted(ports.get(switch.name, ())))) for switch in switches)

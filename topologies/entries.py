@@ -6,8 +6,8 @@ are given in the order of the table's key. Per switch:
 
 - ``usid_local``: its own uSID is shifted out (docs/protocol.md §5, behaviour uN).
 - ``usid_next``: the uSID of every neighbour names a port; on a T0 that is each T1 above and each NIC below.
-- ``ipv6_route``: plain IPv6 for RoCE and the hosts' kernels. A T0 knows its NICs and their kernel addresses, and
-  sends the /64 of every other T0 to an ECMP group of all its uplinks; a T1 knows the /64 of every T0.
+- ``ipv6_route``: plain IPv6 for RoCE and the hosts' kernels (``ip_routes``). A T0 knows its NICs and their kernel
+  addresses; the /64 of another T0 leads down where it is below, and else up to an ECMP group.
 - ``ecmp_seed``: a seed of its own for the switch's hash.
 - ``traffic_class``: DSCP roles that overtake data.
 - ``queue_profile``, ``trimmable``, ``ecn_profile``: queue signals of each port (``topologies.queues``).
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 from topologies import addressing
 from topologies.fabric import Endpoint, Fabric, Link, LinkKind, Switch, Tier
+from topologies.ip_routes import IpRoutes, ip_routes
 
 ECMP = "ecmp"
-UPLINK_GROUP = 1
 PRIORITY_CONTROL = 7  # control packets and trimmed ones: strict priority over all else
 PRIORITY_RETRANSMIT = 1  # retransmissions go ahead of first transmissions (docs/protocol.md §2)
 
@@ -120,16 +120,17 @@ class SwitchEntries:
 def switch_entries(fabric: Fabric, switch: Switch) -> SwitchEntries:
     """The static entries of one switch."""
     hops = {port: _set_egress(fabric, switch, port) for port in switch.ports}
-    downlinks = fabric.nics_per_t0
-    uplinks = switch.ports[downlinks:] if switch.tier is Tier.T0 else ()
+    routes = ip_routes(fabric, switch)
     return SwitchEntries(
         switch=switch.name,
         members=tuple(Member(ECMP, port, hop) for port, hop in hops.items()),
-        groups=(Group(ECMP, UPLINK_GROUP, tuple((port, 1) for port in uplinks)),) if uplinks else (),
+        groups=tuple(
+            Group(ECMP, number, tuple((port, 1) for port in ports)) for number, ports in enumerate(routes.groups, 1)
+        ),
         entries=(
             _usid_local(fabric, switch),
             *(TableEntry("usid_next", (Exact(key),), hops[port]) for key, port in _neighbours(fabric, switch)),
-            *_routes(fabric, switch),
+            *_routes(fabric, switch, routes),
             _ecmp_seed(fabric, switch),
             *_traffic_classes(fabric),
             *_trimmable(fabric),
@@ -170,21 +171,24 @@ def _neighbours(fabric: Fabric, switch: Switch) -> Iterator[tuple[int, int]]:
         yield addressing.locator(fabric, usid), port
 
 
-def _routes(fabric: Fabric, switch: Switch) -> Iterator[TableEntry]:
+def _routes(fabric: Fabric, switch: Switch, routes: IpRoutes) -> Iterator[TableEntry]:
     for t0 in range(fabric.t0_count):
         prefix = addressing.t0_prefix(fabric, t0)
         key = Lpm(int(prefix.network_address), prefix.prefixlen)
-        if switch.tier is Tier.T1:
-            yield TableEntry("ipv6_route", (key,), MemberRef(t0 + 1))
-        elif t0 != switch.index:
-            yield TableEntry("ipv6_route", (key,), GroupRef(UPLINK_GROUP))
-        else:
-            for nic in fabric.nics_of(t0):
-                for address in (
-                    addressing.nic_address(fabric, nic),
-                    addressing.kernel_address(fabric, nic, switch.plane),
-                ):
-                    yield TableEntry("ipv6_route", (Lpm(int(address), 128),), MemberRef(nic.downlink + 1))
+        if switch.tier is Tier.T0 and t0 == switch.index:
+            yield from _local_routes(fabric, switch)
+        elif t0 in routes.ports:
+            yield TableEntry("ipv6_route", (key,), MemberRef(routes.ports[t0]))
+        elif t0 in routes.group_of:
+            yield TableEntry("ipv6_route", (key,), GroupRef(routes.group_of[t0]))
+
+
+def _local_routes(fabric: Fabric, switch: Switch) -> Iterator[TableEntry]:
+    """A T0's own NICs, and their hosts' kernels; those without a link in this plane are not there."""
+    for nic in fabric.nics_of(switch.index):
+        if fabric.nic_link(nic, switch.plane) is not None:
+            for address in (addressing.nic_address(fabric, nic), addressing.kernel_address(fabric, nic, switch.plane)):
+                yield TableEntry("ipv6_route", (Lpm(int(address), 128),), MemberRef(nic.downlink + 1))
 
 
 def _traffic_classes(fabric: Fabric) -> Iterator[TableEntry]:

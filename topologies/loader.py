@@ -37,7 +37,7 @@ from mrc_common.suggestions import did_you_mean
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
 from topologies.clos import DEFAULT_RATE_BPS, multi_plane_clos
 from topologies.errors import FabricError
-from topologies.fabric import DEFAULT_MTU, Fabric, LinkKind
+from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric, LinkKind
 from topologies.queues import QueueProfile
 
 MAX_FILE_BYTES = 1 << 20
@@ -47,6 +47,8 @@ _LINE = 80
 
 _REQUIRED = ("name", "planes", "t0", "t1", "hosts")
 _OPTIONAL = ("rate", "uplink_rate", "mtu", "usid_block", "address_prefix", "protocol", "queues")
+DEFAULT_BLOCK = str(IPv6Network((DEFAULT_USID_BLOCK << 96, 32)))
+DEFAULT_PREFIX = str(IPv6Network((DEFAULT_ADDRESS_PREFIX << 80, 48)))
 _PROTOCOL = ("udp_port", "ev_order", "hop_limit", "dscp")
 
 
@@ -181,11 +183,9 @@ def _fabric(document: object) -> Fabric:
         mtu=_integer("mtu", values.get("mtu", DEFAULT_MTU)),
         settings=_protocol(values.get("protocol", {})),
         queues=_queues(values.get("queues", {})),
-        **{key: _prefix(key, values[key], bits) for key, bits in _PREFIX_BITS.items() if key in values},
+        usid_block=_prefix("usid_block", values.get("usid_block", DEFAULT_BLOCK), 32),
+        address_prefix=_prefix("address_prefix", values.get("address_prefix", DEFAULT_PREFIX), 48),
     )
-
-
-_PREFIX_BITS = {"usid_block": 32, "address_prefix": 48}
 
 
 def _mapping(what: str, value: object, known: Iterable[str]) -> Mapping[str, object]:

@@ -1,77 +1,105 @@
 """What each NIC is told: its ports, and for every peer the universe of paths and how a path becomes an address.
 
-A path to a NIC below another T0 is four uSIDs, ``block | T0 | T1 | T0' | NIC``; below the same T0 it is two,
-``block | T0 | NIC`` (docs/protocol.md §5). The plane is the same in all of them and is copied in from the entropy
-value, as is the T1's number, which equals the T0's uplink number. So one :class:`mrc_host.config.UsidTemplate`
-covers every path to a peer.
+A path to a NIC below another T0 of the pod is four uSIDs, ``block | T0 | T1 | T0' | NIC``; below the same T0 it is two,
+``block | T0 | NIC``; in another pod six, ``block | T0 | T1 | T2 | T1' | T0' | NIC``, which is all that an address holds
+(docs/protocol.md §5). The plane is the same in all of them and is copied in from the entropy value, and so are the
+numbers of T1s (counted from the first of their pod) and of the T2. So one :class:`mrc_host.config.UsidTemplate` covers
+every path to a peer. Only paths whose links exist are told (``up_down``).
 """
 
 from __future__ import annotations
 
-from mrc_host.config import Destination, NicConfig, PausePriorities, PortConfig, UsidTemplate
+from mrc_host.config import Destination, EvField, NicConfig, PausePriorities, PortConfig, UsidTemplate
 from topologies import addressing
-from topologies.addressing import KIND_NIC, KIND_T0, KIND_T1, usid
-from topologies.fabric import Endpoint, Fabric, Nic
+from topologies.addressing import KIND_NIC, KIND_T0, KIND_T1, KIND_T2, usid
+from topologies.errors import FabricError
+from topologies.fabric import Endpoint, Fabric, Nic, Tier
+from topologies.round_trip import PathRoundTrips
 
+MAX_PATHS = 8192  # towards one peer: 8 planes of 1024 uplinks
 _FIRST_USID_SHIFT = 128 - 32 - addressing.USID_BITS  # lowest bit of the first uSID, behind the block
 
 
-def nic_config(fabric: Fabric, nic: Nic) -> NicConfig:
-    """Everything the NIC `nic` of a fabric is told."""
+def nic_config(fabric: Fabric, nic: Nic, round_trips: PathRoundTrips | None = None) -> NicConfig:
+    """Everything the NIC `nic` of a fabric is told.
+
+    With `round_trips` it is told the base RTT of each destination, where these differ.
+    """
     return NicConfig(
         name=nic.name,
         address=addressing.nic_address(fabric, nic).packed,
         block=fabric.usid_block,
         ports=tuple(_port(fabric, nic, plane) for plane in range(fabric.planes)),
-        destinations=tuple(destination(fabric, nic, peer) for peer in fabric.nics if peer != nic),
+        destinations=tuple(destination(fabric, nic, peer, round_trips) for peer in fabric.nics if peer != nic),
         mtu=fabric.mtu,
         settings=fabric.settings,
         pause=PausePriorities() if fabric.queues.pfc else None,
     )
 
 
-def destination(fabric: Fabric, nic: Nic, peer: Nic) -> Destination:
-    """How `nic` reaches `peer`: all planes, and all uplinks where the peer is below another T0."""
-    same_t0 = nic.t0 == peer.t0
-    uplinks = 1 if same_t0 else fabric.t1_count
-    evs = tuple(addressing.entropy_value(plane, uplink) for plane in range(fabric.planes) for uplink in range(uplinks))
+def destination(fabric: Fabric, nic: Nic, peer: Nic, round_trips: PathRoundTrips | None = None) -> Destination:
+    """How `nic` reaches `peer`: on every way up and down, in all planes that have one."""
+    ways = fabric.ways(nic, peer)
+    if len(ways) > MAX_PATHS:
+        raise FabricError(
+            f"there are {len(ways)} paths from {nic.name} to {peer.name}, more than the {MAX_PATHS} that a NIC can"
+            " keep: use fewer T2s, or t2_wiring: groups"
+        )
+    evs = tuple(addressing.way_ev(way) for way in ways)
+    base_rtt = round_trips.of(nic, peer) if round_trips is not None and round_trips.varied else 0
     address = addressing.nic_address(fabric, peer).packed
-    hops: tuple[int, ...] = (usid(KIND_T0, 0, nic.t0), usid(KIND_NIC, 0, peer.downlink))
-    if not same_t0:
-        hops = (usid(KIND_T0, 0, nic.t0), usid(KIND_T1, 0, 0), usid(KIND_T0, 0, peer.t0), hops[-1])
-    return Destination(peer.name, address, _template(fabric, hops, t1_hop=None if same_t0 else 1), evs)
+    return Destination(peer.name, address, _template_of(fabric, nic, peer, ways[0].turn), evs, base_rtt)
 
 
-def probe_template(fabric: Fabric, nic: Nic, *, to_t1: bool) -> UsidTemplate:
+def _template_of(fabric: Fabric, nic: Nic, peer: Nic, turn: Tier) -> UsidTemplate:
+    """Addresses of the ways between two NICs that turn at a tier."""
+    near, far, last = usid(KIND_T0, 0, nic.t0), usid(KIND_T0, 0, peer.t0), usid(KIND_NIC, 0, peer.downlink)
+    up = usid(KIND_T1, 0, fabric.first_t1(nic.t0))
+    if turn is Tier.T0:
+        return _template(fabric, (near, last))
+    if turn is Tier.T1:
+        return _template(fabric, (near, up, far, last))
+    down = usid(KIND_T1, 0, fabric.first_t1(peer.t0))
+    return _template(fabric, (near, up, usid(KIND_T2, 0, 0), down, far, last))
+
+
+def probe_template(fabric: Fabric, nic: Nic, turn: Tier) -> UsidTemplate:
     """Addresses of probes out to a switch and back to the sender (docs/protocol.md §7).
 
-    To the NIC's T0 (``block | T0 | self``) or, with `to_t1`, to the T1 of the entropy value's uplink and back
-    (``block | T0 | T1 | T0 | self``).
+    To the NIC's T0 (``block | T0 | self``), to the T1 of the entropy value's uplink (``block | T0 | T1 | T0 | self``),
+    or to its T2 (``block | T0 | T1 | T2 | T1 | T0 | self``); the T1 is then the same both ways.
     """
-    t0, own = usid(KIND_T0, 0, nic.t0), usid(KIND_NIC, 0, nic.downlink)
-    hops = (t0, usid(KIND_T1, 0, 0), t0, own) if to_t1 else (t0, own)
-    return _template(fabric, hops, t1_hop=1 if to_t1 else None)
+    return _template_of(fabric, nic, nic, turn)
 
 
-def _template(fabric: Fabric, hops: tuple[int, ...], *, t1_hop: int | None) -> UsidTemplate:
+def _template(fabric: Fabric, hops: tuple[int, ...]) -> UsidTemplate:
+    """The template of a list of uSIDs with plane, T1s and T2 numbered from 0, or the first of a pod."""
     shifts = [_FIRST_USID_SHIFT - hop * addressing.USID_BITS for hop in range(len(hops))]
+    over_t2: tuple[EvField, ...] = ()
+    if len(hops) == addressing.MAX_USIDS:
+        over_t2 = (
+            EvField(addressing.EV_T2_SHIFT, addressing.EV_T2_BITS, shifts[2]),
+            EvField(addressing.EV_DOWNLINK_SHIFT, addressing.EV_DOWNLINK_BITS, shifts[3]),
+        )
     return UsidTemplate(
         base=addressing.usid_address(fabric, *hops),
         plane_shifts=tuple(shift + addressing.USID_PLANE_SHIFT for shift in shifts),
-        uplink_shift=None if t1_hop is None else shifts[t1_hop],
+        uplink_shift=shifts[1] if len(hops) > 2 else None,
         ev_plane_shift=addressing.EV_PLANE_SHIFT,
+        fields=over_t2,
     )
 
 
 def _port(fabric: Fabric, nic: Nic, plane: int) -> PortConfig:
+    """A port; one that no link is plugged into is told the rate of the NIC's fastest, and never has carrier."""
     end = Endpoint(nic.name, plane)
     link = fabric.link_at(end)
-    assert link is not None, "a fabric has a link on every NIC port"
+    gateway = Endpoint(f"t0-{nic.t0}@p{plane}", nic.downlink + 1)
     return PortConfig(
         plane=plane,
         mac=addressing.mac(fabric, end),
-        gateway_mac=addressing.mac(fabric, link.t0_end),
+        gateway_mac=addressing.mac(fabric, gateway),
         usid=addressing.nic_usid(nic, plane),
-        rate_bps=link.rate_bps,
+        rate_bps=link.rate_bps if link is not None else max(own.rate_bps for own in fabric.links_of(nic.name)),
         interface=addressing.interface_name(fabric, end),
     )

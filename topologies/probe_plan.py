@@ -5,6 +5,7 @@ In every plane, each host probes
 - its T0 and back (``block | T0 | self``), which crosses its own link only;
 - T1s and back (``block | T0 | T1 | T0 | self``): every T0-T1 link by `agents` hosts below that T0, or by all if they
   are fewer, and every host about as many;
+- T2s and back (``block | T0 | T1 | T2 | T1 | T0 | self``): every T1-T2 link by `agents` hosts of the pod, likewise;
 - some other hosts, up to `peers` of them, one way on the paths that data takes. The receiver counts these, so they
   tell the directions of a link apart, which what goes out and back cannot.
 
@@ -16,13 +17,15 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, zip_longest
 
 from mrc_host.probing import MAX_PROBE_PATHS, ProbePath, ProbePlan
 from topologies import addressing, paths
 from topologies.errors import FabricError
-from topologies.fabric import Fabric, Nic
+from topologies.fabric import Fabric, LinkKind, Nic, Tier, link_name
+from topologies.up_down import Way, nodes
 
 DEFAULT_RATE = 10.0  # probes a second, link and direction
 MIN_RATE, MAX_RATE = 0.1, 1000.0
@@ -36,12 +39,13 @@ class ProbeKind(enum.Enum):
 
     T0 = "t0"
     T1 = "t1"
+    T2 = "t2"
     PEER = "peer"  # nowhere: it ends at another host
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A link in one direction; `upward` is away from the NIC, or from the T0 to the T1."""
+    """A link in one direction; `upward` is away from the NICs."""
 
     link: str
     upward: bool
@@ -85,8 +89,8 @@ def probe_plan(
 ) -> FabricProbePlan:
     """The probe plan of `fabric`: each link sees `rate` probes a second (0.1 to 1000) in each direction, or more.
 
-    `agents` (1 or more) hosts, where there are so many, probe each T0-T1 link out and back; each host sends one way to
-    `peers` (0 or more) others. Raises :class:`FabricError` with one sentence.
+    `agents` (1 or more) hosts, where there are so many, probe each link between switches out and back; each host sends
+    one way to `peers` (0 or more) others. Raises :class:`FabricError` with one sentence.
     """
     if not MIN_RATE <= rate <= MAX_RATE:
         raise FabricError(f"a link is probed {MIN_RATE:g} to {MAX_RATE:g} times a second, not {rate:g}")
@@ -105,23 +109,42 @@ def probe_plan(
 def _routes(fabric: Fabric, nic: Nic, agents: int, peers: int) -> Iterator[ProbeRoute]:
     others = _peers(fabric, nic, peers)
     for plane in range(fabric.planes):
-        yield _to_t0(fabric, nic, plane)
-        for uplink in _own_uplinks(fabric, nic, agents):
-            yield _to_t1(fabric, nic, plane, uplink)
+        if fabric.nic_link(nic, plane) is None:
+            continue
+        yield _back(fabric, nic, Way(plane, Tier.T0))
+        for way in (*_own_uplinks(fabric, nic, plane, agents), *_own_t2s(fabric, nic, plane, agents)):
+            yield _back(fabric, nic, way)
         for number, peer in enumerate(others):
-            for uplink in _peer_uplinks(fabric, nic, peer, number, len(others)):
-                yield _to_peer(fabric, nic, peer, plane, uplink)
+            for way in _peer_ways(fabric, nic, peer, plane, number, len(others)):
+                yield _to_peer(fabric, nic, peer, way)
 
 
-def _own_uplinks(fabric: Fabric, nic: Nic, agents: int) -> Iterator[int]:
-    """Uplinks that a host probes out and back: dealt out in turn to the hosts below its T0, `agents` of them each."""
-    below = fabric.nics_per_t0
-    agents = min(agents, below)
-    return (
-        uplink
-        for uplink in range(fabric.t1_count)
-        if any((uplink * agents + turn) % below == nic.downlink for turn in range(agents))
-    )
+def _own_uplinks(fabric: Fabric, nic: Nic, plane: int, agents: int) -> Iterator[Way]:
+    """T1s that a host probes out and back: dealt out in turn to the hosts below its T0, `agents` of them each."""
+    hosts = [below for below in fabric.nics_of(nic.t0) if fabric.nic_link(below, plane) is not None]
+    first = fabric.first_t1(nic.t0)
+    for t1 in fabric.uplinks(f"t0-{nic.t0}@p{plane}"):
+        if _is_dealt(hosts, nic, t1 - first, agents):
+            yield Way(plane, Tier.T1, t1 - first)
+
+
+def _own_t2s(fabric: Fabric, nic: Nic, plane: int, agents: int) -> Iterator[Way]:
+    """T2s that a host probes out and back: each T1-T2 link of its pod to `agents` of the hosts that reach the T1."""
+    first, at = fabric.first_t1(nic.t0), f"@p{plane}"
+    for t1 in fabric.uplinks(f"t0-{nic.t0}{at}"):
+        below = (link.lower.node for link in fabric.links_of(f"t1-{t1}{at}") if link.kind is LinkKind.T0_T1)
+        racks = [fabric.nics_of(fabric.switch(t0).index) for t0 in below]
+        hosts = [host for row in zip_longest(*racks) for host in row if host and fabric.nic_link(host, plane)]
+        t2s = fabric.uplinks(f"t1-{t1}{at}")
+        for number, t2 in enumerate(t2s, (t1 - first) * len(t2s)):
+            if _is_dealt(hosts, nic, number, agents):
+                yield Way(plane, Tier.T2, t1 - first, t2, t1 - first)
+
+
+def _is_dealt(hosts: Sequence[Nic], nic: Nic, number: int, agents: int) -> bool:
+    """Whether `nic` is among the `agents` of `hosts` that probe link `number`."""
+    count = min(agents, len(hosts))
+    return any(hosts[(number * count + turn) % len(hosts)] == nic for turn in range(count))
 
 
 def _peers(fabric: Fabric, nic: Nic, count: int) -> list[Nic]:
@@ -132,46 +155,38 @@ def _peers(fabric: Fabric, nic: Nic, count: int) -> list[Nic]:
     return [fabric.nics[(nic.index + distance) % len(fabric.nics)] for distance in distances]
 
 
-def _peer_uplinks(fabric: Fabric, nic: Nic, peer: Nic, number: int, count: int) -> Iterator[int]:
-    """Uplinks on which a host probes a peer: all, or a share of what it may send, beginning elsewhere for each."""
-    if nic.t0 == peer.t0:
-        return iter((0,))
-    share = min(fabric.t1_count, max(1, _PEER_PATHS // count))
+def _peer_ways(fabric: Fabric, nic: Nic, peer: Nic, plane: int, number: int, count: int) -> Iterator[Way]:
+    """Ways on which a host probes a peer: all, or a share of what it may send, beginning elsewhere for each."""
+    ways = [way for way in fabric.ways(nic, peer) if way.plane == plane]
+    share = min(len(ways), max(1, _PEER_PATHS // count))
     begin = (nic.index * count + number) * share
-    return ((begin + step) % fabric.t1_count for step in range(share))
+    return (ways[(begin + step) % len(ways)] for step in range(share))
 
 
-def _to_t0(fabric: Fabric, nic: Nic, plane: int) -> ProbeRoute:
-    ev, own = addressing.entropy_value(plane, 0), f"{nic.name}@p{plane}"
-    outer = paths.probe_template(fabric, nic, to_t1=False).address(ev)
-    crossings = Crossing(own, True), Crossing(own, False)
-    path = ProbePath(plane, outer, addressing.nic_address(fabric, nic).packed, ev)
-    return ProbeRoute(nic.name, nic.name, ProbeKind.T0, plane, ev, crossings, (f"t0-{nic.t0}@p{plane}",), path)
+def _back(fabric: Fabric, nic: Nic, way: Way) -> ProbeRoute:
+    """Out to the switch where `way` turns, and back the same way."""
+    ev = addressing.way_ev(way)
+    path = ProbePath(
+        way.plane,
+        paths.probe_template(fabric, nic, way.turn).address(ev),
+        addressing.nic_address(fabric, nic).packed,
+        ev,
+    )
+    crossings, switches = crossed(fabric, nic, nic, way)
+    return ProbeRoute(nic.name, nic.name, ProbeKind[way.turn.name], way.plane, ev, crossings, switches, path)
 
 
-def _to_t1(fabric: Fabric, nic: Nic, plane: int, uplink: int) -> ProbeRoute:
-    ev, own = addressing.entropy_value(plane, uplink), f"{nic.name}@p{plane}"
-    up, t0, t1 = f"t0-{nic.t0}:t1-{uplink}@p{plane}", f"t0-{nic.t0}@p{plane}", f"t1-{uplink}@p{plane}"
-    outer = paths.probe_template(fabric, nic, to_t1=True).address(ev)
-    crossings = Crossing(own, True), Crossing(up, True), Crossing(up, False), Crossing(own, False)
-    path = ProbePath(plane, outer, addressing.nic_address(fabric, nic).packed, ev)
-    return ProbeRoute(nic.name, nic.name, ProbeKind.T1, plane, ev, crossings, (t0, t1, t0), path)
-
-
-def _to_peer(fabric: Fabric, nic: Nic, peer: Nic, plane: int, uplink: int) -> ProbeRoute:
-    ev = addressing.entropy_value(plane, uplink)
+def _to_peer(fabric: Fabric, nic: Nic, peer: Nic, way: Way) -> ProbeRoute:
+    ev = addressing.way_ev(way)
     known = paths.destination(fabric, nic, peer)
-    crossings, switches = data_path(nic, peer, plane, uplink)
-    path = ProbePath(plane, known.template.address(ev), known.address, ev)
-    return ProbeRoute(nic.name, peer.name, ProbeKind.PEER, plane, ev, crossings, switches, path)
+    path = ProbePath(way.plane, known.template.address(ev), known.address, ev)
+    crossings, switches = crossed(fabric, nic, peer, way)
+    return ProbeRoute(nic.name, peer.name, ProbeKind.PEER, way.plane, ev, crossings, switches, path)
 
 
-def data_path(nic: Nic, peer: Nic, plane: int, uplink: int) -> tuple[tuple[Crossing, ...], tuple[str, ...]]:
-    """Links and switches on the path of one entropy value from `nic` to `peer`."""
-    first, last = Crossing(f"{nic.name}@p{plane}", True), Crossing(f"{peer.name}@p{plane}", False)
-    t0, far, t1 = f"t0-{nic.t0}@p{plane}", f"t0-{peer.t0}@p{plane}", f"t1-{uplink}@p{plane}"
-    if nic.t0 == peer.t0:
-        return (first, last), (t0,)
-    up = Crossing(f"t0-{nic.t0}:t1-{uplink}@p{plane}", True)
-    down = Crossing(f"t0-{peer.t0}:t1-{uplink}@p{plane}", False)
-    return (first, up, down, last), (t0, t1, far)
+def crossed(fabric: Fabric, nic: Nic, peer: Nic, way: Way) -> tuple[tuple[Crossing, ...], tuple[str, ...]]:
+    """Links and switches on a way from `nic` to `peer`, in order; the first half of the links is crossed upward."""
+    switches = nodes(fabric, nic, peer, way)
+    along = (nic.name, *switches, peer.name)
+    links = [link_name(near, far) for near, far in pairwise(along)]
+    return tuple(Crossing(link, number < len(links) // 2) for number, link in enumerate(links)), switches

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from topologies.fabric import Fabric
+from functools import cached_property
+from itertools import pairwise
+
+from topologies.fabric import Fabric, Link, LinkKind, Nic
+from topologies.up_down import nodes
 
 FRAME = 4096 + 142  # bytes of a full data packet (docs/protocol.md §1.1), without FCS
 ACK = 154
@@ -15,7 +19,73 @@ def serialization(size: int, rate_bps: int) -> int:
 
 
 def base_round_trip(fabric: Fabric, delay: int = 0) -> int:
-    """Round trip (ns) of a full packet and its SACK on the fabric's longest path, links having `delay` ns each."""
+    """Round trip (ns) of a full packet and its SACK on the longest path; links that do not say have `delay` ns each.
+
+    Where paths differ (:func:`varied`), the slowest link of each class is assumed, else the slowest link everywhere.
+    """
+    if varied(fabric):
+        return sum(
+            2 * max(_round_trip(link, delay) for link in fabric.links if link.kind is kind)
+            for kind in {link.kind for link in fabric.links}
+        )
     slowest = min(link.rate_bps for link in fabric.links)
     hops = 4 if fabric.t1_count else 2
     return hops * (serialization(FRAME, slowest) + serialization(ACK, slowest) + 2 * delay)
+
+
+def varied(fabric: Fabric) -> bool:
+    """Whether paths differ so much that one base RTT does not do for all.
+
+    They do with three tiers, and where links of one class differ in rate or any has a delay of its own. The others
+    differ by some serializations only.
+    """
+    rates = {kind: {link.rate_bps for link in fabric.links if link.kind is kind} for kind in LinkKind}
+    own_delay = any(link.delay_ns is not None for link in fabric.links)
+    return bool(fabric.t2_count) or own_delay or any(len(found) > 1 for found in rates.values())
+
+
+class PathRoundTrips:
+    """Round trips between single pairs of hosts of one fabric, each on the longest of its paths.
+
+    Links that do not say have `delay` ns; `waiting` ns are added for what is not the links' own.
+    """
+
+    def __init__(self, fabric: Fabric, delay: int = 0, waiting: int = 0) -> None:
+        self._fabric = fabric
+        self._delay = delay
+        self._waiting = waiting
+        self._between: dict[tuple[int, int, int], int] = {}
+
+    @cached_property
+    def varied(self) -> bool:
+        """Whether they differ enough to be told apart."""
+        return varied(self._fabric)
+
+    def of(self, nic: Nic, peer: Nic) -> int:
+        """The round trip (ns) of a full packet and its SACK from `nic` to `peer`."""
+        planes = dict.fromkeys(way.plane for way in self._fabric.ways(nic, peer))
+        return self._waiting + max(
+            self._port(nic, plane) + self._switches(nic, peer, plane) + self._port(peer, plane) for plane in planes
+        )
+
+    def _port(self, nic: Nic, plane: int) -> int:
+        link = self._fabric.nic_link(nic, plane)
+        assert link is not None, "a way begins and ends at links"
+        return _round_trip(link, self._delay)
+
+    def _switches(self, nic: Nic, peer: Nic, plane: int) -> int:
+        """The longest way between two T0s of a plane."""
+        key = nic.t0, peer.t0, plane
+        if key not in self._between:
+            found = [nodes(self._fabric, nic, peer, w) for w in self._fabric.ways(nic, peer) if w.plane == plane]
+            self._between[key] = max(
+                sum(_round_trip(self._fabric.link_between(near, far), self._delay) for near, far in pairwise(names))
+                for names in found
+            )
+        return self._between[key]
+
+
+def _round_trip(link: Link, delay: int) -> int:
+    """What one link adds to a round trip."""
+    own = delay if link.delay_ns is None else link.delay_ns
+    return serialization(FRAME, link.rate_bps) + serialization(ACK, link.rate_bps) + 2 * own

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from controller.path_map.values import Direction, Part, SuspectedFault
+from topologies.addressing import way_ev
 from topologies.fabric import Fabric
-from topologies.paths import destination
-from topologies.probe_plan import Crossing, data_path
+from topologies.probe_plan import Crossing, crossed
 
 DeniedEv = tuple[str, str, int]
 """A host, the host it sends to, and an entropy value."""
@@ -44,12 +44,12 @@ def _over(
         for peer in fabric.nics:
             if peer == nic:
                 continue
-            route = destination(fabric, nic, peer)
-            bad = []
-            for ev in route.evs:
-                crossed, passed = data_path(nic, peer, route.template.plane(ev), route.template.uplink(ev))
+            ways, bad = fabric.ways(nic, peer), []
+            for way in ways:
+                links, passed = crossed(fabric, nic, peer, way)
+                ev = way_ev(way)
                 own = f"{nic.name}->{peer.name} peer {ev:#06x}"
-                if own in single or any(c in crossings for c in crossed) or any(s in switches for s in passed):
+                if own in single or any(c in crossings for c in links) or any(s in switches for s in passed):
                     bad.append(ev)
-            if len(bad) < len(route.evs):
+            if len(bad) < len(ways):
                 yield from ((nic.name, peer.name, ev) for ev in bad)

@@ -23,10 +23,12 @@ from controller.path_map.likelihood import GRID, Likelihood, Strengths
 from controller.path_map.plane_model import Floats, PlaneModel
 from controller.path_map.values import Direction, Part
 
-PRICES = {Part.NIC_T0: 7.0, Part.T0_T1: 7.0, Part.SWITCH: 8.0, Part.PATH: 13.0}  # nats
+PRICES = {Part.NIC_T0: 7.0, Part.T0_T1: 7.0, Part.T1_T2: 7.0, Part.SWITCH: 8.0, Part.PATH: 13.0}  # nats
 ONE_WAY_PRICE = 1.0  # more, for one direction only
 PARTIAL_PRICE = 30.0  # more, for a switch, times the share of packets that it lets through
-MIN_WORTH = {Part.NIC_T0: 14.0, Part.T0_T1: 14.0, Part.SWITCH: 15.0, Part.PATH: 20.0}  # nats, to be a finding
+MIN_WORTH = {  # nats, to be a finding
+    Part.NIC_T0: 14.0, Part.T0_T1: 14.0, Part.T1_T2: 14.0, Part.SWITCH: 15.0, Part.PATH: 20.0,
+}  # fmt: skip
 MAX_ELEMENTS = 24  # of one explanation
 MAX_COMPARISONS = 24  # with explanations that do without one element
 MAX_MARGIN = 12.0  # nats; by how much more an explanation is better is not of interest

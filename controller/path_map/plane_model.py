@@ -16,6 +16,7 @@ from topologies.fabric import LinkKind
 from topologies.probe_plan import Crossing, FabricProbePlan, ProbeRoute
 
 Floats = NDArray[np.float64]
+PARTS = {LinkKind.NIC_T0: Part.NIC_T0, LinkKind.T0_T1: Part.T0_T1, LinkKind.T1_T2: Part.T1_T2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +69,17 @@ def _model(plan: FabricProbePlan, plane: int, all_routes: tuple[ProbeRoute, ...]
     routes = tuple(all_routes[number] for number in numbers)
     suspects: list[Suspect] = []
     columns: dict[Crossing | str, tuple[int, ...]] = {}
+    probed = {crossing.link for route in routes for crossing in route.crossings}
     for link in plan.fabric.links:
-        if link.plane == plane:
-            part = Part.NIC_T0 if link.kind is LinkKind.NIC_T0 else Part.T0_T1
+        if link.name in probed:
+            part = PARTS[link.kind]
             numbered = {direction: len(suspects) + n for n, direction in enumerate(Direction)}
             suspects += [Suspect(part, link.name, plane, direction) for direction in Direction]
             columns[Crossing(link.name, True)] = numbered[Direction.UP], numbered[Direction.BOTH]
             columns[Crossing(link.name, False)] = numbered[Direction.DOWN], numbered[Direction.BOTH]
+    passed = {name for route in routes for name in route.switches}
     for switch in plan.fabric.switches:
-        if switch.plane == plane:
+        if switch.name in passed:
             columns[switch.name] = (len(suspects),)
             suspects.append(Suspect(Part.SWITCH, switch.name, plane))
     crossings = np.zeros((len(routes), len(suspects)))

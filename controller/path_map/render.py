@@ -1,20 +1,27 @@
-"""The map as text: one table a plane, T0s down and T1s across, then the suspected faults in words."""
+"""The map as text: a table a plane and pod, T0s down and T1s across, then the suspected faults in words.
+
+With three tiers a plane has one more, T1s down and T2s across.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from controller.path_map.values import Direction, MapState, Part, SuspectedFault
-from topologies.fabric import Fabric, Tier
+from topologies.fabric import Fabric, Switch, Tier, link_name
 
 SECOND = 1_000_000_000
 _ARROWS = {Direction.BOTH: "", Direction.UP: "^", Direction.DOWN: "v", None: "?"}
-_PARTS = {Part.NIC_T0: "NIC-T0 link", Part.T0_T1: "T0-T1 link", Part.SWITCH: "switch", Part.PATH: "path"}
+_PARTS = {
+    Part.NIC_T0: "NIC-T0 link", Part.T0_T1: "T0-T1 link", Part.T1_T2: "T1-T2 link", Part.SWITCH: "switch",
+    Part.PATH: "path",
+}  # fmt: skip
 _WAYS = {
     Part.NIC_T0: {Direction.UP: " towards the T0", Direction.DOWN: " towards the NIC"},
     Part.T0_T1: {Direction.UP: " towards the T1", Direction.DOWN: " towards the T0"},
+    Part.T1_T2: {Direction.UP: " towards the T2", Direction.DOWN: " towards the T1"},
 }
 
 
@@ -54,21 +61,35 @@ def describe(fault: SuspectedFault, began: float) -> str:
 
 
 def _plane(fabric: Fabric, state: MapState, plane: int) -> Iterator[str]:
-    t1s = [switch.name.partition("@")[0] for switch in fabric.tier(Tier.T1, plane)]
     suspected = {fault.name: fault for fault in state.suspected if fault.plane == plane}
     seen = {link.name for link in state.links if link.sent}
+    present = {link.name for link in fabric.links if link.plane == plane}
 
     def cell(link: str, *switches: str) -> str:
+        if link not in present:
+            return ""
         for name in (link, *switches):
             if name in suspected:
                 fault = suspected[name]
                 return f"{fault.loss:.0%}{_ARROWS[fault.direction]}{'' if name == link else '*'}"
         return "ok" if link in seen else "-"
 
-    width = max(7, *(len(name) + 1 for name in t1s)) if t1s else 7
-    yield f"plane {plane}".ljust(9) + "".join(name.ljust(width) for name in t1s) + "NICs"
-    for t0 in fabric.tier(Tier.T0, plane):
-        short = t0.name.partition("@")[0]
-        cells = [cell(f"{short}:{t1}@p{plane}", t0.name, f"{t1}@p{plane}") for t1 in t1s]
-        nics = "  ".join(f"{nic.name} {cell(f'{nic.name}@p{plane}', t0.name)}" for nic in fabric.nics_of(t0.index))
-        yield short.ljust(9) + "".join(text.ljust(width) for text in cells) + nics
+    def grid(title: str, below: Sequence[Switch], above: Sequence[Switch], nics: bool) -> Iterator[str]:
+        across = [_short(switch) for switch in above]
+        width = max([7, *(len(name) + 1 for name in across)])
+        yield title.ljust(9) + "".join(name.ljust(width) for name in across) + ("NICs" if nics else "")
+        for lower in below:
+            cells = [cell(link_name(lower.name, upper.name), lower.name, upper.name) for upper in above]
+            hosts = fabric.nics_of(lower.index) if nics else ()
+            named = "  ".join(f"{nic.name} {cell(f'{nic.name}@p{plane}', lower.name)}" for nic in hosts)
+            yield (_short(lower).ljust(9) + "".join(text.ljust(width) for text in cells) + named).rstrip()
+
+    for pod in range(fabric.pods):
+        t0s, t1s = ([s for s in fabric.tier(tier, plane) if s.pod == pod] for tier in (Tier.T0, Tier.T1))
+        yield from grid(f"plane {plane}" if not pod else f" pod {pod}", t0s, t1s, True)
+    if fabric.t2_count:
+        yield from grid("", fabric.tier(Tier.T1, plane), fabric.tier(Tier.T2, plane), False)
+
+
+def _short(switch: Switch) -> str:
+    return switch.name.partition("@")[0]

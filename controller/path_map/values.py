@@ -11,12 +11,13 @@ class Part(enum.Enum):
 
     NIC_T0 = "nic-t0"  # a NIC's link, its port and transceiver included
     T0_T1 = "t0-t1"
+    T1_T2 = "t1-t2"
     SWITCH = "switch"
     PATH = "path"
 
 
 class Direction(enum.Enum):
-    """Which way packets are lost on a link: up is away from the NIC, or from the T0 to the T1."""
+    """Which way packets are lost on a link: up is away from the NICs."""
 
     BOTH = "both"
     UP = "up"

@@ -311,9 +311,11 @@ class Link(_message.Message):
         KIND_UNSPECIFIED: _ClassVar[Link.Kind]
         NIC_T0: _ClassVar[Link.Kind]
         T0_T1: _ClassVar[Link.Kind]
+        T1_T2: _ClassVar[Link.Kind]
     KIND_UNSPECIFIED: Link.Kind
     NIC_T0: Link.Kind
     T0_T1: Link.Kind
+    T1_T2: Link.Kind
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     PLANE_FIELD_NUMBER: _ClassVar[int]

@@ -54,11 +54,13 @@ class SuspectedFault(_message.Message):
         T0_T1: _ClassVar[SuspectedFault.Part]
         SWITCH: _ClassVar[SuspectedFault.Part]
         PATH: _ClassVar[SuspectedFault.Part]
+        T1_T2: _ClassVar[SuspectedFault.Part]
     PART_UNSPECIFIED: SuspectedFault.Part
     NIC_T0: SuspectedFault.Part
     T0_T1: SuspectedFault.Part
     SWITCH: SuspectedFault.Part
     PATH: SuspectedFault.Part
+    T1_T2: SuspectedFault.Part
     class Direction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         DIRECTION_UNSPECIFIED: _ClassVar[SuspectedFault.Direction]

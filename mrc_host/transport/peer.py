@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
+from dataclasses import replace
 from typing import Final
 
 from mypy_extensions import trait
@@ -293,13 +294,18 @@ class Peer(Source, AnswerPaths, PathMonitor):
         window = attributes.congestion_window
         ports = self._nic.config.ports
         rate = sum(port.rate_bps or transport.assumed_rate for port in ports if self.planes >> port.plane & 1)
+        base_rtt, nscc = transport.base_rtt, transport.nscc
+        if base_rtt and self.destination.base_rtt:
+            base_rtt = self.destination.base_rtt
+            if nscc.base_rtt_floor is not None and nscc.base_rtt is None:
+                nscc = replace(nscc, base_rtt_floor=min(nscc.base_rtt_floor, base_rtt))
         return LinkParameters(
             rate,
-            transport.base_rtt,
+            base_rtt,
             attributes.path_mtu,
             transport.default_window if window is None else window,
             transport.trimming and attributes.trim_nack_dest,
-            transport.nscc,
+            nscc,
             max(attributes.num_send_peers, attributes.num_remote_recv_peers, 1),
         )
 

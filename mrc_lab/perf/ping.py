@@ -18,25 +18,20 @@ from mrc_host.tools import mrc_ping as tool
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_fabric, the_one, this_host
 from mrc_lab.perf.hosts import host_named
-from topologies import paths
+from topologies.addressing import way_ev
 from topologies.emulation.run_directory import RunDirectory
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.loader import load_file
+from topologies.up_down import nodes
 
 NAME = "mrc_ping"
 
 
 def ways(fabric: Fabric, source: str, destination: str) -> dict[int, tuple[str, ...]]:
-    """By entropy value, the switches between two hosts: T0, or T0, T1 and T0."""
+    """By entropy value, the switches between two hosts, in order."""
     near, far = fabric.nic(source), fabric.nic(destination)
-    template = paths.destination(fabric, near, far).template
-    result: dict[int, tuple[str, ...]] = {}
-    for ev in paths.destination(fabric, near, far).evs:
-        plane, uplink = template.plane(ev), template.uplink(ev)
-        first, last = f"t0-{near.t0}@p{plane}", f"t0-{far.t0}@p{plane}"
-        result[ev] = (first,) if near.t0 == far.t0 else (first, f"t1-{uplink}@p{plane}", last)
-    return result
+    return {way_ev(way): nodes(fabric, near, far, way) for way in fabric.ways(near, far)}
 
 
 def parser() -> argparse.ArgumentParser:

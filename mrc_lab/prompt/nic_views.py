@@ -17,9 +17,10 @@ from mrc_host.counters import Level, at_level
 from mrc_host.errors import NotFoundError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.prompt.text_table import columns
-from topologies import addressing, paths
+from topologies import addressing
 from topologies.addressing import EV_PLANE_SHIFT
 from topologies.fabric import Fabric
+from topologies.up_down import nodes
 
 Ask = Callable[..., Any]
 """``ask(host, operation, **arguments)``: a verb of ``mrc_host.agent.table``, as JSON."""
@@ -84,7 +85,7 @@ def entropy_values(host: str, ask: Ask) -> Table:
 
 
 def ways(fabric: Fabric, source: str, destination: str, ask: Ask) -> Table:
-    """A line each way from one host to another: over which T1, in which state, what was sent and lost there.
+    """A line each way from one host to another: over which T1s and T2, in which state, what was sent and lost there.
 
     Figures are sums over the queue pairs that lead from `source` to `destination`; the round trip is that of the one
     made last. Without one, only what the controller denies is known of the states.
@@ -96,15 +97,23 @@ def ways(fabric: Fabric, source: str, destination: str, ask: Ask) -> Table:
     denied = {path["ev"] for path in ask(source, "denied_paths") if path["peer"] == there}
     by_ev = _by_ev(source, destination, ask)
     table = columns("EV", "plane", "over", "state", "in use", "sent", "lost", "ECN marks", "trims", "RTT")
-    for ev in (*dict.fromkeys((*paths.destination(fabric, nic, peer).evs, *by_ev)),):
-        plane = ev >> EV_PLANE_SHIFT
-        over = f"t0-{nic.t0}@p{plane}" if nic.t0 == peer.t0 else f"t1-{ev & _UPLINK}@p{plane}"
+    known = {addressing.way_ev(way): way for way in fabric.ways(nic, peer)}
+    for ev in (*dict.fromkeys((*known, *by_ev)),):
+        plane = addressing.plane_of(ev)
+        over = _over(nodes(fabric, nic, peer, known[ev])) if ev in known else "hashed"
         found = by_ev.get(ev, ())
         totals = (str(sum(path[key] for path in found)) for key in ("sent", "lost", "marked", "trimmed"))
         active = "yes" if any(path["active"] for path in found) else "no"
         rtt = next((path["rtt"] for path in reversed(found) if path["rtt"]), 0)
         table.add_row(f"0x{ev:08x}", str(plane), over, _state(found, ev in denied), active, *totals, duration(rtt))
     return table
+
+
+def _over(switches: Sequence[str]) -> str:
+    """The switches that tell a way from others: all but the T0s at its ends, unless there is only one."""
+    between = switches[1:-1] or switches
+    plane = between[0].partition("@")[2]
+    return " ".join(name.partition("@")[0] for name in between) + f"@{plane}"
 
 
 def _qpn(number: int) -> str:

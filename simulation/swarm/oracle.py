@@ -7,7 +7,8 @@ slow or damaged is not gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import product
 
 from simulation.channel import Impairment
 from simulation.fault_impairments import impairments_of
@@ -15,7 +16,7 @@ from simulation.swarm.application_faults import HOST_FAULTS
 from simulation.swarm.denylists import Denied
 from simulation.swarm.scenario import PlannedFault
 from topologies.addressing import entropy_value
-from topologies.fabric import Endpoint, Fabric
+from topologies.fabric import Endpoint, Fabric, Link, Nic
 from topologies.faults.flap import Flap
 
 Span = tuple[int, int]
@@ -145,20 +146,63 @@ def untouched_share(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: s
 
 
 def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[Endpoint, ...]]]:
-    """Every path as entropy value and the ends that its channels leave, hop by hop."""
+    """Every path as entropy value and the ends that its channels leave, hop by hop.
+
+    Found by walking up from both ends to where the walks meet. Over a T2, each climb of the source is used once: the
+    T1s that lead down from its T2 take turns.
+    """
     a, b = fabric.nic(source), fabric.nic(target)
-    found: list[tuple[int, tuple[Endpoint, ...]]] = []
-    for plane in range(fabric.planes):
-        first = Endpoint(source, plane)
-        last = fabric.link(f"{target}@p{plane}").t0_end
-        if a.t0 == b.t0:
-            found.append((entropy_value(plane, 0), (first, last)))
-            continue
-        for uplink in range(fabric.t1_count):
-            up = fabric.link(f"t0-{a.t0}:t1-{uplink}@p{plane}").lower
-            down = fabric.link(f"t0-{b.t0}:t1-{uplink}@p{plane}").upper
-            found.append((entropy_value(plane, uplink), (first, up, down, last)))
-    return found
+    planes = [p for p in range(fabric.planes) if fabric.nic_link(a, p) and fabric.nic_link(b, p)]
+    for turn in (_at_t0, _at_t1, _at_t2):
+        found = [path for plane in planes for path in turn(fabric, plane, a, b)]
+        if found:
+            return found
+    return []
+
+
+_Path = tuple[int, tuple[Endpoint, ...]]
+
+
+def _at_t0(fabric: Fabric, plane: int, a: Nic, b: Nic) -> Iterator[_Path]:
+    if a.t0 == b.t0:
+        yield entropy_value(plane, 0), (Endpoint(a.name, plane), fabric.link(f"{b.name}@p{plane}").upper)
+
+
+def _at_t1(fabric: Fabric, plane: int, a: Nic, b: Nic) -> Iterator[_Path]:
+    first, last = Endpoint(a.name, plane), fabric.link(f"{b.name}@p{plane}").upper
+    for up, down in product(_climbs(fabric, first, 2), _climbs(fabric, Endpoint(b.name, plane), 2)):
+        if up[-1].upper.node == down[-1].upper.node:
+            yield entropy_value(plane, _in_pod(fabric, up[1])), (first, up[1].lower, down[1].upper, last)
+
+
+def _at_t2(fabric: Fabric, plane: int, a: Nic, b: Nic) -> Iterator[_Path]:
+    first, last = Endpoint(a.name, plane), fabric.link(f"{b.name}@p{plane}").upper
+    for up in _climbs(fabric, first, 3):
+        t1, t2 = fabric.switch(up[1].upper.node).index, fabric.switch(up[2].upper.node)
+        downs = [down for down in _climbs(fabric, Endpoint(b.name, plane), 3) if down[2].upper.node == t2.name]
+        if downs:
+            down = downs[(t1 + t2.index + a.t0 + b.t0) % len(downs)]
+            ev = entropy_value(plane, _in_pod(fabric, up[1]), t2.index, _in_pod(fabric, down[1]))
+            yield ev, (first, up[1].lower, up[2].lower, down[2].upper, down[1].upper, last)
+
+
+def _climbs(fabric: Fabric, end: Endpoint, links: int) -> Iterator[tuple[Link, ...]]:
+    """Every walk of so many links upwards, from the port of a NIC."""
+    link = fabric.link_at(end)
+    if link is None or not links:
+        return
+    if links == 1:
+        yield (link,)
+        return
+    for above in fabric.links_of(link.upper.node):
+        if above.lower.node == link.upper.node:
+            yield from ((link, *rest) for rest in _climbs(fabric, above.lower, links - 1))
+
+
+def _in_pod(fabric: Fabric, link: Link) -> int:
+    """Number in its pod of the T1 above a T0-T1 link."""
+    t1 = fabric.switch(link.upper.node)
+    return t1.index - min(other.index for other in fabric.tier(t1.tier, t1.plane) if other.pod == t1.pod)
 
 
 def _both(left: list[Span], right: list[Span]) -> list[Span]:

@@ -100,7 +100,7 @@ class Shares:
                 rounds = settings.linear_retries + settings.max_backoff + 1 + length / (once << settings.max_backoff)
                 bound = _BURST + round_ * rounds + _PER_TIMEOUT * length / once
                 if faulty:
-                    bound += fabric.planes * max(1, fabric.t1_count) * length / settings.probe_interval
+                    bound += fabric.planes * max(1, fabric.t1_count, fabric.t2_count) * length / settings.probe_interval
                 if frames > bound:
                     self._report(
                         f"{end.nic} sent {data + control} frames to QP {other.qp.qpn:#x} in {length} ns"

@@ -19,7 +19,7 @@ LINK = FABRIC.links[0]
 
 
 def interface(link: Link, fabric: Fabric = FABRIC) -> str:
-    return addressing.interface_name(fabric, link.t0_end)
+    return addressing.interface_name(fabric, link.switch_end)
 
 
 def state(name: str, up: bool, index: int = 7) -> LinkState:

@@ -35,7 +35,7 @@ def test_entries_are_read_in_the_programs_names(fabric: Fabric, switch: Switch, 
         local = reader.table("usid_next")
         route = reader.table("ipv6_route")
         empty = reader.table("arrival_fault")
-    assert (local.name, local.entries, local.counted) == ("usid_next", fabric.t1_count + fabric.nics_per_t0, True)
+    assert (local.name, local.entries, local.counted) == ("usid_next", fabric.t1_count + len(fabric.nics_of(0)), True)
     rows = {row.match: row.action for row in local.rows}
     assert rows["locator=0xfc0000006000"] == "set_egress(port=1, dmac=02:30:00:00:00:00, smac=02:10:00:00:00:01)"
     towards = {row.match: row.action for row in route.rows}

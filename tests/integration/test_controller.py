@@ -346,6 +346,6 @@ def test_kept_faults_outlive_controllers_on_links_lines_and_switches() -> None:
 def state(world: EmulatedWorld) -> tuple[str, ...]:
     """Links of switches that are down, and disciplines of a NIC, as the kernel tells them."""
     downs = subprocess.run(["ip", "-o", "link", "show", "type", "veth"], capture_output=True, text=True, check=True)
-    tag = interface_name(world.fabric, world.fabric.links[0].t0_end)[:4]
+    tag = interface_name(world.fabric, world.fabric.links[0].switch_end)[:4]
     down = sorted(line.split()[1] for line in downs.stdout.splitlines() if tag in line and "state DOWN" in line)
     return (*down, world.emulation.net.get("h1").cmd("tc qdisc show | grep -c 'tbf fa:'").strip())

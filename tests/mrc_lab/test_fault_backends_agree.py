@@ -32,7 +32,7 @@ from topologies import addressing, paths
 from topologies.clos import multi_plane_clos
 from topologies.entries import SwitchEntries
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint
+from topologies.fabric import Endpoint, Tier
 from topologies.fault_entries import fault_entries
 from topologies.faults import KINDS, Backend, Fault, FaultKind, FaultState
 from topologies.faults.corruption import Corruption
@@ -85,7 +85,7 @@ def _every_way() -> Iterator[Sent]:
             for plane in range(FABRIC.planes):
                 yield _sent(f"to {peer.name} routed in plane {plane}", nic.name, plane, inner, None)
         for to_t1 in (False, True):
-            template = paths.probe_template(FABRIC, nic, to_t1=to_t1)
+            template = paths.probe_template(FABRIC, nic, Tier.T1 if to_t1 else Tier.T0)
             for plane, uplink in itertools.product(range(FABRIC.planes), range(FABRIC.t1_count if to_t1 else 1)):
                 address = int.from_bytes(template.address(addressing.entropy_value(plane, uplink)), "big")
                 where = f"to t1-{uplink}@p{plane}" if to_t1 else f"to its T0 in plane {plane}"

@@ -15,7 +15,7 @@ from topologies import paths
 from topologies.addressing import mac
 from topologies.clos import multi_plane_clos
 from topologies.entries import Action, GroupRef, Lpm, TableEntry, switch_entries
-from topologies.fabric import Endpoint, Fabric
+from topologies.fabric import Endpoint, Fabric, Tier
 
 RETURN = 0x6001  # the sender's own uSID
 
@@ -213,7 +213,7 @@ def test_every_path_of_every_pair_arrives_as_the_nic_expects_it(small: Fabrics) 
 def test_a_probe_goes_out_to_a_switch_and_comes_back(small: Fabrics, to_t1: bool) -> None:
     fabric = small.fabric
     for nic in fabric.nics:
-        template = paths.probe_template(fabric, nic, to_t1=to_t1)
+        template = paths.probe_template(fabric, nic, Tier.T1 if to_t1 else Tier.T0)
         for plane in range(fabric.planes):
             for uplink in range(fabric.t1_count if to_t1 else 1):
                 start, frame = from_nic(fabric, nic.name, plane, template.address(plane << 10 | uplink))

@@ -7,7 +7,8 @@ import pytest
 from tests.topologies.shapes import SHAPES, build
 from topologies import addressing
 from topologies.clos import multi_plane_clos
-from topologies.fabric import MAX_PORTS, Endpoint
+from topologies.fabric import Endpoint
+from topologies.fabric_checks import MAX_PORTS
 
 
 def test_usids_are_laid_out_as_documented() -> None:

@@ -91,7 +91,7 @@ def test_a_single_switch_per_plane_has_no_group() -> None:
 
 def test_a_t1_routes_the_prefix_of_every_t0() -> None:
     fabric = build(SHAPES[0])
-    t1 = next(fabric.tier(Tier.T1, 0))
+    t1 = fabric.tier(Tier.T1, 0)[0]
     routes = [entry for entry in switch_entries(fabric, t1).entries if entry.table == "ipv6_route"]
     assert len(routes) == fabric.t0_count
     assert all(isinstance(entry, TableEntry) for entry in routes)

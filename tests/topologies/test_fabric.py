@@ -29,7 +29,7 @@ def test_links_are_found_by_name_in_either_order(fabric: Fabric) -> None:
     assert link.kind is LinkKind.T0_T1
     assert (link.lower, link.upper) == (Endpoint("t0-1@p1", 6), Endpoint("t1-3@p1", 2))
     assert fabric.link("t1-3:t0-1@p1") is link
-    assert fabric.link("h4@p0").t0_end == Endpoint("t0-1@p0", 2)
+    assert fabric.link("h4@p0").switch_end == Endpoint("t0-1@p0", 2)
     assert fabric.link_at(link.upper) is link
     assert fabric.link_at(Endpoint("t0-0@p0", 99)) is None
 

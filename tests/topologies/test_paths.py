@@ -6,7 +6,7 @@ from mrc_host.agent.config_file import dump_config, parse_config
 from tests.topologies.shapes import SHAPES, build
 from tests.topologies.walk import Walker, shift
 from topologies import addressing, paths
-from topologies.fabric import Endpoint
+from topologies.fabric import Endpoint, Tier
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -44,11 +44,11 @@ def test_probes_go_out_to_a_switch_and_come_back_to_their_sender(shape: dict[str
         assert start is not None
         own_t0 = f"t0-{nic.t0}@p{plane}"
         ev = addressing.entropy_value(plane, 0)
-        template = paths.probe_template(fabric, nic, to_t1=False)
+        template = paths.probe_template(fabric, nic, Tier.T0)
         nodes, end, _ = walker.usid_path(start, int.from_bytes(template.address(ev), "big"))
         assert (nodes, end) == ([own_t0], Endpoint(nic.name, plane))
         for uplink in range(fabric.t1_count):
-            template = paths.probe_template(fabric, nic, to_t1=True)
+            template = paths.probe_template(fabric, nic, Tier.T1)
             ev = addressing.entropy_value(plane, uplink)
             nodes, end, _ = walker.usid_path(start, int.from_bytes(template.address(ev), "big"))
             assert (nodes, end) == ([own_t0, f"t1-{uplink}@p{plane}", own_t0], Endpoint(nic.name, plane))

@@ -1,8 +1,8 @@
 """What the links of an emulated fabric have carried, by the kernel's counters.
 
-Every link has an end at a T0, an interface of the root namespace, and the kernel counts there what the T0 sent and
-received. All of them are in one small file, proc(5) ``/proc/net/dev``, whose reading costs a microsecond an interface:
-an experiment may do it many times a second without disturbing what it measures.
+Every link has an end at a switch, an interface of the root namespace, and the kernel counts there what the switch sent
+and received. All of them are in one small file, proc(5) ``/proc/net/dev``, whose reading costs a microsecond an
+interface: an experiment may do it many times a second without disturbing what it measures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read(fabric: Fabric, devices: Path = _DEVICES) -> Mapping[str, LinkTraffic]:
     rows = dict(_row(line) for line in devices.read_text().splitlines()[2:])
     found = {}
     for link in fabric.links:
-        received, sent = rows.get(addressing.interface_name(fabric, link.t0_end), (Traffic(), Traffic()))
+        received, sent = rows.get(addressing.interface_name(fabric, link.switch_end), (Traffic(), Traffic()))
         nic = link.kind is LinkKind.NIC_T0
         found[link.name] = LinkTraffic(received, sent) if nic else LinkTraffic(sent, received)
     return found

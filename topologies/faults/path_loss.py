@@ -1,6 +1,6 @@
 """``path_loss``: frames of one path are lost at random.
 
-A path is an entropy value, or the plane and the T0 uplink that it stands for.
+A path is an entropy value, or the plane and the T0 uplink that it stands for; one over a T2 is named by its value.
 """
 
 from __future__ import annotations

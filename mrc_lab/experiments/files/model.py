@@ -41,7 +41,8 @@ from mrc_lab.experiments.files.field_types import (
 from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
 from mrc_lab.experiments.files.workloads import MOST_QPS, Workload
 from mrc_lab.published import Curve, Number
-from topologies.fabric import DEFAULT_MTU, MAX_PLANES
+from topologies.fabric import DEFAULT_MTU
+from topologies.fabric_checks import MAX_PLANES
 from topologies.queues import QueueProfile
 
 TIMERS = (

@@ -1,7 +1,8 @@
 """Coordinated choice of paths: what a scheduler that knows all flows could do, to compare with NICs that choose alone.
 
-The queue pairs that leave a rack are numbered; each gets, in every plane, an equal number of T0 uplinks that follow
-those of the queue pair before it, round and round. So no uplink has two queue pairs more than another. An EV profile
+The queue pairs that leave a rack are numbered; each gets, in every plane, an equal number of ways that follow those of
+the queue pair before it, round and round. With two tiers a way is a T0 uplink, so no uplink has two queue pairs more
+than another. An EV profile
 with just these entropy values says so to the NIC.
 """
 
@@ -11,7 +12,7 @@ from collections import Counter
 
 from mrc_host.values import EvMode, EvProfile
 from mrc_host.verbs.context import Context
-from topologies.addressing import entropy_value
+from topologies.addressing import way_ev
 from topologies.fabric import Fabric
 
 
@@ -31,8 +32,11 @@ class Coordination:
             return ()
         first = self._given[rack] * self._each
         self._given[rack] += 1
-        uplinks = [(first + step) % fabric.t1_count for step in range(self._each)]
-        return tuple(entropy_value(plane, uplink) for plane in range(fabric.planes) for uplink in uplinks)
+        found: list[int] = []
+        for plane in range(fabric.planes):
+            ways = [way for way in fabric.ways(fabric.nic(source), fabric.nic(destination)) if way.plane == plane]
+            found += [way_ev(ways[(first + step) % len(ways)]) for step in range(min(self._each, len(ways)))]
+        return tuple(found)
 
     def profile(self, context: Context, source: str, destination: str) -> int:
         """Number of a new EV profile on the source's NIC, 0 (its own choice) where there is no choice."""

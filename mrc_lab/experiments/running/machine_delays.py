@@ -151,9 +151,9 @@ def differences(now: Mapping[str, Hop], before: Mapping[str, Hop]) -> dict[str, 
 def round_trip_ns(fabric: Fabric, hops: Mapping[str, Hop]) -> float:
     """Mean delay of a packet and its answer on the fabric's longest path, as far as its hops were measured.
 
-    A packet meets each end's NIC and one T0 at either end, and where there are T1s one of them; so does its answer.
+    A packet meets each end's NIC and one T0 at either end, and in between a T1, or two and a T2; so does its answer.
     """
-    times = Counter({Tier.T0: 4 if fabric.t1_count else 2, Tier.T1: 2})
+    times = Counter({Tier.T0: 4 if fabric.t1_count else 2, Tier.T1: 4 if fabric.t2_count else 2, Tier.T2: 2})
     groups = [([nic.name for nic in fabric.nics], 2)]
     for tier, meets in times.items():
         groups.append(([switch.name for switch in fabric.switches if switch.tier is tier], meets))

@@ -230,8 +230,8 @@ def test_a_floor_that_is_not_kept(monkeypatch):
     made = replace(fabric(), settings=replace(fabric().settings, transport=transport))
     honest = world.nic_config
 
-    def blinkered(fabric, nic):
-        config = honest(fabric, nic)
+    def blinkered(*arguments):
+        config = honest(*arguments)
         return replace(config, destinations=tuple(replace(peer, evs=peer.evs[:1]) for peer in config.destinations))
 
     monkeypatch.setattr(world, "nic_config", blinkered)

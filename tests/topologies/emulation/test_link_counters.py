@@ -17,7 +17,7 @@ def test_both_directions_of_every_link_are_counted_at_its_t0(tmp_path: Path) -> 
     fabric = multi_plane_clos(planes=1, t0=2, t1=1, hosts=2)
     devices = tmp_path / "dev"
     rows = "".join(
-        f"{addressing.interface_name(fabric, link.t0_end)}: {1000 + n} {n} {REST} {2000 + n} {100 + n} {REST}\n"
+        f"{addressing.interface_name(fabric, link.switch_end)}: {1000 + n} {n} {REST} {2000 + n} {100 + n} {REST}\n"
         for n, link in enumerate(fabric.links)
         if link.name != "h2@p0"
     )
