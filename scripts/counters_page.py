@@ -1,4 +1,4 @@
-"""Generates docs/counters.md from the table of counters: ``python -m scripts.counters_page`` (from the project root)."""
+"""Generates docs/counters.md from the table of counters: ``python -m scripts.counters_page``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ agent, the prompt and the controller share. A counter that RDMA devices have too
 | the controller's gRPC | `GetNicCounters` |
 
 The NIC also has the sum of each counter over all queue pairs that ever existed: resetting or destroying a queue pair,
-or its failure, subtracts nothing, so the NIC's counters never decrease while its agent runs. A *gauge* is a current value.
-Durations are counters of nanoseconds, and include those that have not ended when they are read.
+or its failure, subtracts nothing, so the NIC's counters never decrease while its agent runs. A *gauge* is a current
+value. Durations are counters of nanoseconds, and include those that have not ended when they are read.
 """
 
 _SECTIONS = {
