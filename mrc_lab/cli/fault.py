@@ -1,6 +1,6 @@
-"""``mrc fault``: faults of a fabric that is up, by name, or of one whose controller listens on the network.
+"""``mrc fault``: faults of a local fabric, by name, or of one whose controller listens on the network.
 
-The words are those of the prompt's `fault` (:mod:`mrc_lab.fault_command`).
+The syntax is that of the prompt's `fault` (:mod:`mrc_lab.commands.fault_command`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from mrc_common.grpc_endpoint import read_token
-from mrc_lab import fault_command
 from mrc_lab.cli.fabric_argument import ONLY_ONE, complete, fabric_name
+from mrc_lab.commands import fault_command
+from mrc_lab.commands.fault_completion import kind_of_word, next_words
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_controller, find_fabric, the_one
-from mrc_lab.fault_completion import kind_of_word, next_words
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PATH = click.Path(path_type=Path)
@@ -50,9 +50,10 @@ class _Words(click.ParamType):  # type: ignore[type-arg] # only newer versions o
 
 
 def _fabric_before(words: Sequence[str], name: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """The fabric that the first of some words names, if it does, else that of the option; and the other words.
+    """The fabric (named by the first word, or else by the option) and the remaining words.
 
-    It does if it is a file, or a fabric's name that no fault begins with (a fabric may be called as a host is).
+    The first word names a fabric if it is a file, or the name of a fabric that no fault can start with (a fabric may
+    have the same name as a host).
     """
     from mrc_lab.fabric.find_fabric import is_file, is_there, name_of
 
@@ -68,9 +69,9 @@ def _fabric_before(words: Sequence[str], name: str | None) -> tuple[str | None, 
 
 def _of_a_fabric(function: _F) -> _F:
     for option in (
-        click.option("--tls-ca", type=_PATH, help="Certificate (PEM) that vouches for the controller: turns TLS on."),
-        click.option("--token-file", type=_PATH, help="File with the token that the controller was started with."),
-        click.option("--address", default="", help="Where its controller listens, host:port or a socket's path."),
+        click.option("--tls-ca", type=_PATH, help="CA certificate (PEM) of the controller; turns TLS on."),
+        click.option("--token-file", type=_PATH, help="File with the controller's token."),
+        click.option("--address", default="", help="The controller's address: host:port, or the path of a socket."),
     ):
         function = option(function)
     return function
@@ -78,7 +79,7 @@ def _of_a_fabric(function: _F) -> _F:
 
 @click.group(epilog="Example: sudo mrc fault add t0-0:t1-2@p1 loss 1%")
 def fault() -> None:
-    """Make faults in a fabric that is up, list them, clear them, and watch what happens.
+    """Inject faults into a fabric that is up, list them, clear them, and watch events.
 
     Links and switches are named as in 't0-0:t1-2@p1', 'h4@p1' and 't1-0@p0', or by patterns as in 't0-*:t1-0@p0'.
     """
@@ -86,47 +87,45 @@ def fault() -> None:
 
 @fault.command(epilog="Example: sudo mrc fault add h1@p0 flap 2s 25% random 7 at +1s for 30s --fabric lab")
 @click.argument("words", metavar="[FABRIC] WORDS...", nargs=-1, required=True, type=_Words("add"))
-@click.option(
-    "--hold", is_flag=True, help="Wait until interrupted, then clear the fault; also if this process is killed."
-)
+@click.option("--hold", is_flag=True, help="Keep running until interrupted, then clear the fault; also if killed.")
 @fabric_name(ONLY_ONE, words=True)
 @_of_a_fabric
 def add(words: Sequence[str], hold: bool, **where: Any) -> None:
-    """Make a fault."""
+    """Inject a fault."""
     where["name"], words = _fabric_before(words, where["name"])
     try:
-        order = fault_command.parse(words)
+        request = fault_command.parse(words)
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
-    if order.note:
-        click.echo(f"note: {order.note}", err=True)
+    if request.note:
+        click.echo(f"note: {request.note}", err=True)
     if not hold:
         with _controller(**where) as controller:
-            click.echo(fault_command.describe(fault_command.add(controller, order)))
+            click.echo(fault_command.describe(fault_command.add(controller, request)))
         return
-    owner = order.owner or f"mrc-fault-{os.getpid()}"
+    owner = request.owner or f"mrc-fault-{os.getpid()}"
     with _controller(**where) as controller, controller.lease(owner):
-        click.echo(fault_command.describe(fault_command.add(controller, fault_command.of_owner(order, owner))))
+        click.echo(fault_command.describe(fault_command.add(controller, fault_command.with_owner(request, owner))))
         click.echo("held; Ctrl-C clears it", err=True)
         while True:
             time.sleep(3600)
 
 
-add.help = f"Make a fault.\n\n\b\n{fault_command.kinds()}\n{fault_command.WHEN}"
+add.help = f"Inject a fault.\n\n\b\n{fault_command.kinds()}\n{fault_command.WHEN}"
 
 
 @fault.command(epilog="Example: mrc fault kinds")
 def kinds() -> None:
-    """List the kinds of faults: their words, and what they mean."""
+    """List the kinds of faults, with their syntax and meaning."""
     click.echo(fault_command.kinds())
 
 
 @fault.command(name="list", epilog="Example: sudo mrc fault list --all --fabric lab")
-@click.option("--all", "cleared", is_flag=True, help="Also faults that were cleared, as far as remembered.")
+@click.option("--all", "cleared", is_flag=True, help="Include the most recently cleared faults.")
 @fabric_name(ONLY_ONE)
 @_of_a_fabric
 def list_faults(cleared: bool, **where: Any) -> None:
-    """List faults, those that have not begun yet as well."""
+    """List faults, including scheduled ones."""
     with _controller(**where) as controller:
         click.echo(fault_command.show_list(controller, ["all"] if cleared else []))
 
@@ -136,9 +135,9 @@ def list_faults(cleared: bool, **where: Any) -> None:
 @fabric_name(ONLY_ONE, words=True)
 @_of_a_fabric
 def clear(which: Sequence[str], **where: Any) -> None:
-    """Clear faults: some by id, 'all', those of 'owner NAME', or all on a 'link NAME', which also takes it up.
+    """Clear faults by id, 'all' faults, those of 'owner NAME', or those on 'link NAME'.
 
-    A fault of a pattern stays on the links that were not named.
+    Clearing the faults on a link also brings it up. A fault given by a pattern stays on its other links.
     """
     where["name"], which = _fabric_before(which, where["name"])
     try:
@@ -154,9 +153,9 @@ def clear(which: Sequence[str], **where: Any) -> None:
 @fabric_name(ONLY_ONE)
 @_of_a_fabric
 def watch(duration: str, **where: Any) -> None:
-    """Print what happens: faults, links that go down and up, switches lost and returned, entries repaired.
+    """Print events: faults, links that go down and up, switches lost and returned, entries repaired.
 
-    Of a fabric that is up here, processes that die are told too. The exit status is 3 when the controller dies.
+    For a local fabric, crashes of its processes are printed too. The exit status is 3 when the controller crashes.
     """
     try:
         seconds = fault_command.parse_duration(duration) / 1e9 if duration else None
@@ -168,9 +167,9 @@ def watch(duration: str, **where: Any) -> None:
 
 
 def _controller(name: str | None, address: str, token_file: Path | None, tls_ca: Path | None) -> Any:
-    """A client of the controller that the options mean; ExperimentError, one sentence, if there is none.
+    """A client of the controller that the options select; ExperimentError if there is none.
 
-    Processes of its fabric that are stopped are told, since with them a request may wait in vain.
+    Prints a note about stopped processes of its fabric, since requests may wait for them in vain.
     """
     from controller.client import ControllerClient
     from topologies.emulation.stopped import stopped
@@ -186,7 +185,7 @@ def _controller(name: str | None, address: str, token_file: Path | None, tls_ca:
 
 @contextlib.contextmanager
 def _crashes(name: str | None, address: str, **_rest: Any) -> Iterator[None]:
-    """Meanwhile print crashes of processes of a fabric that is up here."""
+    """Print crashes of a local fabric's processes meanwhile."""
     from topologies.emulation.attach import watching
 
     if address:

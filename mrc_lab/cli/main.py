@@ -17,7 +17,7 @@ from mrc_lab.cli.completion import completion
 from mrc_lab.cli.demo import demo
 from mrc_lab.cli.doctor import doctor
 from mrc_lab.cli.fault import fault
-from mrc_lab.cli.map_command import path_map
+from mrc_lab.cli.map import path_map
 from mrc_lab.cli.paper import paper
 from mrc_lab.cli.plan import plan
 from mrc_lab.cli.run import run as run_experiment

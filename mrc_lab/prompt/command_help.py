@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from mrc_lab import fault_command
+from mrc_lab.commands import fault_command
 
 
 class Group(enum.Enum):

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from mrc_lab.fault_completion import next_words
+from mrc_lab.commands.fault_completion import next_words
 from mrc_lab.prompt.command_help import COMMANDS, Word
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from mrc_common import units
 from mrc_common.suggestions import did_you_mean
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError
-from mrc_lab import fault_command, map_command
+from mrc_lab.commands import fault_command, map_command
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.emulation import EmulatedWorld
 from mrc_lab.prompt import completion, nic_views, switch_views
@@ -183,7 +183,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         words = self._words("map", line, 0, 2)
         with self._world.controller() as controller:
-            map_command.carry_out(controller, self._world.fabric, words, self._echo)
+            map_command.execute(controller, self._world.fabric, words, self._echo)
 
     # Faults, links, switches
 
@@ -191,7 +191,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         words = self._words("fault", line, 1, 100)
         with self._world.controller() as controller:
-            self._echo(fault_command.carry_out(controller, words))
+            self._echo(fault_command.execute(controller, words))
 
     def do_links(self, line: str) -> None:
         """See helping."""

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from mrc_host.wire import opcodes
-from mrc_lab import fault_command
+from mrc_lab.commands import fault_command
 from mrc_lab.fabric.emulation import running
 from tests.integration.names import own
 from tests.mrc_host.captures import tshark
@@ -55,8 +55,8 @@ def capture(tmp_path_factory):
     fabric = multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=20_000_000, queues=SHALLOW)
     with running(fabric) as world:
         with world.controller() as controller:
-            fault_command.carry_out(controller, ["t0-*:t1-*@p*", "loss", "3%"])
-            fault_command.carry_out(controller, ["h3@p0", "rate", "1M", "h3"])  # much that waits is trimmed
+            fault_command.execute(controller, ["t0-*:t1-*@p*", "loss", "3%"])
+            fault_command.execute(controller, ["h3@p0", "rate", "1M", "h3"])  # much that waits is trimmed
         ports = [f"h3-eth{plane}" for plane in range(fabric.planes)]
         with captured(world.emulation.host("h3"), ports, file):
             command = [sys.executable, "-m", "mrc_lab.perf", "alltoall_perf", "--fabric", NAME]

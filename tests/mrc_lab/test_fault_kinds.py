@@ -12,12 +12,12 @@ import yaml
 from controller import messages
 from controller.fault_impairments import impairments_of as emulated
 from controller.proto import controller_v1_pb2 as pb
+from mrc_lab.commands.fault_command import kinds, parse
+from mrc_lab.commands.fault_completion import next_words
 from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files import schema
 from mrc_lab.experiments.files.document import parse as parse_yaml
 from mrc_lab.experiments.files.faults import FaultKinds
-from mrc_lab.fault_command import kinds, parse
-from mrc_lab.fault_completion import next_words
 from mrc_lab.prompt.command_help import COMMANDS, describe
 from simulation.errors import FaultError
 from simulation.fault_impairments import impairments_of as simulated

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controller.values import Cleared, Event, EventKind, FaultRecord
+from mrc_lab.commands.fault_command import FaultRequest, describe, describe_event, execute, parse
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fault_command import Order, carry_out, describe, describe_event, parse
 from topologies.faults import Fault, FaultState
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.corruption import Corruption
@@ -61,7 +61,7 @@ class Controller:
 )
 def test_words_become_requests(words: str, asked: tuple[Any, ...], told: str) -> None:
     controller = Controller()
-    assert carry_out(controller, words.split()).startswith(told)  # type: ignore[arg-type]
+    assert execute(controller, words.split()).startswith(told)  # type: ignore[arg-type]
     assert controller.asked == [asked]
 
 
@@ -84,15 +84,15 @@ def test_words_become_requests(words: str, asked: tuple[Any, ...], told: str) ->
     ],
 )
 def test_words_become_faults(words: str, fault: Fault) -> None:
-    assert parse(words.split()) == Order(fault)
-    assert parse([*words.split(), "owner", "me", "for", "1s"]) == Order(fault, 0, 10**9, "me")
+    assert parse(words.split()) == FaultRequest(fault)
+    assert parse([*words.split(), "owner", "me", "for", "1s"]) == FaultRequest(fault, 0, 10**9, "me")
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (LINK, "use it like this"),
-        (f"{LINK} sideways", "not 'sideways'"),
+        (f"{LINK} sideways", "'sideways' is no kind of fault"),
         (f"{LINK} loss 5", "not 500 %: write 5% for 5 in a hundred"),
         (f"{LINK} loss", "say probability .probability for a frame., as in: fault h1@p0 loss 1%"),
         (f"{LINK} loss lots", "probability must be a share such as 20% or 0.2, not 'lots'"),
@@ -127,7 +127,7 @@ def test_words_become_faults(words: str, fault: Fault) -> None:
 def test_what_makes_no_sense_is_one_sentence_and_asks_for_nothing(words: str, sentence: str) -> None:
     controller = Controller()
     with pytest.raises(ExperimentError, match=sentence):
-        carry_out(controller, words.split())  # type: ignore[arg-type]
+        execute(controller, words.split())  # type: ignore[arg-type]
     assert controller.asked == []
 
 
@@ -185,7 +185,7 @@ def test_a_repaired_link_of_a_pattern_leaves_the_rest_of_the_fault() -> None:
         def link_up(self, pattern: str) -> Cleared:
             return Cleared((CUT,), (pattern,), 3, 4, (rest,))
 
-    told = carry_out(Repairs(), ["h1@p1", "up"])  # type: ignore[arg-type]
+    told = execute(Repairs(), ["h1@p1", "up"])  # type: ignore[arg-type]
     assert told == "up: h1@p1; cleared: f1; f3 stays on h1@p0, h1@p2"
 
 

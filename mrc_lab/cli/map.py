@@ -6,8 +6,8 @@ import click
 
 from controller.path_map.client import PathMapClient
 from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
+from mrc_lab.commands.map_command import watch
 from mrc_lab.fabric.find_fabric import find_controller
-from mrc_lab.map_command import watch
 from topologies import loader
 
 
@@ -16,13 +16,14 @@ from topologies import loader
 @click.option(
     "--watch", "seconds", type=click.FloatRange(0, 1e6), default=0.0, help="Refresh it for this many seconds."
 )
-@click.option("--rate", type=float, help="Probes a second that every link sees in each direction.  [default: 10]")
+@click.option("--rate", type=float, help="Probes per second on every link in each direction.  [default: 10]")
 @click.option("--deny/--allow", "feed", default=None, help="Whether hosts stop using paths over suspected faults.")
 @click.option("--stop", is_flag=True, help="Stop probing.")
 def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | None, stop: bool) -> int:
-    """Probe the fabric and show which links and switches lose packets. Exit status 1 when a fault is suspected.
+    """Probe the fabric and show which links and switches lose packets.
 
-    The map goes on being kept until it is stopped or the fabric is taken down.
+    The exit status is 1 when a fault is suspected. The map keeps running until it is stopped or the fabric is taken
+    down.
     """
     run = find_controller(name)
     fabric = loader.load_file(run.fabric_file)

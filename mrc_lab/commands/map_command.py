@@ -1,9 +1,9 @@
-"""What `map` understands at the prompt, and the path map as it is printed there and by ``mrc map``.
+"""The command `map` of the prompt, and the display of the path map there and by ``mrc map``.
 
-map [SECONDS]      start a map, or go on with the one there is; look at it, or watch it for some seconds
-map rate NUMBER    probes a second that every link sees in each direction
-map deny|allow     whether hosts are told not to use what is blamed
-map stop           probe no more
+map [SECONDS]      start the map if there is none; show it once, or refresh it for some seconds
+map rate NUMBER    set the probes per second on every link in each direction
+map deny|allow     whether hosts stop using paths over suspected faults
+map stop           stop probing
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _FIRST_ROUNDS, _FIRST_S = 2.0, 1.0  # after which every path has been probed and
 _REFRESH_S = 1.0
 
 
-def carry_out(controller: PathMapClient, fabric: Fabric, words: Sequence[str], echo: Callable[[str], None]) -> None:
-    """Do what the words after `map` say, and tell; ExperimentError if they say nothing sensible."""
+def execute(controller: PathMapClient, fabric: Fabric, words: Sequence[str], echo: Callable[[str], None]) -> None:
+    """Execute the words after `map` and print the result. Raises ExperimentError if they are no valid command."""
     state = controller.path_map()
     rate = state.rate if state.running else 0.0
     verb, *more = words or ("0",)
@@ -31,13 +31,13 @@ def carry_out(controller: PathMapClient, fabric: Fabric, words: Sequence[str], e
         raise ExperimentError(f"use it like this: {EXAMPLE}")
     if verb == "stop":
         controller.stop_map()
-        echo("the path map is stopped" if state.running else "there was no path map")
+        echo("the path map is stopped" if state.running else "no path map was running")
     elif verb in ("deny", "allow"):
         controller.start_map(rate, feed=verb == "deny")
-        echo("paths over what is blamed are denied" if verb == "deny" else "what the map denied is allowed again")
+        echo("paths over suspected faults are denied" if verb == "deny" else "what the map denied is allowed again")
     elif verb == "rate":
         controller.start_map(_number(more[0]), feed=state.feeding)
-        echo(f"every link is probed {_number(more[0]):g} times a second in each direction")
+        echo(f"every link is probed {_number(more[0]):g} times per second in each direction")
     else:
         seconds = _number(verb)
         controller.start_map(rate, feed=state.feeding)
@@ -45,7 +45,7 @@ def carry_out(controller: PathMapClient, fabric: Fabric, words: Sequence[str], e
 
 
 def watch(controller: PathMapClient, fabric: Fabric, seconds: float, echo: Callable[[str], None]) -> MapState:
-    """Print the map once it shows something, and then every second for `seconds`; returns the last."""
+    """Print the map as soon as it has results, then every second for `seconds`; returns the last state."""
     state = controller.path_map()
     while state.running and state.seconds < _FIRST_S + _FIRST_ROUNDS * state.round_seconds:
         time.sleep(0.1)

@@ -8,8 +8,8 @@ import pytest
 
 from controller.path_map.values import MapState
 from mrc_lab.cli.main import run
+from mrc_lab.commands.map_command import execute
 from mrc_lab.errors import ExperimentError
-from mrc_lab.map_command import carry_out
 from topologies.clos import multi_plane_clos
 
 FABRIC = multi_plane_clos()
@@ -41,16 +41,16 @@ class Controller:
         ("", False, (0.0, False), "no probes are judged yet"),
         ("", True, (5.0, True), "path map of demo: 5 probes/s"),
         ("0", True, (5.0, True), "no probes are judged yet"),
-        ("rate 20", True, (20.0, True), "20 times a second"),
+        ("rate 20", True, (20.0, True), "20 times per second"),
         ("deny", False, (0.0, True), "are denied"),
         ("allow", True, (5.0, False), "allowed again"),
         ("stop", True, "stop", "is stopped"),
-        ("stop", False, "stop", "there was no path map"),
+        ("stop", False, "stop", "no path map was running"),
     ],
 )
 def test_words_become_commands(words: str, running: bool, asked: Any, told: str) -> None:
     controller, said = Controller(running, feeding=running), []
-    carry_out(controller, FABRIC, words.split(), said.append)  # type: ignore[arg-type]
+    execute(controller, FABRIC, words.split(), said.append)  # type: ignore[arg-type]
     assert controller.asked == [asked]
     assert told in "\n".join(said)
 
@@ -59,7 +59,7 @@ def test_words_become_commands(words: str, running: bool, asked: Any, told: str)
 def test_what_makes_no_sense_is_a_sentence_with_an_example(words: str) -> None:
     controller = Controller(True)
     with pytest.raises(ExperimentError, match="use it like this: map"):
-        carry_out(controller, FABRIC, words.split(), print)  # type: ignore[arg-type]
+        execute(controller, FABRIC, words.split(), print)  # type: ignore[arg-type]
     assert controller.asked == []
 
 

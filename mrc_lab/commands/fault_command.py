@@ -1,4 +1,4 @@
-"""What `fault` understands at the prompt and on the command line: words to a request to the controller, and the answer.
+"""The command `fault` of the prompt and of ``mrc``: from its words to a request to the controller, and the output.
 
     fault [add] LINK|SWITCH WORD ... [at +TIME] [for TIME] [owner NAME]    fault h1@p0 down at +2s for 500ms
     fault LINK up
@@ -6,8 +6,9 @@
     fault list [all]
     fault clear ID...|all|owner NAME|link NAME
 
-WORD and what follows it are those of a kind (`topologies.faults`); kinds that are on no link or switch begin with their
-word. Names may be patterns. A fault stays until it is cleared, its time is over, or its owner's lease ends.
+WORD is the keyword of a kind (`topologies.faults`), followed by its parameters; the command for a kind that has no link
+or switch begins with its keyword. Names may be patterns. A fault lasts until it is cleared, its time is over, or its
+owner's lease ends.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from controller.client import ControllerClient
 from controller.values import Event, FaultRecord
 from mrc_common.suggestions import did_you_mean
 from mrc_common.units import parse_time
+from mrc_lab.commands.fault_completion import OPTIONS, kind_of_word
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fault_completion import OPTIONS, kind_of_word
 from topologies.errors import FabricError
 from topologies.faults import KINDS, Backend, Fault, FaultKind, FaultState, renamed
 from topologies.faults.parameters import What
@@ -36,18 +37,18 @@ _NOTHING = ("0", "0%", "0.0", "0.0%")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A fault to be made: after a time, for a time (0: until cleared), for somebody."""
+class FaultRequest:
+    """A fault to inject after `after_ns`, for `duration_ns` (0: until cleared), on behalf of `owner`."""
 
     fault: Fault
     after_ns: int = 0
     duration_ns: int = 0
     owner: str = ""
-    note: str = ""  # what whoever ordered it should know
+    note: str = ""  # for the user, such as a renamed keyword
 
 
-def carry_out(controller: ControllerClient, words: Sequence[str]) -> str:
-    """Do what the words after `fault` say; returns what to tell. ExperimentError if they say nothing sensible."""
+def execute(controller: ControllerClient, words: Sequence[str]) -> str:
+    """Execute the words after `fault` and return the output. Raises ExperimentError if they are invalid."""
     first, *more = words or [""]
     if first == "kinds" and not more:
         return kinds()
@@ -56,25 +57,27 @@ def carry_out(controller: ControllerClient, words: Sequence[str]) -> str:
     if first == "clear":
         return clear(controller, more)
     if len(more) == 1 and more[0] == "up":
-        return take_up(controller, first)
-    order = parse(words[1:] if first == "add" else words)
-    return "\n".join(filter(None, [describe(add(controller, order)), order.note and f"note: {order.note}"]))
+        return bring_up(controller, first)
+    request = parse(words[1:] if first == "add" else words)
+    return "\n".join(filter(None, [describe(add(controller, request)), request.note and f"note: {request.note}"]))
 
 
-def add(controller: ControllerClient, order: Order) -> FaultRecord:
-    """Make a fault."""
-    return controller.inject(order.fault, after_ns=order.after_ns, duration_ns=order.duration_ns, owner=order.owner)
+def add(controller: ControllerClient, request: FaultRequest) -> FaultRecord:
+    """Inject a fault."""
+    return controller.inject(
+        request.fault, after_ns=request.after_ns, duration_ns=request.duration_ns, owner=request.owner
+    )
 
 
 def show_list(controller: ControllerClient, more: Sequence[str]) -> str:
-    """Faults, one a line; after `all` with those that have been cleared."""
+    """Faults, one per line; with `all` including those that have been cleared."""
     if list(more) not in ([], ["all"]):
         raise ExperimentError("use it like this: fault list, or fault list all")
     return "\n".join(map(describe, controller.faults(cleared=bool(more)))) or "no faults"
 
 
-def take_up(controller: ControllerClient, link: str) -> str:
-    """Take all faults off links and take them up, whatever took them down."""
+def bring_up(controller: ControllerClient, link: str) -> str:
+    """Clear all faults on links and bring the links up, whatever took them down."""
     cleared = controller.link_up(link)
     parts = [f"up: {', '.join(cleared.links)}"] if cleared.links else []
     parts += [f"cleared: {', '.join(fault.id for fault in cleared.faults)}"] if cleared.faults else []
@@ -86,7 +89,7 @@ def clear(controller: ControllerClient, which: Sequence[str]) -> str:
     """Clear faults by id, those of an owner, those on links, or all."""
     check_clear(which)
     if which[0] == "link":
-        return take_up(controller, which[1])
+        return bring_up(controller, which[1])
     if which[0] == "all":
         cleared = controller.clear_all().faults
     elif which[0] == "owner":
@@ -97,7 +100,7 @@ def clear(controller: ControllerClient, which: Sequence[str]) -> str:
 
 
 def check_clear(which: Sequence[str]) -> None:
-    """ExperimentError if the words do not say what to clear."""
+    """Raises ExperimentError if the words are no valid arguments of `clear`."""
     lengths = {"all": 1, "owner": 2, "link": 2}
     if not which or len(which) != lengths.get(which[0], len(which)):
         raise ExperimentError(
@@ -105,18 +108,18 @@ def check_clear(which: Sequence[str]) -> None:
         )
 
 
-def of_owner(order: Order, owner: str) -> Order:
-    """The same fault, somebody's."""
-    return replace(order, owner=owner)
+def with_owner(request: FaultRequest, owner: str) -> FaultRequest:
+    """The same request with another owner."""
+    return replace(request, owner=owner)
 
 
 def parse_duration(text: str) -> int:
-    """A time in ns out of text such as ``60s``; ExperimentError if it is none."""
+    """A time such as ``60s`` in ns. Raises ExperimentError if `text` is no time."""
     return _time(text)
 
 
 def kinds(columns: int = 100) -> str:
-    """Every kind that the controller can make: its words, and what it means; in lines of so many characters."""
+    """The syntax and meaning of every kind that the controller can inject, in lines of at most `columns` characters."""
     known = [kind for kind in KINDS.values() if Backend.EMULATION in kind.backends]
     width = max(len(kind.usage) for kind in known) + 2
     lines = []
@@ -126,11 +129,11 @@ def kinds(columns: int = 100) -> str:
     return "\n".join(lines)
 
 
-# Words to a fault
+# From words to a fault
 
 
-def parse(words: Sequence[str]) -> Order:
-    """The fault that words mean, with what may follow; ExperimentError if they mean none."""
+def parse(words: Sequence[str]) -> FaultRequest:
+    """The requested fault with its options. Raises ExperimentError if the words describe none."""
     words, options = _options(list(words))
     if not words:
         raise ExperimentError(f"use it like this: {_EXAMPLES}")
@@ -142,15 +145,15 @@ def parse(words: Sequence[str]) -> Order:
     if kind is None or len(place) != (kind.target is not None):
         known = sorted(name for one in KINDS.values() for name in (one.word, one.name))
         hint = did_you_mean(word, known, most=1, cutoff=0.6) or "'fault kinds' lists all"
-        raise ExperimentError(f"a fault is of a kind that there is, not {word!r}; {hint}")
+        raise ExperimentError(f"{word!r} is no kind of fault; {hint}")
     if Backend.EMULATION not in kind.backends:
         raise ExperimentError(f"emulation cannot make the fault {kind.name}: only simulation has it")
     fault = _fault(kind, place, words[len(place) + 1 :])
     after = options.get("at", "+0s")
     if not after.startswith("+"):
-        raise ExperimentError(f"a fault begins after a time from now, as in 'at +2s', not {after!r}")
+        raise ExperimentError(f"'at' takes a time from now, as in 'at +2s', not {after!r}")
     times = _time(after[1:]), _time(options.get("for", "0s"))
-    return Order(fault, *times, options.get("owner", ""), renamed(word, kind, kind.word))
+    return FaultRequest(fault, *times, options.get("owner", ""), renamed(word, kind, kind.word))
 
 
 def _options(words: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -165,7 +168,7 @@ def _options(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _fault(kind: FaultKind, place: Sequence[str], words: Sequence[str]) -> Fault:
-    """A fault of a kind, at `place`, with what the words behind its own say in order."""
+    """A fault of a kind, at `place`, with what the words behind its own say in request."""
     given: dict[str, object] = {kind.target.name: place[0]} if kind.target else {}
     left = list(kind.further)
     try:
@@ -194,15 +197,15 @@ def _time(text: str) -> int:
     except (ValueError, ArithmeticError) as error:
         raise ExperimentError(str(error)) from None
     if not 0 <= found < _LONGEST_NS:
-        raise ExperimentError(f"a time is 0 or more and shorter than a century, not {text!r}")
+        raise ExperimentError(f"a time must be at least 0 and less than a century, not {text!r}")
     return found
 
 
-# Faults and events in words
+# Output
 
 
 def describe(record: FaultRecord) -> str:
-    """A fault in one line."""
+    """One line about a fault."""
     now = monotonic_ns()
     parts = [f"fault {record.id}:", ", ".join(record.links or record.switches), _what(record)]
     if record.state is FaultState.PENDING:
@@ -219,7 +222,7 @@ def describe(record: FaultRecord) -> str:
 
 
 def describe_event(event: Event) -> str:
-    """An event in one line: seconds of CLOCK_MONOTONIC, what, of whom."""
+    """One line about an event: seconds of CLOCK_MONOTONIC, kind, subject, details."""
     what = describe(event.fault) if event.fault is not None else event.name
     lost = f" ({event.dropped} events lost so far)" if event.dropped else ""
     detail = f": {event.detail}" if event.detail and event.fault is None else ""
@@ -227,7 +230,7 @@ def describe_event(event: Event) -> str:
 
 
 def _what(record: FaultRecord) -> str:
-    """Its word and values; where it is, too, unless that is told by the links and switches before."""
+    """The fault's keyword and values, and its place unless the list of links or switches already shows that."""
     fault, target = record.fault, record.fault.kind.target
     named = target is not None and target.what is not What.LINK and bool(record.links)
     place = getattr(fault, target.name) if target is not None and named else ""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mrc_lab.commands.fault_command import parse
+from mrc_lab.commands.fault_completion import next_words
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fault_command import parse
-from mrc_lab.fault_completion import next_words
 from topologies.clos import multi_plane_clos
 
 FABRIC = multi_plane_clos("words", planes=1, t0=2, t1=1, hosts=2)

@@ -1,4 +1,4 @@
-"""What may come next after some words of `fault`, for the prompt's completion and the shell's."""
+"""Completion of `fault` commands, for the prompt and for shells."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _KINDS = tuple(kind for kind in KINDS.values() if Backend.EMULATION in kind.back
 
 
 def kind_of_word(word: str) -> FaultKind | None:
-    """The kind that a word stands for, its name or one that it once had."""
+    """The kind with this keyword, name or former name."""
     return next((kind for kind in KINDS.values() if word in kind.names()), None)
 
 
 def next_words(fabric: Fabric, before: Sequence[str], ids: Sequence[str] = ()) -> list[str]:
-    """Words that may follow `before`, which begins behind `fault`; `ids` are those of the faults that there are."""
+    """Words that may follow `before`, the words after `fault`; `ids` are those of the existing faults."""
     words = list(before)
     if words[:1] == ["add"]:
         words = words[1:]
@@ -54,14 +54,14 @@ def _to_clear(fabric: Fabric, more: Sequence[str], ids: Sequence[str]) -> list[s
 
 
 def _words_at(fabric: Fabric, place: str) -> list[str]:
-    """Words of the kinds that may be at a place: of all, if there is no such place."""
+    """Keywords of the kinds of fault that a place can have; of all kinds if there is no such place."""
     fitting = [what for what in (What.LINK, What.SWITCH, What.NODE) if _matches(_names(fabric, what), place)]
     kinds = [kind for kind in _KINDS if kind.target and (not fitting or kind.target.what in fitting)]
     return [*(kind.word for kind in kinds), *(() if fitting and What.LINK not in fitting else ("up",))]
 
 
 def _parameters(fabric: Fabric, kind: FaultKind, place: str, words: Sequence[str]) -> list[str]:
-    """What may follow a kind's word and `words` behind it."""
+    """Words that may follow a kind's keyword and the `words` after it."""
     left = list(kind.further)
     for word in words:
         if word in OPTIONS:
@@ -78,7 +78,7 @@ def _parameters(fabric: Fabric, kind: FaultKind, place: str, words: Sequence[str
 
 
 def _values(fabric: Fabric, parameter: Parameter, place: str) -> Iterable[str]:
-    """What a parameter may be: names of the fabric, else examples."""
+    """Values for a parameter: names of the fabric, or examples."""
     if parameter.what is What.FLAG:
         return [parameter.name]
     if parameter.what is What.TOWARDS:
