@@ -40,6 +40,10 @@ class Result:
             within = f" within {one.tolerance:.3g}" if one.tolerance else ""
             line = f"{one.verdict.value:<9} {one.title}: {ours} ({_RELATIONS[one.relation]} {expected}{within})"
             yield line + (f", published {show(one.published, one.unit)}" if one.published is not None else "")
+        for number in self.summary["published"]["numbers"]:
+            ours, theirs = show(number["ours"], number["unit"]), show(number["published"], number["unit"])
+            bound = f"{_RELATIONS[number['bound']]} " if number["bound"] else ""
+            yield f"{number['standing']:<12} {number['what']}: {ours}, published {bound}{theirs}"
         for name, recording in self.recordings.items():
             for reason in recording.fidelity.reasons:
                 yield f"untrusted {case_prefix(name)}{reason}"

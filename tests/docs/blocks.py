@@ -45,7 +45,9 @@ ELSEWHERE = {
     "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",
     "sudo mrc run trial.yaml --backend emulation": "tests/integration/test_experiment_file.py",
     "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/mrc_lab/paper/test_published.py",
-    "make paper": "it takes minutes; tests/mrc_lab/reports/ has its parts",
+    "make paper": "it takes minutes; tests/mrc_lab/paper/ has its parts",
+    'make paper ARGS="--seeds 1-10"': "it takes an hour; tests/mrc_lab/paper/test_reproduction.py has its parts",
+    "mrc paper --seeds 1-10 --jobs 4": "it takes an hour; tests/mrc_lab/paper/test_reproduction.py has its parts",
     "mrc sweep trial.yaml --set workload.message=64K,1M --set fabric.planes=1,2,4 --seeds 1-20": (
         "tests/mrc_lab/sweeps/test_run_sweep.py"
     ),
