@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
-from mrc_host.probing import MAX_PROBE_PATHS, ProbePath, ProbePlan
+from mrc_host.path_probes import MAX_PROBE_PATHS, ProbePath, ProbePlan
 from topologies import addressing, paths
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, LinkKind, Nic, Tier, link_name

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.errors import MrcError
-from mrc_host.probing import ProbePlan, ProbeReport
+from mrc_host.path_probes import ProbePlan, ProbeReport
 from mrc_host.verbs.errors import AgentLostError
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from controller.path_map.likelihood import Likelihood, Strengths
 from controller.path_map.plane_model import Floats, PlaneModel, plane_models
 from controller.path_map.probe_history import ProbeHistory
 from controller.path_map.values import Direction, SuspectedFault
-from mrc_host.probing import ProbeReport
+from mrc_host.path_probes import ProbeReport
 from topologies.probe_plan import FabricProbePlan
 
 SECOND = 1_000_000_000

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.path_map.plane_model import Floats
-from mrc_host.probing import ProbeReport
+from mrc_host.path_probes import ProbeReport
 from topologies import addressing
 from topologies.probe_plan import FabricProbePlan
 

@@ -24,7 +24,7 @@ from mrc_host.agent.table import VERBS, AgentInfo, AgentVerbs, EventScope, Named
 from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError, StateError
-from mrc_host.probing import ProbePlan
+from mrc_host.path_probes import ProbePlan
 from mrc_host.values import Access, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs.declaration import Caller, Handle, ObjectKind
 from mrc_host.verbs.device import DeviceVerbs

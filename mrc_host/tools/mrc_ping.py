@@ -21,13 +21,13 @@ from typing import Any
 
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.tools.pinging import PathTally, Pinger, PingPlan, round_trips
+from mrc_host.tools.pinger import PathTally, Pinger, PingPlan, round_trips
 from mrc_host.tools.session import ToolError
 from mrc_host.values import DestinationInfo, ProbeEvent
 
 EVERY_PATH, A_PATH_IS_DEAD, CANNOT = 0, 1, 2
-Ways = Mapping[int, Sequence[str]]  # by entropy value: the switches on the way
-Say = Callable[[str], None]
+PathSwitches = Mapping[int, Sequence[str]]  # by entropy value: the switches of the path, in order
+Print = Callable[[str], None]
 
 
 def parser(prog: str = "python -m mrc_host.tools.mrc_ping") -> argparse.ArgumentParser:
@@ -52,26 +52,28 @@ def parser(prog: str = "python -m mrc_host.tools.mrc_ping") -> argparse.Argument
     return arguments
 
 
-def ping(options: argparse.Namespace, device: str, destination: str, say: Say, ways: Ways | None = None) -> int:
+def ping(
+    options: argparse.Namespace, device: str, destination: str, print_line: Print, switches: PathSwitches | None = None
+) -> int:
     """Ping from the NIC with the agent's socket `device`; returns the exit status. Raises MrcError.
 
-    `ways` names the switches of each path, where they are known.
+    `switches` names the switches of each path, where they are known.
     """
-    talks = not (options.quiet or options.json)
+    verbose = not (options.quiet or options.json)
     with verbs.open_controller(device) as controller:
         target = _find(controller, destination)
         plan = _plan(options, target)
-        view = _View(target, ways or {}, say)
-        pinger = Pinger(controller, target, plan, view.result if talks else None)
+        output = _Output(target, switches or {}, print_line)
+        pinger = Pinger(controller, target, plan, output.result if verbose else None)
         if not options.json:
             paths, planes = _number(len(plan.evs), "path"), _number(len({t.plane for t in pinger.tallies}), "plane")
-            say(f"MRC_PING {target.name} ({IPv6Address(target.address)}): {paths} in {planes}")
+            print_line(f"MRC_PING {target.name} ({IPv6Address(target.address)}): {paths} in {planes}")
         took = asyncio.run(_until_interrupted(pinger))
         down = [state.port for state in controller.ports() if not state.up]
     if options.json:
-        say(json.dumps(view.as_json(pinger.tallies, took)))
+        print_line(json.dumps(output.as_json(pinger.tallies, took)))
     else:
-        view.summary(pinger.tallies, took, down)
+        output.summary(pinger.tallies, took, down)
     return A_PATH_IS_DEAD if any(not tally.answered for tally in pinger.tallies) else EVERY_PATH
 
 
@@ -132,50 +134,51 @@ async def _until_interrupted(pinger: Pinger) -> float:
     return loop.time() - start
 
 
-class _View:
+class _Output:
     """What is printed."""
 
-    def __init__(self, target: DestinationInfo, ways: Ways, say: Say) -> None:
+    def __init__(self, target: DestinationInfo, switches: PathSwitches, print_line: Print) -> None:
         self._target = target
-        self._ways = ways
-        self._say = say
+        self._switches = switches
+        self._print = print_line
 
     def result(self, number: int, tally: PathTally, event: ProbeEvent) -> None:
         """One probe was answered or timed out."""
         outcome = "no answer" if event.rtt is None else f"time={event.rtt / 1e6:.3f} ms"
-        self._say(f"{self._target.name}: {self._name(tally)} seq={number} {outcome}")
+        self._print(f"{self._target.name}: {self._name(tally)} seq={number} {outcome}")
 
     def summary(self, tallies: Sequence[PathTally], took: float, down: Sequence[int]) -> None:
         """The table of paths, the totals, and which paths are dead."""
-        say = self._say
-        say(f"\n--- {self._target.name} mrc_ping statistics ---")
-        ways = {tally.ev: self._way(tally) for tally in tallies}
-        width = max(3, *map(len, ways.values()))
-        say(
-            f"plane  {'EV':<10}  {'way':<{width}}  {'sent':>6}  {'answered':>8}  {'loss':>6}  rtt min/avg/max/mdev (ms)"
+        write = self._print
+        write(f"\n--- {self._target.name} mrc_ping statistics ---")
+        switches = {tally.ev: self._switch_names(tally) for tally in tallies}
+        width = max(8, *map(len, switches.values()))
+        write(
+            f"plane  {'EV':<10}  {'switches':<{width}}  {'sent':>6}  {'answered':>8}  {'loss':>6}"
+            "  rtt min/avg/max/mdev (ms)"
         )
         for tally in tallies:
-            say(
-                f"{tally.plane:>5}  0x{tally.ev:08x}  {ways[tally.ev]:<{width}}  {tally.sent:>6}  {tally.answered:>8}"
-                f"  {tally.loss:>6.1%}  {_milliseconds(tally.rtts)}"
+            write(
+                f"{tally.plane:>5}  0x{tally.ev:08x}  {switches[tally.ev]:<{width}}  {tally.sent:>6}"
+                f"  {tally.answered:>8}  {tally.loss:>6.1%}  {_milliseconds(tally.rtts)}"
             )
         sent, answered = (sum(getattr(tally, name) for tally in tallies) for name in ("sent", "answered"))
         loss = 1 - answered / sent if sent else 0.0
-        say(f"{sent} probes sent, {answered} answered, {loss:.1%} loss, time {took * 1000:.0f} ms")
+        write(f"{sent} probes sent, {answered} answered, {loss:.1%} loss, time {took * 1000:.0f} ms")
         times = [rtt for tally in tallies for rtt in tally.rtts]
         if times:
             known = all(tally.service_time_known for tally in tallies)
-            say(
+            write(
                 f"rtt min/avg/max/mdev = {_milliseconds(times)} ms,"
                 f" processing at {self._target.name} {'excluded' if known else 'included'}"
             )
         for port in down:
-            say(f"our port of plane {port} has no link")
+            write(f"our port of plane {port} has no link")
         for tally in tallies:
             if tally.sent and not tally.answered:
-                say(f"never answered: {self._name(tally)}")
+                write(f"never answered: {self._name(tally)}")
         if any(0 < tally.answered < tally.sent for tally in tallies):
-            say(
+            write(
                 "on paths with some answers the missing ones may have been lost on the way back:"
                 f" {self._target.name} chooses the reverse paths"
             )
@@ -190,7 +193,8 @@ class _View:
                 {
                     "plane": tally.plane,
                     "ev": tally.ev,
-                    "way": list(self._ways.get(tally.ev, ())),
+                    "switches": list(self._switches.get(tally.ev, ())),
+                    "way": list(self._switches.get(tally.ev, ())),  # the old name of "switches"
                     "sent": tally.sent,
                     "answered": tally.answered,
                     "loss": tally.loss,
@@ -201,13 +205,13 @@ class _View:
             ],
         }
 
-    def _way(self, tally: PathTally) -> str:
-        names = [name.partition("@")[0] for name in self._ways.get(tally.ev, ())]  # the plane has a column
+    def _switch_names(self, tally: PathTally) -> str:
+        names = [name.partition("@")[0] for name in self._switches.get(tally.ev, ())]  # the plane has a column
         return " > ".join(names) or "-"
 
     def _name(self, tally: PathTally) -> str:
-        way = f" {self._way(tally)}" if tally.ev in self._ways else ""
-        return f"plane {tally.plane}{way} ev=0x{tally.ev:08x}"
+        switches = f" {self._switch_names(tally)}" if tally.ev in self._switches else ""
+        return f"plane {tally.plane}{switches} ev=0x{tally.ev:08x}"
 
 
 def _number(count: int, thing: str) -> str:
@@ -215,18 +219,18 @@ def _number(count: int, thing: str) -> str:
 
 
 def _milliseconds(times: list[int]) -> str:
-    figures = round_trips(times)
-    if figures is None:
+    trips = round_trips(times)
+    if trips is None:
         return "-"
-    values = (figures.minimum, figures.average, figures.maximum, figures.mdev)
+    values = (trips.minimum, trips.average, trips.maximum, trips.mdev)
     return "/".join(f"{value / 1e6:.3f}" for value in values)
 
 
 def _as_json(times: list[int]) -> dict[str, float] | None:
-    figures = round_trips(times)
-    if figures is None:
+    trips = round_trips(times)
+    if trips is None:
         return None
-    return {"min": figures.minimum, "avg": figures.average, "max": figures.maximum, "mdev": figures.mdev}
+    return {"min": trips.minimum, "avg": trips.average, "max": trips.maximum, "mdev": trips.mdev}
 
 
 def _natural(text: str) -> int:

@@ -138,13 +138,13 @@ def serve(device: str, channel: PeerConnection) -> None:
         channel.receive()
 
 
-def measure(device: str, channel: PeerConnection, work: TransferPlan, show: Show) -> list[BandwidthResult]:
+def measure(device: str, channel: PeerConnection, work: TransferPlan, output: BandwidthOutput) -> list[BandwidthResult]:
     """Be the client: write, print and return the results, summed over both ends. ToolError when bytes differ."""
     channel.send(to_wire(work))
     results = []
     with Side(device, channel, work) as side:
         side.exchange()
-        show.header(side)
+        output.header(side)
         for number, size in enumerate(work.sizes):
             fill(side, size, number)
             if work.both:
@@ -153,13 +153,13 @@ def measure(device: str, channel: PeerConnection, work: TransferPlan, show: Show
             own = run_size(side, size)
             other = settle(side, size, own)
             results.append(own if other is None else own.with_other(other))
-            show.row(results[-1])
+            output.row(results[-1])
         channel.send("end")
     return results
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class BandwidthOutput:
     """How results are printed: in Gb/s or in 2^20 byte/s, with the peak or 0 in its place."""
 
     gbits: bool = False
@@ -225,10 +225,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.peer is None:
             serve(device, accept(options.port, options.bind))
         else:
-            show = Show(gbits=options.report_gbits, peak=not options.noPeak)
-            results = measure(device, connect(options.peer, options.port), plan(options), show)
+            output = BandwidthOutput(gbits=options.report_gbits, peak=not options.noPeak)
+            results = measure(device, connect(options.peer, options.port), plan(options), output)
             if options.out_json_file:
-                write_json(options.out_json_file, [show.as_json(result) for result in results])
+                write_json(options.out_json_file, [output.as_json(result) for result in results])
     except MrcError as error:
         print(f"write_bw: {error}", file=sys.stderr)
         return 1

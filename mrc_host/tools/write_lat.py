@@ -98,20 +98,20 @@ def serve(device: str, channel: PeerConnection) -> None:
         channel.receive()
 
 
-def measure(device: str, channel: PeerConnection, work: TransferPlan, show: Show) -> list[LatencyResult]:
+def measure(device: str, channel: PeerConnection, work: TransferPlan, output: LatencyOutput) -> list[LatencyResult]:
     """Be the client: send, wait, print, and return the results."""
     channel.send(to_wire(work))
     results = []
     with Side(device, channel, work) as side:
         side.exchange()
-        header(side, "RDMA_Write Latency Test", show.columns(work))
+        header(side, "RDMA_Write Latency Test", output.columns(work))
         for size in work.sizes:
             times = ping_pong(side, size)
             _turn(side, size, _LAST)
             _wait(side)
             result = summarize(size, times)
             results.append(result)
-            show.row(result, times, work)
+            output.row(result, times, work)
         channel.send("end")
     return results
 
@@ -130,7 +130,7 @@ def ping_pong(side: Side, size: int) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class LatencyOutput:
     """How results are printed. `each`: every time too, `in_order` of measurement or sorted."""
 
     each: bool = False
@@ -194,8 +194,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.peer is None:
             serve(device, accept(options.port, options.bind))
         else:
-            show = Show(each=options.report_histogram or options.report_unsorted, in_order=options.report_unsorted)
-            results = measure(device, connect(options.peer, options.port), plan(options), show)
+            output = LatencyOutput(
+                each=options.report_histogram or options.report_unsorted, in_order=options.report_unsorted
+            )
+            results = measure(device, connect(options.peer, options.port), plan(options), output)
             if options.out_json_file:
                 write_json(options.out_json_file, [as_json(result) for result in results])
     except MrcError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
-from mrc_host.probing import ProbePlan, ProbeReport
+from mrc_host.path_probes import ProbePlan, ProbeReport
 from mrc_host.transport.algorithms import derived
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.path_prober import PathProber

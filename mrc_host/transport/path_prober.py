@@ -16,7 +16,7 @@ from typing import Final
 
 from mrc_host.checksum import crc32
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.probing import MAX_PROBE_PATHS, ProbePlan, ProbeReport, ProbesArrived, ProbesSent
+from mrc_host.path_probes import MAX_PROBE_PATHS, ProbePlan, ProbeReport, ProbesArrived, ProbesSent
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.scheduler import Source
 from mrc_host.wire import control, icrc

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from mrc_host.probing import ProbePlan, ProbeReport
+from mrc_host.path_probes import ProbePlan, ProbeReport
 from mrc_host.values import (
     CcProfile,
     DeniedPath,

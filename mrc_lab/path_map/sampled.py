@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from controller.path_map.mapper import SECOND, PathMap
 from controller.path_map.plane_model import path_name
 from controller.path_map.values import Direction, Part, SuspectedFault
-from mrc_host.probing import ProbeReport, ProbesArrived, ProbesSent
+from mrc_host.path_probes import ProbeReport, ProbesArrived, ProbesSent
 from topologies import addressing
 from topologies.probe_plan import Crossing, FabricProbePlan, ProbeRoute
 

@@ -28,8 +28,8 @@ from topologies.up_down import nodes
 NAME = "mrc_ping"
 
 
-def ways(fabric: Fabric, source: str, destination: str) -> dict[int, tuple[str, ...]]:
-    """By entropy value, the switches between two hosts, in order."""
+def switches_by_path(fabric: Fabric, source: str, destination: str) -> dict[int, tuple[str, ...]]:
+    """By entropy value, the switches of each path between two hosts, in order."""
     near, far = fabric.nic(source), fabric.nic(destination)
     return {way_ev(way): nodes(fabric, near, far, way) for way in fabric.ways(near, far)}
 
@@ -76,7 +76,7 @@ def _ping(options: argparse.Namespace) -> int:
     far = _host(run, fabric, destination)
     if near == far:
         raise ExperimentError(f"{near} cannot ping itself.", f"Its hosts are {', '.join(fabric.nic_names)}.")
-    return tool.ping(options, str(run.host_socket(near)), far, echo, ways(fabric, near, far))
+    return tool.ping(options, str(run.host_socket(near)), far, echo, switches_by_path(fabric, near, far))
 
 
 def _host(run: RunDirectory, fabric: Fabric, word: str | None) -> str:

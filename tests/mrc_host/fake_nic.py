@@ -14,7 +14,7 @@ from typing import Any
 from mrc_host.config import NicConfig, TransportSettings
 from mrc_host.errors import NotFoundError, ResourceExhaustedError, StateError, UnknownDestinationError
 from mrc_host.notify import Notification
-from mrc_host.probing import ProbePlan, ProbeReport
+from mrc_host.path_probes import ProbePlan, ProbeReport
 from mrc_host.transport.algorithms import ALGORITHMS, derived
 from mrc_host.transport.profiles import check_profile
 from mrc_host.transport.trace import TraceSink

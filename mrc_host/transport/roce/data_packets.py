@@ -1,10 +1,10 @@
-"""The frames of an RC requester: the link's prefix, then headers and payload of a segment, from BTH to ICRC."""
+"""The frames of an RC requester: the path's prefix, then headers and payload of a segment, from BTH to ICRC."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.roce.link import Link
+from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.work import Wqe
 from mrc_host.wire import headers, icrc, opcodes
 
@@ -15,10 +15,10 @@ _pack_bth: Final = headers.bth.pack
 class RcDataPackets:
     """Builds the frames of segments."""
 
-    __slots__ = ("_link", "_remote_qpn")
+    __slots__ = ("_path", "_remote_qpn")
 
-    def __init__(self, link: Link, remote_qpn: int) -> None:
-        self._link = link
+    def __init__(self, path: RcPath, remote_qpn: int) -> None:
+        self._path = path
         self._remote_qpn = remote_qpn
 
     def build(self, wqe: Wqe, psn: int, offset: int, size: int, word: int) -> bytes:
@@ -34,7 +34,7 @@ class RcDataPackets:
             mask = _MASK_BTH
         view = wqe.view
         assert view is not None
-        prefix, seed = self._link.prefix(len(head) + size + pad, False)
+        prefix, seed = self._path.prefix(len(head) + size + pad, False)
         return icrc.data_frame(prefix, seed, head, mask, view[offset : offset + size])
 
     def _long_head(self, wqe: Wqe, kind: int, flags: int, word: int) -> bytes:

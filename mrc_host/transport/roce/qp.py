@@ -10,7 +10,7 @@ from mrc_host.transport.dcqcn import CnpGenerator, DcqcnParameters
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import QueuePair
-from mrc_host.transport.roce.link import Link
+from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.requester import RcRequester
 from mrc_host.transport.roce.responder import RcResponder
 from mrc_host.values import (
@@ -30,7 +30,7 @@ _bth: Final = headers.bth.unpack_from
 class RcQueuePair(QueuePair):
     """Queue pair of type RC."""
 
-    __slots__ = ("_cnp", "_cnp_due", "_link", "_requester", "_responder")
+    __slots__ = ("_cnp", "_cnp_due", "_path", "_requester", "_responder")
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class RcQueuePair(QueuePair):
         attributes: QpAttributes,
     ) -> None:
         super().__init__(nic, QpType.RC, qpn, pd, send_cq, recv_cq, attributes)
-        self._link: Link | None = None
+        self._path: RcPath | None = None
         self._requester: RcRequester | None = None
         self._responder: RcResponder | None = None
         self._cnp: CnpGenerator | None = None  # with DCQCN: answers ECN marks
@@ -50,17 +50,17 @@ class RcQueuePair(QueuePair):
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
-        self._link = Link(self.nic, self.joined(), self.qpn, self.remote_qpn)
-        self._responder = RcResponder(self, self.connection(), self._link, first_psn)
+        self._path = RcPath(self.nic, self.joined(), self.qpn, self.remote_qpn)
+        self._responder = RcResponder(self, self.connection(), self._path, first_psn)
         name = algorithms.choose(self.attributes, self.nic.transport, False)
         if algorithms.find(self.nic.algorithms, name, False).cnp:
             profile = self.nic.transport.dcqcn
-            self._cnp = CnpGenerator(DcqcnParameters.for_line(self._link.rate_bps, profile=profile).cnp_interval)
+            self._cnp = CnpGenerator(DcqcnParameters.for_line(self._path.rate_bps, profile=profile).cnp_interval)
 
     def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS: create the sending half."""
-        assert self._link is not None
-        self._requester = RcRequester(self, self.connection(), self._link, self.sends, first_psn)
+        assert self._path is not None
+        self._requester = RcRequester(self, self.connection(), self._path, self.sends, first_psn)
 
     def psns_sent(self) -> int:
         """How many PSNs were sent in this life."""
@@ -72,7 +72,7 @@ class RcQueuePair(QueuePair):
 
     def stop(self) -> None:
         """Drop both halves; queue entries and timers that still refer to this queue pair find nothing to do."""
-        self._link = None
+        self._path = None
         self._requester = None
         self._responder = None
         self._cnp = None
@@ -160,17 +160,17 @@ class RcQueuePair(QueuePair):
 
     def offer_control(self) -> None:
         """Queue at our port: an acknowledgement or a CNP is due."""
-        if self._link is not None:
-            self.nic.scheduler.activate_control(self, 1 << self._link.port)
+        if self._path is not None:
+            self.nic.scheduler.activate_control(self, 1 << self._path.port)
 
     def data_ports(self) -> int:
         """Mask of our port, if data may leave."""
-        requester, link = self._requester, self._link
-        if requester is None or link is None or not self.running:
+        requester, path = self._requester, self._path
+        if requester is None or path is None or not self.running:
             return 0
         if not requester.ready(max(self.nic.now, requester.last_sent)):
             return 0
-        return 1 << link.port
+        return 1 << path.port
 
     def transmit_data(self, port: int, now: int) -> bytes | None:
         """Next data packet."""
@@ -180,11 +180,11 @@ class RcQueuePair(QueuePair):
 
     def transmit_control(self, port: int, now: int) -> bytes | None:
         """Next acknowledgement, or a congestion notification first."""
-        if self._cnp_due and self._link is not None:
+        if self._cnp_due and self._path is not None:
             self._cnp_due = False
             self.stats.cnps_sent += 1
             self.offer_control()
-            return self._link.notification(self.remote_qpn)
+            return self._path.notification(self.remote_qpn)
         return None if self._responder is None else self._responder.transmit()
 
     def gauges(self) -> dict[str, int]:
@@ -213,7 +213,7 @@ class RcQueuePair(QueuePair):
 
     def paths_info(self) -> tuple[PathInfo, ...]:
         """The one path: its entropy value is the UDP source port."""
-        link = self._link
-        if link is None:
+        path = self._path
+        if path is None:
             return ()
-        return (PathInfo(link.entropy, link.port, PathState.GOOD, True),)
+        return (PathInfo(path.entropy, path.port, PathState.GOOD, True),)

@@ -19,7 +19,7 @@ from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.roce.ack_processing import RcAckProcessing
 from mrc_host.transport.roce.data_packets import RcDataPackets
 from mrc_host.transport.roce.go_back_n import GoBackN
-from mrc_host.transport.roce.link import Link
+from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.retransmission_timer import RcRetransmissionTimer
 from mrc_host.transport.work import SendQueue, Wqe
 from mrc_host.values import CompletionStatus
@@ -30,14 +30,14 @@ _ACK_EVERY: Final = 8  # packets between acknowledgement requests
 _SLOW: Final = 4 * _ACK_EVERY  # if fewer packets fit into the ACK timeout, each requests an acknowledgement
 
 
-def _controller(connection: Connection, link: Link) -> CongestionControl:
+def _controller(connection: Connection, path: RcPath) -> CongestionControl:
     """The controller of a queue pair; each has its own, because it is a single flow."""
     attributes, nic = connection.attributes, connection.nic
     settings = nic.transport
     algorithm = algorithms.find(nic.algorithms, algorithms.choose(attributes, settings, False), False)
     window = settings.default_window if attributes.congestion_window is None else attributes.congestion_window
     parameters = LinkParameters(
-        link.rate_bps, settings.base_rtt, attributes.path_mtu, window, settings.trimming, dcqcn=settings.dcqcn
+        path.rate_bps, settings.base_rtt, attributes.path_mtu, window, settings.trimming, dcqcn=settings.dcqcn
     )
     return algorithm.make(parameters)
 
@@ -45,21 +45,21 @@ def _controller(connection: Connection, link: Link) -> CongestionControl:
 class RcRequester:
     """Sending half of an RC queue pair."""
 
-    __slots__ = ("_link", "_mtu", "_owner", "_packets", "_stats", "_timer", "acks", "cc", "last_sent", "sent")
+    __slots__ = ("_mtu", "_owner", "_packets", "_path", "_stats", "_timer", "acks", "cc", "last_sent", "sent")
 
     def __init__(
-        self, owner: RequesterOwner, connection: Connection, link: Link, sends: SendQueue, first_psn: int
+        self, owner: RequesterOwner, connection: Connection, path: RcPath, sends: SendQueue, first_psn: int
     ) -> None:
         self._owner = owner
         self._stats = connection.stats
-        self._link = link
+        self._path = path
         self._mtu = connection.attributes.path_mtu
         self.last_sent = 0
         # parts
-        self.cc = _controller(connection, link)
+        self.cc = _controller(connection, path)
         self.sent = GoBackN(sends, self.cc, self._mtu, first_psn)
         self._timer = RcRetransmissionTimer(RetryPolicy.of(connection))
-        self._packets = RcDataPackets(link, connection.remote_qpn)
+        self._packets = RcDataPackets(path, connection.remote_qpn)
         self.acks = RcAckProcessing(owner, self.sent, self._timer, self.cc, connection.stats)
 
     def ready(self, now: int) -> bool:
@@ -77,7 +77,7 @@ class RcRequester:
 
     def starving(self, now: int) -> None:
         """If data waits while the port is down, start the timer, so that the requests fail eventually."""
-        if not self._link.up() and not self._owner.armed() and self.sent.pending():
+        if not self._path.up() and not self._owner.armed() and self.sent.pending():
             self._timer.restart(now)
             self._owner.arm(self._timer.due())
 
@@ -119,7 +119,7 @@ class RcRequester:
         Returns the next time, 0 when everything is acknowledged.
         """
         sent, timer = self.sent, self._timer
-        starved = sent.pending() and not self._link.up()
+        starved = sent.pending() and not self._path.up()
         if sent.una == sent.next and not starved:
             self._owner.offer_data()
             return 0

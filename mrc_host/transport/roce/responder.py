@@ -12,7 +12,7 @@ from typing import Final
 
 from mrc_host.transport.interfaces import Connection, ResponderOwner
 from mrc_host.transport.memory import Region
-from mrc_host.transport.roce.link import Link
+from mrc_host.transport.roce.path import RcPath
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop
 from mrc_host.wire.psn import HALF, MASK
@@ -28,12 +28,12 @@ class RcResponder:
         "_expected",
         "_first",
         "_length",
-        "_link",
         "_memory",
         "_msn",
         "_mtu",
         "_nak_sent",
         "_owner",
+        "_path",
         "_pd",
         "_region",
         "_remaining",
@@ -44,13 +44,13 @@ class RcResponder:
         "fatal",
     )
 
-    def __init__(self, owner: ResponderOwner, connection: Connection, link: Link, first_psn: int) -> None:
+    def __init__(self, owner: ResponderOwner, connection: Connection, path: RcPath, first_psn: int) -> None:
         self._owner = owner
         self._memory = connection.nic.memory
         self._pd = connection.pd
         self._remote_qpn = connection.remote_qpn
         self._stats = connection.stats
-        self._link = link
+        self._path = path
         self._mtu = connection.attributes.path_mtu
         self._first = first_psn  # of this life
         self._expected = first_psn
@@ -161,4 +161,4 @@ class RcResponder:
         self._stats.acks_sent += 1
         psn = self._expected - 1 if self._syndrome == headers.SYNDROME_ACK else self._expected
         body = headers.pack_aeth(opcodes.RC_ACK, self._remote_qpn, psn & MASK, self._syndrome, self._msn)
-        return self._link.control_frame(body)
+        return self._path.control_frame(body)

@@ -19,7 +19,7 @@ from controller.path_map.values import Direction, MapState, Part, SuspectedFault
 from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
-from mrc_host.probing import ProbeReport
+from mrc_host.path_probes import ProbeReport
 from tests.mrc_host.fake_nic import FakeNic, Wire
 from tests.waiting import until_async
 from topologies import addressing

@@ -9,7 +9,7 @@ import pytest
 
 from controller.path_map.mapper import SECOND, PathMap
 from controller.path_map.values import Direction
-from mrc_host.probing import ProbeReport, ProbesArrived, ProbesSent
+from mrc_host.path_probes import ProbeReport, ProbesArrived, ProbesSent
 from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric

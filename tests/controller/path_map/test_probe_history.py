@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from controller.path_map.probe_history import ProbeHistory
-from mrc_host.probing import ProbeReport, ProbesArrived, ProbesSent
+from mrc_host.path_probes import ProbeReport, ProbesArrived, ProbesSent
 from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.probe_plan import ProbeKind, probe_plan

@@ -20,7 +20,7 @@ from mrc_host.agent.connection import AgentConnection
 from mrc_host.agent.protocol import MessageKind
 from mrc_host.agent.table import VERBS, AgentVerbs, EventScope
 from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError
-from mrc_host.probing import ProbePath, ProbePlan
+from mrc_host.path_probes import ProbePath, ProbePlan
 from mrc_host.values import Access, CcProfile, EvProfile, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs import AgentLostError, RejectedError
 from mrc_host.verbs.declaration import Descriptor

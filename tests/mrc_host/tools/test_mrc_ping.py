@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mrc_host.tools import mrc_ping
-from mrc_host.tools.pinging import Pinger, PingPlan, RoundTrips, round_trips
+from mrc_host.tools.pinger import Pinger, PingPlan, RoundTrips, round_trips
 from mrc_host.tools.session import ToolError
 from mrc_host.values import DestinationInfo, ProbeEvent
 from tests.mrc_host.agent.conftest import Agents
@@ -80,11 +80,11 @@ def test_the_summary_as_json(agents: Agents, capsys: pytest.CaptureFixture[str])
     assert (result["destination"], result["address"]) == ("h2", "fd00:6d:7263::2")
     assert result["paths"] == [
         {
-            "plane": 0, "ev": 0, "way": [], "sent": 2, "answered": 2, "loss": 0.0,
+            "plane": 0, "ev": 0, "switches": [], "way": [], "sent": 2, "answered": 2, "loss": 0.0,
             "rtt_ns": {"min": 1000, "avg": 1500.0, "max": 2000, "mdev": 500.0}, "service_time_subtracted": True,
         },
         {
-            "plane": 0, "ev": 1, "way": [], "sent": 2, "answered": 0, "loss": 1.0, "rtt_ns": None,
+            "plane": 0, "ev": 1, "switches": [], "way": [], "sent": 2, "answered": 0, "loss": 1.0, "rtt_ns": None,
             "service_time_subtracted": False,
         },
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mrc_host.tools.pinging import Pinger, PingPlan
+from mrc_host.tools.pinger import Pinger, PingPlan
 from mrc_lab.errors import ExperimentError
 from mrc_lab.perf import ping
 from simulation.world import SimulatedWorld
@@ -23,9 +23,9 @@ def pinged(world, count):
     return pinger.tallies
 
 
-def test_a_way_is_the_switches_of_a_path():
-    assert ping.ways(FABRIC, "h1", "h2") == {0x000: ("t0-0@p0",), 0x400: ("t0-0@p1",)}
-    between = ping.ways(FABRIC, "h3", "h2")
+def test_each_path_has_its_switches():
+    assert ping.switches_by_path(FABRIC, "h1", "h2") == {0x000: ("t0-0@p0",), 0x400: ("t0-0@p1",)}
+    between = ping.switches_by_path(FABRIC, "h3", "h2")
     assert len(between) == 4
     assert between[0x401] == ("t0-1@p1", "t1-1@p1", "t0-0@p1")
     for way in between.values():
@@ -61,8 +61,8 @@ def asked(monkeypatch):
     """What the tool was asked, in place of asking it."""
     calls = []
 
-    def note(options, device, destination, echo, ways=None):
-        calls.append((device, destination, ways))
+    def note(options, device, destination, echo, switches=None):
+        calls.append((device, destination, switches))
         return 0
 
     monkeypatch.setattr(ping.tool, "ping", note)
@@ -85,7 +85,7 @@ def test_hosts_names_and_addresses_stand_for_sockets(up, monkeypatch, asked, her
     monkeypatch.setattr(ping, "this_host", lambda: (run, here) if here else None)
     monkeypatch.setattr(ping, "find_fabric", lambda name: run)
     assert ping.run(words.split()) == 0
-    assert asked == [(f"{run.path}/h1.sock", "h3", ping.ways(FABRIC, "h1", "h3"))]
+    assert asked == [(f"{run.path}/h1.sock", "h3", ping.switches_by_path(FABRIC, "h1", "h3"))]
 
 
 def test_a_socket_needs_no_fabric(asked):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mrc_host.transport.completion import CompletionQueue
 from mrc_host.transport.interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.roce.link import Link
+from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.requester import RcRequester
 from mrc_host.transport.roce.responder import RcResponder
 from mrc_host.transport.work import SendQueue
@@ -27,8 +27,8 @@ FAR_ADDRESS = 0x7000_0000_0000
 FAR_RKEY = 0xABCD
 
 
-def link_of(given: Connection) -> Link:
-    return Link(given.nic, Peer(given.nic, given.nic.config.destinations[0]), QPN, REMOTE_QPN)
+def path_of(given: Connection) -> RcPath:
+    return RcPath(given.nic, Peer(given.nic, given.nic.config.destinations[0]), QPN, REMOTE_QPN)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Sender:
     connection: Connection
     qp: RequesterQp
     requester: RcRequester
-    link: Link
+    path: RcPath
     sends: SendQueue
     cq: CompletionQueue
     buffer: bytes
@@ -144,9 +144,9 @@ def sender(
     region = given.nic.memory.register(given.pd, memoryview(bytearray(data)), Access.LOCAL_WRITE)
     cq = CompletionQueue(1, 256, set(), set())
     sends = SendQueue(QPN, given.pd, cq, given.nic.memory, 256)
-    qp, link = RequesterQp(), link_of(given)
-    requester = RcRequester(qp, given, link, sends, first_psn)
-    return Sender(given, qp, requester, link, sends, cq, data, region.lkey, region.address)
+    qp, path = RequesterQp(), path_of(given)
+    requester = RcRequester(qp, given, path, sends, first_psn)
+    return Sender(given, qp, requester, path, sends, cq, data, region.lkey, region.address)
 
 
 class ResponderQp(ResponderOwner):
@@ -198,5 +198,5 @@ def receiver(*, first_psn: int = FIRST, access: Access = Access.LOCAL_WRITE | Ac
     buffer = bytearray(16 * MTU)
     region = given.nic.memory.register(given.pd, memoryview(buffer), access)
     qp = ResponderQp()
-    responder = RcResponder(qp, given, link_of(given), first_psn)
+    responder = RcResponder(qp, given, path_of(given), first_psn)
     return Receiver(given, qp, responder, buffer, region.address, region.rkey, region.lkey)

@@ -5,7 +5,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 
-from mrc_host.transport.roce.link import path_hash
+from mrc_host.transport.roce.path import path_hash
 from mrc_host.values import CompletionStatus, QpAttributes, QpType
 from mrc_host.wire import headers
 from tests.mrc_host.nic_world import MS, US, End, World, address, connect

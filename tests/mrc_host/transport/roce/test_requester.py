@@ -316,7 +316,7 @@ def test_the_timer_stops_when_everything_is_acknowledged() -> None:
 
 def test_work_that_waits_for_a_port_without_link_fails_after_the_retries() -> None:
     end = sender({"retry_count": 2})
-    end.connection.nic.local_up &= ~(1 << end.link.port)
+    end.connection.nic.local_up &= ~(1 << end.path.port)
     end.requester.starving(end.now)
     assert not end.qp.armed(), "there is nothing to send"
     end.write(100)

@@ -30,7 +30,7 @@ def path_hash(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int) -> int
     return crc32(ends[0] + ends[1])
 
 
-class Link:
+class RcPath:
     """Path and frame prefixes of one RC queue pair."""
 
     __slots__ = ("_data_dscp", "_nic", "_peer", "_prefixes", "_sport", "port")

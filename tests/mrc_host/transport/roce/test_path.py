@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.roce.link import Link
+from mrc_host.transport.roce.path import RcPath
 from mrc_host.wire import headers, icrc, opcodes
 from tests.mrc_host.transport.parts import QPN, REMOTE_QPN, connection
-from tests.mrc_host.transport.roce.parts import BTH, ICRC, link_of
+from tests.mrc_host.transport.roce.parts import BTH, ICRC, path_of
 
 IP = slice(14, BTH)  # with UDP
 SPORT = slice(54, 56)
 BECN = 0x40
 
 
-def link(qpn: int = QPN, planes: int = 0b11) -> Link:
+def make_path(qpn: int = QPN, planes: int = 0b11) -> RcPath:
     given = connection()
     peer = Peer(given.nic, given.nic.config.destinations[0])
     peer.planes = planes
-    return Link(given.nic, peer, qpn, REMOTE_QPN)
+    return RcPath(given.nic, peer, qpn, REMOTE_QPN)
 
 
 def test_only_planes_that_lead_to_the_peer_are_chosen() -> None:
     for plane in range(2):
-        assert {link(qpn, 1 << plane).port for qpn in range(50)} == {plane}
-    assert {link(qpn).port for qpn in range(50)} == {0, 1}
+        assert {make_path(qpn, 1 << plane).port for qpn in range(50)} == {plane}
+    assert {make_path(qpn).port for qpn in range(50)} == {0, 1}
 
 
 def test_a_port_without_link_is_not_left() -> None:
     given = connection()
-    path = link_of(given)
+    path = path_of(given)
     port, entropy = path.port, path.entropy
     given.nic.local_up &= ~(1 << port)
     assert not path.up()
@@ -38,14 +38,14 @@ def test_a_port_without_link_is_not_left() -> None:
 
 
 def test_source_ports_are_those_of_rocev2_and_every_frame_has_the_same() -> None:
-    path = link()
+    path = make_path()
     assert 49152 <= path.entropy <= 65535
     frames = [path.control_frame(bytes(16)), path.control_frame(bytes(28)), path.prefix(1000, False)[0]]
     assert {int.from_bytes(frame[SPORT], "big") for frame in frames} == {path.entropy}
 
 
 def test_data_may_be_marked_and_control_may_not_and_has_a_class_of_its_own() -> None:
-    path = link()
+    path = make_path()
     classes = [int.from_bytes(path.prefix(100, control)[0][14:16], "big") >> 4 & 0xFF for control in (False, True)]
     assert [value & 3 for value in classes] == [2, 0], "ECT(0) and not ECT"
     settings = connection().nic.settings
@@ -54,7 +54,7 @@ def test_data_may_be_marked_and_control_may_not_and_has_a_class_of_its_own() -> 
 
 def test_lengths_are_those_of_the_frame_however_many_different_ones_there_were() -> None:
     """Prefixes are kept, but not for ever."""
-    path = link()
+    path = make_path()
     for _ in range(2):
         for size in (*range(12, 400), 12, 12 + (1 << 8), 12 + (1 << 10), 12 + (1 << 12), 12):
             prefix, _seed = path.prefix(size, False)
@@ -65,7 +65,7 @@ def test_lengths_are_those_of_the_frame_however_many_different_ones_there_were()
 
 def test_a_notification_has_becn_and_sixteen_reserved_bytes_and_an_icrc_that_leaves_becn_out() -> None:
     """RoCEv2 annex A17: CNP."""
-    frame = link().notification(REMOTE_QPN)
+    frame = make_path().notification(REMOTE_QPN)
     body = frame[BTH:-ICRC]
     assert len(body) == headers.BTH_LENGTH + 16
     assert body[0] == opcodes.RC_CNP == 0x81
