@@ -9,11 +9,11 @@ from mrc_lab.cli.fabric_argument import fabric_name
 
 @click.command(epilog="Example: sudo mrc clean")
 @fabric_name("all")
-@click.option("--force", is_flag=True, help="Take down fabrics that are in use, too.")
+@click.option("--force", is_flag=True, help="Take down fabrics that are in use as well.")
 def clean(name: str | None, force: bool) -> None:
-    """Remove what a crashed run left: interfaces, namespaces, processes, sockets.
+    """Remove leftovers of crashed runs: interfaces, namespaces, processes, sockets.
 
-    Fabrics that are in use are left alone unless --force is given. Cleaning twice does no harm.
+    Fabrics that are in use are not touched unless --force is given.
     """
     import os
 
@@ -29,4 +29,4 @@ def clean(name: str | None, force: bool) -> None:
     for report in reports:
         click.echo(f"{report.name}: removed {report.processes} processes and {report.interfaces} interfaces")
     if not reports:
-        click.echo("nothing was left over")
+        click.echo("nothing to remove")

@@ -40,10 +40,10 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes a shell complete mrc's subcommands and options.
+    """Print the completion script for a shell.
 
-    bash reads the file in the example by itself; for zsh put it as _mrc into a folder of its fpath, for fish as
-    ~/.config/fish/completions/mrc.fish.
+    bash loads the file of the example automatically; for zsh save the script as _mrc in a folder of its fpath, for
+    fish as ~/.config/fish/completions/mrc.fish.
     """
     made = get_completion_class(shell)
     assert made is not None, "click knows these three"

@@ -13,18 +13,18 @@ from mrc_lab.cli.fabric_argument import SIZES, fabric_options, fabric_to_make, m
 @click.command(epilog="Example: sudo mrc demo --hosts 8 --planes 4")
 @fabric_to_make("demo")
 @fabric_options
-@click.option("--steps", type=int, help="Training steps of each run. [default: as many as the faults need]")
+@click.option("--steps", type=int, help="Training steps per run. [default: as many as the faults need]")
 @click.option("--fault-seconds", "fault_s", default=5.0, show_default=True, help="How long each link stays down.")
-@click.option("--batch", default=64, show_default=True, help="Samples of one step over all hosts.")
-@click.option("--seed", default=1, show_default=True, help="Decides initial weights and the order of samples.")
+@click.option("--batch", default=64, show_default=True, help="Samples per step over all hosts.")
+@click.option("--seed", default=1, show_default=True, help="Seed for initial weights and the order of samples.")
 @click.option(
-    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."
+    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder for results."
 )
 def demo(fabric: str | None, **options: Any) -> int:
     """Train over RoCE and over MRC while links are cut.
 
     Brings up a fabric, trains the same small network twice, cuts a T0-T1 link and a NIC's link in the middle of each
-    run, and ends with a summary and a result folder.
+    run, and ends with a summary and a folder of results.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""``mrc doctor``: what this machine has, what it lacks, and what each absence costs."""
+"""``mrc doctor``: lists what this machine has and what is missing."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mrc_lab.fabric.doctor import Check, Remedy
+    from mrc_lab.fabric.doctor import Check, Fix
 
 
 @click.command(epilog="Example: sudo mrc doctor --fix")
 @click.option("--fix", is_flag=True, help="Fix what can be fixed: packages, kernel modules, leftovers.")
 def doctor(fix: bool) -> int:
-    """Say what this machine lacks and what that costs.
+    """List what is missing on this machine, and what does not work without it.
 
-    The exit status is 3 when no fabric can be brought up here.
+    The exit status is 3 if no fabric can be brought up here.
     """
     from mrc_lab.errors import ExperimentError
     from mrc_lab.fabric.doctor import examine
 
     if fix and os.geteuid() != 0:
-        raise ExperimentError("mending needs root", "Run the same command with sudo.")
+        raise ExperimentError("--fix needs root", "Run the same command with sudo.")
     findings = list(examine())
-    if fix and _mend(findings):
+    if fix and _apply_fixes(findings):
         findings = list(examine())
     for finding in findings:
         mark = "ok     " if finding.ok else ("MISSING" if finding.fatal else f"{finding.if_not:<7}")
         click.echo(f"{mark}  {finding.what:<18}  {finding.detail}")
-    if not fix and any(finding.remedy for finding in findings if not finding.ok):
-        click.echo("'sudo mrc doctor --fix' mends some of this.")
+    if not fix and any(finding.fix for finding in findings if not finding.ok):
+        click.echo("'sudo mrc doctor --fix' fixes some of this.")
     return 3 if any(finding.fatal and not finding.ok for finding in findings) else 0
 
 
-def _mend(findings: list[Check]) -> bool:
-    """Carry out the remedies of what is not well; tells whether there was anything to do."""
-    from mrc_lab.fabric.doctor import Remedy
+def _apply_fixes(findings: list[Check]) -> bool:
+    """Apply the fixes for failed checks; returns whether there were any."""
+    from mrc_lab.fabric.doctor import Fix
 
-    wanted = {finding.remedy for finding in findings if not finding.ok}
-    for remedy in (remedy for remedy in Remedy if remedy in wanted):
-        click.echo(f"{remedy.value}: {_attempt(remedy)}")
+    wanted = {finding.fix for finding in findings if not finding.ok}
+    for fix in (fix for fix in Fix if fix in wanted):
+        click.echo(f"{fix.value}: {_attempt(fix)}")
     return bool(wanted - {None})
 
 
-def _attempt(remedy: Remedy) -> str:
-    from mrc_lab.fabric.doctor import mend
+def _attempt(fix: Fix) -> str:
+    from mrc_lab.fabric.doctor import apply
     from topologies.emulation.errors import EmulationError
 
     try:
-        return mend(remedy)
+        return apply(fix)
     except EmulationError as error:
         return f"failed: {error}"

@@ -1,9 +1,9 @@
-"""The fabric that a command is about: one rule for all commands.
+"""How commands take a fabric: one rule for all commands.
 
-A command takes a fabric as its argument or by ``--fabric`` (``--name`` is the same); named more than once, it must be
-the same one. What ends in ``.yaml`` is a fabric file, anything else a name. A command for a fabric that is up means the
-one of that name, which may be said by a file; without it, the only one that is up. A command that brings a fabric up
-makes that of the file, or one of that name from the options for its size.
+A command takes a fabric as its argument or by ``--fabric`` (``--name`` is the same); if it is given twice, both must be
+the same. A value that ends in ``.yaml`` is a fabric file, anything else a name. A command for a fabric that is up takes
+the one of that name (or of the file's name), or by default the only one that is up. A command that brings a fabric up
+takes the fabric of the file, or makes one of that name from the options for its size.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 ONLY_ONE = "the only one that is up"
 _OPTIONS = ("--fabric", "--name")
-_ABOUT = "The fabric: its name, or a file that ends in .yaml. [default: {}]"
+_ABOUT = "The fabric: its name, or a .yaml file. [default: {}]"
 SIZES = ("hosts", "planes", "t0", "t1", "rate_bps")
 
 
@@ -42,21 +42,21 @@ def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 
 def fabric_name(default: str, *, words: bool = False) -> Callable[[_F], _F]:
-    """The command is about a fabric that is up, and gets its `name`; None if there is none.
+    """Decorates a command for a fabric that is up: passes its `name`, or None if none is given.
 
-    `default` says what is meant then. With `words` the command's arguments are something else, and there is only the
-    option.
+    `default` describes what None means, for the help. With `words` the command's arguments are something else, and
+    there is only the option.
     """
     return _fabric(_ABOUT.format(default), "name", name_of, words)
 
 
 def fabric_to_make(default: str) -> Callable[[_F], _F]:
-    """The command brings a fabric up, and gets a name or file as `fabric`, None if there is none; see :func:`made`."""
+    """Decorates a command that brings a fabric up: passes a name or file as `fabric`, or None; see :func:`made`."""
     return _fabric(_ABOUT.format(default), "fabric", _as_given, words=False)
 
 
 def name_to_make(default: str) -> Callable[[_F], _F]:
-    """The command brings a fabric up that something else describes, and gets the `name` for it."""
+    """Decorates a command that brings up a fabric described elsewhere: passes the `name` for it."""
     return _fabric(f"Name of the fabric. [default: {default}]", "name", _as_given, words=True, default=default)
 
 
@@ -104,7 +104,7 @@ def making_given(*, besides: tuple[str, ...] = ()) -> list[str]:
 def made(given: str | None, default: str, sizes: Mapping[str, Any]) -> Fabric:
     """The fabric of a file, or one of a name (else `default`) and sizes; FabricError if they make none.
 
-    Sizes beside a file are a UsageError. A rate beyond what this machine carries is told.
+    Sizes together with a file are a UsageError. A note warns of a rate that this machine cannot carry.
     """
     from topologies import loader
     from topologies.clos import multi_plane_clos
@@ -113,7 +113,7 @@ def made(given: str | None, default: str, sizes: Mapping[str, Any]) -> Fabric:
         rate = link_rate(sizes["rate_bps"], sizes["hosts"], sizes["planes"])
         return multi_plane_clos(given or default, **{**sizes, "rate_bps": rate})
     if options := making_given(besides=("switch",)):
-        raise click.UsageError(f"{options[0]} is of no use with a fabric file: leave it out, or change the file")
+        raise click.UsageError(f"{options[0]} does not apply to a fabric file: leave it out, or change the file")
     fabric = loader.load_file(given)
     link_rate(fabric.links[0].rate_bps, len(fabric.nics), fabric.planes)
     return fabric
@@ -129,7 +129,7 @@ def came_up(fabric: Fabric, seconds: float) -> str:
     rate = show_rate(fabric.links[0].rate_bps)
     return (
         f"fabric {fabric.name}: {count(fabric.planes, 'plane')}, {len(fabric.switches)} switches,"
-        f" {count(len(fabric.nics), 'host')}, {rate} a link, up and verified in {seconds:.2f} s"
+        f" {count(len(fabric.nics), 'host')}, {rate} per link, up and verified in {seconds:.2f} s"
     )
 
 
@@ -140,22 +140,22 @@ def link_rate(wanted: int | None, hosts: int, planes: int) -> int:
     carried = carried_rate(hosts, planes)
     if wanted is not None and wanted > carried:
         click.echo(
-            f"Warning: this machine carries about {show_rate(carried)} a link with {count(hosts, 'host')} and"
-            f" {count(planes, 'plane')}; at {show_rate(wanted)} the links are not what limits traffic.",
+            f"Warning: this machine carries about {show_rate(carried)} per link with {count(hosts, 'host')} and"
+            f" {count(planes, 'plane')}; at {show_rate(wanted)} the machine limits traffic, not the links.",
             err=True,
         )
     return wanted or carried
 
 
 def fabric_options(function: _F) -> _F:
-    """Options that describe the fabric, but for its name."""
+    """Adds the options that describe a fabric, except its name."""
     for option in (
         click.option(
             "--switch",
             type=SwitchChoice(),
             default=switch_kind.DEFAULT,
             show_default=True,
-            help="Embedded switches in one process, each in its own, or BMv2.",
+            help="Embedded switches in one process, or one process each, or BMv2.",
         ),
         click.option(
             "--rate",

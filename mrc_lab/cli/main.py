@@ -35,9 +35,9 @@ _HELP = """An emulated multi-plane Clos with P4 switches and software MRC NICs.
 
 \b
 Exit statuses:
-  0    done, and every check held
+  0    done, and every check passed
   1    done, but a check failed (the demo's summary says which)
-  2    wrong arguments
+  2    invalid arguments
   3    failed or incomplete; the message says why
   130  interrupted (128 + the signal's number); partial results are written
 """
@@ -45,7 +45,7 @@ Exit statuses:
 
 @click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(metadata.version("mrc-testbed"), prog_name="mrc")
-@click.option("--traceback", is_flag=True, help="Show where an error came from, for a bug report.")
+@click.option("--traceback", is_flag=True, help="Show a traceback for errors, for a bug report.")
 @click.pass_context
 def group(context: click.Context, traceback: bool) -> None:
     """Keep the group's options for errors."""

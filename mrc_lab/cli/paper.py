@@ -10,21 +10,23 @@ from mrc_lab.cli.options import NATURAL, backend_option
 
 
 @click.command(epilog="Example: mrc paper --only fig09a --only fig20")
-@click.option("--only", multiple=True, help="Only this figure, by the name of its file; may be repeated.")
+@click.option("--only", multiple=True, help="Only this figure, by its file's name; may be repeated.")
 @backend_option
-@click.option("--seeds", type=NATURAL, default="1", show_default=True, help="Seeds, as in 1-10: means and intervals.")
-@click.option("--seed", type=int, hidden=True)
-@click.option("--jobs", "-j", default=1, show_default=True, help="Runs at the same time (in simulation).")
 @click.option(
-    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."
+    "--seeds", type=NATURAL, default="1", show_default=True, help="Seeds, as in 1-10; several give means and intervals."
+)
+@click.option("--seed", type=int, hidden=True)
+@click.option("--jobs", "-j", default=1, show_default=True, help="Parallel runs (in simulation).")
+@click.option(
+    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder for results."
 )
 def paper(
     only: tuple[str, ...], backend: str, seeds: tuple[int, ...], seed: int | None, jobs: int, results: Path
 ) -> int:
-    """Reproduce the published figures and set ours beside them.
+    """Reproduce the published figures and compare ours with them.
 
-    Leaves results/paper/latest with index.html and summary.json. The exit status is 0 when every run shows what its
-    file expects; how many published numbers come out within 10 % does not decide it.
+    Writes results/paper/latest with index.html and summary.json. The exit status is 0 when every run meets the
+    expectations of its file, however many published numbers are reproduced within 10 %.
     """
     import mrc_lab.paper
     from mrc_lab.errors import ExperimentError
@@ -34,7 +36,7 @@ def paper(
     known = {path.stem: path for path in sorted(Path(mrc_lab.paper.__path__[0]).glob("*.yaml"))}
     for name in only:
         if name not in known:
-            raise ExperimentError(f"there is no figure {name}; {suggest(name, known)}")
+            raise ExperimentError(f"no figure is called {name}; {suggest(name, known)}")
     files = [path for name, path in known.items() if not only or name in only]
     if seed is not None:
         click.echo("Note: --seed is now --seeds.", err=True)

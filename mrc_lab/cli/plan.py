@@ -18,11 +18,13 @@ _EXAMPLE = "Example: mrc plan --nics 65536 --port-speed 800G --radix 512 --set o
     "--radix", type=click.IntRange(2, 1 << 16), default=512, show_default=True, help="Ports of a switch at lane speed."
 )
 @click.option("--lane-speed", type=RATE, default="100G", show_default=True, help="Speed of the narrowest port.")
-@click.option("--optic-speed", type=RATE, help="Speed of a transceiver. [default: of a NIC]")
+@click.option("--optic-speed", type=RATE, help="Speed of a transceiver. [default: that of a NIC]")
 @click.option("--planes", type=COUNTS, default="1,2,4,8", show_default=True, help="Numbers of planes.")
 @click.option("--tiers", type=COUNTS, default="1-3", show_default=True, help="Numbers of tiers.")
 @click.option("--parts", "parts_file", type=click.Path(path_type=Path), help="YAML file with power and cost of parts.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One of them, as in switch.power=900.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Power or cost of one part, as in switch.power=900."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan(
     nics: int,
@@ -36,10 +38,10 @@ def plan(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Say what a fabric of a given size takes, with one to three tiers and any number of planes.
+    """Estimate the hardware for a fabric of a given size, with one to three tiers and any number of planes.
 
-    Switches, optics, longest path, paths of a pair, what one failed part takes away, power and cost, side by side for
-    every design that can be built; the others with the reason. The exit status is 3 when there is none.
+    Compares switches, optics, longest path, paths of a pair, the effect of one failed part, power and cost of every
+    design that can be built, and says why the others cannot. The exit status is 3 if none can be built.
     """
     import json
     import sys

@@ -19,17 +19,17 @@ from topologies.emulation import switch_kind
     "--switch", type=SwitchChoice(), default=switch_kind.DEFAULT, show_default=True, help="Switches in emulation."
 )
 @name_to_make("experiment")
-@click.option("--seed", default=1, show_default=True, help="Decides everything random.")
+@click.option("--seed", default=1, show_default=True, help="Seed for everything random.")
 @click.option(
-    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where results go."
+    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder for results."
 )
-@click.option("--check", is_flag=True, help="Only read and check the file.")
+@click.option("--check", is_flag=True, help="Only check the file.")
 def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Path, check: bool) -> int:
-    """Run an experiment FILE and judge what it expects.
+    """Run an experiment FILE and check its expectations.
 
-    Leaves a result folder with the file as run, raw series, summary.json, plots and one HTML report. Simulation needs
-    no root. The exit status is 0 when every expectation held and the timing can be trusted. When a process
-    of the emulated fabric dies the run ends at once, with exit status 3 and no results.
+    Writes a folder with the file as run, raw series, summary.json, plots and an HTML report. Simulation needs no root.
+    The exit status is 0 when every expectation is met and the timing can be trusted. If a process of the emulated
+    fabric crashes, the run ends at once with exit status 3 and no results.
     """
     from mrc_lab.experiments.files import load_file
     from mrc_lab.experiments.running import run_experiment

@@ -20,13 +20,15 @@ FABRIC_CLOSED = 3  # exit status: the fabric was taken down under the prompt
 @click.command(epilog='Example: sudo mrc shell --planes 4 -c "write h1 h3 16M" -c "evs h1"')
 @fabric_to_make("the only one that is up, else demo")
 @fabric_options
-@click.option("--command", "-c", "commands", multiple=True, help="Run this line instead of prompting; may be repeated.")
+@click.option(
+    "--command", "-c", "commands", multiple=True, help="Run this command instead of prompting; may be repeated."
+)
 def shell(fabric: str | None, switch: str, commands: tuple[str, ...], **sizes: Any) -> int:
-    """Open the Mininet prompt on a fabric: on the one that is up, or on one that this command brings up.
+    """Open the Mininet prompt on a fabric: one that is up, or one that this command brings up.
 
-    A file that ends in .yaml, or options for the size, bring a fabric up; a name alone means one that is up. Mininet's
-    own commands work; more are listed by help: write, paths, fault, capture, tables. Leaving takes down the fabric that
-    this command has brought up; one that was up stays.
+    A fabric file or options for the size bring a fabric up; a name alone means one that is up. All of Mininet's
+    commands work; 'help' lists more: write, paths, fault, capture, tables. On exit, a fabric that this command has
+    brought up is taken down; one that was already up stays up.
     """
     from rich.console import Console
 
@@ -45,9 +47,9 @@ def shell(fabric: str | None, switch: str, commands: tuple[str, ...], **sizes: A
 
 
 def _up_already(given: str | None) -> str | None:
-    """The name of the fabric to open the prompt on, None if one is to be brought up.
+    """The name of the fabric to open the prompt on, or None to bring one up.
 
-    UsageError when options describe a fabric that is there already; ExperimentError for a name of one that is not up.
+    Raises UsageError if options describe a fabric that is already up, ExperimentError if a named fabric is not up.
     """
     from mrc_lab.fabric.find_fabric import find_fabric, in_state, is_file, name_of
     from topologies.emulation.run_directory import RunDirectory, State
@@ -58,7 +60,9 @@ def _up_already(given: str | None) -> str | None:
     name = name_of(given)
     if RunDirectory(name).state() is State.UP:
         if options:
-            raise click.UsageError(f"{options[0]} is of no use with a fabric that is up: leave it out, or the name")
+            raise click.UsageError(
+                f"{options[0]} does not apply to a fabric that is already up: leave it out, or the name"
+            )
         return name
     return None if options or is_file(given) else find_fabric(name).name
 
@@ -81,5 +85,5 @@ def _converse(world: EmulatedWorld, console: Console, commands: Sequence[str]) -
                 raise
         if prompt.fabric_closed:
             return FABRIC_CLOSED
-        at_a_terminal = not commands and prompt.isatty()  # whoever sits there has seen what failed
+        at_a_terminal = not commands and prompt.isatty()  # the user has seen what failed
         return int(prompt.failed and not at_a_terminal)

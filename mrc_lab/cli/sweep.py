@@ -23,7 +23,10 @@ MISSING = 3
 @click.option("--set", "settings", multiple=True, metavar="KEY=V1,V2", help="A key and its values; may be repeated.")
 @click.option("--seeds", type=NATURAL, default="1", show_default=True, help="Seeds, as in 1-20 or 1,5,9.")
 @click.option(
-    "--jobs", "-j", type=click.IntRange(1), help="Runs at the same time. [default: processors, here or of the cluster]"
+    "--jobs",
+    "-j",
+    type=click.IntRange(1),
+    help="Parallel runs. [default: number of processors, here or of the cluster]",
 )
 @click.option("--ray", "address", metavar="ADDRESS", help="Run on a Ray cluster, as in 10.0.0.1:6379 (or local).")
 @click.option(
@@ -41,9 +44,9 @@ def sweep(
 ) -> int:
     """Run experiment FILEs with every combination of settings and seeds, in simulation.
 
-    Leaves table.jsonl with a row for each run and case. The same command again runs only what is missing: runs whose
-    worker was killed, and values or seeds that are new. The exit status is 0 when every run held what it expects, 1
-    when one did not, 3 when runs are missing.
+    Writes table.jsonl with a row for each run and case. Repeating the command runs only what is missing: runs whose
+    worker was killed, and new values or seeds. The exit status is 0 when every run met its expectations, 1 when one
+    did not, 3 when runs are missing.
     """
     from mrc_lab.sweeps.grid import make_grid
 
@@ -53,12 +56,12 @@ def sweep(
     if check:
         click.echo(f"{len(grid.runs)} runs, all in order")
         return 0
-    tally = _carry_out(grid, output or Path("results", "sweep", files[0].stem), _spread(jobs, address))
+    tally = _run_with_progress(grid, output or Path("results", "sweep", files[0].stem), _spread(jobs, address))
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.verdicts.items()))
     before = f", {tally.before} of them before" if tally.before else ""
     click.echo(f"{tally.done} of {tally.total} runs done{before}: {verdicts or 'none'}")
     if tally.lost:
-        click.echo(f"lost: {len(tally.lost)}; the same command again runs what is missing", err=True)
+        click.echo(f"lost: {len(tally.lost)}; repeat the command to run what is missing", err=True)
     if tally.table is not None:
         click.echo(f"table: {tally.table}")
     if tally.done < tally.total:
@@ -79,8 +82,8 @@ def _spread(jobs: int | None, address: str | None) -> Spread:
     return lambda runs: over_processes(runs, at_once)
 
 
-def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:
-    """The sweep under a progress line; losses and errors are told as they come."""
+def _run_with_progress(grid: Grid, output: Path, spread: Spread) -> Tally:
+    """Run the sweep with a progress bar; losses and errors are printed as they occur."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -92,7 +95,7 @@ def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:
     )
 
     from mrc_lab.sweeps.run_one import SweepOutcome
-    from mrc_lab.sweeps.run_sweep import sweep as carry_out
+    from mrc_lab.sweeps.run_sweep import sweep as run_sweep
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -108,4 +111,4 @@ def _carry_out(grid: Grid, output: Path, spread: Spread) -> Tally:
             elif outcome is not None and "error" in (outcome.record or {}):
                 console.print(f"error: {outcome.run}: {(outcome.record or {})['error']}", markup=False)
 
-        return carry_out(grid, output, spread, notify)
+        return run_sweep(grid, output, spread, notify)

@@ -16,10 +16,12 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @fabric_to_make("demo")
 @fabric_options
 @click.option("--restart", is_flag=True, help="Restart crashed processes: controller, switches, hosts' agents.")
-@click.option("--listen", "address", default="", help="host:port on which its controller listens, for 'mrc fault'.")
+@click.option(
+    "--listen", "address", default="", help="host:port on which the controller also listens, for 'mrc fault'."
+)
 @click.option("--token-file", type=_FILE, help="File with the token that clients must present.")
 @click.option("--tls-cert", type=_FILE, help="File with the certificate (PEM) for --listen.")
-@click.option("--tls-key", type=_FILE, help="File with its private key (PEM).")
+@click.option("--tls-key", type=_FILE, help="File with the private key (PEM) for --listen.")
 def up(
     fabric: str | None,
     switch: str,
@@ -30,16 +32,16 @@ def up(
     tls_key: Path | None,
     **sizes: Any,
 ) -> None:
-    """Bring a fabric up in the background, with its controller: of a size, or that of a file.
+    """Bring up a fabric and its controller in the background, with a given size or from a file.
 
-    'mrc shell NAME' opens a prompt on it, and the performance tests find it by --fabric NAME; 'mrc down NAME' takes it
-    down. Several can be up at once under different names.
+    'mrc shell NAME' opens a prompt on it, the performance tests take it as --fabric NAME, and 'mrc down NAME' takes it
+    down. Several fabrics can be up at once under different names.
 
-    The controller listens on a UNIX socket in /run/mrc/NAME, and with --listen on TCP too. On anything but loopback it
-    then wants a token and TLS.
+    The controller listens on a UNIX socket in /run/mrc/NAME, and with --listen also on TCP. For any address but
+    loopback it then requires a token and TLS.
 
-    Prompts and 'mrc fault watch' report a process that crashes, and 'mrc doctor' lists it. With --restart it is
-    restarted: no table entry and no queue pair is lost, except those of an agent that crashed.
+    Prompts and 'mrc fault watch' report crashed processes, and 'mrc doctor' lists them. With --restart they are
+    restarted: no table entry and no queue pair is lost, except those of a crashed agent.
     """
     from mrc_lab.fabric.daemon import bring_up
     from topologies.emulation import requirements
@@ -60,9 +62,9 @@ def up(
 @click.command(epilog="Example: sudo mrc down lab")
 @fabric_name(ONLY_ONE)
 def down(name: str | None) -> None:
-    """Take the fabric NAME down that 'mrc up' has brought up, or what is left of it.
+    """Take down a fabric that 'mrc up' has brought up, or what is left of it.
 
-    A fabric of a prompt, a demo or an experiment that is running is left alone.
+    Fabrics of running prompts, demos and experiments are not touched.
     """
     import os
 

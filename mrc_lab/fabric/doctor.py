@@ -1,8 +1,8 @@
-"""What this machine has, what it lacks, what each absence costs, what can be mended: the substance of ``mrc doctor``.
+"""The checks of ``mrc doctor``: what this machine has, what is missing, and how to fix it.
 
-:func:`examine` looks at one thing after the other and yields a :class:`Check` for each. What a fabric cannot do
-without comes from ``topologies.emulation.requirements``, which tries it for real. A finding that can be mended names a
-:class:`Remedy`; carrying it out is for the caller.
+:func:`examine` yields a :class:`Check` for each requirement. What a fabric cannot do without comes from
+``topologies.emulation.requirements``, which tries it for real. A failed check that can be fixed names a :class:`Fix`,
+which the caller may apply.
 """
 
 from __future__ import annotations
@@ -33,34 +33,35 @@ _ROOT = Path(__file__).resolve().parents[2]
 _INSTALLER = _ROOT / "scripts/install"
 _MODULES = ("veth", "af_packet", "sch_netem")
 _PACKAGES = ("finsy", "grpcio", "protobuf", "pyroute2", "numpy", "matplotlib", "rich", "click")
-_LEAST_MEMORY = 2 << 30
+_MIN_MEMORY = 2 << 30
 
 
-class Remedy(enum.Enum):
-    """What can be mended, in the order to do it."""
+class Fix(enum.Enum):
+    """What can be fixed, in the order in which to do it."""
 
-    INSTALL = "install what is missing"
+    INSTALL = "install missing packages"
     MODULES = "load kernel modules"
-    CLEAN = "remove what crashed runs left"
+    CLEAN = "remove leftovers of crashed runs"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at. `fatal`: without it no fabric can be brought up. `detail`: what is there, or the cost.
+    """The result of one check. `fatal`: without this no fabric can be brought up.
 
-    `if_not` is what it is if not `ok`: absent, low, or found although it should not be there.
+    `detail` is what was found, or what does not work without it. `if_not` is the state shown if not `ok`: absent, low,
+    or found (although unwanted).
     """
 
     what: str
     ok: bool
     detail: str
     fatal: bool = False
-    remedy: Remedy | None = None
+    fix: Fix | None = None
     if_not: str = "absent"
 
 
 def examine() -> Iterator[Check]:
-    """Look at everything."""
+    """Do all checks."""
     yield check_system()
     yield _python()
     yield _packages()
@@ -76,24 +77,24 @@ def examine() -> Iterator[Check]:
     yield from check_fabrics()
 
 
-def mend(remedy: Remedy) -> str:
-    """Carry a remedy out, as root; returns what was done. Raises EmulationError with one sentence if it failed."""
-    if remedy is Remedy.CLEAN:
+def apply(fix: Fix) -> str:
+    """Apply a fix, as root; returns what was done. Raises EmulationError if it failed."""
+    if fix is Fix.CLEAN:
         reports = cleanup.clean_all()
         return "; ".join(f"{r.name}: {r.processes} processes, {r.interfaces} interfaces" for r in reports) or "nothing"
-    command = [str(_INSTALLER), "runtime"] if remedy is Remedy.INSTALL else ["modprobe", "-a", *_MODULES]
+    command = [str(_INSTALLER), "runtime"] if fix is Fix.INSTALL else ["modprobe", "-a", *_MODULES]
     try:
         done = children.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     except OSError as error:
         raise EmulationError(f"{command[0]} cannot be run: {error.strerror}.") from None
-    said = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip().splitlines()
+    output = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip().splitlines()
     if done.returncode != 0:
-        raise EmulationError(said[-1] if said else f"{command[0]} ended with status {done.returncode}.")
-    return "; ".join(said) or " ".join(command)
+        raise EmulationError(output[-1] if output else f"{command[0]} ended with status {done.returncode}.")
+    return "; ".join(output) or " ".join(command)
 
 
 def check_system(os_release: Path = Path("/etc/os-release")) -> Check:
-    """Whether the testbed is made for this system, by its os-release file."""
+    """Whether this system is supported, by its os-release file."""
     fields = {}
     if os_release.is_file():
         fields = dict(re.findall(r'^(\w+)="?([^"\n]*)', os_release.read_text(), re.MULTILINE))
@@ -101,7 +102,7 @@ def check_system(os_release: Path = Path("/etc/os-release")) -> Check:
     least = {"debian": 12, "ubuntu": 22}.get(fields.get("ID", ""))
     version = fields.get("VERSION_ID", "").partition(".")[0]
     ok = least is not None and version.isdigit() and int(version) >= least
-    return Check("system", ok, name if ok else f"{name}; made for Debian 12 and Ubuntu 22.04 or newer")
+    return Check("system", ok, name if ok else f"{name}; supported are Debian 12 and Ubuntu 22.04 or newer")
 
 
 def _python() -> Check:
@@ -125,14 +126,14 @@ def _installed(package: str) -> str | None:
 
 
 def _needs() -> Iterator[Check]:
-    """What a fabric needs; what comes after a missing one cannot be tried."""
-    remedies = {"tools": _installation(), "Mininet": _installation(), "kernel": Remedy.MODULES}
+    """What a fabric needs. If something is missing, what depends on it cannot be tried."""
+    fixes = {"tools": _installation(), "Mininet": _installation(), "kernel": Fix.MODULES}
     found = {
-        "P4 program": "compiled from the sources that are there",
+        "P4 program": "compiled from the current sources",
         "root": "network namespaces and raw sockets may be used",
-        "tools": "Mininet's and the system's commands are there",
+        "tools": "commands of Mininet and of the system are installed",
         "kernel": "network namespaces, veth links, packet sockets and IPv6 work",
-        "mnexec": "hosts can be made",
+        "mnexec": "hosts can be created",
     }
     root = os.geteuid() == 0
     for name, need in requirements.needs():
@@ -142,8 +143,8 @@ def _needs() -> Iterator[Check]:
         try:
             need()
         except RequirementError as error:
-            yield Check(name, False, str(error), True, remedies.get(name))
-        except OSError as error:  # a command that an earlier finding has named is not there
+            yield Check(name, False, str(error), True, fixes.get(name))
+        except OSError as error:  # a command that an earlier check has reported missing
             yield Check(name, False, str(error), True)
         else:
             yield Check(name, True, found.get(name) or _version_of_mininet(name), fatal=True)
@@ -160,34 +161,34 @@ def _version_of_mininet(name: str) -> str:
 def _compiler() -> Check:
     found = next((path for name in ("cc", "gcc", "clang") if (path := which(name))), None)
     if found is None:
-        cost = "the embedded switch is compiled when first used: apt-get install gcc libc6-dev"
+        cost = "the embedded switch cannot be compiled: apt-get install gcc libc6-dev"
         return Check("C compiler", False, cost, True, _installation())
     return Check("C compiler", True, _version(found), fatal=True)
 
 
 def _cache() -> Check:
     folder = default_cache()
-    # os.path, because Path.exists() raises where a folder above is closed to us
+    # os.path, because Path.exists() raises if we may not enter a parent folder
     nearest = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     if not os.access(nearest, os.W_OK):
-        return Check("compiled switches", False, f"{folder} cannot be written: set XDG_CACHE_HOME", fatal=True)
+        return Check("compiled switches", False, f"{folder} is not writable: set XDG_CACHE_HOME", fatal=True)
     problem = exposed(folder)
     if problem:
         return Check("compiled switches", False, problem, fatal=True)
-    return Check("compiled switches", True, f"kept in {folder}", fatal=True)
+    return Check("compiled switches", True, f"cached in {folder}", fatal=True)
 
 
 def _netem() -> Check:
-    cost = "links cannot be given a delay in emulation; simulation can"
+    cost = "emulation has no link delay; simulation has"
     if os.geteuid() != 0:
         return Check("netem", False, f"cannot be tried without root; without it {cost}")
     if not has_netem():
-        return Check("netem", False, cost, remedy=Remedy.MODULES if _has_module("sch_netem") else None)
-    return Check("netem", True, "links can be given a delay")
+        return Check("netem", False, cost, fix=Fix.MODULES if _has_module("sch_netem") else None)
+    return Check("netem", True, "links can have a delay")
 
 
 def has_netem() -> bool:
-    """Whether links can be given a delay here; tried, as root."""
+    """Whether the kernel can delay packets on links; tried for real, as root."""
     try:
         namespaces.run_in_new(_try_netem)
     except (OSError, NetlinkError):
@@ -208,7 +209,7 @@ def _has_module(name: str) -> bool:
 
 def _processors() -> Check:
     count = len(os.sched_getaffinity(0))
-    return Check("processors", count >= 2, f"{count}; with fewer than 2 rates are low and times vary", if_not="low")
+    return Check("processors", count >= 2, f"{count}; with fewer than 2, rates are low and times vary", if_not="low")
 
 
 def _memory() -> Check:
@@ -216,19 +217,19 @@ def _memory() -> Check:
     available = int(found[1]) << 10 if found else 0
     return Check(
         "memory",
-        available >= _LEAST_MEMORY,
-        f"{available / (1 << 30):.1f} GB free; with less than 2 the demo may not fit",
+        available >= _MIN_MEMORY,
+        f"{available / (1 << 30):.1f} GB free; less than 2 may not be enough for the demo",
         if_not="low",
     )
 
 
 def _limits() -> Check:
     low = ", ".join(limits.out_of_reach())
-    cost = "; a fabric of many hosts may not come up, and bursts are lost"
+    cost = "; a fabric with many hosts may fail to come up, and bursts may be lost"
     return Check(
         "limits",
         not low,
-        f"too low, and not to be raised here: {low}{cost}" if low else "enough, or raised",
+        f"too low, and cannot be raised here: {low}{cost}" if low else "high enough, or can be raised",
         if_not="low",
     )
 
@@ -238,14 +239,14 @@ def _tools() -> Iterator[Check]:
         ("simple_switch_grpc", "no BMv2, so no --switch bmv2: install p4lang-bmv2, see vagrant/provision.sh"),
         ("p4c-bm2-ss", "p4src/ cannot be changed (make p4): install p4lang-p4c, see vagrant/provision.sh"),
         ("tshark", "captures cannot be decoded: apt-get install tshark"),
-        ("tcpdump", "hosts have no 'h1 tcpdump'; the prompt's capture needs none: apt-get install tcpdump"),
+        ("tcpdump", "no 'h1 tcpdump' (the prompt's 'capture' works without): apt-get install tcpdump"),
     ):
         found = which(command)
         yield Check(command, found is not None, _version(found) if found else cost)
 
 
 def check_leftovers() -> Check:
-    """Whether fabrics that crashed have left something; and which are up."""
+    """Whether crashed fabrics left anything behind; also lists the fabrics that are up."""
     by_state: dict[State, list[str]] = {state: [] for state in State}
     for name in run_directory.existing():
         run = run_directory.RunDirectory(name)
@@ -254,15 +255,13 @@ def check_leftovers() -> Check:
     orphans = cleanup.orphans() if os.geteuid() == 0 else ()
     if left or orphans:
         what = [f"of {', '.join(left)}"] * bool(left) + [f"{len(orphans)} interfaces"] * bool(orphans)
-        return Check(
-            "leftovers", False, f"{' and '.join(what)}: run 'sudo mrc clean'", remedy=Remedy.CLEAN, if_not="found"
-        )
+        return Check("leftovers", False, f"{' and '.join(what)}: run 'sudo mrc clean'", fix=Fix.CLEAN, if_not="found")
     up = [f"up: {name}" for name in by_state[State.UP]]
     return Check("leftovers", True, "; ".join(["none", *up, *(f"unknown: {name}" for name in by_state[State.UNKNOWN])]))
 
 
 def check_fabrics() -> Iterator[Check]:
-    """Fabrics that are up although processes of theirs have died or are stopped."""
+    """Crashed and stopped processes of the fabrics that are up."""
     for name in run_directory.existing():
         run = run_directory.RunDirectory(name)
         if run.owner() is None:
@@ -273,17 +272,17 @@ def check_fabrics() -> Iterator[Check]:
             yield Check("fabrics", False, f"{name}: {crash}; 'mrc down {name}' takes it down", if_not="found")
 
 
-def _installation() -> Remedy | None:
-    return Remedy.INSTALL if _INSTALLER.is_file() else None
+def _installation() -> Fix | None:
+    return Fix.INSTALL if _INSTALLER.is_file() else None
 
 
 def _version(command: str) -> str:
-    """The command's path and the first number in what it says of its version."""
+    """The command's path and the first version number that it prints."""
     try:
-        said = children.run(
+        done = children.run(
             [command, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return f"{command}, which does not run"
-    found = re.search(r"\d+\.\d[\w.+-]*", said.stdout + said.stderr)
+    found = re.search(r"\d+\.\d[\w.+-]*", done.stdout + done.stderr)
     return f"{command} {found[0]}" if found else command

@@ -48,7 +48,7 @@ def make_folder(results: Path, name: str, moment: datetime | None = None) -> Pat
 
 def check_place(results: Path) -> None:
     """ExperimentError when nothing can be written below `results`; for before a long run."""
-    # os.path, because Path.exists() raises where a folder above is closed to us
+    # os.path, because Path.exists() raises if we may not enter a parent folder
     nearest = next(place for place in (results, *results.absolute().parents) if os.path.exists(place))
     if not os.path.isdir(nearest) or not os.access(nearest, os.W_OK | os.X_OK):
         raise ExperimentError(f"{results} cannot be written", "Choose another place with --results.")

@@ -197,7 +197,7 @@ def test_a_second_fabric_of_the_name_is_refused(
     terminal: Terminal, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(["shell", "--name", NAME, *SIZES, "-c", "nodes"]) == 2
-    assert "is of no use with a fabric that is up: leave it out, or the name" in capsys.readouterr().err
+    assert "does not apply to a fabric that is already up: leave it out, or the name" in capsys.readouterr().err
     assert run(["up", "--name", NAME, *SIZES]) == 3
     assert f"Fabric {NAME} is up already (process {terminal.process.pid})" in capsys.readouterr().err
     assert run(["demo", "--name", NAME, "--results", str(tmp_path)]) == 3

@@ -226,8 +226,8 @@ def test_the_doctor_mends_what_a_kill_left(fabric: Standing):
         found = doctor.check_leftovers()
         assert not found.ok
         assert fabric.name in found.detail
-        assert found.remedy is doctor.Remedy.CLEAN
-        assert f"{fabric.name}: " in doctor.mend(found.remedy)
+        assert found.fix is doctor.Fix.CLEAN
+        assert f"{fabric.name}: " in doctor.apply(found.fix)
         assert inside.wait(20) == -signal.SIGKILL
     assert fabric.traces.left() == []
     assert fabric.name not in doctor.check_leftovers().detail

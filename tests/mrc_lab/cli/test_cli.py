@@ -63,7 +63,7 @@ def test_an_unknown_option_is_a_sentence_and_status_2(command, capsys):
         (["sweep", "nowhere.yaml", "--seeds", "9-1"], 2, "ends before it begins"),
         (["sweep", "nowhere.yaml", "--set", "planes"], 3, "write a key and its values"),
         (["compare", "nowhere", "nowhere"], 3, "summary.json cannot be read"),
-        (["paper", "--only", "fig99"], 3, "there is no figure fig99"),
+        (["paper", "--only", "fig99"], 3, "no figure is called fig99"),
         (["plan"], 2, "Missing option '--nics'"),
         (["plan", "--hosts", "few"], 2, "Invalid value for '--nics' / '--hosts'"),
         (["plan", "--port", "800G"], 2, "--port-speed"),

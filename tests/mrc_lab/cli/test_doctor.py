@@ -8,13 +8,13 @@ import pytest
 
 from mrc_lab.cli.main import run
 from mrc_lab.fabric import doctor
-from mrc_lab.fabric.doctor import Check, Remedy
+from mrc_lab.fabric.doctor import Check, Fix
 from topologies.emulation.errors import EmulationError
 
 WELL = Check("C compiler", True, "/usr/bin/cc 12.2", fatal=True)
 NO_BMV2 = Check("simple_switch_grpc", False, "no BMv2")
-LEFT = Check("leftovers", False, "of demo", remedy=Remedy.CLEAN)
-NO_VETH = Check("kernel", False, "no veth", True, Remedy.MODULES)
+LEFT = Check("leftovers", False, "of demo", fix=Fix.CLEAN)
+NO_VETH = Check("kernel", False, "no veth", True, Fix.MODULES)
 
 
 @pytest.fixture
@@ -24,11 +24,11 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
     monkeypatch.setattr(doctor, "examine", lambda: list(findings))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
-    def mend(remedy: Remedy) -> str:
-        findings[:] = [finding for finding in findings if finding.remedy is not remedy]
+    def apply(fix: Fix) -> str:
+        findings[:] = [finding for finding in findings if finding.fix is not fix]
         return "done"
 
-    monkeypatch.setattr(doctor, "mend", mend)
+    monkeypatch.setattr(doctor, "apply", apply)
     return findings
 
 
@@ -55,13 +55,13 @@ def test_what_nothing_works_without_is_a_failure(found: list[Check], capsys: pyt
     assert "mrc doctor --fix" in printed
 
 
-def test_fix_mends_and_looks_again(found: list[Check], capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_applies_the_fixes_and_checks_again(found: list[Check], capsys: pytest.CaptureFixture[str]) -> None:
     found += [LEFT, NO_VETH]
     assert run(["doctor", "--fix"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed == [
         "load kernel modules: done",
-        "remove what crashed runs left: done",
+        "remove leftovers of crashed runs: done",
         "ok       C compiler          /usr/bin/cc 12.2",
     ]
 
@@ -69,18 +69,18 @@ def test_fix_mends_and_looks_again(found: list[Check], capsys: pytest.CaptureFix
 def test_what_cannot_be_mended_is_said(
     found: list[Check], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_remedy: Remedy) -> str:
+    def fail(_remedy: Fix) -> str:
         raise EmulationError("modprobe cannot be run: No such file or directory.")
 
-    monkeypatch.setattr(doctor, "mend", fail)
+    monkeypatch.setattr(doctor, "apply", fail)
     found.append(NO_VETH)
     assert run(["doctor", "--fix"]) == 3
     assert "load kernel modules: failed: modprobe cannot be run" in capsys.readouterr().out
 
 
-def test_mending_needs_root(
+def test_fixing_needs_root(
     found: list[Check], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert run(["doctor", "--fix"]) == 3
-    assert "mending needs root" in capsys.readouterr().err
+    assert "--fix needs root" in capsys.readouterr().err

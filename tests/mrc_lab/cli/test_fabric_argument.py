@@ -31,12 +31,12 @@ def test_a_rate_beyond_what_the_machine_carries_is_warned_of(
     assert fabric_argument.link_rate(20_000_000, 4, 2) == 20_000_000
     assert capsys.readouterr().err == ""
     assert fabric_argument.link_rate(400_000_000_000, 4, 2) == 400_000_000_000
-    assert "Warning: this machine carries about 25 Mb/s a link with 4 hosts" in capsys.readouterr().err
+    assert "Warning: this machine carries about 25 Mb/s per link with 4 hosts" in capsys.readouterr().err
 
 
 def test_one_of_a_thing_is_not_a_plural() -> None:
     one = multi_plane_clos("lab", planes=1, t0=1, t1=2, hosts=1, rate_bps=40_000_000)
-    text = "fabric lab: 1 plane, 3 switches, 1 host, 40 Mb/s a link, up and verified in 1.50 s"
+    text = "fabric lab: 1 plane, 3 switches, 1 host, 40 Mb/s per link, up and verified in 1.50 s"
     assert fabric_argument.came_up(one, 1.5) == text
     assert ": 2 planes," in fabric_argument.came_up(multi_plane_clos(planes=2), 1.0)
 
@@ -133,7 +133,7 @@ def test_the_same_fabric_may_be_said_in_several_ways(file: str, words: list[str]
 
 
 def test_a_file_says_its_sizes_itself(file: str) -> None:
-    assert "--planes is of no use with a fabric file" in printed(making, file, "--planes", "1")
+    assert "--planes does not apply to a fabric file" in printed(making, file, "--planes", "1")
     assert printed(making, file, "--switch", "bmv2") == "lab 3 2\n"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.fabric import doctor
-from mrc_lab.fabric.doctor import Check, Remedy, examine, mend
+from mrc_lab.fabric.doctor import Check, Fix, apply, examine
 from topologies.emulation import cleanup, limits, requirements, run_directory
 from topologies.emulation.cleanup import CleanupReport
 from topologies.emulation.errors import EmulationError, RequirementError
@@ -60,7 +60,7 @@ def test_versions_of_tools_are_told(commands: Script) -> None:
 
 def test_what_each_absence_costs(commands: Script) -> None:
     found = findings()
-    assert (found["C compiler"].fatal, found["C compiler"].remedy) == (True, Remedy.INSTALL)
+    assert (found["C compiler"].fatal, found["C compiler"].fix) == (True, Fix.INSTALL)
     assert "apt-get install gcc" in found["C compiler"].detail
     assert not found["simple_switch_grpc"].fatal
     assert "--switch bmv2" in found["simple_switch_grpc"].detail
@@ -77,7 +77,7 @@ def test_needs_of_a_fabric_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cleanup, "orphans", tuple)
     found = findings()
     assert found["tools"].ok
-    assert found["kernel"] == Check("kernel", False, "This kernel cannot make veth links.", True, Remedy.MODULES)
+    assert found["kernel"] == Check("kernel", False, "This kernel cannot make veth links.", True, Fix.MODULES)
 
 
 def test_without_root_the_kernel_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_systems(text: str | None, ok: bool, tmp_path: Path) -> None:
         file.write_text(text)
     finding = doctor.check_system(file)
     assert finding.ok is ok
-    assert ("made for Debian 12" in finding.detail) is not ok
+    assert ("supported are Debian 12" in finding.detail) is not ok
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cleanup, "orphans", lambda: ("ab-t0-0p0-1",))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     finding = doctor.check_leftovers()
-    assert (finding.ok, finding.remedy) == (False, Remedy.CLEAN)
+    assert (finding.ok, finding.fix) == (False, Fix.CLEAN)
     assert (finding.if_not, finding.detail) == ("found", "of old and 1 interfaces: run 'sudo mrc clean'")
 
 
@@ -157,20 +157,20 @@ def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch)
 
 def test_cleaning_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "clean_all", lambda: [CleanupReport("old", 3, 24, True)])
-    assert mend(Remedy.CLEAN) == "old: 3 processes, 24 interfaces"
+    assert apply(Fix.CLEAN) == "old: 3 processes, 24 interfaces"
 
 
 def test_modules_are_loaded(commands: Script) -> None:
     commands("modprobe", "echo $*")
-    assert mend(Remedy.MODULES) == "-a veth af_packet sch_netem"
+    assert apply(Fix.MODULES) == "-a veth af_packet sch_netem"
 
 
-def test_a_remedy_that_fails_says_why(commands: Script) -> None:
+def test_a_fix_that_fails_says_why(commands: Script) -> None:
     with pytest.raises(EmulationError, match="modprobe cannot be run"):
-        mend(Remedy.MODULES)
+        apply(Fix.MODULES)
     commands("modprobe", "echo 'modprobe: FATAL: Module veth not found' >&2; exit 1")
     with pytest.raises(EmulationError, match="Module veth not found"):
-        mend(Remedy.MODULES)
+        apply(Fix.MODULES)
 
 
 def test_the_version_of_python_is_told() -> None:
@@ -181,6 +181,6 @@ def test_limits_that_cannot_be_raised_are_named_with_their_cost(monkeypatch: pyt
     monkeypatch.setattr(limits, "out_of_reach", lambda: iter(["open files 1024", "net.core.rmem_max 212992"]))
     found = findings()["limits"]
     assert (found.ok, found.fatal) == (False, False)
-    assert "raised here: open files 1024, net.core.rmem_max 212992; a fabric of many hosts" in found.detail
+    assert "raised here: open files 1024, net.core.rmem_max 212992; a fabric with many hosts" in found.detail
     monkeypatch.setattr(limits, "out_of_reach", lambda: iter(()))
-    assert findings()["limits"] == Check("limits", True, "enough, or raised", if_not="low")
+    assert findings()["limits"] == Check("limits", True, "high enough, or can be raised", if_not="low")

@@ -169,4 +169,4 @@ def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path, monkeypat
 
 def test_paper_knows_its_figures(capsys):
     assert run(["paper", "--only", "fig_20"]) == 3
-    assert "there is no figure fig_20; did you mean fig20?" in capsys.readouterr().err
+    assert "no figure is called fig_20; did you mean fig20?" in capsys.readouterr().err

@@ -154,7 +154,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
         ("allreduce", "use it like this: allreduce 16M"),
         ("allreduce much", "'much' is not a size"),
         ("links t0-9:t1-0@p0", "no link that matches 't0-9:t1-0@p0': did you mean"),
-        ("fault h1@p0 sideways", "not 'sideways'"),
+        ("fault h1@p0 sideways", "'sideways' is no kind of fault"),
         ("tables t0-7@p0", "no switch that matches 't0-7@p0': did you mean t0-"),
         ("queues t0-0@p0 now", "use it like this: queues t0-0@p0, or queues t0-0@p0 reset"),
         ("capture t0-0:t1-0@p1", "say where to: capture t0-0:t1-0@p1 /tmp/link.pcapng"),
