@@ -55,39 +55,40 @@ def _counted() -> Iterable[CounterInfo]:
         ("tx_spurious_retransmitted_packets", "packets", "spurious_retransmitted",
          "Data packets sent again although an earlier copy had arrived."),
         ("tx_lost_packets", "packets", "lost",
-         "Data packets judged lost, by SACK, NACK, timeout or a port that went down."),
+         "Data packets declared lost, by SACK, NACK, timeout or a port that went down."),
         ("rx_data_packets", "packets", "data_received", "Data packets that arrived and were placed in memory."),
-        ("rx_write_requests", "messages", "write_requests", "WRITE and WRITE_WITH_IMM messages of the peer completed."),
+        ("rx_write_requests", "messages", "write_requests", "Completed WRITE and WRITE_WITH_IMM messages of the peer."),
         ("duplicate_request", "packets", "duplicates_received", "Data packets that had arrived before."),
         ("out_of_sequence", "packets", "out_of_order_received",
-         "Data packets that came ahead of others: normal for MRC, which sprays; for RC a sign of loss."),
+         "Data packets that arrived ahead of others: normal for MRC, which sprays; for RC a sign of loss."),
         ("packet_seq_err", "answers", "sequence_errors",
-         "Answers of the peer that ask for packets again: NACK (MRC) or NAK sequence error (RC)."),
-        ("rnr_nak_received", "answers", "rnr_received", "Answers of the peer that its receive CQ is full (RC)."),
+         "Answers of the peer that request retransmission: NACK (MRC) or NAK sequence error (RC)."),
+        ("rnr_nak_received", "answers", "rnr_received", "Answers of the peer that report a full receive CQ (RC)."),
         ("local_ack_timeout_err", "timeouts", "timeouts", "ACK timeouts of the requester."),
-        ("retry_exceeded_err", "queue pairs", "retry_exceeded", "Queue pairs that failed with their retries used up."),
+        ("retry_exceeded_err", "queue pairs", "retry_exceeded", "Queue pairs that failed after their last retry."),
         ("req_remote_access_errors", "queue pairs", "remote_access_errors",
-         "Queue pairs that failed as the peer refused rkey, range or rights."),
+         "Queue pairs that failed because the peer refused rkey, range or rights."),
         ("req_remote_operation_errors", "queue pairs", "remote_operation_errors",
-         "Queue pairs that failed as the peer could not carry out a request."),
+         "Queue pairs that failed because the peer could not carry out a request."),
         ("req_local_protection_errors", "queue pairs", "local_protection_errors",
-         "Queue pairs that failed as a request's local range is not registered."),
+         "Queue pairs that failed because a request's local range is not registered."),
         ("resp_remote_access_errors", "queue pairs", "access_refused",
-         "Queue pairs that failed as this NIC refused the peer's rkey, range or rights."),
+         "Queue pairs that failed because this NIC refused the peer's rkey, range or rights."),
         ("resp_remote_operation_errors", "queue pairs", "operation_refused",
-         "Queue pairs that failed as the peer sent more than this NIC had agreed to, or what makes no sense."),
+         "Queue pairs that failed because the peer exceeded the agreed limits or violated the protocol."),
         ("np_ecn_marked_roce_packets", "packets", "marks_received", "Data packets that arrived with an ECN mark (CE)."),
         ("np_cnp_sent", "packets", "cnps_sent", "Congestion notifications sent (RC with DCQCN)."),
-        ("rp_cnp_handled", "packets", "cnps_received", "Congestion notifications received and obeyed (RC)."),
-        ("rp_ecn_marks_handled", "SACKs", "marks_reported", "SACKs received for packets that had been marked (MRC)."),
-        ("rx_trimmed_packets", "packets", "trims_received", "Data packets trimmed in the fabric that arrived."),
+        ("rp_cnp_handled", "packets", "cnps_received", "Congestion notifications received and acted on (RC)."),
+        ("rp_ecn_marks_handled", "SACKs", "marks_reported", "SACKs received for ECN-marked packets (MRC)."),
+        ("rx_trimmed_packets", "packets", "trims_received",
+         "Data packets that arrived trimmed, by a switch before the last hop."),
         ("rx_trimmed_lasthop_packets", "packets", "lasthop_trims_received",
-         "Data packets trimmed at the last hop, before this NIC, that arrived."),
+         "Data packets that arrived trimmed, by the last switch before this NIC."),
         ("tx_sacks", "packets", "sacks_sent", "SACKs sent."),
-        ("rx_sacks", "packets", "sacks_received", "SACKs received, all but those of packets never sent."),
+        ("rx_sacks", "packets", "sacks_received", "SACKs received, except those for packets never sent."),
         ("tx_reliability_probes", "packets", "probes_sent", "Reliability probes sent."),
         ("rx_reliability_probes", "packets", "probes_received", "Reliability probes received."),
-        ("cq_full_ns", "ns", "cq_full_ns", "Time in which a completed message waited for room in the receive CQ."),
+        ("cq_full_ns", "ns", "cq_full_ns", "Time for which a completed message waited for room in the receive CQ."),
         ("cq_full_events", "times", "cq_full_events", "How often a completed message found the receive CQ full."),
         ("rtt_sum_ns", "ns", "rtt_sum", "Sum of all round-trip times measured (MRC)."),
     ):  # fmt: skip
@@ -96,19 +97,19 @@ def _counted() -> Iterable[CounterInfo]:
 
 def _derived() -> Iterable[CounterInfo]:
     """Counters of queue pairs that are derived from others."""
-    yield CounterInfo("bytes_completed", "bytes", "Payload of the own requests that completed with success.", _QP)
+    yield CounterInfo("bytes_completed", "bytes", "Payload of requests of this end that completed successfully.", _QP)
     yield CounterInfo("tx_acks", "packets", "Transport ACKs and NAKs sent.", _QP)
     yield CounterInfo("rx_acks", "packets", "Transport ACKs and NAKs received.", _QP)
     for way, verb in (("tx", "sent"), ("rx", "received")):
-        yield CounterInfo(f"{way}_nacks", "packets", f"NACKs {verb}, of all reasons.", _QP)
+        yield CounterInfo(f"{way}_nacks", "packets", f"NACKs {verb}, for any reason.", _QP)
         for name in NACK_NAMES.values():
             yield CounterInfo(f"{way}_nack_{name}", "packets", f"NACKs {verb} with reason {name.upper()}.", _QP)
     for kind, what in (
-        ("window", "the congestion window is shut"),
-        ("peer", "the peer accepts no more: range of PSNs, WRITE_WITH_IMM in flight, a slow receiver's limit"),
-        ("paths", "no plane or path may be used"),
+        ("window", "the congestion window is full"),
+        ("peer", "the peer accepts no more: range of PSNs, WRITE_WITH_IMM in flight, limit of a slow receiver"),
+        ("paths", "no plane or path is usable"),
     ):
-        yield CounterInfo(f"tx_stalled_{kind}_ns", "ns", f"Time in which data waited because {what} (MRC).", _QP)
+        yield CounterInfo(f"tx_stalled_{kind}_ns", "ns", f"Time for which data waited because {what} (MRC).", _QP)
     yield CounterInfo("rtt_samples", "samples", "Round-trip times measured: the sum of the histogram.", _QP)
     for bucket in range(RTT_BUCKETS):
         yield CounterInfo(rtt_name(bucket), "samples", f"Round-trip times {_rtt_range(bucket)}.", _QP)
@@ -129,17 +130,17 @@ def _rtt_range(bucket: int) -> str:
 def _gauges() -> Iterable[CounterInfo]:
     """Gauges of queue pairs."""
     qp = frozenset({Level.QP})
-    yield CounterInfo("inflight_bytes", "bytes", "Data on the way, in the measure of the window.", _QP, gauge=True)
+    yield CounterInfo("inflight_bytes", "bytes", "Data in flight, as the congestion window counts it.", _QP, gauge=True)
     for name, unit, meaning in (
         ("cwnd_bytes", "bytes", "Congestion window; queue pairs to one NIC may share it."),
-        ("cwnd_used_bytes", "bytes", "Data on the way of all who share the window."),
-        ("receiver_limit_bytes", "bytes", "What a slow receiver leaves of the window; 0 when it leaves all."),
-        ("base_rtt_ns", "ns", "Shortest round-trip time that NSCC believes; 0 without NSCC."),
+        ("cwnd_used_bytes", "bytes", "Data in flight of all queue pairs that share the window."),
+        ("receiver_limit_bytes", "bytes", "Limit set by a slow receiver, below the window; 0 for none."),
+        ("base_rtt_ns", "ns", "Shortest round-trip time accepted by NSCC; 0 without NSCC."),
         ("average_delay_ns", "ns", "NSCC's average queueing delay; 0 without NSCC."),
         ("paths_good", "paths", "Paths in state GOOD."),
         ("paths_skip", "paths", "Paths in state SKIP."),
         ("paths_assumed_bad", "paths", "Paths in state ASSUMED_BAD."),
-        ("paths_denied", "paths", "Paths that the controller denies."),
+        ("paths_denied", "paths", "Paths denied by the controller."),
     ):
         yield CounterInfo(name, unit, meaning, qp, gauge=True)
 
@@ -150,20 +151,20 @@ def _of_nic() -> Iterable[CounterInfo]:
     for way, verb in (("rx", "received"), ("tx", "sent")):
         yield CounterInfo(f"{way}_frames", "frames", f"Ethernet frames {verb}.", both)
         yield CounterInfo(f"{way}_bytes", "bytes", f"Bytes of these frames, without FCS, {verb}.", both)
-    yield CounterInfo("events_lost", "events", "Asynchronous events that nobody fetched in time.", nic)
+    yield CounterInfo("events_lost", "events", "Asynchronous events dropped as nobody fetched them in time.", nic)
     yield CounterInfo("pauses_received", "frames", "PAUSE frames obeyed (with flow control).", nic)
-    yield CounterInfo("paused_ns", "ns", "Time in which PAUSE kept ports from sending data, over all ports.", nic)
+    yield CounterInfo("paused_ns", "ns", "Time for which PAUSE kept ports from sending data, summed over ports.", nic)
     for drop in Drop:
         yield CounterInfo(f"drop_{drop.value}", "frames", f"Frames dropped: {drop.value.replace('_', ' ')}.", nic)
     for name, unit, meaning, gauge in (
-        ("tx_plane_retransmitted_packets", "packets", "Data packets of MRC sent again on this plane.", False),
-        ("tx_plane_lost_packets", "packets", "Data packets of MRC judged lost that were sent on this plane.", False),
+        ("tx_plane_retransmitted_packets", "packets", "Data packets of MRC retransmitted on this plane.", False),
+        ("tx_plane_lost_packets", "packets", "Data packets of MRC sent on this plane and declared lost.", False),
         ("link_downed", "times", "How often the port lost its link.", False),
         ("link_recovered", "times", "How often the port got its link back.", False),
         ("link_up", "0 or 1", "Whether the port has a link.", True),
         ("paths", "paths", "Paths on this plane to all NICs to which there are queue pairs.", True),
-        ("paths_assumed_bad", "paths", "Of these, paths that some queue pair holds for bad.", True),
-        ("paths_denied", "paths", "Of these, paths that the controller denies.", True),
+        ("paths_assumed_bad", "paths", "Of these, paths that some queue pair considers bad.", True),
+        ("paths_denied", "paths", "Of these, paths denied by the controller.", True),
     ):
         yield CounterInfo(name, unit, meaning, port, gauge)
 
