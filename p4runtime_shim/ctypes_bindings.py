@@ -70,6 +70,18 @@ class SwPortStats(c.Structure):
     )
 
 
+class SwPortSample(c.Structure):
+    """struct sw_port_sample."""
+
+    _fields_ = (
+        ("bytes", c.c_uint64),
+        ("peak_bytes", c.c_uint64),
+        ("byte_ns", c.c_uint64),
+        ("silenced_ns", c.c_uint64),
+        ("silenced_times", c.c_uint64),
+    )
+
+
 class SwPauseConfig(c.Structure):
     """struct sw_pause_config."""
 
@@ -181,6 +193,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_ctl_stats": (None, (_P, c.POINTER(_U64))),
     "sw_ctl_port_stats": (c.c_int, (_P, _U, c.POINTER(SwPortStats))),
     "sw_ctl_port_rate": (c.c_int, (_P, _U, _U64, _I64)),
+    "sw_ctl_sample_ports": (None, (_P, c.c_int64, c.POINTER(SwPortSample))),
     "sw_ctl_pause": (c.c_int, (_P, _U, c.POINTER(SwPauseConfig))),
     "sw_ctl_event": (None, (_P, c.c_int)),
     "sw_ctl_port_event": (None, (_P, _U, c.c_int)),

@@ -20,6 +20,7 @@ from p4runtime_shim.ctypes_bindings import (
     Engine,
     SwConfig,
     SwPauseConfig,
+    SwPortSample,
     SwPortStats,
     SwQueueStats,
     load_engine,
@@ -29,7 +30,7 @@ from p4runtime_shim.entities import LogRecord
 from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.state.control_plane import ControlPlane
-from p4runtime_shim.traffic_manager import PauseConfig, PortStats, QueueConfig, QueueStats, SwitchStats
+from p4runtime_shim.traffic_manager import PauseConfig, PortSample, PortStats, QueueConfig, QueueStats, SwitchStats
 
 __all__ = ["Pipeline", "Switch"]
 
@@ -58,6 +59,7 @@ class Switch:
             raise InvalidArgument("1 to 8 queues, at least one packet buffer, max_frame in 64..65535 bytes")
         self.ports = tuple(ports)
         self.device_id = device_id
+        self._samples = (SwPortSample * len(self.ports))()
         self.queues = queues
         self._seed = seed
         self._native = native or (pipeline.native if pipeline else load_engine())
@@ -300,6 +302,14 @@ class Switch:
     def log_lost(self) -> int:
         """Records lost because 16384 were queued."""
         return int(self._native.library.sw_ctl_log_records_lost(self._handle))
+
+    def sample_ports(self, now: int) -> dict[int, PortSample]:
+        """A sample of every port at `now`, from which the next one's peaks count."""
+        self._native.library.sw_ctl_sample_ports(self._handle, now, self._samples)
+        return {
+            port: PortSample(one.bytes, one.peak_bytes, one.byte_ns, one.silenced_ns, one.silenced_times)
+            for port, one in zip(self.ports, self._samples, strict=True)
+        }
 
     def stats(self) -> SwitchStats:
         """Counters: drops by reason (names as in engine/switch.h), and those of each port."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,21 @@ class PortStats:
     headroom_drops: int = 0
     pauses_sent: int = 0
     pauses_received: int = 0
+
+
+class PortSample(NamedTuple):
+    """What waits in all queues of a port, in bytes, and how long its neighbour was kept silent by flow control.
+
+    `peak_bytes` is the most since the sample before; `byte_ns`, `silenced_ns` (ns) and `silenced_times` only grow. The
+    mean depth between two samples is the difference of `byte_ns` over that of their times. Each priority is silent by
+    itself, from the PAUSE frame to the frame that ends it.
+    """
+
+    bytes: int
+    peak_bytes: int
+    byte_ns: int
+    silenced_ns: int
+    silenced_times: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,17 @@ from mrc_host.values import PathState
 from mrc_lab.experiments.files.model import Case, Selection
 from mrc_lab.experiments.files.workloads import Collective
 from mrc_lab.experiments.running.collective_load import BUS_FACTOR
-from mrc_lab.experiments.running.recording import FLOW_COUNTERS, OperationRecord, PathRecord, Recording, TenantRecord
+from mrc_lab.experiments.running.recording import (
+    FLOW_COUNTERS,
+    QUEUE_COUNTERS,
+    OperationRecord,
+    PathRecord,
+    Recording,
+    TenantRecord,
+)
 
 Values = NDArray[np.float64]
+_TIME, _DEPTH, _PEAK, _BYTE_NS, _PAUSED_NS, _PAUSES = range(len(QUEUE_COUNTERS))
 _BAD = PathState.ASSUMED_BAD.value
 _GOOD = PathState.GOOD.value
 
@@ -142,13 +150,58 @@ def _rate(view: View, per_bin: Values) -> float | None:
 
 def _link_throughput(view: View) -> float | None:
     """Frames on the matching links in b/s, without Ethernet's own overhead; both directions, unless it names one."""
-    pattern = view.selection.link or "*"
-    if pattern[-1] not in "<>":
-        pattern += "[<>]"
-    chosen = [n for n, line in enumerate(view.recording.channels) if fnmatch.fnmatchcase(line, pattern)]
+    chosen = _channels(view)
     sent = view.recording.link_samples[view.first : view.last + 1, chosen, 1].sum(axis=1)
     widths = np.diff(view.recording.times)[view.first : view.last]
     return _rate(view, np.diff(sent) * 8e9 / widths)
+
+
+def _channels(view: View) -> list[int]:
+    """Numbers of the selected directions of links."""
+    pattern = view.selection.link or "*"
+    if pattern[-1] not in "<>":
+        pattern += "[<>]"
+    return [n for n, name in enumerate(view.recording.channels) if fnmatch.fnmatchcase(name, pattern)]
+
+
+def _over_links(view: View, values: Sequence[float] | Values, usual: str) -> float | None:
+    """Ports taken together; None when nothing is known of any."""
+    return float(getattr(np, view.selection.over_links or usual)(values)) if len(values) else None
+
+
+def _queue_depth(view: View) -> float | None:
+    """Bytes that waited before links: the most, the mean over time, or a statistic of the depths at the bins' edges."""
+    samples = view.recording.queue_samples
+    if samples is None:
+        return None
+    chosen = [number for number in _channels(view) if samples[view.first, number, _DEPTH] >= 0]
+    if not chosen:
+        return None
+    window = samples[view.first : view.last + 1, chosen]
+    name = view.selection.statistic or "max"
+    if name == "max":
+        values = window[1:, :, _PEAK].max(axis=0).astype(float)
+    elif name == "mean":
+        grown = (window[-1] - window[0]).astype(float)
+        values = grown[:, _BYTE_NS] / np.maximum(1, grown[:, _TIME])
+    else:
+        each = [statistic(name, window[:, column, _DEPTH].astype(float)) for column in range(len(chosen))]
+        values = np.array([value for value in each if value is not None])
+    return _over_links(view, values, "max")
+
+
+def _paused(counter: int) -> Callable[[View], float | None]:
+    """How long, or how often, flow control kept links silent in the window."""
+
+    def value(view: View) -> float | None:
+        samples = view.recording.queue_samples
+        if samples is None:
+            return None
+        chosen = [number for number in _channels(view) if samples[view.first, number, counter] >= 0]
+        grown = samples[view.last, chosen, counter] - samples[view.first, chosen, counter]
+        return _over_links(view, grown.astype(float), "sum")
+
+    return value
 
 
 def _algbw(view: View) -> float | None:
@@ -233,6 +286,9 @@ def _counter(name: str) -> Callable[[View], float]:
 _METRICS: Mapping[str, Callable[[View], float | None]] = {
     "throughput": _throughput,
     "link_throughput": _link_throughput,
+    "queue_depth": _queue_depth,
+    "pause_time": _paused(_PAUSED_NS),
+    "pauses": _paused(_PAUSES),
     "algbw": _algbw,
     "busbw": _busbw,
     "completion_time": _completion_time,

@@ -18,6 +18,7 @@ from mrc_lab.reports.axes import (
     COUNT_UNITS,
     LETTER,
     RATE_UNITS,
+    SIZE_UNITS,
     TIME_UNITS,
     WIDTH,
     beside,
@@ -34,13 +35,13 @@ _MOST_FLOWS, _MOST_LINES, _MOST_BARS = 16, 160, 24
 _PANELS = 3  # of `bars` in a row
 _LONGEST_CASE = 36  # letters beside them
 _LONGEST_LOSS = 64  # letters
-_UNITS = {"rate": RATE_UNITS, "time": TIME_UNITS}
+_UNITS = {"rate": RATE_UNITS, "time": TIME_UNITS, "size": SIZE_UNITS}
 _LOG_SPAN = 20  # completion times that differ by more are drawn on a logarithmic axis
 
 
 def throughput(case: Case, recording: Recording, expectations: Iterable[Expectation]) -> str:
     """Payload delivered over time: the total, single flows if they are few, and published levels dashed."""
-    figure, axes = _time_axes(recording, "Gb/s" if recording.nic_bps >= 10**9 else "Mb/s")
+    figure, axes = time_axes(recording, "Gb/s" if recording.nic_bps >= 10**9 else "Mb/s")
     unit = 1e9 if recording.nic_bps >= 10**9 else 1e6
     edges, rates = recording.times / 1000, recording.rates() / unit
     if 1 < len(recording.flows) <= _MOST_FLOWS:
@@ -67,7 +68,7 @@ def compare_throughput(recordings: Mapping[str, Recording]) -> str:
     """Totals of several cases over time in one plot."""
     first = next(iter(recordings.values()))
     unit, name = (1e9, "Gb/s") if first.nic_bps >= 10**9 else (1e6, "Mb/s")
-    figure, axes = _time_axes(max(recordings.values(), key=lambda recording: recording.end), name)
+    figure, axes = time_axes(max(recordings.values(), key=lambda recording: recording.end), name)
     for label, recording in recordings.items():
         axes.stairs(recording.rates().sum(axis=1) / unit, recording.times / 1000, label=label, baseline=None)
     axes.set_ylim(bottom=0)
@@ -193,7 +194,7 @@ def activity(recording: Recording) -> str:
 
 def path_states(recording: Recording) -> str:
     """How many paths were out of use over time, by plane, and why they left."""
-    figure, axes = _time_axes(recording, "paths out of use, all QPs")
+    figure, axes = time_axes(recording, "paths out of use, all QPs")
     planes = sorted({record.plane for record in recording.paths})
     for plane in planes:
         times, counts, now = [0.0], [0], 0
@@ -266,7 +267,8 @@ def completions(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) 
     return svg(figure)
 
 
-def _time_axes(recording: Recording, label: str) -> tuple[Figure, Axes]:
+def time_axes(recording: Recording, label: str) -> tuple[Figure, Axes]:
+    """An empty plot over the time of a run, with its faults shaded."""
     figure = new_figure(2.8)
     axes = figure.add_subplot()
     for fault in recording.faults:

@@ -13,7 +13,7 @@ from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Tenant, case_label, case_prefix, joined
 from mrc_lab.experiments.files.workloads import Collective, Training
 from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.reports import plots, tenants, topology
+from mrc_lab.reports import plots, queue_plots, tenants, topology
 from mrc_lab.reports.fault_recovery import aftermaths, sentences
 from mrc_lab.reports.pages import BACKENDS, render
 from mrc_lab.reports.published_plots import drawings
@@ -140,6 +140,8 @@ def _figures(experiment: Experiment, case: Case, recording: Recording, *, alone:
         "Throughput of each tenant": tenants.throughput(case, recording),
         "EV activity: traffic on each path over time": plots.activity(recording) if case.measure.links else "",
         "Paths out of use over time": plots.path_states(recording) if recording.paths else "",
+        "Queue depth over time": queue_plots.depth_plot(recording),
+        "Pauses of flow control over time": queue_plots.pause_plot(recording),
         "Lost, trimmed, dropped": plots.losses(recording),
     }
     if alone:

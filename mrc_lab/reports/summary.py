@@ -20,6 +20,7 @@ from typing import Any
 from mrc_common import children
 from mrc_lab.experiments.files.model import Case, Experiment, Selection, TransportPart
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
+from mrc_lab.reports import queues
 from mrc_lab.reports.metrics import compute, statistic
 from mrc_lab.reports.published import summarize_published
 from mrc_lab.reports.reported_metrics import reported_metrics
@@ -86,6 +87,7 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
             name: _rounded(compute("completion_time", case, recording, Selection(statistic=name))) for name in _SHARES
         },
         **_tenants(case, recording),
+        **queues.summary(case, recording),
         "messages": len(recording.messages),
         "operations": len(recording.operations),
         "path_events": len(recording.paths),

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, LINK_COUNTERS, Recording
+from mrc_lab.reports import queues
 from mrc_lab.reports.write_file import naming
 
 
 def write_tables(recording: Recording, folder: Path) -> list[str]:
-    """Write flows.csv, links.csv, completions.csv and events.csv into `folder`; returns their names."""
+    """Write flows.csv, links.csv, completions.csv, events.csv and, if measured, queues.csv; returns their names."""
     folder.mkdir(parents=True, exist_ok=True)
-    tables = {
+    tables: dict[str, tuple[tuple[str, ...], Iterable[Sequence[object]]]] = {
         "flows.csv": (("begin_ns", "end_ns", "flow", "bits_per_s", *FLOW_COUNTERS), _flows(recording)),
         "links.csv": (("begin_ns", "end_ns", "link", "direction", *LINK_COUNTERS), _links(recording)),
         "completions.csv": (("flow", "began_ns", "ended_ns", "bytes", "ok"), _completions(recording)),
@@ -25,6 +26,8 @@ def write_tables(recording: Recording, folder: Path) -> list[str]:
             _events(recording),
         ),
     }
+    if recording.queue_samples is not None:
+        tables["queues.csv"] = queues.HEAD, queues.rows(recording, _bins(recording))
     for name, (head, rows) in tables.items():
         with naming(folder / name), (folder / name).open("w", newline="") as out:
             writer = csv.writer(out, lineterminator="\n")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mrc_common.units import show_rate, show_time
+from mrc_common.units import show_rate, show_size, show_time
 from mrc_lab.experiments.files.model import Expectation, Experiment, Selection
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.metrics import compute
@@ -131,6 +131,8 @@ def show(value: float | None, unit: str) -> str:
         return show_rate(value)
     if unit == "time":
         return show_time(value)
+    if unit == "size":
+        return show_size(value)
     return f"{value:.4g}"
 
 

@@ -297,6 +297,12 @@ int sw_ctl_port_stats(struct sw *sw, unsigned port, struct sw_port_stats *out) {
     return status;
 }
 
+void sw_ctl_sample_ports(struct sw *sw, int64_t now, struct sw_port_sample *out) {
+    sw_lock(sw);
+    sw_sample_ports(sw, now, out);
+    sw_unlock(sw);
+}
+
 int sw_ctl_port_rate(struct sw *sw, unsigned port, uint64_t rate, int64_t slack) {
     sw_lock(sw);
     int status = sw_set_port_rate(sw, port, rate, slack);

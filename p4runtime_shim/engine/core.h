@@ -58,6 +58,13 @@ struct sw_queue {
     uint64_t drops;
 };
 
+/* Bytes in all queues of a port: now, the most since the last sample, and summed up over time. */
+struct sw_depth {
+    uint64_t bytes, peak;
+    uint64_t byte_ns; /* up to `since` */
+    int64_t since;    /* when `bytes` last changed */
+};
+
 /* Priority flow control of a port; masks have a bit a priority. See priority_flow_control.c. */
 struct sw_pause {
     struct sw_pause_config config;
@@ -67,6 +74,9 @@ struct sw_pause {
     uint8_t paused;                 /* the neighbour paused us, until `paused_until` */
     int64_t paused_until[SW_MAX_QUEUES];
     int64_t refresh_at; /* when to repeat the PAUSE of `asserted` */
+    uint8_t silenced;   /* the last frame to the neighbour paused it */
+    int64_t silenced_since[SW_MAX_QUEUES];
+    uint64_t silenced_ns, silenced_times; /* over all priorities; without those of `silenced` */
 };
 
 /* From when on a line is free. */
@@ -88,6 +98,7 @@ struct sw_port {
     int64_t resumed_at;           /* when flow control last resumed paused frames */
     uint64_t idle_ns;             /* ns that the link was idle although a frame was queued, while timing was on */
     struct sw_pause pause;
+    struct sw_depth depth;
     struct sw_port_stats stats;
 };
 
@@ -249,7 +260,8 @@ void sw_pause_reset(struct sw *sw); /* all packets have been freed */
 size_t sw_pause_emit(struct sw *sw, struct sw_port *port, uint8_t *frame, size_t cap);
 int sw_pause_receive(struct sw *sw, struct sw_port *port, const uint8_t *frame, size_t len); /* true: it was a PAUSE */
 void sw_pause_expire(struct sw *sw, struct sw_port *port);
-void sw_pause_port_down(struct sw_port *port);
+void sw_pause_port_down(struct sw *sw, struct sw_port *port);
+uint64_t sw_pause_silenced_ns(const struct sw_pause *pause, int64_t now);
 void sw_pause_tick(struct sw *sw);
 int64_t sw_pause_next_wakeup(const struct sw_port *port);
 

@@ -309,7 +309,7 @@ void sw_port_changed(struct sw *sw, unsigned number, int up, int64_t now) {
     port->stats.up = port->up;
     sw_groups_port_changed(sw);
     if (!up) {
-        sw_pause_port_down(port);
+        sw_pause_port_down(sw, port);
         sw_drain_down_port(sw, port);
     }
 }

@@ -98,6 +98,28 @@ static void put16(uint8_t *at, uint32_t value) {
     at[1] = (uint8_t)value;
 }
 
+/* The neighbour is silent, or goes on, in the priorities of `mask`. */
+static void silence(struct sw_pause *pause, uint32_t mask, int64_t now) {
+    for (unsigned q = 0; q < SW_MAX_QUEUES; q++) {
+        uint32_t bit = 1u << q;
+        if (mask & ~pause->silenced & bit) {
+            pause->silenced_since[q] = now;
+            pause->silenced_times++;
+        } else if (pause->silenced & ~mask & bit) {
+            pause->silenced_ns += (uint64_t)(now - pause->silenced_since[q]);
+        }
+    }
+    pause->silenced = (uint8_t)mask;
+}
+
+uint64_t sw_pause_silenced_ns(const struct sw_pause *pause, int64_t now) {
+    uint64_t total = pause->silenced_ns;
+    for (unsigned q = 0; q < SW_MAX_QUEUES; q++)
+        if (pause->silenced & 1u << q && now > pause->silenced_since[q])
+            total += (uint64_t)(now - pause->silenced_since[q]);
+    return total;
+}
+
 size_t sw_pause_emit(struct sw *sw, struct sw_port *port, uint8_t *frame, size_t cap) {
     struct sw_pause *pause = &port->pause;
     if (cap < FRAME_BYTES)
@@ -113,6 +135,7 @@ size_t sw_pause_emit(struct sw *sw, struct sw_port *port, uint8_t *frame, size_t
     for (unsigned q = 0; q < SW_MAX_QUEUES; q++)
         if (pause->pending & pause->asserted & 1u << q)
             put16(frame + TIMES + 2 * q, pause->config.quanta);
+    silence(pause, pause->asserted, sw->now);
     pause->pending = 0;
     pause->refresh_at = sw->now + quanta_ns(pause, pause->config.quanta) / 2;
     port->stats.pauses_sent++;
@@ -151,8 +174,9 @@ void sw_pause_expire(struct sw *sw, struct sw_port *port) {
         sw_mark_ready(sw, port);
 }
 
-void sw_pause_port_down(struct sw_port *port) {
+void sw_pause_port_down(struct sw *sw, struct sw_port *port) {
     port->pause.paused = 0;
+    silence(&port->pause, 0, sw->now);
     port->pause.pending = port->pause.asserted = 0; /* the neighbour forgets too; the next frame above the threshold sends PAUSE again */
 }
 

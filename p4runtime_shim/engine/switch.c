@@ -51,6 +51,7 @@ static void forget_packets(struct sw *sw) {
             port->queue[q].packets = port->queue[q].bytes = 0;
         }
         port->waiting = 0;
+        port->depth.bytes = 0;
     }
     sw_pause_reset(sw);
 }

@@ -128,6 +128,16 @@ struct sw_port_stats {
 };
 int sw_port_stats(const struct sw *sw, unsigned port, struct sw_port_stats *out);
 
+/* What waits in all queues of a port together, without the frame that is being sent, and how long it has kept its neighbour
+ * silent by priority flow control: from the PAUSE to the frame that ends it, each priority by itself. */
+struct sw_port_sample {
+    uint64_t bytes, peak_bytes; /* the peak since the last sample */
+    uint64_t byte_ns;           /* bytes summed up over time: the difference of two samples over their time is the mean */
+    uint64_t silenced_ns, silenced_times;
+};
+/* A sample of every port at `now`, in the order in which they were given. */
+void sw_sample_ports(struct sw *sw, int64_t now, struct sw_port_sample *out);
+
 #define SW_DROP_REASONS(X)                                                                                              \
     X(ingress, "the program dropped it in ingress")                                                                     \
     X(egress, "the program dropped it in egress")                                                                       \

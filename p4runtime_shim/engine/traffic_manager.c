@@ -45,6 +45,16 @@ static void egress_to_down_port(struct sw *sw, struct sw_packet *p, enum sw_drop
         sw_drop(sw, p, reason);
 }
 
+static void depth_changes(struct sw_depth *depth, uint64_t bytes, int64_t now) {
+    if (now > depth->since) {
+        depth->byte_ns += depth->bytes * (uint64_t)(now - depth->since);
+        depth->since = now;
+    }
+    depth->bytes = bytes;
+    if (bytes > depth->peak)
+        depth->peak = bytes;
+}
+
 void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned number) {
     struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
     uint32_t priority = sw->program->get_priority(p->phv);
@@ -84,6 +94,7 @@ void sw_enqueue(struct sw *sw, struct sw_packet *p, unsigned number) {
     q->tail = p;
     q->packets++;
     q->bytes += p->wire_len;
+    depth_changes(&port->depth, port->depth.bytes + p->wire_len, sw->now);
     if (q->packets > q->peak_packets)
         q->peak_packets = q->packets;
     if (q->bytes > q->peak_bytes)
@@ -103,6 +114,7 @@ struct sw_packet *sw_dequeue(struct sw *sw, struct sw_port *port) {
     q->head = p->next;
     q->packets--;
     q->bytes -= p->wire_len;
+    depth_changes(&port->depth, port->depth.bytes - p->wire_len, sw->now);
     if (!q->head)
         port->waiting &= ~(1u << p->queue);
     if (p->charged)
@@ -207,6 +219,16 @@ int64_t sw_next_wakeup(struct sw *sw) {
             best = pause;
     }
     return best;
+}
+
+void sw_sample_ports(struct sw *sw, int64_t now, struct sw_port_sample *out) {
+    for (uint32_t i = 0; i < sw->port_count; i++) {
+        struct sw_port *port = &sw->port_list[i];
+        depth_changes(&port->depth, port->depth.bytes, now);
+        out[i] = (struct sw_port_sample){port->depth.bytes, port->depth.peak, port->depth.byte_ns,
+                                         sw_pause_silenced_ns(&port->pause, now), port->pause.silenced_times};
+        port->depth.peak = port->depth.bytes;
+    }
 }
 
 int sw_port_stats(const struct sw *sw, unsigned port, struct sw_port_stats *out) {

@@ -179,6 +179,44 @@ class Delays(_message.Message):
     histogram: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, total_ns: _Optional[int] = ..., histogram: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class SamplePortsRequest(_message.Message):
+    __slots__ = ("device_ids",)
+    DEVICE_IDS_FIELD_NUMBER: _ClassVar[int]
+    device_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, device_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class SamplePortsResponse(_message.Message):
+    __slots__ = ("switches",)
+    SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    switches: _containers.RepeatedCompositeFieldContainer[SwitchSample]
+    def __init__(self, switches: _Optional[_Iterable[_Union[SwitchSample, _Mapping]]] = ...) -> None: ...
+
+class SwitchSample(_message.Message):
+    __slots__ = ("device_id", "time_ns", "ports")
+    DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    device_id: int
+    time_ns: int
+    ports: _containers.RepeatedCompositeFieldContainer[PortSample]
+    def __init__(self, device_id: _Optional[int] = ..., time_ns: _Optional[int] = ..., ports: _Optional[_Iterable[_Union[PortSample, _Mapping]]] = ...) -> None: ...
+
+class PortSample(_message.Message):
+    __slots__ = ("port", "bytes", "peak_bytes", "byte_ns", "silenced_ns", "silenced_times")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    PEAK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BYTE_NS_FIELD_NUMBER: _ClassVar[int]
+    SILENCED_NS_FIELD_NUMBER: _ClassVar[int]
+    SILENCED_TIMES_FIELD_NUMBER: _ClassVar[int]
+    port: int
+    bytes: int
+    peak_bytes: int
+    byte_ns: int
+    silenced_ns: int
+    silenced_times: int
+    def __init__(self, port: _Optional[int] = ..., bytes: _Optional[int] = ..., peak_bytes: _Optional[int] = ..., byte_ns: _Optional[int] = ..., silenced_ns: _Optional[int] = ..., silenced_times: _Optional[int] = ...) -> None: ...
+
 class SetPortRequest(_message.Message):
     __slots__ = ("device_id", "port", "rate_bps", "held_down")
     DEVICE_ID_FIELD_NUMBER: _ClassVar[int]

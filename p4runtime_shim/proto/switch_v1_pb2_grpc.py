@@ -44,6 +44,11 @@ class SwitchManagementStub:
                 request_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysRequest.SerializeToString,
                 response_deserializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysResponse.FromString,
                 _registered_method=True)
+        self.SamplePorts = channel.unary_unary(
+                '/p4runtime_shim.v1.SwitchManagement/SamplePorts',
+                request_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.SamplePortsRequest.SerializeToString,
+                response_deserializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.SamplePortsResponse.FromString,
+                _registered_method=True)
         self.SetPort = channel.unary_unary(
                 '/p4runtime_shim.v1.SwitchManagement/SetPort',
                 request_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.SetPortRequest.SerializeToString,
@@ -83,6 +88,13 @@ class SwitchManagementServicer:
 
     def GetDelays(self, request, context):
         """How long the machine, not the modelled line or queue, has delayed frames at each port with an interface.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SamplePorts(self, request, context):
+        """What waits at the ports of switches, and what flow control does there: all of the process, or those that are named.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -135,6 +147,11 @@ def add_SwitchManagementServicer_to_server(servicer, server):
                     servicer.GetDelays,
                     request_deserializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysRequest.FromString,
                     response_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysResponse.SerializeToString,
+            ),
+            'SamplePorts': grpc.unary_unary_rpc_method_handler(
+                    servicer.SamplePorts,
+                    request_deserializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.SamplePortsRequest.FromString,
+                    response_serializer=p4runtime__shim_dot_proto_dot_switch__v1__pb2.SamplePortsResponse.SerializeToString,
             ),
             'SetPort': grpc.unary_unary_rpc_method_handler(
                     servicer.SetPort,
@@ -216,6 +233,33 @@ class SwitchManagement:
             '/p4runtime_shim.v1.SwitchManagement/GetDelays',
             p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysRequest.SerializeToString,
             p4runtime__shim_dot_proto_dot_switch__v1__pb2.GetDelaysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SamplePorts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/p4runtime_shim.v1.SwitchManagement/SamplePorts',
+            p4runtime__shim_dot_proto_dot_switch__v1__pb2.SamplePortsRequest.SerializeToString,
+            p4runtime__shim_dot_proto_dot_switch__v1__pb2.SamplePortsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@ The service (management_service.py) finds the switch and turns errors into gRPC 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -172,6 +173,16 @@ class ManagedSwitch:
             driver=driver,
             pauses_sent=stats.pauses_sent,
             pauses_received=stats.pauses_received,
+        )
+
+    def sample(self) -> pb.SwitchSample:
+        """What waits at each port now, and what flow control does there."""
+        now = time.monotonic_ns()
+        ports = self._switch.sample_ports(now).items()
+        return pb.SwitchSample(
+            device_id=self.device.device_id,
+            time_ns=now,
+            ports=[pb.PortSample(port=port, **found._asdict()) for port, found in ports],
         )
 
     def measure_delays(self, on: bool) -> None:

@@ -43,6 +43,14 @@ class ManagementService(pb_grpc.SwitchManagementServicer):
                 item.measure_delays(request.measure)
         return pb.GetDelaysResponse(switches=[item.delays() for item in chosen])
 
+    async def SamplePorts(  # noqa: N802, D102
+        self, request: pb.SamplePortsRequest, context: Any
+    ) -> pb.SamplePortsResponse:
+        return await reporting(context, self._samples, request)  # type: ignore[no-any-return]
+
+    def _samples(self, request: pb.SamplePortsRequest) -> pb.SamplePortsResponse:
+        return pb.SamplePortsResponse(switches=[item.sample() for item in self._chosen(request.device_ids)])
+
     async def SetPort(self, request: pb.SetPortRequest, context: Any) -> pb.Port:  # noqa: N802, D102
         return await reporting(context, lambda: self._switch(request.device_id).set_port(request))  # type: ignore[no-any-return]
 

@@ -89,3 +89,43 @@ def test_what_emulation_cannot_do_is_refused_before_anything_starts(tmp_path, ca
     assert run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)]) == 3
     assert "cannot make the fault reordering" in capsys.readouterr().err
     assert not (tmp_path / "trial").exists()
+
+
+TENANTS = """\
+fabric: {planes: 2, t0: 2, t1: 2, hosts: 4, rate: 1G, pfc: yes}
+duration: 300ms
+measure: {bin: 20ms, queues: yes}
+workloads:
+  - {name: ring, kind: collective, operation: all_reduce, bytes: 64K, iterations: 2, hosts: [h1, h3],
+     transport: {evs: 1}}
+  - {name: storage, kind: incast, target: h1, sources: [h2, h3, h4], message: 64K, transport: {type: rc, qps: 2}}
+  - {name: late, kind: write_bw, pairs: h2>h4, message: 16K, total: 64K, start: 100ms}
+report:
+  - {metric: queue_depth, of: {link: "h1@p*<"}}
+  - {metric: pause_time}
+"""
+
+
+def test_tenants_and_queues_in_emulation(tmp_path):
+    file = tmp_path / "tenants.yaml"
+    file.write_text(TENANTS)
+    status = run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)])
+    summary = json.loads((tmp_path / "tenants" / "latest" / "summary.json").read_text())
+    assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the verdict is "untrusted"
+    case = summary["cases"]["only"]
+    tenants = case["tenants"]
+    assert (case["wrong_bytes"], case["errors"]) == (0, [])
+    assert [one["transport"]["type"] for one in tenants.values()] == ["mrc", "rc", "mrc"]
+    assert tenants["ring"]["operations"] == 2
+    assert tenants["late"]["bytes"] == 64 << 10
+    assert tenants["late"]["start_ns"] == pytest.approx(100_000_000 * case["time_scale"])
+    assert tenants["late"]["ended_ns"] > tenants["late"]["start_ns"]
+    assert tenants["storage"]["throughput_bps"] > 0
+    depth, paused = (one["values"]["only"] for one in summary["reported"])
+    assert depth > 10_000, "an incast waits at its target"
+    assert depth <= case["queues"]["max_bytes"]
+    assert paused > 0
+    with (tmp_path / "tenants" / "latest" / "only" / "queues.csv").open() as table:
+        deepest = max(csv.DictReader(table), key=lambda row: int(row["peak_bytes"] or 0))
+    assert int(deepest["peak_bytes"]) == case["queues"]["max_bytes"]
+    assert "Pauses of flow control over time" in (tmp_path / "tenants" / "latest" / "report.html").read_text()

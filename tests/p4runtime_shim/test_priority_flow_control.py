@@ -237,3 +237,26 @@ def test_settings_that_make_no_sense_are_refused(switch: Switch, wrong: dict[str
 def test_a_port_that_does_not_exist_is_refused(switch: Switch) -> None:
     with pytest.raises(NotFound):
         switch.set_pause(9, CONFIG)
+
+
+def silenced(switch: Switch, now: int) -> tuple[int, int]:
+    sample = switch.sample_ports(now)[0]
+    return sample.silenced_ns, sample.silenced_times
+
+
+def test_the_neighbour_is_silent_from_the_pause_to_the_frame_that_ends_it(switch: Switch) -> None:
+    put(switch, 5, now=10)
+    assert silenced(switch, 20) == (0, 0), "the frame has not left yet"
+    assert said(switch, now=30) == {3: 1000}
+    assert silenced(switch, 130) == (100, 1)
+    take(switch, 3, now=200)
+    assert silenced(switch, 230) == (200, 1), "until it is told"
+    assert said(switch, now=240) == {3: 0}
+    assert silenced(switch, 1000) == (210, 1)
+    put(switch, 3, now=2000)
+    assert said(switch, now=2000) == {3: 1000}
+    switch.tick(2000 + LASTS // 2)
+    assert said(switch, now=2000 + LASTS // 2) == {3: 1000}
+    assert silenced(switch, 2000 + LASTS) == (210 + LASTS, 2), "to be told again is no new pause"
+    switch.port_changed(0, False, 2000 + LASTS)
+    assert silenced(switch, 10 * LASTS) == (210 + LASTS, 2), "without a link nobody is kept waiting"

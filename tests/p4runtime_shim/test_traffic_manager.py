@@ -243,3 +243,24 @@ def test_each_queue_has_its_figures(switch: Switch) -> None:
     assert [item.peak_bytes for item in switch.queue_stats(2)[:3]] == [0, 0, 0]
     with pytest.raises(NotFound):
         switch.queue_stats(9)
+
+
+def test_a_sample_has_the_depth_its_peak_and_the_sum_over_time_of_all_queues(switch: Switch) -> None:
+    assert switch.sample_ports(0)[2] == (0, 0, 0, 0, 0)
+    put(switch, 1, 0, now=100, size=200)
+    put(switch, 5, 1, now=110, size=100)
+    put(switch, 5, 2, now=110, size=100)
+    switch.transmit(2, 150)
+    sample = switch.sample_ports(200)
+    assert sample[2][:3] == (300, 400, 10 * 200 + 40 * 400 + 50 * 300)
+    assert sample[1] == (0, 0, 0, 0, 0), "nothing waits at the port where it came in"
+    switch.transmit(2, 210)
+    switch.transmit(2, 220)
+    assert switch.sample_ports(300)[2][:3] == (0, 300, sample[2].byte_ns + 10 * 300 + 10 * 200), "the peak is new"
+    assert switch.sample_ports(300)[2][:2] == (0, 0)
+
+
+def test_what_a_port_that_goes_down_drops_waits_no_longer(switch: Switch) -> None:
+    put(switch, 0, 0, now=100, size=200)
+    switch.port_changed(2, False, 150)
+    assert switch.sample_ports(200)[2][:3] == (0, 200, 50 * 200)

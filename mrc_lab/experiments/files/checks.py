@@ -43,10 +43,21 @@ from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.queues import QueueProfile
 
-_STATISTICAL = ("throughput", "link_throughput", "algbw", "busbw", "completion_time", "failover_time", "recovery_time")
-OF_ALL_TENANTS = ("link_throughput", "trimmed")
+_STATISTICAL = (
+    "throughput",
+    "link_throughput",
+    "queue_depth",
+    "algbw",
+    "busbw",
+    "completion_time",
+    "failover_time",
+    "recovery_time",
+)
+OF_QUEUES = ("queue_depth", "pause_time", "pauses")
+OF_LINKS = ("link_throughput", *OF_QUEUES)
+OF_ALL_TENANTS = (*OF_LINKS, "trimmed")
 MOST_MEMORY = 8 << 30
-_UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE}
+_UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE, "size": units.SIZE}
 
 
 def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
@@ -314,8 +325,16 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
         raise place.error(f"the window ends after the run, which lasts {units.show_time(case.duration)}")
     if end - start < case.measure.bin:
         raise place.error("the window is shorter than a time bin")
-    if (selection.link is not None) != (metric == "link_throughput"):
-        raise place.error("link belongs to link_throughput, and that needs a link")
+    if metric == "link_throughput" and selection.link is None:
+        raise place.error("link is missing: link_throughput is of a link")
+    if selection.link is not None and metric not in OF_LINKS:
+        raise place.error(f"link belongs to {', '.join(OF_LINKS)}")
+    if selection.over_links is not None and metric not in OF_QUEUES:
+        raise place.error(f"over_links belongs to {', '.join(OF_QUEUES)}")
+    if metric in OF_QUEUES and not case.measure.queues:
+        raise place.error(f"{metric} is not measured: write measure: {{queues: yes}}")
+    if metric in ("pause_time", "pauses") and not case.fabric.pfc:
+        raise place.error(f"{metric} is of priority flow control, which is off: write fabric: {{pfc: yes}}")
     if selection.statistic is not None and metric not in _STATISTICAL:
         raise place.error(f"{metric} has no statistic: it is a single value ({METRICS[metric]})")
     if selection.link is not None:

@@ -76,10 +76,13 @@ _DCQCN = Instance(
     )
 )
 
-# Metrics by name, each with the unit of its values: rate, time, share or count (see `reports.metrics`).
+# Metrics by name, each with the unit of its values: rate, time, size (bytes), share or count (see `reports.metrics`).
 METRICS: Mapping[str, str] = {
     "throughput": "rate",
     "link_throughput": "rate",
+    "queue_depth": "size",
+    "pause_time": "time",
+    "pauses": "count",
     "algbw": "rate",
     "busbw": "rate",
     "completion_time": "time",
@@ -172,6 +175,11 @@ class MeasurePart:
     bin: int = key(a_time(1000), "width of the time bins of all series", default=10_000)
     warmup: int = key(a_time(), "beginning of the run that counts in no metric unless asked for", default=0)
     links: bool = key(Boolean(), "frames of every link in every bin", default=True)
+    queues: bool = key(
+        Boolean(),
+        "queue depth and pauses at every switch port in every bin, for queue_depth, pause_time and pauses",
+        default=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,14 @@ class Selection:
     tenant: str | None = key(Text(), "a tenant of workloads; without it, all together", default=None)
     flows: str | None = key(Text(), "flows whose name matches this pattern, as in h1>*", default=None)
     link: str | None = key(
-        Text(), "a link or pattern, for link_throughput; with > at its end upwards only, with < downwards", default=None
+        Text(),
+        "a link or pattern, for metrics of links; with > at its end upwards only, with < downwards",
+        default=None,
+    )
+    over_links: str | None = key(
+        Text(("sum", "min", "max", "mean")),
+        "how ports are taken together: the deepest queue and the sum of pauses, unless it is said",
+        default=None,
     )
     start: int | None = key(a_time(), "beginning of the window (default: the end of the warm-up)", default=None)
     end: int | None = key(a_time(), "end of the window (default: that of the run)", default=None)

@@ -52,6 +52,9 @@ class Backend(Protocol):
     async def sample_channels(self) -> Samples:
         """Cumulative counters of every channel: [channel, counter]."""
 
+    async def sample_queues(self) -> Samples:
+        """Queues and pauses of every channel: [channel, counter of QUEUE_COUNTERS]. Peaks count from the last call."""
+
     def trimmed(self) -> Mapping[str, int]:
         """Packets that switches have trimmed, by the channel that they go out on."""
 

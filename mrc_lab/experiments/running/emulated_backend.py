@@ -26,6 +26,7 @@ from mrc_lab.experiments.files.model import Case, case_prefix
 from mrc_lab.experiments.running import machine_delays, switch_counters
 from mrc_lab.experiments.running.fidelity import FidelityWatch
 from mrc_lab.experiments.running.machine_delays import Hop
+from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import Fidelity, Samples
 from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
 from mrc_lab.fabric import doctor
@@ -33,6 +34,7 @@ from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.fabric.supervision import crash_message
 from topologies.emulation import link_counters
 from topologies.emulation.process_watch import Crash
+from topologies.emulation.switch_kind import SwitchKind
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.fault_entries import fault_entries
@@ -63,6 +65,7 @@ class EmulatedBackend:
         self.rate_scale = rate_scale
         self.time_scale = 1 / rate_scale
         self.channels = tuple(f"{link.name}{mark}" for link in world.fabric.links for mark in "><")
+        self._queues = QueueSampler(world.fabric, self.channels)
 
     @property
     def fabric(self) -> Fabric:
@@ -125,6 +128,11 @@ class EmulatedBackend:
     def _read_lost(self) -> Mapping[str, int]:
         counters = [row for switch in self._losing for row in self._controller.counters(switch)]
         return switch_counters.lost(self.fabric, counters)
+
+    async def sample_queues(self) -> Samples:
+        """Of every port of the embedded switches; BMv2 has no such figures."""
+        address = self._world.emulation.switches_address
+        return self._queues.sample(await asyncio.to_thread(switch_counters.sample_ports, self.fabric, address))
 
     def trimmed(self) -> Mapping[str, int]:
         """Packets trimmed, by channel, by the P4 program's counters."""
@@ -214,6 +222,11 @@ def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
 def emulated_backend(case: Case, scale: float, switch: str, name: str = NAME) -> Iterator[EmulatedBackend]:
     """Bring the case's fabric up scaled, and take it down on leaving. Raises ExperimentError or EmulationError."""
     check(case, scale)
+    if case.measure.queues and SwitchKind(switch) is SwitchKind.BMV2:
+        raise ExperimentError(
+            f"{case_prefix(case.name)}BMv2 does not say what waits in its queues",
+            "Leave measure.queues out, or use --switch embedded.",
+        )
     with running(scaled_fabric(case, scale, name), switch=switch) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
         yield EmulatedBackend(case, world, controller, scale, stack)

@@ -18,6 +18,10 @@ Samples = NDArray[np.int64]
 FLOW_COUNTERS: Final = ("received", "sent", "retransmitted", "spurious", "lost", "timeouts")  # packets
 LINK_COUNTERS: Final = ("frames", "bytes", "lost")  # one direction of a link
 
+# Of one direction of a link: when it was sampled (ns), bytes in the queues before it, the most since the sample before,
+# their sum over time (bytes times ns), and for how long (ns) and how often flow control kept it silent. -1: not known.
+QUEUE_COUNTERS: Final = ("time", "depth", "peak", "byte_ns", "paused_ns", "pauses")
+
 
 @dataclass(frozen=True, slots=True)
 class FlowInfo:
@@ -128,6 +132,7 @@ class Recording:
     channel, counter of LINK_COUNTERS], where a channel is one direction of a link (`channels`: the link's name with
     ``>`` upwards or ``<`` downwards). `trimmed` counts packets by the channel they went out on, `drops` frames by
     reason, and in emulation by channel too. `nic_bps` is what the ports of a NIC carry together, after scaling.
+    `queue_samples` is indexed [edge, channel, counter of QUEUE_COUNTERS], and None where the file does not ask for it.
     `rate_scale` is the rate here over that in the file, `time_scale` the same of times. `errors`, `wrong_bytes`,
     `checked_bytes` and `bad_paths` are of all `tenants` together.
     """
@@ -154,6 +159,7 @@ class Recording:
     time_scale: float = 1.0
     fidelity: Fidelity = field(default_factory=Fidelity)
     tenants: tuple[TenantRecord, ...] = ()
+    queue_samples: Samples | None = None
 
     @property
     def end(self) -> int:

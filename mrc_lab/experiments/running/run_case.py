@@ -114,6 +114,7 @@ class _CaseRun:
         self._times: list[int] = []
         self._flow_rows: list[list[list[int]]] = []
         self._link_rows: list[Any] = []
+        self._queue_rows: list[Any] = []
 
     def _open(self, host: str) -> Context:
         if host not in self._contexts:
@@ -204,6 +205,8 @@ class _CaseRun:
             self._flow_rows.append(self._flow_rows[-1])
         if self._case.measure.links or len(self._times) == 1:
             self._link_rows.append(await self._backend.sample_channels())
+        if self._case.measure.queues:
+            self._queue_rows.append(await self._backend.sample_queues())
 
     async def _listen(self, host: str, context: Context) -> None:
         while True:
@@ -270,6 +273,7 @@ class _CaseRun:
             time_scale=backend.time_scale,
             fidelity=backend.fidelity(),
             tenants=tenants,
+            queue_samples=np.array(self._queue_rows, dtype=np.int64) if self._queue_rows else None,
         )
 
     def _tenant_record(self, running: _Running) -> TenantRecord:

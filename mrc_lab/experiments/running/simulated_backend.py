@@ -18,6 +18,7 @@ from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.transport import fitted_settings
 from mrc_lab.experiments.running import switch_counters
+from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import Fidelity, Samples
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.switch import Switch
@@ -41,6 +42,7 @@ class SimulatedBackend:
         self._sources = [end for lower, upper, _ in ends for end in (lower, upper)]
         self.channels = tuple(f"{name}{mark}" for *_, name in ends for mark in "><")
         self._watched = [world.channel(end) for end in self._sources]
+        self._queues = QueueSampler(world.fabric, self.channels)
 
     @property
     def fabric(self) -> Fabric:
@@ -75,6 +77,11 @@ class SimulatedBackend:
     async def sample_channels(self) -> Samples:
         """Frames, bytes and losses of every channel so far."""
         return np.array([(channel.frames, channel.bytes, channel.lost) for channel in self._watched], dtype=np.int64)
+
+    async def sample_queues(self) -> Samples:
+        """Of every switch port, at this moment."""
+        now, names = self._world.now, [switch.name for switch in self.fabric.switches]
+        return self._queues.sample({name: (now, self._world.switch(name).sample_ports(now)) for name in names})
 
     def trimmed(self) -> Mapping[str, int]:
         """Packets trimmed, by channel; only channels for which any were."""

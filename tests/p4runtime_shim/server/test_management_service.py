@@ -279,6 +279,7 @@ def test_bytes_that_are_no_request() -> None:
         ("SetCapture", pb.SetCaptureRequest(device_id=5, on=True)),
         ("GetSwitches", pb.GetSwitchesRequest(device_ids=[5])),
         ("GetDelays", pb.GetDelaysRequest(device_ids=[5], measure=True)),
+        ("SamplePorts", pb.SamplePortsRequest(device_ids=[5])),
     ]
 
     async def work(world: World) -> None:
@@ -298,5 +299,21 @@ def test_bytes_that_are_no_request() -> None:
         # UNKNOWN is what gRPC itself says of bytes that are no message; an error of ours would be INTERNAL
         assert codes <= {"NOT_FOUND", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNKNOWN"}
         assert (await world.get()).device_id == 5
+
+    run(work)
+
+
+def test_samples_of_all_ports_of_a_switch() -> None:
+    async def work(world: World) -> None:
+        world.put(size=300)
+        (found,) = (await world.stub.SamplePorts(pb.SamplePortsRequest())).switches
+        ports = {port.port: port for port in found.ports}
+        assert (found.device_id, sorted(ports)) == (5, [0, 1, 2, 3])
+        assert (ports[2].bytes, ports[2].peak_bytes, ports[1].bytes) == (300, 300, 0)
+        (again,) = (await world.stub.SamplePorts(pb.SamplePortsRequest(device_ids=[5]))).switches
+        later = {port.port: port for port in again.ports}
+        assert later[2].byte_ns - ports[2].byte_ns == 300 * (again.time_ns - found.time_ns)
+        with pytest.raises(grpc.aio.AioRpcError, match="no device 6"):
+            await world.stub.SamplePorts(pb.SamplePortsRequest(device_ids=[6]))
 
     run(work)
