@@ -151,5 +151,10 @@ def interface_name(fabric: Fabric, end: Endpoint) -> str:
     return f"{tag(fabric.name)}-{end.node.replace('@', '')}-{end.port}"
 
 
+def unplugged_name(fabric: Fabric, end: Endpoint) -> str:
+    """Interface at the other end of a NIC's port that no link is plugged into (root namespace)."""
+    return f"{tag(fabric.name)}-{end.node}-x{end.port}"
+
+
 def _digest(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()

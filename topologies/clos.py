@@ -81,7 +81,7 @@ def multi_plane_clos(
         address_prefix=address_prefix,
         settings=settings or ProtocolSettings(),
         queues=queues or QueueProfile(),
-        wiring=t2_wiring,
+        wiring=t2_wiring if t2 else T2Wiring.GROUPS,
     )
 
 

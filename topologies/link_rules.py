@@ -58,3 +58,8 @@ def _no_match(links: Mapping[str, Link], pattern: str) -> str:
         return f"there are no {pattern} links in this fabric"
     present = [kind.value for kind in LinkKind if any(link.kind is kind for link in links.values())]
     return f"no link matches {pattern!r}: names are as in {next(iter(links))}, classes are {', '.join(present)}"
+
+
+def ports_rules(hosts: str, ports: int, planes: int) -> list[LinkRule]:
+    """Rules for hosts, by name or pattern, that have ports in the first `ports` of `planes` planes only."""
+    return [LinkRule(f"{hosts}@p{plane}", missing=True) for plane in range(ports, planes)]

@@ -34,6 +34,7 @@ class PlaneModel:
     """One plane: its routes, its suspects, and `crossings[route, suspect]`: how often a probe is at risk there.
 
     `crossings` has columns for links and switches only. The suspects after these are the single routes, in order.
+    What no probe reaches is no suspect.
     """
 
     plane: int
@@ -92,6 +93,6 @@ def _model(plan: FabricProbePlan, plane: int, all_routes: tuple[ProbeRoute, ...]
     ends = {
         link.name: tuple(end.node for end in (link.lower, link.upper) if end.node in switches)
         for link in plan.fabric.links
-        if link.plane == plane
+        if link.name in probed
     }
     return PlaneModel(plane, routes, np.array(numbers), tuple(suspects), crossings, ends)

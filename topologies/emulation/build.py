@@ -40,7 +40,7 @@ from topologies.emulation import (
     transport_timers,
 )
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
-from topologies.emulation.interfaces import KernelPort
+from topologies.emulation.interfaces import KernelPort, VethEnd
 from topologies.emulation.ownership import Mark
 from topologies.emulation.process_watch import ProcessWatch
 from topologies.emulation.processes import READY_FD, Child, Command
@@ -51,6 +51,7 @@ from topologies.fabric import Endpoint, Fabric, Link, Nic
 if TYPE_CHECKING:
     from topologies.emulation.nodes import FabricHost, FabricNet
 
+_LONGEST_NAME = 15  # characters of an interface
 READY_SECONDS = 60.0  # a first start compiles the P4 program
 
 Companion = Callable[[RunDirectory, str], Command]
@@ -142,6 +143,7 @@ def emulated(
     """
     began = time.monotonic()
     kind = _switch_kind(switch)
+    _check_name_lengths(fabric)
     requirements.check(switch=kind.value)
     run = RunDirectory(fabric.name)
     with contextlib.ExitStack() as stack:
@@ -177,6 +179,15 @@ def _owned(run: RunDirectory) -> Iterator[Mark]:
             run.remove()
 
 
+def _check_name_lengths(fabric: Fabric) -> None:
+    ends = (end for link in fabric.links for end in (link.lower, link.upper))
+    name = next((name for end in ends if len(name := addressing.interface_name(fabric, end)) > _LONGEST_NAME), None)
+    if name is not None:
+        raise EmulationError(
+            f"Interface {name} has more than the kernel's {_LONGEST_NAME} characters: use fewer switches."
+        )
+
+
 def _check_interface_names(run: RunDirectory) -> None:
     for other in run_directory.existing(run.root):
         if other != run.name and addressing.tag(other) == addressing.tag(run.name):
@@ -184,12 +195,10 @@ def _check_interface_names(run: RunDirectory) -> None:
 
 
 def kernel_ports(fabric: Fabric, nic: Nic) -> list[KernelPort]:
-    """What the kernel of a host is told of each of its ports, plane 0 first."""
+    """What the kernel of a host is told of each of its ports that has a link, by plane."""
     ports = []
-    for plane in range(fabric.planes):
-        end = Endpoint(nic.name, plane)
-        gateway = fabric.peer(end)
-        assert gateway is not None, "a fabric has a link on every NIC port"
+    for link in fabric.links_of(nic.name):
+        end, gateway, plane = link.lower, link.upper, link.plane
         prefixes = [addressing.kernel_prefix(fabric, t0, plane) for t0 in range(fabric.t0_count)]
         port = KernelPort(
             interface=addressing.interface_name(fabric, end),
@@ -228,6 +237,8 @@ class _Builder:
         self.mark = mark
         net = FabricNet(interface_group=self.group, mark=mark)
         self.emulation = Emulation(fabric, run, switches.address(run, kind), net)
+        self._fitted = transport_timers.fitted(fabric)
+        self._round_trips = transport_timers.round_trips(fabric)
         self._began = self._mark = began
 
     def bring_up(self, agents: bool, companions: Sequence[Companion], ready_timeout_s: float) -> Emulation:
@@ -303,6 +314,18 @@ class _Builder:
         for link in self.fabric.links:
             self._add_link(netlink, link)
             self.check()
+        for nic in self.fabric.nics:
+            for plane in range(self.fabric.planes):
+                if self.fabric.nic_link(nic, plane) is None:
+                    self._add_unplugged(netlink, Endpoint(nic.name, plane))
+            self.check()
+
+    def _add_unplugged(self, netlink: IPRoute, end: Endpoint) -> None:
+        """A NIC's port without a link: the other end of its veth link is never up, so there is no carrier."""
+        mac = addressing.mac(self.fabric, end)
+        near = VethEnd(addressing.unplugged_name(self.fabric, end), mac[:-1] + bytes((mac[-1] ^ 0x80,)))
+        far = VethEnd(addressing.interface_name(self.fabric, end), mac, self.emulation.host(end.node).pid)
+        interfaces.create_veth(netlink, near, far, mtu=self.fabric.mtu, group=self.group, mark=self.mark)
 
     def _add_link(self, netlink: IPRoute, link: Link) -> None:
         self.emulation.net.addLink(
@@ -333,7 +356,7 @@ class _Builder:
 
     def _agent(self, nic: Nic) -> Command:
         config = self.run.config_file(nic.name)
-        config.write_text(dump_config(paths.nic_config(transport_timers.fitted(self.fabric), nic)))
+        config.write_text(dump_config(paths.nic_config(self._fitted, nic, self._round_trips)))
         socket = str(self.run.host_socket(nic.name))
         argv = children.python("mrc_host.agent", "--config", str(config), "--socket", socket, "--ready-fd", READY_FD)
         return Command(nic.name, argv, namespace_pid=self.emulation.host(nic.name).pid)

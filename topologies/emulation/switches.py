@@ -92,7 +92,8 @@ def _pause(fabric: Fabric, rate_bps: int) -> dict[str, int]:
 def queue_frames(fabric: Fabric, switch: Switch) -> int:
     """Packets for which each of a switch's queues has room: more than the P4 program's own limit on data."""
     links = (fabric.link_at(Endpoint(switch.name, port)) for port in switch.ports)
-    return max(fabric.queues.queue_frames(link.rate_bps, fabric.mtu, len(switch.ports)) for link in links if link)
+    frames = (fabric.queues.queue_frames(link.rate_bps, fabric.mtu, len(switch.ports)) for link in links if link)
+    return max(frames, default=1)  # a switch may have lost all its links
 
 
 def _bmv2(fabric: Fabric, run: RunDirectory, switch: Switch) -> Command:

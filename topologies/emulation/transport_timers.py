@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mrc_host.config import TransportSettings
 from topologies.fabric import Fabric
-from topologies.round_trip import base_round_trip
+from topologies.round_trip import PathRoundTrips, base_round_trip
 
 PROCESSES_NS = 8_000_000  # two hosts and three switches, on a machine that is in use
 
@@ -21,6 +21,11 @@ def fitted(fabric: Fabric) -> Fabric:
     if transport.base_rtt:
         return fabric
     return replace(fabric, settings=replace(fabric.settings, transport=_transport(fabric, transport)))
+
+
+def round_trips(fabric: Fabric) -> PathRoundTrips | None:
+    """Base RTTs of single destinations, where the fabric has not been given one for all."""
+    return None if fabric.settings.transport.base_rtt else PathRoundTrips(fabric, waiting=PROCESSES_NS)
 
 
 def _transport(fabric: Fabric, transport: TransportSettings) -> TransportSettings:

@@ -143,7 +143,7 @@ def test_a_file_that_is_not_there_or_wrong_is_one_sentence(tmp_path: Path) -> No
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("planes: many")
     for command in (making, using):
-        with pytest.raises(FabricError, match=r"wrong\.yaml: "):
+        with pytest.raises(FabricError, match=r"wrong\.yaml:1: "):
             printed(command, str(wrong))
 
 
