@@ -308,7 +308,7 @@ class UsidTemplate:
 class Destination:
     """A peer NIC: its address (16 bytes), the universe of entropy values to it, and how they become addresses.
 
-    `base_rtt` is the unloaded round trip (ns) of a full packet on the longest path to it; 0: that of the settings.
+    `base_rtt` is the unloaded round trip (ns) of a full packet on the longest path to it; 0: the settings' value.
     """
 
     name: str

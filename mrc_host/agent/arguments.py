@@ -15,10 +15,10 @@ from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, Length, Ran
 
 
 class Holder(Protocol):
-    """Knows which objects a client has."""
+    """Knows which objects each client has."""
 
     def holds(self, handle: Handle, number: int) -> bool:
-        """Whether the client (or, where the handle allows, anybody) has the object with this number."""
+        """Whether the client (or, if the handle allows that, any client) has the object with this number."""
 
 
 def encode(verb: Verb, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], int | None]:

@@ -255,7 +255,7 @@ class AgentProvider(Provider):
         self.connection.refresh()
 
     def wait(self, deadline: int | None) -> None:
-        """Block until a message arrives or `deadline` has come."""
+        """Block until a message arrives or `deadline` has passed."""
         self.connection.wait(deadline)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:

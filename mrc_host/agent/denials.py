@@ -29,7 +29,7 @@ class Denials:
         self._leased: dict[Path, set[ClientSession]] = {}
 
     def set(self, path: Path, denied: bool) -> None:
-        """Deny a path permanently, or allow it whoever denied it. NotFoundError when there is no such path."""
+        """Deny a path permanently, or allow it, whichever client denied it. NotFoundError if there is no such path."""
         self._control.set_path_denied(*path, denied, self._clock())
         self._leased.pop(path, None)
 

@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--keep-privileges",
         action="store_true",
-        help="do not drop the privileges of whoever started the agent, for debugging",
+        help="keep the privileges of the user who started the agent, for debugging",
     )
     parser.add_argument("--log", metavar="FILE", help="append the log here instead of writing it to stderr")
     parser.add_argument("--trace", metavar="FILE", help="write the NIC's event trace here (docs/trace.md)")

@@ -31,7 +31,7 @@ from mrc_host.verbs.device import DeviceVerbs
 from mrc_host.verbs.errors import RejectedError
 
 if TYPE_CHECKING:
-    from mrc_host.nic import Nic  # whoever wants the compiled one imports it
+    from mrc_host.nic import Nic  # not at the top, so that the caller chooses the compiled or the plain one
 
 MAX_OBJECTS = 65536  # of each kind and client, so that a runaway client does not exhaust the agent
 
@@ -93,7 +93,7 @@ class Operations(DeviceVerbs, AgentVerbs):
         self._holdings = session.holdings
 
     def holds(self, handle: Handle, number: int) -> bool:
-        """Whether the client (or, where the handle allows, anybody) has the object with this number."""
+        """Whether the client (or, if the handle allows that, any client) has the object with this number."""
         sessions = self._server.sessions if handle.any_client else (self._session,)
         return any(number in _held(session, handle.kind) for session in sessions)
 
@@ -280,7 +280,7 @@ def _limit(collection: Collection[int], what: str) -> None:
 
 
 def _map(fd: int, length: int) -> mmap.mmap:
-    """Map a memfd that nobody can shrink (touching pages cut off would kill the agent with SIGBUS)."""
+    """Map a memfd that cannot shrink (a missing page would kill the agent with SIGBUS)."""
     try:
         seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     except OSError:

@@ -332,7 +332,7 @@ class ClientSession:
         now = self.clock()
         self.nic.modify_qp(qpn, QpState.ERROR, now)
         for request in waiting:
-            # A post refused even now is unsignaled (nobody waits for it), or the client overran its completion queue.
+            # A post refused even now is unsignaled, and needs no completion, or the client overran its queue.
             self._post(qpn, request, now)
 
     def _refuse(self, qpn: int, request: WorkRequest, reason: str) -> None:

@@ -89,7 +89,7 @@ class AgentVerbs(NicVerbs):
     def delays(self, measure: bool | None = None) -> tuple[PortDelays, ...]:
         """How long the machine delayed frames at the NIC's ports, as far as measured.
 
-        `measure`, for the controller only, turns measuring on or off for everybody; it starts off.
+        `measure`, for the controller only, turns measuring on or off for all clients; it is off at first.
         """
 
     @verb()

@@ -9,8 +9,8 @@ epoll itself can only wait whole milliseconds. For the last millisecond the loop
 epoll descriptor, whose timeout is in microseconds, with a timer slack of one nanosecond. Longer waits use epoll alone,
 which saves a system call on every wake-up of an idle process.
 
-A turn may ask for *rest*: then the loop sleeps without watching descriptors while no turn is due. Whoever writes to one
-of them meanwhile does not pay for waking this process, which costs more than most of its work.
+A turn may request *rest*: then the loop sleeps without watching descriptors while no turn is due. A process that writes
+to one of them meanwhile does not pay for waking this one, which costs more than most of its work.
 
 A loop belongs to the thread that runs it. Other threads (and signal handlers) enter with :meth:`Loop.call_soon`,
 :meth:`Loop.call` and :meth:`Loop.stop`, which write to a wake-up descriptor.

@@ -135,7 +135,7 @@ async def _until_interrupted(pinger: Pinger) -> float:
 
 
 class _Output:
-    """What is printed."""
+    """Prints the results."""
 
     def __init__(self, target: DestinationInfo, switches: PathSwitches, print_line: Print) -> None:
         self._target = target

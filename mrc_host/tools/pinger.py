@@ -19,7 +19,7 @@ from mrc_host.tools.session import ToolError
 from mrc_host.values import DestinationInfo, ProbeEvent
 from mrc_host.verbs.controller import Controller
 
-MAX_WAITING = 1024  # probes on the way to one NIC
+MAX_WAITING = 1024  # probes in flight to one NIC
 _GAP_S = 0.01  # at most, between two probes of a round
 
 

@@ -456,8 +456,8 @@ class Requester:
         timer = self.timer
         self._stats.timeouts += 1
         if not timer.on_timeout(now, rto):
-            heard = (now - timer.last_answer) // 1_000_000
-            why = f"the peer was last heard {heard} ms ago" if self._planes() else "its paths are all down or denied"
+            silence = (now - timer.last_answer) // 1_000_000
+            why = f"the peer last answered {silence} ms ago" if self._planes() else "its paths are all down or denied"
             self._owner.enter_error(
                 CompletionStatus.RETRY_EXCEEDED,
                 f"Nothing was acknowledged after {timer.retries - 1} retries; {why}.",

@@ -1,4 +1,4 @@
-"""Round-trip times of a plane, smoothed as in RFC 6298. Shared by all queue pairs towards one peer."""
+"""Round-trip times of a plane, smoothed as in RFC 6298. Shared by all queue pairs to one peer."""
 
 from __future__ import annotations
 

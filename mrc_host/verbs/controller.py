@@ -132,7 +132,7 @@ class Controller:
         """
         self._check_open()
         number = self._provider.probe(peer, ev, timeout_ns)
-        while len(self._answers) >= EVENT_LIMIT:  # results nobody takes
+        while len(self._answers) >= EVENT_LIMIT:  # results that were never taken
             del self._answers[next(iter(self._answers))]
         self._answers[number] = next((e for e in self._strays if e.probe_id == number), None)
         return number
@@ -228,6 +228,6 @@ class Controller:
         elif isinstance(event, ProbeEvent):
             if event.probe_id in self._answers:
                 self._answers[event.probe_id] = event
-            else:  # somebody else's, or ours before we know its number
+            else:  # another controller's, or ours before we know its number
                 self._strays.append(event)
         self._waiters.wake()

@@ -34,7 +34,7 @@ class Caller(enum.Enum):
 
 
 class ObjectKind(enum.Enum):
-    """Kinds of objects that a client has on a NIC."""
+    """Kinds of objects that a client can have on a NIC."""
 
     PD = "protection domain"
     CQ = "completion queue"
@@ -52,7 +52,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A text or bytes of `low` to `high` `units`."""
+    """A string or bytes of `low` to `high` `units`."""
 
     low: int
     high: int
@@ -61,7 +61,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """The number of an object that the caller has or, with `any_client`, that any client has."""
+    """The number of an object of the calling client or, with `any_client`, of any client."""
 
     kind: ObjectKind
     any_client: bool = False

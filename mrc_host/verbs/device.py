@@ -13,7 +13,7 @@ from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.table import NicVerbs
 
 if TYPE_CHECKING:
-    from mrc_host.nic import Nic  # whoever wants the compiled one imports it
+    from mrc_host.nic import Nic  # not at the top, so that the caller chooses the compiled or the plain one
 
 
 class DeviceVerbs(NicVerbs):
@@ -36,4 +36,4 @@ class DeviceVerbs(NicVerbs):
 
 
 def _nothing() -> None:
-    """Default of `poke`: the world polls the NIC by itself."""
+    """Default of `poke`: the world checks the NIC by itself."""

@@ -1,10 +1,10 @@
 """A NIC device in the same process, for simulation and tests.
 
-Neither the device nor this provider has a clock or a thread: the time comes from `clock`, and two callbacks reach
-whoever moves the frames (the *world*). `poke` is called after every command that may have given the NIC something to
+Neither the device nor this provider has a clock or a thread: the time comes from `clock`, and two callbacks reach the
+*world*, the code that moves the frames. `poke` is called after every command that may have given the NIC something to
 send. `advance(deadline)` lets the world run until something was dispatched or, in its own time, `deadline` (None: no
-limit) is reached; it returns False when the world is idle before that. In turn, after driving the device, the world
-calls :meth:`LocalProvider.dispatch`, which announces completions and events.
+limit) is reached; it returns False when the world becomes idle before that. In turn, after driving the device, the
+world calls :meth:`LocalProvider.dispatch`, which announces completions and events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mrc_host.verbs.errors import RejectedError
 from mrc_host.verbs.provider import EventSink, Provider
 
 if TYPE_CHECKING:
-    from mrc_host.nic import Nic  # whoever wants the compiled one imports it
+    from mrc_host.nic import Nic  # not at the top, so that the caller chooses the compiled or the plain one
 
 Advance = Callable[["int | None"], bool]
 

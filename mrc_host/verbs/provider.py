@@ -66,7 +66,7 @@ class Provider(NicVerbs):
 
     @abstractmethod
     def trace(self, path: str) -> None:
-        """Write the NIC's event trace to `path` ("": nowhere); RejectedError where nobody can."""
+        """Write the NIC's event trace to `path` ("": nowhere); RejectedError if this provider cannot."""
 
     @abstractmethod
     def events_dropped(self) -> int:
@@ -74,7 +74,7 @@ class Provider(NicVerbs):
 
     @abstractmethod
     def add_event_sink(self, sink: EventSink, *, whole_nic: bool = False) -> None:
-        """Call `sink` with every asynchronous event that concerns this user of the NIC, or with `whole_nic` anybody."""
+        """Call `sink` with every asynchronous event for this user of the NIC or, with `whole_nic`, for any user."""
 
     @abstractmethod
     def remove_event_sink(self, sink: EventSink) -> None:

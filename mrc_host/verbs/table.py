@@ -177,4 +177,4 @@ class NicVerbs(Verbs):
 
     @verb(caller=Caller.CONTROLLER)
     def probe_report(self) -> ProbeReport:
-        """Path probes sent and received since the last report to anybody."""
+        """Path probes sent and received since the last report to any client."""

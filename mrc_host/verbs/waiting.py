@@ -14,14 +14,14 @@ def deadline_after(provider: Provider, timeout_s: float | None) -> int | None:
 
 
 def wait_until(provider: Provider, deadline: int | None, timeout_s: float | None, what: str) -> None:
-    """Block until anything arrives, perhaps not what the caller waits for; WaitTimeoutError after the deadline."""
+    """Block until anything arrives, which may not be what the caller waits for; WaitTimeoutError after the deadline."""
     if deadline is not None and provider.now() >= deadline:
         raise WaitTimeoutError(f"No {what} arrived within {timeout_s:g} s.")
     provider.wait(deadline)
 
 
 class Waiters:
-    """Coroutines that wait for the same thing. Waking wakes all of them; each then checks for itself."""
+    """Coroutines that wait for the same thing. Waking wakes all of them; each then checks its own condition."""
 
     def __init__(self) -> None:
         self._futures: dict[asyncio.Future[None], None] = {}
