@@ -68,12 +68,12 @@ class Denylists:
             raise NoAgentsError
         for name in names:
             socket = self._sockets.format(name=name)
-            with _sentence(name), verbs.open_controller(socket, timeout_s=AGENT_TIMEOUT_S) as nic:
+            with _errors_named(name), verbs.open_controller(socket, timeout_s=AGENT_TIMEOUT_S) as nic:
                 yield from ask(name, nic)
 
 
 @contextmanager
-def _sentence(name: str) -> Iterator[None]:
+def _errors_named(name: str) -> Iterator[None]:
     try:
         yield
     except (MrcError, OSError) as error:

@@ -28,7 +28,7 @@ from topologies.faults.rate import Rate
 
 SHORTEST_FLAP_NS = 10_000_000  # a change takes about a millisecond a link
 LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000  # of any time in a fault
-_LEAST_RATE_BPS = 8_000  # a frame a second and more, as for links (topologies.fabric)
+_MIN_RATE_BPS = 8_000  # a frame a second and more, as for links (topologies.fabric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ def _(fault: PathLoss, fabric: Fabric) -> FaultImpairments:
 
 @_impairments_of.register
 def _(fault: Rate, fabric: Fabric) -> FaultImpairments:
-    if fault.rate < _LEAST_RATE_BPS:
-        raise FabricError(f"a link's rate is at least {_LEAST_RATE_BPS} b/s, not {fault.rate}")
+    if fault.rate < _MIN_RATE_BPS:
+        raise FabricError(f"a link's rate is at least {_MIN_RATE_BPS} b/s, not {fault.rate}")
     return _shaped(fabric, fault.link, fault.towards, Shape(rate_bps=fault.rate))
 
 

@@ -32,8 +32,8 @@ from topologies.faults import Fault, FaultState
 from topologies.faults.flap import Flap
 
 T = TypeVar("T")
-MOST_CHANGES_PER_S = 1000  # of links that flap, all together: a change takes about a millisecond
-MOST_SWINGS = 2000  # links, or groups of them, that flap each in its own time
+MAX_CHANGES_PER_S = 1000  # of links that flap, all together: a change takes about a millisecond
+MAX_TOGGLES = 2000  # links, or groups of them, that flap each in its own time
 _UNKNOWN = Shape(-1, -1)  # of a port: equal to none that is wanted
 
 
@@ -114,10 +114,10 @@ class FaultInjector:
         if not isinstance(record.fault, Flap):
             return
         all_of_them = [one for one in (*self.registry, record) if isinstance(one.fault, Flap)]
-        if sum(_changes_per_s(one) for one in all_of_them) > MOST_CHANGES_PER_S:
-            raise BusyError(f"Links would flap more often than {MOST_CHANGES_PER_S} times a second, all together.")
-        if sum(len(_groups(one)) for one in all_of_them) > MOST_SWINGS:
-            raise BusyError(f"More links would flap at random than {MOST_SWINGS}, all together: clear some first.")
+        if sum(_changes_per_s(one) for one in all_of_them) > MAX_CHANGES_PER_S:
+            raise BusyError(f"Links would flap more often than {MAX_CHANGES_PER_S} times a second, all together.")
+        if sum(len(_groups(one)) for one in all_of_them) > MAX_TOGGLES:
+            raise BusyError(f"More links would flap at random than {MAX_TOGGLES}, all together: clear some first.")
 
     async def _enter(self, record: FaultRecord, done: FaultImpairments) -> FaultRecord:
         """Put a record in the registry and begin it if it is time.

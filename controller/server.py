@@ -28,7 +28,7 @@ from mrc_common.grpc_guards import Readable
 SERVICE: str = pb.DESCRIPTOR.services_by_name["Controller"].full_name
 MAP_SERVICE: str = map_pb.DESCRIPTOR.services_by_name["PathMap"].full_name
 LARGEST_REQUEST = 1 << 20
-MOST_REQUESTS = 512  # at once, streams included
+MAX_REQUESTS = 512  # at once, streams included
 _OPTIONS = (
     ("grpc.max_receive_message_length", LARGEST_REQUEST),
     ("grpc.keepalive_time_ms", 10_000),  # a client whose machine has gone away ends its lease
@@ -114,7 +114,7 @@ def make_server(listening: Listening, service: Any, path_map: Any) -> Server:
 
 def _server(service: Any, path_map: Any, checker: Any, guards: Sequence[Any]) -> grpc.aio.Server:
     interceptors = (*guards, Readable((SERVICE, MAP_SERVICE)))
-    server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=MOST_REQUESTS)
+    server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=MAX_REQUESTS)
     add: Any = add_ControllerServicer_to_server  # generated without types
     add(service, server)
     add_map: Any = add_PathMapServicer_to_server

@@ -16,7 +16,7 @@ from typing import Any
 # An exponent of two digits is enough for anybody, and keeps numbers to a size that can be calculated with.
 NUMBER_PATTERN = r"\s*(-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE]-?[0-9]{1,2})?)\s*"
 _NUMBER = re.compile(NUMBER_PATTERN + r"([A-Za-zµ%/]*)\s*")
-_MOST_SHOWN = 40
+_MAX_SHOWN = 40
 
 _RATES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -56,7 +56,7 @@ def parse_number(text: str) -> float:
     """A plain number, without unit."""
     number, unit = _split(text, "a number such as 900")
     if unit:
-        raise ValueError(f"must be a number such as 900, without unit, not {text[:_MOST_SHOWN]!r}")
+        raise ValueError(f"must be a number such as 900, without unit, not {text[:_MAX_SHOWN]!r}")
     return float(number)
 
 
@@ -89,14 +89,14 @@ def _show(value: float, units: tuple[tuple[float, str], ...]) -> str:
 def _split(text: str, example: str) -> tuple[Decimal, str]:
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise ValueError(f"must be {example}, not {text[:_MOST_SHOWN]!r}")
+        raise ValueError(f"must be {example}, not {text[:_MAX_SHOWN]!r}")
     return Decimal(match[1]), match[2]
 
 
 def _factor(unit: str, known: Mapping[str, int | Decimal], text: str, example: str) -> int | Decimal:
     if unit not in known:
         raise ValueError(
-            f"must be {example}, but {text[:_MOST_SHOWN]!r} has the unit {unit[:_MOST_SHOWN]!r}; "
+            f"must be {example}, but {text[:_MAX_SHOWN]!r} has the unit {unit[:_MAX_SHOWN]!r}; "
             f"known are {', '.join(filter(None, known))}"
         )
     return known[unit]
@@ -134,7 +134,7 @@ class Unit:
         except (ValueError, ArithmeticError):
             value = -1
         if not low <= value <= self.most:
-            raise ValueError(f"{text[:_MOST_SHOWN]!r} is not a {self.name} such as {self.example}")
+            raise ValueError(f"{text[:_MAX_SHOWN]!r} is not a {self.name} such as {self.example}")
         return value
 
 

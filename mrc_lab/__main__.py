@@ -19,9 +19,9 @@ def main() -> None:
         from mrc_host import compiled
 
         if not compiled.use():  # before anything imports the transport
-            said = compiled.outdated() if _RUNS_IT & set(sys.argv[1:]) else None
-            if said:
-                print(said, file=sys.stderr, flush=True)
+            outdated = compiled.outdated() if _RUNS_IT & set(sys.argv[1:]) else None
+            if outdated:
+                print(outdated, file=sys.stderr, flush=True)
 
         from mrc_lab.cli.main import main
 

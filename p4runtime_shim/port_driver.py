@@ -80,14 +80,14 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class PortDelays:
-    """Delays measured at a port. `line_idle_ns`: how long its link was idle although a frame waited.
+    """Delays measured at a port. `link_idle_ns`: how long its link was idle although a frame waited.
 
     Time that the link made up for is not included (`slack` of `Switch.set_port_rate`).
     """
 
     arrivals: Delays
     departures: Delays
-    line_idle_ns: int
+    link_idle_ns: int
 
 
 class _CStats(ctypes.Structure):

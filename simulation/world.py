@@ -46,7 +46,7 @@ from topologies.queues import ETHERNET_BYTES
 from topologies.round_trip import PathRoundTrips
 
 DEFAULT_DELAY = 1_000  # ns a link
-_MOST_BUFFERS = 16_384  # packets a switch can hold
+_MAX_BUFFERS = 16_384  # packets a switch can hold
 
 T = TypeVar("T")
 
@@ -304,7 +304,7 @@ def default_queues(fabric: Fabric) -> QueueConfig:
     ports = max(len(switch.ports) for switch in fabric.switches)
     packets = fabric.queues.queue_frames(fastest, fabric.mtu, ports)
     # Under flow control all queues together hold no more than one may.
-    buffers = 2 * packets if fabric.queues.pfc else min(_MOST_BUFFERS, 2 * packets * ports)
+    buffers = 2 * packets if fabric.queues.pfc else min(_MAX_BUFFERS, 2 * packets * ports)
     return QueueConfig(max_packets=packets, buffer_packets=buffers, max_frame=fabric.mtu + 64)
 
 
@@ -343,13 +343,13 @@ def load_program(path: Path = PROGRAM) -> Pipeline:
 
     SimulationError when it is not there, or not made from the sources beside it.
     """
-    said = problem() if path == PROGRAM else None
-    if said is not None:
-        raise SimulationError(said)
+    outdated = problem() if path == PROGRAM else None
+    if outdated is not None:
+        raise SimulationError(outdated)
     try:
         text = path.read_text("utf-8")
     except OSError as error:
-        raise SimulationError(f"{path} cannot be read ({error.strerror}): install the project anew.") from None
+        raise SimulationError(f"{path} cannot be read ({error.strerror}): reinstall the project.") from None
     return Pipeline.load(text)
 
 

@@ -13,28 +13,28 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 _PAUSE_S = 0.005  # of real time between two looks
 
 
-def until(condition: Callable[[], T], what: str = "what never came", patience_s: float = PATIENCE_S) -> T:
+def until(condition: Callable[[], T], what: str = "what never came", timeout_s: float = TIMEOUT_S) -> T:
     """Wait for a condition to hold; returns what it returned. AssertionError when it never does."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
+        assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}"
         time.sleep(_PAUSE_S)
     return found
 
 
 async def until_async(
-    condition: Callable[[], T | Awaitable[T]], what: str = "what never came", patience_s: float = PATIENCE_S
+    condition: Callable[[], T | Awaitable[T]], what: str = "what never came", timeout_s: float = TIMEOUT_S
 ) -> T:
     """:func:`until` in an event loop; the condition may be a coroutine function."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while True:
         found = condition()
         value: T = await found if inspect.isawaitable(found) else found
         if value:
             return value
-        assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
+        assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}"
         await asyncio.sleep(_PAUSE_S)

@@ -12,7 +12,7 @@ from mrc_common import yaml_limits
 from mrc_common.suggestions import did_you_mean
 from topologies.errors import FabricError
 
-_MOST_PIECES = 20_000
+_MAX_VALUES = 20_000
 _NUMBER_BITS = 64
 _LONGEST = 80  # characters of a value that an error repeats
 
@@ -90,8 +90,8 @@ def document(text: str) -> Piece:
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-        if yaml_limits.is_larger_than(node, _MOST_PIECES):
-            raise FabricError(f"has more than {_MOST_PIECES} values, aliases written out")
+        if yaml_limits.is_larger_than(node, _MAX_VALUES):
+            raise FabricError(f"has more than {_MAX_VALUES} values, aliases written out")
         return Piece(None, 1) if node is None else _piece(loader, node)
     except yaml.YAMLError as error:
         raise _yaml_error(error, text) from None

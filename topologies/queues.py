@@ -15,7 +15,7 @@ from topologies.errors import FabricError
 ETHERNET_BYTES = 14
 _NANOSECONDS = 10**9
 _SHARES = ("ecn_low", "ecn_high", "trim", "trim_lasthop", "limit", "pfc_xoff", "pfc_xon", "pfc_headroom")
-_LEAST_KEPT, _MOST_KEPT = 108, 124  # up to TSETH, up to RETH, after Ethernet (docs/protocol.md §1.10)
+_MIN_TRIM_KEEP, _MAX_TRIM_KEEP = 108, 124  # up to TSETH, up to RETH, after Ethernet (docs/protocol.md §1.10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class QueueProfile:
     pfc_xoff: int = 100
     pfc_xon: int = 80
     pfc_headroom: int = 60
-    trim_keep: int = _LEAST_KEPT
+    trim_keep: int = _MIN_TRIM_KEEP
 
     def __post_init__(self) -> None:
         for share in _SHARES:
@@ -63,8 +63,10 @@ class QueueProfile:
             raise FabricError(f"queues: trimming must begin below the limit of {self.limit} percent")
         if self.pfc_xon > self.pfc_xoff:
             raise FabricError(f"queues: pfc_xon ({self.pfc_xon}) must not be above pfc_xoff ({self.pfc_xoff})")
-        if self.trim_keep not in (_LEAST_KEPT, _MOST_KEPT):
-            raise FabricError(f"queues: trim_keep is {self.trim_keep}, but must be {_LEAST_KEPT} or {_MOST_KEPT}")
+        if self.trim_keep not in (_MIN_TRIM_KEEP, _MAX_TRIM_KEEP):
+            raise FabricError(
+                f"queues: trim_keep is {self.trim_keep}, but must be {_MIN_TRIM_KEEP} or {_MAX_TRIM_KEEP}"
+            )
 
     def product(self, rate_bps: int, mtu: int) -> int:
         """Bandwidth-delay product in bytes of a link of `rate_bps` b/s that carries IPv6 packets of `mtu` bytes."""

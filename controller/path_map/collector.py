@@ -30,7 +30,7 @@ from topologies.probe_plan import DEFAULT_RATE, FabricProbePlan, probe_plan
 T = TypeVar("T")
 POLL_S = 0.2
 _RECENT = 10 * SECOND  # for the health of links
-_MOST_THREADS = 32
+_MAX_THREADS = 32
 
 
 class Collector:
@@ -78,7 +78,7 @@ class _Session:
         first = secrets.randbits(16) << 16  # rounds of a map before this one are distinguished
         self._agents = {host: ProbingAgent(sockets.format(name=host), plan.of(host, first)) for host in plan.routes}
         self._addresses = {nic.name: addressing.nic_address(fabric, nic).packed for nic in fabric.nics}
-        self._pool = ThreadPoolExecutor(min(_MOST_THREADS, len(self._agents)), thread_name_prefix="path-map")
+        self._pool = ThreadPoolExecutor(min(_MAX_THREADS, len(self._agents)), thread_name_prefix="path-map")
         self._wanted: frozenset[DeniedEv] = frozenset()
         self._tasks = [asyncio.create_task(self._follow(host)) for host in self._agents]
         self._tasks.append(asyncio.create_task(self._think()))

@@ -33,8 +33,8 @@ CERTAIN = 0.98
 HEAL = 7.0  # nats, odds of about 1 to 1000
 SURE = 3.0  # nats, odds of 1 to 20: for the direction of a loss
 _NOISE_SHARE = 0.6  # of the routes, the best: noise is what these lose
-_LEAST_RIVAL = 0.1
-_MOST_TO_HEAL = 1.6  # strength of 80 % loss: one probe that came through a dead link does not make it healthy
+_MIN_RIVAL = 0.1
+_MAX_TO_HEAL = 1.6  # strength of 80 % loss: one probe that came through a dead link does not make it healthy
 STEADY = 4.0  # nats, odds of 1 to 50: for a loss that began or ended within a span
 _STEADY = 4  # the parts of a span that are compared are no shorter than a quarter
 _RECENT = SECOND  # in a span no longer than this, few losses hide that they began within it
@@ -192,7 +192,7 @@ class _Plane:
     def _healed(self, known: _Known, spans: Sequence[_Evidence]) -> bool:
         """End the suspicion of something that works again, and forget what it did."""
         others = self._others(known)
-        strength = min(known.strength, _MOST_TO_HEAL)
+        strength = min(known.strength, _MAX_TO_HEAL)
         for since, _sent, _lost, counts in spans:
             if since < known.fault.since_ns and since != spans[0].since:
                 return False
@@ -335,7 +335,7 @@ class _Plane:
             by_name[suspect.name] = by_name.get(suspect.name, 0.0) + float(chance)
         suspect = suspects[finding.suspect]
         own = by_name[suspect.name] / (1 + math.exp(-max(-50.0, finding.margin)))
-        rivals = tuple(sorted(n for n, chance in by_name.items() if n != suspect.name and chance > _LEAST_RIVAL))
+        rivals = tuple(sorted(n for n, chance in by_name.items() if n != suspect.name and chance > _MIN_RIVAL))
         same = [float(chances[number]) for number in self._same_name[suspect.name] if number != finding.suspect]
         clear = not same or chances[finding.suspect] > math.exp(SURE) * max(same)
         direction = suspect.direction if clear else None

@@ -36,13 +36,13 @@ class Delays:
 class PortDelays:
     """Delays at one port since the driver was created, of the frames measured.
 
-    `line_idle_ns`: how long the port was idle although there was more to send, beyond what it caught up on.
+    `link_idle_ns`: how long the port was idle although there was more to send, beyond what it caught up on.
     """
 
     port: int
     arrivals: Delays
     departures: Delays
-    line_idle_ns: int = 0
+    link_idle_ns: int = 0
 
 
 class DelayCounter:

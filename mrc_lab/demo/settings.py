@@ -21,7 +21,7 @@ PROBE_FROM, PROBE_STEPS = 3, 8  # link counters are compared over these steps to
 FEWEST_STEPS = 40
 BETWEEN_FAULTS_S = 14.0  # before, between and after the faults, so that there is something to compare with
 _WINDOW_S = 0.020
-_LEAST_WINDOW = 8 * 4096
+_MIN_WINDOW = 8 * 4096
 _WIRE_OVERHEAD = 1.05  # headers of a 4096-byte packet, acknowledgements
 _PIXELS, _CLASSES = 64, 10
 
@@ -95,7 +95,7 @@ class DemoSettings:
         first one (1.024 us * 2**n) above one and a half times what 20 ms of all planes' rate need on a single link, as
         when all planes but one are gone.
         """
-        window = max(int(self.rate_bps / 8 * _WINDOW_S), _LEAST_WINDOW)
+        window = max(int(self.rate_bps / 8 * _WINDOW_S), _MIN_WINDOW)
         whole = window * self.planes
         timeout = math.ceil(math.log2(1.5 * whole * 8 / self.rate_bps / 1.024e-6))
         fixed = None if transport == "mrc" else window

@@ -1,9 +1,9 @@
 """A fabric that stays up in the background, with its controller, until it is taken down by name.
 
-:func:`bring_up` starts ``python -m mrc_lab.fabric.daemon`` in a session of its own and waits for what it says: one line
-of JSON on its standard output, that the fabric is up or why not. That process then owns the fabric as a prompt or the
-demo would: it holds the run directory's lock, its children die with it, and SIGTERM makes it take everything down. So
-:func:`take_down` needs no state but the run directory, and works whatever of it has been killed.
+:func:`bring_up` starts ``python -m mrc_lab.fabric.daemon`` in a session of its own and waits for its result: one line
+of JSON on standard output, that the fabric is up or why not. That process then owns the fabric as a prompt or the
+demo would: it holds the run directory's lock, its children end with it, and on SIGTERM it takes everything down. So
+:func:`take_down` needs no state but the run directory, and works whatever processes of the fabric have been killed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = (), *, res
 
     `controller` are further words of the controller's command line. With `restart`, crashed processes are restarted.
 
-    Raises ExperimentError with one sentence when it does not come up; then nothing is left of it.
+    Raises ExperimentError if it does not come up; then nothing is left of it.
     """
     with children.popen(
         children.python(_MODULE, switch, "restart" if restart else "", *controller),
@@ -58,34 +58,34 @@ def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = (), *, res
         try:
             with contextlib.suppress(BrokenPipeError), owner.stdin:
                 owner.stdin.write(loader.dump_text(fabric))
-            said = _last_word(owner.stdout.read().splitlines())
+            result = _result(owner.stdout.read().splitlines())
         except BaseException:
             owner.terminate()
             owner.wait(_TIMEOUT_S)
             raise
-        if "total_s" in said:
-            owner.returncode = 0  # it lives on, and is not ours to wait for
-            return said
-    raise ExperimentError(said["error"], said.get("hint", ""))
+        if "total_s" in result:
+            owner.returncode = 0  # it keeps running, and is not ours to wait for
+            return result
+    raise ExperimentError(result["error"], result.get("hint", ""))
 
 
-def _last_word(lines: list[str]) -> dict[str, Any]:
-    """What the owner has said: the last line is JSON, unless it has broken down."""
+def _result(lines: list[str]) -> dict[str, Any]:
+    """The owner's result: its last line of output, as JSON, unless it has crashed."""
     with contextlib.suppress(ValueError, IndexError):
-        said = json.loads(lines[-1])
-        if isinstance(said, dict):
-            return said
-    why = limits.out_of_descriptors("\n".join(lines)) or (lines[-1] if lines else "it said nothing")
+        result = json.loads(lines[-1])
+        if isinstance(result, dict):
+            return result
+    why = limits.out_of_descriptors("\n".join(lines)) or (lines[-1] if lines else "it printed nothing")
     return {"error": f"the fabric's process has ended: {why}"}
 
 
 def take_down(name: str) -> bool:
-    """Take down the fabric `name`, or what is left of it; tells whether there was anything.
+    """Take down the fabric `name`, or what is left of it; returns whether there was anything.
 
-    Raises ExperimentError when it belongs to somebody who is still at work with it.
+    Raises ExperimentError if a running prompt, demo or experiment owns it.
     """
     owner = RunDirectory(name).owner()
-    if owner is not None and not _stands(owner):
+    if owner is not None and not _is_daemon(owner):
         raise ExperimentError(
             f"fabric {name} belongs to process {owner}, a prompt, a demo or an experiment",
             f"End that, or use 'mrc clean --name {name} --force'.",
@@ -94,8 +94,8 @@ def take_down(name: str) -> bool:
     return bool(cleanup.clean(name, force=True)) or there
 
 
-def _stands(pid: int) -> bool:
-    """Whether a process is one of ours, or has just ended."""
+def _is_daemon(pid: int) -> bool:
+    """Whether a process is a daemon of this module, or has just ended."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -110,8 +110,8 @@ def main(switch: str, restart: str, *controller: str) -> int:
     try:
         with running(loader.load_text(sys.stdin.read()), switch=switch, controller=controller) as world:
             print(json.dumps(world.bring_up), flush=True)
-            _let_go(world.emulation.run.log_file("owner"))
-            _look_after(world, bool(restart))
+            _detach(world.emulation.run.log_file("owner"))
+            _watch(world, bool(restart))
     except ExperimentError as error:
         print(json.dumps({"error": str(error), "hint": error.hint}))
     except (EmulationError, FabricError, OSError) as error:
@@ -119,8 +119,11 @@ def main(switch: str, restart: str, *controller: str) -> int:
     return 1
 
 
-def _look_after(world: EmulatedWorld, restart: bool) -> None:
-    """Tell what dies and maybe start it anew, until a signal ends us; children die with the thread that starts them."""
+def _watch(world: EmulatedWorld, restart: bool) -> None:
+    """Log crashes, and restart what crashed if requested, until a signal ends us.
+
+    This is the main thread's work, since children end with the thread that starts them.
+    """
     assert world.emulation.watch is not None, "a fabric that is up has one"
     crashes: SimpleQueue[Crash] = SimpleQueue()
     world.emulation.watch.listen(crashes.put)
@@ -136,8 +139,8 @@ def _echo(text: str) -> None:
     print(time.strftime("%H:%M:%S"), text, flush=True)
 
 
-def _let_go(log: Path) -> None:
-    """From now on nobody listens: standard output and error go to the log, the folder we came from is free."""
+def _detach(log: Path) -> None:
+    """Redirect standard output and error to the log, and leave the current folder."""
     with log.open("ab") as stream, open(os.devnull, "rb") as nothing:
         for number, file in enumerate((nothing, stream, stream)):
             os.dup2(file.fileno(), number)

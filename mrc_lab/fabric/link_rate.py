@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 _TOTAL_PER_CORE_BPS = 100_000_000  # of all NIC ports together; leaves about half of a core of 2020 idle
-_MOST_BPS, _LEAST_BPS = 100_000_000, 1_000_000
+_MAX_BPS, _MIN_BPS = 100_000_000, 1_000_000
 _STEP_BPS = 100_000
 
 
@@ -17,4 +17,4 @@ def carried_rate(hosts: int, planes: int, *, cores: int | None = None) -> int:
     if cores is None:
         cores = len(os.sched_getaffinity(0))
     rate = _TOTAL_PER_CORE_BPS * cores // max(hosts * planes, 1)
-    return max(_LEAST_BPS, min(_MOST_BPS, rate // _STEP_BPS * _STEP_BPS))
+    return max(_MIN_BPS, min(_MAX_BPS, rate // _STEP_BPS * _STEP_BPS))

@@ -17,7 +17,7 @@ from pathlib import Path
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.process_watch import Crash
 
-MOST_RESTARTS, WITHIN_S = 5, 60.0
+MAX_RESTARTS, WITHIN_S = 5, 60.0
 _LOG_LINES = 10
 
 
@@ -43,13 +43,13 @@ class Restarts:
         self._restart = restart
         self._echo = echo
         self._clock = clock
-        self._done: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MOST_RESTARTS))
+        self._done: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_RESTARTS))
 
     def crashed(self, crash: Crash) -> None:
         """Restart a process that has exited."""
         name, done = crash.name, self._done[crash.name]
-        if len(done) == MOST_RESTARTS and self._clock() - done[0] <= WITHIN_S:
-            often = f"{MOST_RESTARTS} times within {WITHIN_S:g} s"
+        if len(done) == MAX_RESTARTS and self._clock() - done[0] <= WITHIN_S:
+            often = f"{MAX_RESTARTS} times within {WITHIN_S:g} s"
             self._echo(f"process {name} was restarted {often} and will not be restarted again")
             return
         done.append(self._clock())

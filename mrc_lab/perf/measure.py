@@ -88,7 +88,7 @@ class Report:
 
 
 class Measurement:
-    """One rank's part; `on_row` is told each line as soon as it is known."""
+    """One rank's part; `on_row` gets each row as soon as it is known."""
 
     def __init__(
         self,
@@ -214,8 +214,8 @@ async def run_ranks(
     reports: list[Report] = []
 
     async def one(rank: int) -> None:
-        told = on_row if rank == 0 else None
-        reports.append(await run_rank(devices[rank], meeting.rank(rank), plan, clock, told))
+        report_row = on_row if rank == 0 else None
+        reports.append(await run_rank(devices[rank], meeting.rank(rank), plan, clock, report_row))
 
     await together(*(one(rank) for rank in range(len(devices))))
     return reports[0]

@@ -43,7 +43,7 @@ class Captures:
         self.running: list[Running] = []
 
     def start(self, name: str, path: str) -> Running:
-        """Capture a link from now on; ExperimentError with one sentence when that cannot be."""
+        """Start to capture a link. Raises ExperimentError if that fails."""
         link = self._emulation.fabric.link(name)
         file = own_path(path)
         self._check(link, file)
@@ -55,20 +55,20 @@ class Captures:
         )  # fmt: skip
         assert process.stdout is not None
         try:
-            said = process.stdout.readline().strip()
+            output = process.stdout.readline().strip()
         except BaseException:  # Ctrl-C
             process.kill()
             process.communicate()
             raise
-        if said != "capturing":
+        if output != "capturing":
             process.wait(_TIMEOUT_S)
             process.stdout.close()
-            raise ExperimentError(said or "the capture did not start")
+            raise ExperimentError(output or "the capture did not start")
         self.running.append(Running(link, file, process))
         return self.running[-1]
 
     def stop(self, name: str | None = None) -> list[str]:
-        """End the capture of a link, or all; returns a sentence each."""
+        """Stop the capture of a link, or all captures; returns a message for each."""
         links = None if name is None else {self._emulation.fabric.link(name)}
         ending = [capture for capture in self.running if links is None or capture.link in links]
         if not ending:
@@ -76,17 +76,17 @@ class Captures:
         return [self._end_one(capture) for capture in ending]
 
     def close(self) -> list[str]:
-        """End all there are."""
+        """Stop all captures."""
         return self.stop() if self.running else []
 
     def _end_one(self, capture: Running) -> str:
         self.running.remove(capture)
         capture.process.terminate()
-        said, _ = capture.process.communicate(timeout=_TIMEOUT_S)
+        output, _ = capture.process.communicate(timeout=_TIMEOUT_S)
         try:
-            counts = json.loads(said.splitlines()[-1])
+            counts = json.loads(output.splitlines()[-1])
         except (ValueError, IndexError):
-            return f"{capture.file}: {said.strip() or 'the capture had ended before'}"
+            return f"{capture.file}: {output.strip() or 'the capture had ended before'}"
         lost = f", {counts['lost']} lost because the machine was too slow" if counts["lost"] else ""
         return f"{capture.file}: {counts['packets']} packets of {capture.link.name}{lost}"
 

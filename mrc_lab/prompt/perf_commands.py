@@ -66,18 +66,18 @@ class PerfCommands:
 
     def do_mrc_ping(self, line: str) -> None:
         """Mrc_ping SOURCE DESTINATION [FLAGS]: ping every path between two hosts; flags as in ping (-h)."""
-        with self._one_sentence():
+        with self._errors_printed():
             fabric = self._world.fabric.name
             self._run_tool(children.python("mrc_lab.perf.ping", "--fabric", fabric, *split_words(line)))
 
     def _among_all(self, test: str, line: str) -> None:
-        with self._one_sentence():
+        with self._errors_printed():
             words = split_words(line)
             fabric = self._world.fabric.name
             self._run_tool(children.python("mrc_lab.perf", test, "--fabric", fabric, *words))
 
     def _between_two(self, tool: str, line: str) -> None:
-        with self._one_sentence():
+        with self._errors_printed():
             words = split_words(line)
             command = children.python(f"mrc_host.tools.{tool}")
             if "-h" in words or "--help" in words:
@@ -102,8 +102,8 @@ class PerfCommands:
         return process.returncode
 
     @contextlib.contextmanager
-    def _one_sentence(self) -> Iterator[None]:
-        """Whatever goes wrong is one sentence."""
+    def _errors_printed(self) -> Iterator[None]:
+        """Print errors as a message instead of raising them."""
         try:
             yield
         except (ExperimentError, OSError, ValueError) as error:

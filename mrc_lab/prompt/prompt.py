@@ -114,8 +114,8 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """Give back what writes have left on the NICs, and end captures."""
         self._closed = True
         with self._open:
-            for sentence in self._captures.close():
-                self._echo(sentence)
+            for message in self._captures.close():
+                self._echo(message)
             self._transfers.close()
 
     # Traffic
@@ -433,9 +433,9 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     def _on_mininet_error(self) -> None:
         self.failed = True
 
-    def _fail(self, sentence: str, hint: str = "") -> None:
+    def _fail(self, message: str, hint: str = "") -> None:
         self.failed = True
-        self._echo(f"{sentence}\n{hint}" if hint else sentence)
+        self._echo(f"{message}\n{hint}" if hint else message)
 
     def _print_crash(self, crash: process_watch.Crash) -> None:
         """From the watch's thread: a line now, and what was being typed again."""

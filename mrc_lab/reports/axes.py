@@ -28,7 +28,7 @@ RATE_UNITS = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s"))
 SIZE_UNITS = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 COUNT_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _LEGEND_LINE = 0.18  # inches
-_MOST_TICKS = 8
+_MAX_TICKS = 8
 _STYLE: Any = {
     "svg.hashsalt": "mrc-testbed",  # the same plot gives the same file
     "font.size": 9,
@@ -87,7 +87,7 @@ class UnitFormatter(Formatter):
         return f"{self._of * value / factor:.{digits}f} {name}".rstrip()
 
 
-def label_ticks(axis: Axis, units: Sequence[tuple[float, str]], of: float = 1.0, most: int = _MOST_TICKS) -> None:
+def label_ticks(axis: Axis, units: Sequence[tuple[float, str]], of: float = 1.0, most: int = _MAX_TICKS) -> None:
     """Give an axis at most `most` ticks, labelled in `units`; a logarithmic one at 1, 2 and 5, or at powers of ten."""
     if axis.get_scale() == "log":
         low, high = axis.get_view_interval()
@@ -100,7 +100,7 @@ def label_ticks(axis: Axis, units: Sequence[tuple[float, str]], of: float = 1.0,
 
 def label_counts(axis: Axis) -> None:
     """Give an axis ticks at whole numbers only."""
-    axis.set_major_locator(MaxNLocator(_MOST_TICKS, integer=True))
+    axis.set_major_locator(MaxNLocator(_MAX_TICKS, integer=True))
 
 
 def beside(axes: Axes) -> None:

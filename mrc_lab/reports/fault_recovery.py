@@ -24,7 +24,7 @@ from mrc_lab.experiments.running.recording import FLOW_COUNTERS, FaultSpan, Path
 
 RECOVERED = 0.95  # of the usual throughput
 _BAD = PathState.ASSUMED_BAD.value
-_MOST_NAMED = 3  # paths
+_MAX_NAMED = 3  # paths
 _REASONS = {PathReason.PROBE.value: "probes answered", PathReason.PEER_SKIP.value: "peer asked"}
 
 
@@ -178,8 +178,8 @@ def sentences(found: Aftermath, recording: Recording) -> Iterator[str]:
 
 def _return(found: Aftermath, recording: Recording, repaired: int) -> Iterator[str]:
     """Of the paths that were out of use at the repair."""
-    named = [f"{recording.flows[p.flow].name} EV {p.ev} plane {p.plane}" for p in found.out[:_MOST_NAMED]]
-    more = [f"{len(found.out) - _MOST_NAMED} more"] if len(found.out) > _MOST_NAMED else []
+    named = [f"{recording.flows[p.flow].name} EV {p.ev} plane {p.plane}" for p in found.out[:_MAX_NAMED]]
+    more = [f"{len(found.out) - _MAX_NAMED} more"] if len(found.out) > _MAX_NAMED else []
     yield f"At the repair {_paths(len(found.out))} still out of use: {', '.join(named + more)}."
     missing = len(found.out) - len(found.back)
     if found.back:

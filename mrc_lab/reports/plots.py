@@ -31,7 +31,7 @@ from mrc_lab.reports.axes import (
 )
 
 _BLUE, _RED, _GREY, _GREEN = "#1f5fa8", "#c62828", "#8a8f98", "#2e7d32"
-_MOST_FLOWS, _MOST_LINES, _MOST_BARS = 16, 160, 24
+_MAX_FLOWS, _MAX_LINES, _MAX_BARS = 16, 160, 24
 _PANELS = 3  # of `bars` in a row
 _LONGEST_CASE = 36  # letters beside them
 _LONGEST_LOSS = 64  # letters
@@ -44,7 +44,7 @@ def throughput(case: Case, recording: Recording, expectations: Iterable[Expectat
     figure, axes = time_axes(recording, "Gb/s" if recording.nic_bps >= 10**9 else "Mb/s")
     unit = 1e9 if recording.nic_bps >= 10**9 else 1e6
     edges, rates = recording.times / 1000, recording.rates() / unit
-    if 1 < len(recording.flows) <= _MOST_FLOWS:
+    if 1 < len(recording.flows) <= _MAX_FLOWS:
         for column, flow in enumerate(recording.flows):
             axes.stairs(rates[:, column], edges, linewidth=0.8, label=flow.name, baseline=None)
     axes.stairs(rates.sum(axis=1), edges, color="black", linewidth=1.3, label="total", baseline=None)
@@ -168,7 +168,7 @@ def activity(recording: Recording) -> str:
     ]
     busy = np.percentile(rates[:, chosen].max(axis=0), 90) / 50 if chosen else 0  # not those that carry only ACKs
     used = [n for n in chosen if rates[:, n].max() >= busy]
-    chosen = sorted(used, key=lambda n: -steps[:, n].sum())[:_MOST_LINES]
+    chosen = sorted(used, key=lambda n: -steps[:, n].sum())[:_MAX_LINES]
     chosen.sort(key=lambda n: (recording.channels[n].split("@")[1], recording.channels[n]))
     figure = new_figure(min(9.0, 1.6 + 0.12 * max(len(chosen), 4)))
     axes = figure.add_subplot()
@@ -225,11 +225,11 @@ def losses(recording: Recording) -> str:
     rows += [(f"trimmed for {in_words(line)}", count) for line, count in recording.trimmed.items()]
     rows += [(f"dropped: {reason}", count) for reason, count in recording.drops.items()]
     every = sorted(rows, key=lambda row: -row[1])
-    rows = every[:_MOST_BARS]
+    rows = every[:_MAX_BARS]
     figure = new_figure(1.0 + 0.2 * max(len(rows), 1))
     axes = figure.add_subplot()
     if len(rows) < len(every):
-        left = sum(count for _, count in every[_MOST_BARS:])
+        left = sum(count for _, count in every[_MAX_BARS:])
         title(axes, f"the largest; {len(every) - len(rows)} more have {left} frames together")
     if rows:
         axes.barh(range(len(rows)), [count for _, count in rows][::-1], color=_BLUE)

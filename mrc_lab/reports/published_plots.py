@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 _OURS, _THEIRS = "#1f5fa8", "#c62828"
 _UNITS = {"rate": RATE_UNITS, "time": TIME_UNITS}
 _COLOURS = ("#1f5fa8", "#c62828", "#7b4fa6", "#2e7d32", "#d98200", "#00838f", "#8a8f98", "#5d4037", "#ad1457")
-_LEAST_RATIO, _MOST_RATIO = 0.01, 100.0
+_MIN_RATIO, _MAX_RATIO = 0.01, 100.0
 
 
 def drawings(block: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -120,20 +120,20 @@ def _ratios(rows: Sequence[Row]) -> str:
     for height, row in enumerate(reversed(rows)):
         ratio = row["ours"] / row["published"]
         if row.get("low") is not None:
-            ends = [max(_LEAST_RATIO, row[end] / row["published"]) for end in ("low", "high")]
+            ends = [max(_MIN_RATIO, row[end] / row["published"]) for end in ("low", "high")]
             axes.plot(ends, [height, height], color=_OURS, linewidth=1.2)
-        axes.plot([min(max(ratio, _LEAST_RATIO), _MOST_RATIO)], [height], marker="o", color=_OURS, markersize=5)
+        axes.plot([min(max(ratio, _MIN_RATIO), _MAX_RATIO)], [height], marker="o", color=_OURS, markersize=5)
     axes.set_xscale("log")
     axes.set_xlim(min(0.5, *_limits(rows)) * 0.9, max(2, *_limits(rows)) * 1.1)
     label_ticks(axes.xaxis, COUNT_UNITS)
     axes.set_yticks(range(len(rows)), [fitted(row["what"], 60) for row in reversed(rows)])
     axes.set_ylim(-0.7, len(rows) - 0.3)
-    title(axes, f"within 10 % is shaded; less than {_LEAST_RATIO:g} is drawn there")
+    title(axes, f"within 10 % is shaded; less than {_MIN_RATIO:g} is drawn there")
     return svg(figure)
 
 
 def _limits(rows: Sequence[Row]) -> list[float]:
-    return [min(max(row["ours"] / row["published"], _LEAST_RATIO), _MOST_RATIO) for row in rows]
+    return [min(max(row["ours"] / row["published"], _MIN_RATIO), _MAX_RATIO) for row in rows]
 
 
 def _band(axes: Axes, curve: Row, places: Sequence[float], colour: str) -> None:

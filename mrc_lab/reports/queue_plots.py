@@ -13,7 +13,7 @@ from mrc_lab.experiments.running.recording import QUEUE_COUNTERS, Recording
 from mrc_lab.reports.axes import SIZE_UNITS, beside, label_ticks, svg, title
 from mrc_lab.reports.plots import time_axes
 
-_MOST_PORTS = 10  # drawn by themselves
+_MAX_PORTS = 10  # drawn by themselves
 _PEAK, _PAUSED_NS = (QUEUE_COUNTERS.index(name) for name in ("peak", "paused_ns"))
 
 
@@ -57,4 +57,4 @@ def _draw(axes: Axes, recording: Recording, series: NDArray[Any]) -> None:
 def _busiest(series: NDArray[Any]) -> list[int]:
     """Columns with the largest values that are more than nothing, the largest first."""
     most = series.max(axis=0)
-    return [int(number) for number in np.argsort(-most, kind="stable")[:_MOST_PORTS] if most[number] > 0]
+    return [int(number) for number in np.argsort(-most, kind="stable")[:_MAX_PORTS] if most[number] > 0]

@@ -1,10 +1,10 @@
 """Verified writes from one host to another, over and over, through agents that may be killed at any time.
 
-The memory is cut into slots, one write each. A write is right when its slot at the destination holds exactly its bytes
-both when the source is told that it is done and when the destination is told that it has come, when those come in
-order and once, and when nothing outside the slots under way has changed. When an agent dies the queue pairs are made
-anew. Before that, what is unfinished is looked at: every byte must be the old one or the new one. When it is the
-destination's agent that died, the flow also waits until the source's queue pair has failed with a reason.
+The memory is divided into slots, one write each. A write is correct if its slot at the destination holds exactly its
+bytes both at its completion at the source and at its completion at the destination, if completions come in order and
+once, and if nothing has changed outside the slots in flight. When an agent crashes, the queue pairs are created again.
+Before that, unfinished writes are checked: every byte must be the old one or the new one. If the destination's agent
+crashed, the flow also waits until the source's queue pair has failed with a reason.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ Bytes = NDArray[np.uint8]
 class _Write:
     slot: int
     content: Bytes
-    told: int = 0  # how many ends know
+    completions: int = 0  # at either end
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The end of a life of a flow: when the life and its end were (monotonic s), and the sentence."""
+    """A failure of a flow: when its connection began and failed (monotonic s), and the error message."""
 
     flow: str
     began: float
@@ -55,9 +55,9 @@ class Failure:
 
 @dataclass(slots=True)
 class SoakFlow:
-    """Traffic from `source` to `destination`, whose agents listen at `sockets`; `wrong` takes what must not be.
+    """Traffic from `source` to `destination`, whose agents listen at `sockets`.
 
-    `log` is given a line for every end of a life.
+    `wrong` gets a message for every violation, `log` one for every failure.
     """
 
     source: str
@@ -85,9 +85,9 @@ class SoakFlow:
             connected = False
             try:
                 with contextlib.ExitStack() as stack:
-                    life = _Life(self, draw, stack)
+                    connection = _Connection(self, draw, stack)
                     connected = True
-                    await life.run()
+                    await connection.run()
             except MrcError as error:
                 if connected:
                     self.failures.append(Failure(self.name, began, time.monotonic(), str(error)))
@@ -97,8 +97,8 @@ class SoakFlow:
                 await asyncio.sleep(_PAUSE_S)
 
 
-class _Life:
-    """Queue pairs and memory of a flow for as long as both agents live."""
+class _Connection:
+    """Queue pairs and memory of a flow, for as long as both agents run."""
 
     def __init__(self, flow: SoakFlow, draw: random.Random, stack: contextlib.ExitStack) -> None:
         self._flow = flow
@@ -111,8 +111,8 @@ class _Life:
         self._expected: Bytes = np.zeros(SLOTS * SLOT, dtype=np.uint8)
         self._arrived: Bytes = np.frombuffer(self._far.buffer, dtype=np.uint8)
         stack.callback(self._drop)
-        self._under_way: dict[int, _Write] = {}
-        self._order: deque[int] = deque()  # numbers of writes of which the destination has not heard
+        self._in_flight: dict[int, _Write] = {}
+        self._order: deque[int] = deque()  # numbers of writes without a completion at the destination yet
         self._free: asyncio.Queue[int] = asyncio.Queue()
         for slot in range(SLOTS):
             self._free.put_nowait(slot)
@@ -131,17 +131,17 @@ class _Life:
             raise
 
     async def _send(self) -> None:
-        """Keep all slots busy; once the flow is stopping, end when nothing is under way."""
+        """Keep all slots busy; once the flow is stopping, end when nothing is in flight."""
         while not self._flow.stopping:
             self._post(await self._free.get())
-        while self._under_way:
+        while self._in_flight:
             await asyncio.sleep(_PAUSE_S)
 
     def _post(self, slot: int) -> None:
         length = self._draw.randint(1, SLOT)
         content = np.frombuffer(self._draw.randbytes(length), dtype=np.uint8)
         self._number += 1
-        self._under_way[self._number] = _Write(slot, content)
+        self._in_flight[self._number] = _Write(slot, content)
         self._order.append(self._number)
         at = slot * SLOT
         self._near.buffer[at : at + length] = content.data
@@ -152,39 +152,39 @@ class _Life:
 
     async def _take_near(self) -> None:
         while True:
-            self._told(check(await self._near_cq.next()).wr_id, "acknowledged")
+            self._completed(check(await self._near_cq.next()).wr_id, "acknowledged")
 
     async def _take_far(self) -> None:
         while True:
             number = check(await self._far_cq.next()).imm
             expected = self._order.popleft() if self._order else None
             if number != expected:
-                self._flow.wrong(f"{self._flow.name}: write {number} was announced when {expected} was due")
+                self._flow.wrong(f"{self._flow.name}: write {number} arrived when {expected} was due")
             if number is not None:
-                self._told(number, "announced")
+                self._completed(number, "received")
 
-    def _told(self, number: int, what: str) -> None:
-        write = self._under_way.get(number)
+    def _completed(self, number: int, what: str) -> None:
+        write = self._in_flight.get(number)
         if write is None:
-            self._flow.wrong(f"{self._flow.name}: write {number} was {what}, but is not under way")
+            self._flow.wrong(f"{self._flow.name}: write {number} was {what}, but is not in flight")
             return
         at, length = write.slot * SLOT, len(write.content)
         differing = int(np.count_nonzero(self._arrived[at : at + length] != write.content))
         if differing:
             self._flow.wrong(f"{self._flow.name}: write {number} was {what} with {differing} of {length} bytes wrong")
-        write.told += 1
-        if write.told == 2:
+        write.completions += 1
+        if write.completions == 2:
             self._expected[at : at + length] = write.content
-            del self._under_way[number]
+            del self._in_flight[number]
             self._check_rest()
             self._flow.writes += 1
             self._flow.nbytes += length
             self._free.put_nowait(write.slot)
 
     def _check_rest(self) -> None:
-        """Nothing but the writes under way has changed memory, and of those each byte is old or new."""
+        """Only the writes in flight have changed memory, and each of their bytes is the old or the new one."""
         changed = self._arrived != self._expected
-        for write in self._under_way.values():
+        for write in self._in_flight.values():
             part = slice(write.slot * SLOT, write.slot * SLOT + len(write.content))
             changed[part] &= self._arrived[part] != write.content
         if changed.any():
@@ -195,12 +195,12 @@ class _Life:
         began = time.monotonic()
         try:
             with contextlib.suppress(asyncio.QueueEmpty):
-                self._post(self._free.get_nowait())  # otherwise something is under way
+                self._post(self._free.get_nowait())  # otherwise something is in flight
             deadline = began + PEER_TIMEOUT_S
             while True:
                 check(await asyncio.wait_for(self._near_cq.next(), max(0.0, deadline - time.monotonic())))
         except AgentLostError:
-            return  # that one has been killed too
+            return  # the source's agent has been killed too
         except MrcError as error:
             seconds = time.monotonic() - began
             self._flow.peer_seconds.append(seconds)

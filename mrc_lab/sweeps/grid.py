@@ -18,7 +18,7 @@ from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.loader import EITHER, load_document, read_text
 from mrc_lab.experiments.files.model import CasePart
 
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class SweepRun:
     @property
     def id(self) -> str:
         """What the run is, and nothing else, as a word: the same for the same text and seed."""
-        said = "\0".join((self.experiment, self.text, str(self.seed)))
-        return hashlib.sha256(said.encode()).hexdigest()[:20]
+        content = "\0".join((self.experiment, self.text, str(self.seed)))
+        return hashlib.sha256(content.encode()).hexdigest()[:20]
 
     def __str__(self) -> str:
         """The run in words."""
@@ -67,8 +67,8 @@ def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[in
         if name in keys[:number]:
             raise FileError(f"--set {name} is given twice: put all its values behind one")
     count = len(files) * prod(len(assignment.values) for assignment in assignments) * len(seeds)
-    if count > MOST_RUNS:
-        raise ExperimentError(f"these are {count:,} runs, and a sweep has {MOST_RUNS:,} at most", "Split it.")
+    if count > MAX_RUNS:
+        raise ExperimentError(f"these are {count:,} runs, and a sweep has {MAX_RUNS:,} at most", "Split it.")
     runs: list[SweepRun] = []
     digests: dict[str, str] = {}
     for file in files:

@@ -17,7 +17,7 @@ from mrc_lab.sweeps.ray_connection import connect, first_line, load_ray, reach
 from mrc_lab.sweeps.run_one import SweepOutcome, execute
 from mrc_lab.sweeps.version import digest
 
-_MOST_AHEAD = 1000  # runs that Ray has at a time: enough for it to see that more nodes are wanted
+_MAX_AHEAD = 1000  # runs that Ray has at a time: enough for it to see that more nodes are wanted
 _LOOK_S = 5.0
 
 
@@ -38,7 +38,7 @@ def over_ray(
             ray.cloudpickle.register_pickle_by_value(ray_worker)
             remote = ray.remote(num_cpus=1)(ray_worker.work)
             here = digest()
-            ahead = jobs or max(_MOST_AHEAD, 2 * int(ray.cluster_resources().get("CPU", 0)))
+            ahead = jobs or max(_MAX_AHEAD, 2 * int(ray.cluster_resources().get("CPU", 0)))
             coming = iter(runs)
             waiting: dict[Any, SweepRun] = {}
             while True:

@@ -34,11 +34,11 @@ class SweepOutcome:
 def execute(run: SweepRun) -> SweepOutcome:
     """Do a run. All of its record but `wall_s`, `finished`, `commit` and `node` depends on file and seed alone."""
     began = time.monotonic()
-    said: dict[str, Any]
+    result: dict[str, Any]
     try:
-        said = {"summary": _summary(run)}
+        result = {"summary": _summary(run)}
     except (ExperimentError, MrcError, FabricError) as error:
-        said = {"error": str(error)}
+        result = {"error": str(error)}
     except Exception as error:  # no room, no compiler, ...: nothing that the run says of itself
         return SweepOutcome(run, None, f"{type(error).__name__}: {error}")
     record = {
@@ -46,7 +46,7 @@ def execute(run: SweepRun) -> SweepOutcome:
         "experiment": run.experiment,
         "settings": dict(run.settings),
         "seed": run.seed,
-        **said,
+        **result,
         "wall_s": round(time.monotonic() - began, 3),
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),

@@ -160,7 +160,7 @@ class SwitchDelays(_message.Message):
     def __init__(self, device_id: _Optional[int] = ..., name: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[PortDelays, _Mapping]]] = ...) -> None: ...
 
 class PortDelays(_message.Message):
-    __slots__ = ("port", "arrivals", "departures", "line_idle_ns")
+    __slots__ = ("port", "arrivals", "departures", "link_idle_ns")
     PORT_FIELD_NUMBER: _ClassVar[int]
     ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     DEPARTURES_FIELD_NUMBER: _ClassVar[int]
@@ -168,8 +168,8 @@ class PortDelays(_message.Message):
     port: int
     arrivals: Delays
     departures: Delays
-    line_idle_ns: int
-    def __init__(self, port: _Optional[int] = ..., arrivals: _Optional[_Union[Delays, _Mapping]] = ..., departures: _Optional[_Union[Delays, _Mapping]] = ..., line_idle_ns: _Optional[int] = ...) -> None: ...
+    link_idle_ns: int
+    def __init__(self, port: _Optional[int] = ..., arrivals: _Optional[_Union[Delays, _Mapping]] = ..., departures: _Optional[_Union[Delays, _Mapping]] = ..., link_idle_ns: _Optional[int] = ...) -> None: ...
 
 class Delays(_message.Message):
     __slots__ = ("total_ns", "histogram")

@@ -200,7 +200,7 @@ class ManagedSwitch:
             arrivals, departures = (
                 pb.Delays(**asdict(direction)) for direction in (measured.arrivals, measured.departures)
             )
-            found.ports.add(port=port, arrivals=arrivals, departures=departures, line_idle_ns=measured.line_idle_ns)
+            found.ports.add(port=port, arrivals=arrivals, departures=departures, link_idle_ns=measured.link_idle_ns)
         return found
 
     def _packet_in(self) -> pb.PacketIn:

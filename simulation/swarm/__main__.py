@@ -14,8 +14,8 @@ if __name__ == "__main__":
 
     from mrc_host import compiled
 
-    if not compiled.use() and (said := compiled.outdated()):  # before anything imports the transport
-        print(said, file=sys.stderr, flush=True)
+    if not compiled.use() and (outdated := compiled.outdated()):  # before anything imports the transport
+        print(outdated, file=sys.stderr, flush=True)
 
     from simulation.swarm.command import main
 

@@ -62,13 +62,13 @@ class Lives:
             if first.away or second.away:
                 return
             if fault.manner is Manner.TOGETHER:
-                self._renew(first, fault.anew)
-                self._renew(second, fault.anew)
+                self._renew(first, fault.recreate)
+                self._renew(second, fault.recreate)
                 await self._meet(first, second, 0)
             elif fault.manner is Manner.BY_TURNS:
-                await self._by_turns(first, second, fault.anew, fault.word)
+                await self._by_turns(first, second, fault.recreate, fault.word)
             else:
-                self._renew(first, fault.anew)
+                self._renew(first, fault.recreate)
                 try:
                     first.connect(second)
                 except MrcError:  # a NIC may refuse it: the application waits for the other, in vain if nothing heals
@@ -77,22 +77,22 @@ class Lives:
             await self._until(end_time)
             async with self._locks[fault.pair]:
                 if not (first.away or second.away):
-                    await self._by_turns(second, first, fault.anew, fault.word)
+                    await self._by_turns(second, first, fault.recreate, fault.word)
 
-    def _renew(self, end: End, anew: bool) -> None:
+    def _renew(self, end: End, recreate: bool) -> None:
         end.freeze(self._applications.other(end))
-        end.renew(anew, self._world.now)
+        end.renew(recreate, self._world.now)
         self._applications.own(end)
 
-    async def _by_turns(self, first: End, second: End, anew: bool, word: int) -> None:
+    async def _by_turns(self, first: End, second: End, recreate: bool, word: int) -> None:
         """A new life for `first`, if it has none that is not connected yet; a crash on the way leaves it to others."""
         if first.lives[-1].peer is not None:
-            self._renew(first, anew)
+            self._renew(first, recreate)
         await asyncio.sleep(word / _SECOND)
         if first.away or second.away:
             return
         if second.life.peer is not None:
-            self._renew(second, anew)
+            self._renew(second, recreate)
         await self._meet(first, second, word)
 
     async def _meet(self, first: End, second: End, word: int) -> None:

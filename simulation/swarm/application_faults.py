@@ -23,14 +23,14 @@ class Manner(enum.Enum):
 class Reconnect(Fault):
     """Pair number `pair` gets a new life, begun by its first end or (`back`) its second.
 
-    With `anew` queue pairs are destroyed and created instead of being reset. `word` ns pass until one application has
-    told the other. An end that was left `alone` is healed, by turns, when the fault ends.
+    With `recreate` queue pairs are destroyed and created instead of being reset. A message from one application to the
+    other takes `word` ns. An end that was left `alone` is healed, by turns, when the fault ends.
     """
 
     pair: int
     back: bool
     manner: Manner
-    anew: bool
+    recreate: bool
     word: int
 
 

@@ -140,10 +140,10 @@ class End:
         old = self.lives[-1].revoked if self.lives and self.lives[-1].region is self.region else None
         self.lives.append(Life(self.qp.endpoint(), self.region, self._buffer, now, revoked=old))
 
-    def renew(self, anew: bool, now: int) -> None:
+    def renew(self, recreate: bool, now: int) -> None:
         """End the present life and begin another, not connected yet."""
         self.end_life(now)
-        if anew:
+        if recreate:
             self.qp.close()
             self._create(now)
         else:

@@ -30,7 +30,7 @@ from topologies.faults.loss import Loss
 _FULL: Final = 4096  # payload of the packets that `plane_skew_limit` counts
 _UNFAIR: Final = 2.0  # times the bytes of another
 _SHARES: Final = 1.5  # times the mean over the floor
-_LEAST_FLOOR: Final = 8  # paths to speak of shares
+_MIN_FLOOR: Final = 8  # paths to speak of shares
 _ENOUGH: Final = 500  # packets to speak of shares
 _BURST: Final = 64  # frames of a queue pair at the beginning of standing still
 _PER_TIMEOUT: Final = 4  # frames a timeout from one end of a queue pair, on and on
@@ -68,7 +68,7 @@ class Shares:
         """Under uniform loss the floor of the active set is in use."""
         floor = self._transport.ev_min_active
         faults = [fault for fault in self._scenario.faults if not isinstance(fault.fault, ControllerDown)]
-        if floor < _LEAST_FLOOR or not faults or any(not _uniform(fault.fault) for fault in faults):
+        if floor < _MIN_FLOOR or not faults or any(not _uniform(fault.fault) for fault in faults):
             return
         for end, other in applications.ends:
             counts = self._counts.paths.get((end.nic, other.qp.qpn))

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from controller import messages
 from controller.client import ControllerClient
 from controller.events import MAX_SUBSCRIBERS
-from controller.injector import MOST_CHANGES_PER_S, FaultInjector
+from controller.injector import MAX_CHANGES_PER_S, FaultInjector
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2 as map_pb
 from controller.proto.controller_v1_pb2_grpc import ControllerStub
 from controller.proto.path_map_v1_pb2_grpc import PathMapStub
-from controller.server import LARGEST_REQUEST, MOST_REQUESTS, Listening
+from controller.server import LARGEST_REQUEST, MAX_REQUESTS, Listening
 from controller.service import MAX_LEASES, ControllerService
 from controller.values import EventKind
 from tests.controller.driven import Links, Switches
@@ -265,7 +265,7 @@ def test_an_end_to_flapping_is_kept_by_many_who_ask_at_once() -> None:
         service, injector, _ = make_service()
         request = flap("h1@p0", down=10 * MS, up=10 * MS)
         asked = await asyncio.gather(*(ask(service.InjectFault, request) for _ in range(100)))
-        assert [context.code for context in asked].count(Code.OK) == MOST_CHANGES_PER_S // 100
+        assert [context.code for context in asked].count(Code.OK) == MAX_CHANGES_PER_S // 100
         await injector.close(keep=False)
 
     asyncio.run(scenario())
@@ -281,7 +281,7 @@ def test_there_is_an_end_to_flapping() -> None:
         allowed = 0
         while (context := await ask(service.InjectFault, flap("h1@p0", down=10 * MS, up=10 * MS))).code is Code.OK:
             allowed += 1
-        assert allowed == MOST_CHANGES_PER_S // 100
+        assert allowed == MAX_CHANGES_PER_S // 100
         assert context.code is Code.RESOURCE_EXHAUSTED
         assert "more often than" in context.sentence
         slow = flap("*", down=3600 * 1000 * MS, up=3600 * 1000 * MS, random=True)
@@ -342,7 +342,7 @@ def first_status(stream: Any) -> grpc.StatusCode:
 
 def test_thousands_of_streams_of_other_services_are_bounded(client: ControllerClient, channel: grpc.Channel) -> None:
     watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
-    streams = [watch(b"") for _ in range(MOST_REQUESTS + 200)]
+    streams = [watch(b"") for _ in range(MAX_REQUESTS + 200)]
     try:
         outcomes = [first_status(stream) for stream in streams]
         assert set(outcomes) == {Code.OK, Code.RESOURCE_EXHAUSTED}

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from types import TracebackType
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 CTRL_C, CTRL_D, TAB = "\x03", "\x04", "\t"
 
 
@@ -36,7 +36,7 @@ class Terminal:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(PATIENCE_S)
+                self.process.wait(TIMEOUT_S)
             self.process.kill()
         self.process.wait()
         os.close(self._master)
@@ -47,7 +47,7 @@ class Terminal:
 
     def until(self, text: str) -> str:
         """Wait for `text`; returns what was printed before it since the last call."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while text not in self._seen:
             ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"no {text!r} in {self._seen!r}"
@@ -68,7 +68,7 @@ class Terminal:
         """Wait for the end; returns the exit status, after having seen `words` on the way."""
         for word in words:
             self.until(word)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while self.process.poll() is None and time.monotonic() < deadline:
             ready, _, _ = select.select([self._master], [], [], 0.1)
             if ready:

@@ -31,7 +31,7 @@ from mrc_host.values import (
     QpType,
 )
 from mrc_host.verbs import AgentLostError, WaitTimeoutError
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import TIMEOUT_S, until
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
@@ -279,7 +279,7 @@ def test_a_killed_agent_is_told_and_its_peer_recovers(hosts: BackToBack) -> None
         await asyncio.sleep(0)
         hosts.agents[1].kill()
         with pytest.raises(AgentLostError):
-            await asyncio.wait_for(waiting, PATIENCE_S)
+            await asyncio.wait_for(waiting, TIMEOUT_S)
 
     asyncio.run(main())
     with pytest.raises(AgentLostError):

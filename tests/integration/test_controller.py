@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="br
 MRC = Path(sys.executable).with_name("mrc")
 RATE = 20_000_000
 PIECE = 256 << 10
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @contextmanager

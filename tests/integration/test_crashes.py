@@ -17,7 +17,7 @@ from mrc_lab.cli.main import run
 from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
 from tests.integration.test_standing import SIZES, Standing, at_prompt
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import TIMEOUT_S, until
 from topologies.emulation import cleanup, process_watch
 from topologies.emulation.run_directory import RunDirectory
 
@@ -48,7 +48,7 @@ def test_a_run_ends_at_once_and_says_what_died(tmp_path: Path, victim: str) -> N
             until(lambda: process.poll() is not None or _has_queue_pairs(directory, "h1"))
             assert process.poll() is None, process.communicate()[0]
             os.kill(pids(directory)[victim], signal.SIGKILL)
-            said, _ = process.communicate(timeout=PATIENCE_S)
+            said, _ = process.communicate(timeout=TIMEOUT_S)
         finally:
             process.kill()
     assert process.returncode == 3, said

@@ -56,9 +56,9 @@ def _check_linux() -> None:
 
 
 def _check_program() -> None:
-    said = p4src.problem()
-    if said is not None:
-        raise RequirementError(said)
+    outdated = p4src.problem()
+    if outdated is not None:
+        raise RequirementError(outdated)
 
 
 def _check_root() -> None:
@@ -125,8 +125,8 @@ def _check_mnexec() -> None:
     """Mininet would wait for ever for the shell of a host whose mnexec has failed."""
     tried = children.run(["mnexec", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if tried.returncode != 0:
-        said = tried.stderr.decode(errors="replace").strip().replace("\n", ", ") or f"status {tried.returncode}"
+        problem = tried.stderr.decode(errors="replace").strip().replace("\n", ", ") or f"status {tried.returncode}"
         raise RequirementError(
-            f"mnexec cannot make a host's namespaces ({said}):"
+            f"mnexec cannot make a host's namespaces ({problem}):"
             " in a container, start it with --privileged; a chroot has to be a mount point."
         )

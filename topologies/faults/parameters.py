@@ -17,7 +17,7 @@ from mrc_common import units
 from mrc_common.units import Unit
 from topologies.errors import FabricError
 
-_MOST_WHOLE = (1 << 64) - 1
+_MAX_INTEGER = (1 << 64) - 1
 _LONGEST = 40  # characters of a value that an error repeats
 
 
@@ -59,7 +59,7 @@ class Parameter:
     required: bool = True
     default: Any = None
     low: float = 0
-    high: float = _MOST_WHOLE
+    high: float = _MAX_INTEGER
     examples: tuple[str, ...] = ()
 
     @property
@@ -164,7 +164,7 @@ def rate(doc: str, *examples: str, low: int = 1, **default: Any) -> Any:
     return _field(What.RATE, doc, low=low, high=units.RATE.most, examples=examples, **default)
 
 
-def whole(doc: str, *examples: str, low: int = 0, high: int = _MOST_WHOLE, **default: Any) -> Any:
+def whole(doc: str, *examples: str, low: int = 0, high: int = _MAX_INTEGER, **default: Any) -> Any:
     """A whole number; shown as the first example is: as 0x.. or decimal."""
     return _field(What.WHOLE, doc, low=low, high=high, examples=examples or (str(low),), **default)
 

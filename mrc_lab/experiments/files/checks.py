@@ -56,7 +56,7 @@ _STATISTICAL = (
 OF_QUEUES = ("queue_depth", "pause_time", "pauses")
 OF_LINKS = ("link_throughput", *OF_QUEUES)
 OF_ALL_TENANTS = (*OF_LINKS, "trimmed")
-MOST_MEMORY = 8 << 30
+MAX_MEMORY = 8 << 30
 _UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE, "size": units.SIZE}
 
 
@@ -179,8 +179,8 @@ def check_workload(workload: Workload, fabric: Fabric) -> None:
 def _check_memory(case: Case, fabric: Fabric, place: Value) -> None:
     """FileError when this process would need too much memory."""
     needed = sum(_memory(tenant.workload, fabric) for tenant in case.tenants)
-    if needed > MOST_MEMORY:
-        most, shown = units.show_size(MOST_MEMORY), units.show_size(needed)
+    if needed > MAX_MEMORY:
+        most, shown = units.show_size(MAX_MEMORY), units.show_size(needed)
         raise place.error(
             f"what hosts send and receive takes {shown} of memory, but {most} is the most: make it smaller"
         )

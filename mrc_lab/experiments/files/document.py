@@ -19,8 +19,8 @@ from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.renamed_keys import replace_old_keys
 
 MAX_BYTES = 1 << 20
-_MOST_DEPTH = 32
-_MOST_PIECES = 100_000
+_MAX_DEPTH = 32
+_MAX_VALUES = 100_000
 _LINE = 80
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but newlines and tabs
 
@@ -104,8 +104,8 @@ def parse(text: str, source: str) -> Value:
         raise FileError(f"{source}: is nested too deeply for an experiment file") from None
     if node is None:
         raise FileError(f"{source}: is empty")
-    if yaml_limits.is_larger_than(node, _MOST_PIECES):
-        raise FileError(f"{source}: has more than {_MOST_PIECES} values, aliases written out")
+    if yaml_limits.is_larger_than(node, _MAX_VALUES):
+        raise FileError(f"{source}: has more than {_MAX_VALUES} values, aliases written out")
     _check_pieces(node, source, 0)
     return Value(node, source, notes=tuple(f"{source}, {note}" for note in replace_old_keys(node)))
 
@@ -147,7 +147,7 @@ def without(node: yaml.Node, *keys: str) -> yaml.Node:
 
 
 def _check_pieces(node: yaml.Node, source: str, depth: int) -> None:
-    if depth > _MOST_DEPTH:
+    if depth > _MAX_DEPTH:
         raise FileError(f"{source}, line {node.start_mark.line + 1}: is nested too deeply for an experiment file")
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:

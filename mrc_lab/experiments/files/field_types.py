@@ -20,7 +20,7 @@ from mrc_lab.experiments.files.document import Value
 JsonSchema = dict[str, Any]
 _ANY_NUMBER = 1 << 62
 _LONGEST = 80  # characters of a value that an error repeats
-_MOST_TIME = 3600 * 10**9
+_MAX_TIME = 3600 * 10**9
 
 
 class FieldType(ABC):
@@ -142,7 +142,7 @@ def a_size(low: int = 1, high: int = int(units.SIZE.most)) -> Quantity:
     return Quantity(units.SIZE, low, high)
 
 
-def a_time(low: int = 0, high: int = _MOST_TIME) -> Quantity:
+def a_time(low: int = 0, high: int = _MAX_TIME) -> Quantity:
     """Nanoseconds."""
     return Quantity(units.TIME, low, high)
 

@@ -39,7 +39,7 @@ from mrc_lab.experiments.files.field_types import (
     override_schema,
 )
 from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
-from mrc_lab.experiments.files.workloads import MOST_QPS, Workload
+from mrc_lab.experiments.files.workloads import MAX_QPS, Workload
 from mrc_lab.published import Curve, Number
 from topologies.fabric import DEFAULT_MTU
 from topologies.fabric_checks import MAX_PLANES
@@ -59,7 +59,7 @@ TIMERS = (
 )
 
 MAX_EVS = 4096  # of an EV profile
-MOST_MTU = 65_000  # what a switch's packet buffers hold, but for headers
+MAX_MTU = 65_000  # what a switch's packet buffers hold, but for headers
 
 NSCC_TIMES = (
     "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",
@@ -119,7 +119,7 @@ class FabricPart:
     rate: int = key(a_rate(), "rate of every link and direction", default=100 * 10**9)
     uplink_rate: int | None = key(a_rate(), "rate of T0-T1 links, where it differs", default=None)
     delay: int = key(a_time(0, 10**9), "propagation delay of every link (in simulation)", default=1_000)
-    mtu: int = key(Integer(1280, MOST_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
+    mtu: int = key(Integer(1280, MAX_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
     pfc: bool = key(Boolean(), "priority flow control of data, see topologies.queues", default=False)
     queues: tuple[tuple[str, object], ...] = key(
         SomeFields(QueueProfile), "queue signals, as topologies.queues.QueueProfile", default=()
@@ -131,7 +131,7 @@ class TransportPart:
     """The transport of every flow."""
 
     type: str = key(Text(("mrc", "rc")), "mrc, or rc for the RoCEv2 baseline", default="mrc")
-    qps: int = key(Integer(1, MOST_QPS), "queue pairs of each flow", default=1)
+    qps: int = key(Integer(1, MAX_QPS), "queue pairs of each flow", default=1)
     paths: int | None = key(
         Integer(1), "entropy values in the active set, the same number in each plane and at least one", default=None
     )

@@ -27,8 +27,8 @@ from mrc_lab.experiments.files.field_types import (
     key,
 )
 
-MOST_MESSAGE = 1 << 30
-MOST_QPS = 1024
+MAX_MESSAGE = 1 << 30
+MAX_QPS = 1024
 _MESSAGE = "bytes of one write"
 _OUTSTANDING = "writes under way on each queue pair"
 _TOTAL = "bytes of each flow; without it flows last as long as the run"
@@ -43,10 +43,10 @@ class FlowPart:
     """One flow; what it does not say is as the workload says it."""
 
     pair: str = key(Text(), "source and destination, as in h1>h3")
-    message: int | None = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=None)
+    message: int | None = key(a_size(1, MAX_MESSAGE), _MESSAGE, default=None)
     outstanding: int | None = key(Integer(1, 1024), _OUTSTANDING, default=None)
     total: int | None = key(a_size(), "bytes of this flow", default=None)
-    qps: int | None = key(Integer(1, MOST_QPS), "queue pairs of this flow", default=None)
+    qps: int | None = key(Integer(1, MAX_QPS), "queue pairs of this flow", default=None)
     start: int | None = key(a_time(), "when it begins, after the workload's own start", default=None)
 
 
@@ -57,7 +57,7 @@ _FLOW = Shorthand(FlowPart, "pair")
 class Writes:
     """What all workloads of flows have."""
 
-    message: int = key(a_size(1, MOST_MESSAGE), _MESSAGE, default=1 << 18)
+    message: int = key(a_size(1, MAX_MESSAGE), _MESSAGE, default=1 << 18)
     outstanding: int = key(Integer(1, 1024), _OUTSTANDING, default=4)
     total: int | None = key(a_size(), _TOTAL, default=None)
     start: int = key(a_time(), "when the workload begins", default=0)
@@ -123,7 +123,7 @@ class Ranks:
     stragglers: tuple[Straggler, ...] = key(
         ListOf(Section(Straggler), alone=True), "hosts whose computing takes longer", default=()
     )
-    chunk: int = key(a_size(16, MOST_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
+    chunk: int = key(a_size(16, MAX_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
     slots: int = key(Integer(1, 1024), "chunks under way on a stream", default=8)
     interleave: bool = key(Boolean(), "put ranks that follow one another below different T0s", default=False)
     spread: str = key(Text(SPREADS), _SPREAD, default="parts")

@@ -1,24 +1,24 @@
 """Whether the timing of an emulated run can be trusted.
 
-Emulation keeps real time only while the machine has processors to spare. What it does when it has none is delay
-frames beyond what the model explains (links of known rate without propagation, the traffic manager's queues), and that
-is measured where it happens, in every switch and NIC (`machine_delays`). Three limits follow from the model itself:
+Emulation keeps real time only while the machine has processors to spare. Otherwise frames are delayed beyond what the
+model explains (links of known rate without propagation, the traffic manager's queues). This is measured where it
+happens, in every switch and NIC (`machine_delays`). Three limits follow from the model itself:
 
-- A packet and its answer may be delayed by no more, on average, than the transport is told to expect of processes
-  (`PROCESSES_NS`): beyond that congestion control takes the machine for a queue.
-- No line may stand idle for more than a twentieth of the run although a frame waits: that is rate lost, where the line
-  is a bottleneck. What a late line makes up for (`slack`, `burst_ns`) is not lost.
-- No switch or NIC may delay more than one frame in a hundred by more than the time in which the slowest line sends what
-  may wait before switches mark: beyond that the machine alone makes bursts that a switch takes for congestion.
+- The mean delay of a packet and its answer may not exceed what the transport expects of processes (`PROCESSES_NS`):
+  beyond that congestion control mistakes the machine for a queue.
+- No port may leave its link idle for more than a twentieth of the run although a frame waits: that bandwidth is lost if
+  the link is a bottleneck. What a late port catches up (`slack`, `burst_ns`) is not lost.
+- No switch or NIC may delay more than one frame in a hundred by more than the time in which the slowest link sends as
+  much as may wait before switches mark: beyond that the machine causes bursts that a switch mistakes for congestion.
 
-Besides, twenty times a second a coroutine asks to be woken and notes how late it was, and the fabric and this process
-have to leave a tenth of the processors unused. What others use does not count, since a fabric's processes go before
-them (`mrc_lab.fabric.emulation.prefer`), unless the switches cannot measure (BMv2): then nothing else would tell, and a
-tenth has to be idle. A run in which any of these was bad for long is marked: its bytes are right all the same, but its
-rates and times say more about the machine than about the fabric.
+In addition, a coroutine wakes up twenty times per second and records how late it was, and the fabric and this process
+must leave a tenth of the processors unused. Usage by others does not count, since a fabric's processes have priority
+(`mrc_lab.fabric.emulation.prefer`), unless the switches cannot measure delays (BMv2): then a tenth must be idle. A run
+that exceeded a limit for long is marked: its bytes are correct, but its rates and times reflect the machine rather than
+the fabric.
 
-All this is measured while there is traffic, neither before, when queue pairs are connected and faults are ordered, nor
-after, when bytes are compared. A run may be too short for a measurement; then it has none, and a note says so.
+All this is measured while there is traffic, neither before, while queue pairs are connected and faults are requested,
+nor after, while bytes are compared. A run too short for a measurement does not have it, and a note says so.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from mrc_lab.fabric.cpu_idle import idle_share, read_ticks, sample_idle
 from topologies.emulation.transport_timers import PROCESSES_NS
 from topologies.fabric import Fabric
 
-LEAST_ROOM = 0.10  # of all processors; of what is idle, in all but a tenth of the seconds
-MOST_LAG_S = 0.050  # of this process's wake-ups, in all but a hundredth
+MIN_IDLE_CPU = 0.10  # share of all processors, idle in all but a tenth of the seconds
+MAX_LAG_S = 0.050  # of this process's wake-ups, in all but a hundredth
 LATE_SHARE = 0.01  # of the frames at a hop that may be delayed for longer than `late_frame_ns`
-MOST_LINE_IDLE = 0.05  # of the run, any line, although frames waited
+MAX_LINK_IDLE = 0.05  # share of the run in which any link was idle although frames waited
 _BEAT_S = 0.05
-_LEAST_TICKS = 20  # of all processors (100 a second each): fewer could not tell a tenth from nothing
-_LEAST_FRAMES = 100  # of which one is one in a hundred
+_MIN_TICKS = 20  # of all processors (100 per second each); with fewer, a tenth cannot be distinguished from nothing
+_MIN_FRAMES = 100  # of which one is one in a hundred
 
 Read = Callable[[bool], Mapping[str, Hop]]
 """Reads what was measured, by switch and NIC; from then on they measure (True) or do not."""
@@ -52,11 +52,11 @@ Read = Callable[[bool], Mapping[str, Hop]]
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a watch saw during `seconds` of traffic.
+    """Measurements over `seconds` of traffic.
 
-    `idle` are shares (0..1) of the processors that nobody used, one a second; of less than a second there is one of all
-    the time, or none if it is too short to tell. `lags` are late wake-ups in s. `used` is the share (0..1) of the
-    processors that the fabric and this process took. `hops` may lack some switches and NICs, or all.
+    `idle` are shares (0..1) of the processors that were unused, one per second; for less than a second there is one for
+    the whole time, or none if it is too short. `lags` are the delays of wake-ups in s. `used` is the share (0..1) of
+    the processors that the fabric and this process used. `hops` may lack some switches and NICs, or all.
     """
 
     seconds: float
@@ -91,7 +91,7 @@ class FidelityWatch:
             yield
         finally:
             seconds, used = monotonic() - began, self._cpu_seconds() - used
-            whole = idle_share(ticks, read_ticks(), _LEAST_TICKS)
+            whole = idle_share(ticks, read_ticks(), _MIN_TICKS)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -103,7 +103,7 @@ class FidelityWatch:
         self._observed = Observed(seconds, idle, lags, share, hops)
 
     def judge(self) -> Fidelity:
-        """The verdict on what was seen."""
+        """The verdict on the measurements."""
         return judge(self._observed, self._fabric)
 
 
@@ -115,7 +115,7 @@ async def _note_lags(lags: list[float]) -> None:
 
 
 def judge(seen: Observed, fabric: Fabric) -> Fidelity:
-    """The verdict on what was seen."""
+    """The verdict on the measurements."""
     reasons = []
     measurements = {"traffic_s": seen.seconds, "processors_used": seen.used}
     measured = any(switch.name in seen.hops for switch in fabric.switches)
@@ -123,18 +123,20 @@ def judge(seen: Observed, fabric: Fabric) -> Fidelity:
         measurements["idle_p10"] = float(np.percentile(seen.idle, 10))
     if seen.lags:
         measurements["lag_p99_s"] = float(np.percentile(seen.lags, 99))
-    if measured and 1 - seen.used < LEAST_ROOM:
+    if measured and 1 - seen.used < MIN_IDLE_CPU:
         reasons.append(
-            f"the fabric took {_percent(seen.used)} of the processors; {_percent(1 - LEAST_ROOM)} are allowed"
+            f"the fabric took {_percent(seen.used)} of the processors; {_percent(1 - MIN_IDLE_CPU)} are allowed"
         )
     if not measured and not seen.idle:
-        reasons.append(f"{_ms(seen.seconds * 1e9)} of traffic are too short to tell whether the processors had room")
-    elif not measured and measurements["idle_p10"] < LEAST_ROOM:
-        low = _percent(measurements["idle_p10"])
-        reasons.append(f"only {low} of the processors were idle; {_percent(LEAST_ROOM)} are needed")
-    if measurements.get("lag_p99_s", 0.0) > MOST_LAG_S:
         reasons.append(
-            f"wake-ups were {1000 * measurements['lag_p99_s']:.0f} ms late; {1000 * MOST_LAG_S:.0f} ms are allowed"
+            f"{_ms(seen.seconds * 1e9)} of traffic is too short to tell whether the processors had capacity to spare"
+        )
+    elif not measured and measurements["idle_p10"] < MIN_IDLE_CPU:
+        low = _percent(measurements["idle_p10"])
+        reasons.append(f"only {low} of the processors were idle; {_percent(MIN_IDLE_CPU)} are needed")
+    if measurements.get("lag_p99_s", 0.0) > MAX_LAG_S:
+        reasons.append(
+            f"wake-ups were {1000 * measurements['lag_p99_s']:.0f} ms late; {1000 * MAX_LAG_S:.0f} ms are allowed"
         )
     late, delays = _judge_delays(fabric, seen.hops, seen.seconds)
     notes = (*_unmeasured(fabric, seen.hops), *_too_short(seen, delays))
@@ -144,17 +146,17 @@ def judge(seen: Observed, fabric: Fabric) -> Fidelity:
 
 
 def _too_short(seen: Observed, delays: Mapping[str, float]) -> tuple[str, ...]:
-    """What could not be measured since there was too little traffic, in a sentence."""
+    """A note on what could not be measured because there was too little traffic, if anything."""
     missing = ["how idle the processors were"] * (not seen.idle) + ["late wake-ups"] * (not seen.lags)
     if seen.hops and "machine_delay_p99_s" not in delays:
         missing.append("the delay of one frame in a hundred")
     if not missing:
         return ()
-    return (f"{_ms(seen.seconds * 1e9)} of traffic are too short to measure {_listed(missing)}",)
+    return (f"{_ms(seen.seconds * 1e9)} of traffic is too short to measure {_listed(missing)}",)
 
 
 def late_frame_ns(fabric: Fabric) -> int:
-    """In how long the slowest line sends what may wait before switches mark."""
+    """The time in which the slowest link sends as much as may wait before switches mark."""
     slowest = min(link.rate_bps for link in fabric.links)
     return fabric.queues.bytes_at(fabric.queues.ecn_low, slowest, fabric.mtu) * 8_000_000_000 // slowest
 
@@ -165,7 +167,7 @@ def _judge_delays(fabric: Fabric, hops: Mapping[str, Hop], seconds: float) -> tu
     reasons = []
     round_trip, most = round_trip_ns(fabric, hops), late_frame_ns(fabric)
     mean, slow = _worst(hops, lambda hop: hop.mean_ns)
-    p99, late = _worst(hops, lambda hop: hop.quantile_ns(1 - LATE_SHARE, _LEAST_FRAMES))
+    p99, late = _worst(hops, lambda hop: hop.quantile_ns(1 - LATE_SHARE, _MIN_FRAMES))
     idle, busy = _worst(hops, lambda hop: hop.longest_idle_ns / 1e9 / seconds)
     if round_trip > PROCESSES_NS:
         reasons.append(
@@ -176,13 +178,13 @@ def _judge_delays(fabric: Fabric, hops: Mapping[str, Hop], seconds: float) -> tu
         reasons.append(
             f"the machine delayed one frame in a hundred by {_ms(p99)} or more at {late}; {_ms(most)} are allowed"
         )
-    if idle > MOST_LINE_IDLE:
+    if idle > MAX_LINK_IDLE:
         reasons.append(
-            f"a line of {busy} stood idle for {100 * idle:.0f} % of the run although frames waited;"
-            f" {100 * MOST_LINE_IDLE:.0f} % are allowed"
+            f"a link of {busy} was idle for {100 * idle:.0f} % of the run although frames waited;"
+            f" {100 * MAX_LINK_IDLE:.0f} % are allowed"
         )
-    measurements = {"machine_round_trip_s": round_trip / 1e9, "machine_line_idle": idle}
-    if any(hop.most_frames >= _LEAST_FRAMES for hop in hops.values()):
+    measurements = {"machine_round_trip_s": round_trip / 1e9, "machine_link_idle": idle}
+    if any(hop.most_frames >= _MIN_FRAMES for hop in hops.values()):
         measurements["machine_delay_p99_s"] = p99 / 1e9
     return reasons, measurements
 

@@ -1,10 +1,10 @@
-"""How long the machine delayed frames at each hop of an emulated fabric: what no line, queue or pause explains.
+"""How long the machine delayed frames at each hop of an emulated fabric, beyond links, queues and pauses.
 
-Embedded switches and NICs measure that themselves while they are told to (p4runtime_shim/engine/port_driver_delay.c,
-mrc_host/driver/delays.py), each frame from one socket to the next: at arrival until it is taken, at departure from
-when an ideal line would have begun with it. BMv2 has no such service, so that there only NICs tell. Counts only grow;
-a run's are the difference of two readings. A process that does not answer has none; one that began anew measures
-nothing unless it is told to again, and then has what it measured since.
+Embedded switches and NICs measure this on request (p4runtime_shim/engine/port_driver_delay.c,
+mrc_host/driver/delays.py), for each frame from one socket to the next: on arrival until it is received, on departure
+from the time at which an ideal link would have started to send it. BMv2 cannot, so there only NICs measure. Counts only
+grow; a run's are the difference of two readings. A process that does not answer has none. A restarted one measures only
+when requested again, and has what it measured since.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from topologies.fabric import Fabric, Tier
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """Of some frames: total in ns, and how many were delayed by 0 ns, then by 2^(i-1) ns or more but less than 2^i."""
+    """Delays of some frames: the total in ns, and a histogram: 0 ns, then 2^(i-1) ns or more but less than 2^i."""
 
     total_ns: int = 0
     histogram: tuple[int, ...] = ()
@@ -35,16 +35,16 @@ class Delays:
 
     @property
     def frames(self) -> int:
-        """How many."""
+        """Number of frames."""
         return sum(self.histogram)
 
     @property
     def mean_ns(self) -> float:
-        """0 where there were none."""
+        """Mean delay in ns; 0 if there were no frames."""
         return self.total_ns / self.frames if self.frames else 0.0
 
     def since(self, before: Delays) -> Delays:
-        """What was added after `before`; all of it when the counts have begun anew."""
+        """What was added after `before`; everything if the counts have restarted from 0."""
         pairs = list(zip_longest(self.histogram, before.histogram, fillvalue=0))
         if self.total_ns < before.total_ns or any(now < then for now, then in pairs):
             return self
@@ -63,41 +63,41 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """All ports of a switch or NIC. `line_idle_ns`: how long each port's line stood idle although a frame waited."""
+    """All ports of a switch or NIC. `link_idle_ns`: how long each port left its link idle although a frame waited."""
 
     arrivals: Delays = Delays()
     departures: Delays = Delays()
-    line_idle_ns: tuple[int, ...] = ()
+    link_idle_ns: tuple[int, ...] = ()
 
     @property
     def mean_ns(self) -> float:
-        """Of a frame that comes in and goes out."""
+        """Mean delay of a frame on arrival and departure together, in ns."""
         return self.arrivals.mean_ns + self.departures.mean_ns
 
     @property
     def longest_idle_ns(self) -> int:
-        """Of the port whose line stood idle longest."""
-        return max(self.line_idle_ns, default=0)
+        """The longest idle time of any port's link."""
+        return max(self.link_idle_ns, default=0)
 
     @property
     def most_frames(self) -> int:
-        """That arrived or departed, whichever are more."""
+        """Number of frames that arrived or that departed, whichever is larger."""
         return max(self.arrivals.frames, self.departures.frames)
 
     def quantile_ns(self, share: float, least: int = 1) -> float:
-        """Of arrivals or of departures, whichever is longer; 0 where there were fewer than `least` frames."""
+        """The quantile of arrivals or of departures, whichever is longer; 0 with fewer than `least` frames."""
         kinds = (self.arrivals, self.departures)
         return max((kind.quantile_ns(share) for kind in kinds if kind.frames >= least), default=0.0)
 
     def since(self, before: Hop) -> Hop:
         """What was added after `before`."""
-        pairs = zip_longest(self.line_idle_ns, before.line_idle_ns, fillvalue=0)
+        pairs = zip_longest(self.link_idle_ns, before.link_idle_ns, fillvalue=0)
         idle = tuple(now - then if now >= then else now for now, then in pairs)
         return Hop(self.arrivals.since(before.arrivals), self.departures.since(before.departures), idle)
 
 
 def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: bool) -> dict[str, Hop]:
-    """Everything measured so far, by switch and NIC, from all that answer; from now on they `measure`, or do not.
+    """Everything measured so far, by switch and NIC, from all that answer; turns measuring on or off (`measure`).
 
     `address` is the switches' (``{name}`` in it is the switch's), `sockets` has the agents' by NIC.
     """
@@ -109,7 +109,7 @@ def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: b
             found[names[switch.device_id]] = Hop(
                 total(_switch_delays(port.arrivals) for port in switch.ports),
                 total(_switch_delays(port.departures) for port in switch.ports),
-                tuple(port.line_idle_ns for port in switch.ports),
+                tuple(port.link_idle_ns for port in switch.ports),
             )
     for nic, socket in sockets.items():
         ports = _ask_agent(socket, measure)
@@ -117,7 +117,7 @@ def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: b
             found[nic] = Hop(
                 total(Delays(port.arrivals.total_ns, port.arrivals.histogram) for port in ports),
                 total(Delays(port.departures.total_ns, port.departures.histogram) for port in ports),
-                tuple(port.line_idle_ns for port in ports),
+                tuple(port.link_idle_ns for port in ports),
             )
     return found
 
@@ -135,7 +135,7 @@ def _ask_agent(socket: str, measure: bool) -> tuple[PortDelays, ...]:
         finally:
             agent.close()
     except MrcError:
-        return ()  # it has died
+        return ()  # it has crashed
 
 
 def _switch_delays(delays: pb.Delays) -> Delays:

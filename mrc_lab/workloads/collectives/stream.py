@@ -3,20 +3,20 @@
 A stream has queue pairs of its own, one or several; chunk n takes the n-th, modulo their number, and the receiver uses
 chunks in order. Both ends keep a window of slots in registered memory, and chunk n lives in slot n modulo the window at
 either end. To send a chunk, the sender copies it into its slot and posts a WRITE of all but its tail and a
-WRITE_WITH_IMM of the tail; the receiver is told of the second one only, and only when everything before it is in
-memory. The immediate value is the CRC-32 of the chunk, started with its running number and computed before posting; the
+WRITE_WITH_IMM of the tail; the receiver gets a completion for the second one only, when everything before it is in
+memory. The immediate value is the CRC-32 of the chunk, seeded with its running number and computed before posting; the
 receiver computes it again from its own memory when it uses the chunk. A difference is counted as that chunk's bytes
 being wrong.
 
 A slot is free again when two things are known: that the receiver has used the chunk, and that the write is
-acknowledged (before that a retransmission might read the slot once more). The receiver tells the first one with a
-small WRITE_WITH_IMM the other way, whose immediate value is the number of chunks it has released so far, modulo 2**32.
-It does so once for every half of the window. If too many of these credits are not acknowledged yet, the next one
-waits; it will then speak for all that was released meanwhile. So neither end ever has more WRITE_WITH_IMMs in flight
-than the queue pair's attributes allow, and memory does not depend on the size of an operation.
+acknowledged (before that a retransmission might read the slot once more). The receiver signals the first with a
+credit: a small WRITE_WITH_IMM in the other direction, whose immediate value is the number of chunks it has released so
+far, modulo 2**32. It sends one for every half of the window. If too many credits are not acknowledged yet, the next one
+waits and then covers everything released meanwhile. So neither end ever has more WRITE_WITH_IMMs in flight than the
+queue pair's attributes allow, and memory does not depend on the size of an operation.
 
-The two ends here do not look at the completion queue: whoever does hands them their completions with `take`, or
-the reason why there will be none with `fail`.
+The two ends do not poll the completion queue: its owner passes them their completions with `take`, or the reason why
+there will be none with `fail`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class StreamEnd:
             why = f" ({completion.reason})" if completion.reason else ""
             raise TransferError(f"{self.name}: a write failed: {completion.status.value}{why}")
         if completion.opcode is CompletionOpcode.RECV_WRITE_WITH_IMM:
-            self._told(self._index[completion.qpn], completion.imm or 0)
+            self._immediate(self._index[completion.qpn], completion.imm or 0)
         else:
             self._acknowledged(self._index[completion.qpn])
         self._wake()
@@ -86,7 +86,7 @@ class StreamEnd:
         self._failure = self._failure or failure
         self._wake()
 
-    def _told(self, index: int, imm: int) -> None:
+    def _immediate(self, index: int, imm: int) -> None:
         raise NotImplementedError
 
     def _acknowledged(self, index: int) -> None:
@@ -161,7 +161,7 @@ class Sender(StreamEnd):
         """Wait until every write is acknowledged."""
         await self._until(lambda: self._arrived >= self._sent)
 
-    def _told(self, index: int, imm: int) -> None:
+    def _immediate(self, index: int, imm: int) -> None:
         self._released += (imm - self._released) & 0xFFFFFFFF
 
     def _acknowledged(self, index: int) -> None:
@@ -213,7 +213,7 @@ class Receiver(StreamEnd):
             self._open_credits += 1
             self.pairs[0].post_send([self._write(0, _CREDIT_BYTES, 0, self._granted & 0xFFFFFFFF)])
 
-    def _told(self, index: int, imm: int) -> None:
+    def _immediate(self, index: int, imm: int) -> None:
         self._immediates[index].append(imm)
 
     def _acknowledged(self, index: int) -> None:

@@ -28,7 +28,7 @@ from topologies.errors import FabricError
 
 FABRIC = multi_plane_clos("collect", planes=2, t0=1, t1=1, hosts=2)
 BROKEN = SuspectedFault(Part.NIC_T0, "h2@p1", 1, Direction.BOTH, 1.0, 1.0, 0)
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class Hosts:

@@ -64,7 +64,7 @@ def test_a_line_that_is_served_late_delays_what_waited(rigs: Callable[..., Rig])
     rig.time = free + 25_000
     rig.step()
     assert delays(rig)[1] == (4, 25_000 + 15_000 + 5_000)
-    assert rig.driver.delays()[0].line_idle_ns == 0
+    assert rig.driver.delays()[0].link_idle_ns == 0
 
 
 def test_line_time_that_is_not_made_up_for_is_counted_once(rigs: Callable[..., Rig]) -> None:
@@ -76,7 +76,7 @@ def test_line_time_that_is_not_made_up_for_is_counted_once(rigs: Callable[..., R
     rig.time = free + 1_000_000
     rig.run_until(rig.time + 5_000_000)
     assert delays(rig)[1] == (50, 1_000_000)
-    assert rig.driver.delays()[0].line_idle_ns == 1_000_000
+    assert rig.driver.delays()[0].link_idle_ns == 1_000_000
 
 
 def test_a_line_that_had_nothing_to_send_did_not_stand_idle(rigs: Callable[..., Rig]) -> None:
@@ -91,7 +91,7 @@ def test_a_line_that_had_nothing_to_send_did_not_stand_idle(rigs: Callable[..., 
     rig.nic.offered[0].append(bytes(1226))
     rig.step()
     assert delays(rig)[1] == (2, 0)
-    assert rig.driver.delays()[0].line_idle_ns == 0
+    assert rig.driver.delays()[0].link_idle_ns == 0
 
 
 def test_what_a_frame_caused_is_late_from_when_it_was_taken(rigs: Callable[..., Rig]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mrc_lab.fabric.supervision import MOST_RESTARTS, WITHIN_S, Restarts, crash_message
+from mrc_lab.fabric.supervision import MAX_RESTARTS, WITHIN_S, Restarts, crash_message
 from topologies.emulation.errors import ProcessError
 from topologies.emulation.process_watch import Crash
 
@@ -43,9 +43,9 @@ def test_one_that_cannot_be_started_is_told() -> None:
 
 def test_what_dies_again_and_again_stays_dead_until_there_is_peace() -> None:
     fabric = Fabric()
-    for _ in range(MOST_RESTARTS + 1):
+    for _ in range(MAX_RESTARTS + 1):
         fabric.restarts.crashed(CRASH)
-    assert fabric.started == ["switches"] * MOST_RESTARTS
+    assert fabric.started == ["switches"] * MAX_RESTARTS
     assert fabric.said[-1] == "process switches was restarted 5 times within 60 s and will not be restarted again"
     fabric.restarts.crashed(Crash("h1", 43, 0.0, "ended", ""))
     assert fabric.started[-1] == "h1", "others are none the worse for it"

@@ -137,7 +137,7 @@ def test_delays_are_told_and_measured_when_asked_for() -> None:
         assert driver.asked == []
         assert (found.device_id, found.name, [port.port for port in found.ports]) == (5, "t0-0@p0", [1, 2])
         assert (found.ports[1].arrivals.total_ns, list(found.ports[1].arrivals.histogram)) == (20, [2, 2])
-        assert [port.line_idle_ns for port in found.ports] == [7, 14]
+        assert [port.link_idle_ns for port in found.ports] == [7, 14]
         assert (found.ports[1].departures.total_ns, list(found.ports[1].departures.histogram)) == (0, [])
         for on in (True, False):
             await world.stub.GetDelays(pb.GetDelaysRequest(device_ids=[5], measure=on))

@@ -23,7 +23,7 @@ from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_serve
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.fake_switch import FakeSwitch
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 
 P4SRC = Path(__file__).parents[3] / "p4src" / "build"
 CPU_PORT = 255
@@ -105,7 +105,7 @@ class Client:
         await self.stream.write(p4r.StreamMessageRequest(arbitration=message))
 
     async def next(self) -> p4r.StreamMessageResponse:
-        message = await asyncio.wait_for(self.stream.read(), PATIENCE_S)
+        message = await asyncio.wait_for(self.stream.read(), TIMEOUT_S)
         assert message is not grpc.aio.EOF, "the stream has ended"
         return message
 
@@ -199,7 +199,7 @@ def run(work: Callable[[World], Awaitable[None]], **options: Any) -> None:
 
     async def inside() -> None:
         async with world(**options) as made:
-            await asyncio.wait_for(work(made), 2 * PATIENCE_S)
+            await asyncio.wait_for(work(made), 2 * TIMEOUT_S)
 
     asyncio.run(inside())
 
@@ -228,7 +228,7 @@ async def stream_end(client: Client) -> grpc.StatusCode:
     """Status with which the stream ends."""
     while True:
         try:
-            message = await asyncio.wait_for(client.stream.read(), PATIENCE_S)
+            message = await asyncio.wait_for(client.stream.read(), TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
             return error.code()
         if message is grpc.aio.EOF:

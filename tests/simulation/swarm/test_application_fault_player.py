@@ -14,16 +14,16 @@ def play(made):
     return done.play(), done.applications.pairs[0]
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("recreate", [False, True])
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize("manner", [Manner.TOGETHER, Manner.BY_TURNS])
-def test_both_ends_get_a_new_life(manner, back, anew):
-    outcome, pair = play(plan((Reconnect(0, back, manner, anew, 1_000), 30_000, 32_001)))
+def test_both_ends_get_a_new_life(manner, back, recreate):
+    outcome, pair = play(plan((Reconnect(0, back, manner, recreate, 1_000), 30_000, 32_001)))
     assert outcome.violations == ()
     for end in pair:
         first, second = end.lives
         assert first.ended is not None
-        assert (first.qpn == second.qpn) is not anew
+        assert (first.qpn == second.qpn) is not recreate
         assert second.broken() is None
         assert end.writes[-1].life is second
         assert end.writes[-1].succeeded

@@ -17,7 +17,7 @@ from topologies.emulation import process_watch
 from topologies.emulation.process_watch import Crash, ProcessWatch
 from topologies.emulation.run_directory import RunDirectory
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_crash_is_reported_once_with_the_signal_and_the_last_line(
     try:
         crashes = told(found)
         sleeper.kill()
-        crash = crashes.get(timeout=PATIENCE_S)
+        crash = crashes.get(timeout=TIMEOUT_S)
         assert (crash.name, crash.pid, crash.how, crash.last_line) == (
             "switches", sleeper.pid, "was killed by SIGKILL", "out of memory",
         )  # fmt: skip
@@ -57,7 +57,7 @@ def test_a_crash_is_reported_once_with_the_signal_and_the_last_line(
         assert str(crash).endswith(f"(its id was {sleeper.pid}); the last line of its log {log}: out of memory")
         assert found.crashes == (crash,)
         late = told(found)
-        assert late.get(timeout=PATIENCE_S) == crash, "who comes later is told too"
+        assert late.get(timeout=TIMEOUT_S) == crash, "who comes later is told too"
         assert process_watch.recorded(run) == (crash,)
         assert sleeper.wait() == -signal.SIGKILL, "its status is still there for its parent"
         assert crashes.empty()
@@ -71,7 +71,7 @@ def test_an_exit_status_is_told(run: RunDirectory) -> None:
         crashes = told(found)
         assert process.stdin is not None
         process.stdin.close()
-        assert crashes.get(timeout=PATIENCE_S).how == "ended with status 7"
+        assert crashes.get(timeout=TIMEOUT_S).how == "ended with status 7"
         found.stop()
     assert process_watch.recorded(run) == (), "it is for who brought the fabric up to write it down"
 
@@ -83,7 +83,7 @@ def test_somebody_elses_process_is_watched_too(run: RunDirectory) -> None:
         found = ProcessWatch(run, {"h1": grandchild}, keep=False)
         crashes = told(found)
         os.kill(grandchild, signal.SIGKILL)
-        assert crashes.get(timeout=PATIENCE_S).how == "ended"
+        assert crashes.get(timeout=TIMEOUT_S).how == "ended"
         found.stop()
 
 
@@ -98,7 +98,7 @@ def test_who_looks_need_not_wait_and_who_listens_for_a_while_hears_no_more(
             sleeper.kill()
             os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
             assert [crash.name for crash in found.look()] == ["h1"]
-            assert crashes.get(timeout=PATIENCE_S).name == "h1"
+            assert crashes.get(timeout=TIMEOUT_S).name == "h1"
         second.kill()
         os.waitid(os.P_PID, second.pid, os.WEXITED | os.WNOWAIT)
         assert [crash.name for crash in found.look()] == ["h1", "h2"]
@@ -112,12 +112,12 @@ def test_who_only_looks_on_finds_those_that_others_start_anew(
     found = ProcessWatch(run, {"h1": sleeper.pid}, keep=False)
     crashes = told(found)
     sleeper.kill()
-    assert crashes.get(timeout=PATIENCE_S).pid == sleeper.pid
+    assert crashes.get(timeout=TIMEOUT_S).pid == sleeper.pid
     with subprocess.Popen(["sleep", "1000"]) as again:
         run.record("h1", again.pid, ["sleep", "1000"])
         until(lambda: "h1" in found.watched, "the watch to find it again")
         again.kill()
-        assert crashes.get(timeout=PATIENCE_S).pid == again.pid
+        assert crashes.get(timeout=TIMEOUT_S).pid == again.pid
         found.stop()
 
 
@@ -142,7 +142,7 @@ def test_how_somebody_elses_process_ended_is_told_by_who_wrote_it_down(run: RunD
         found = ProcessWatch(run, {"h1": grandchild}, keep=False)
         crashes = told(found)
         os.kill(grandchild, signal.SIGKILL)
-        assert crashes.get(timeout=PATIENCE_S).how == "was killed by SIGKILL"
+        assert crashes.get(timeout=TIMEOUT_S).how == "was killed by SIGKILL"
         found.stop()
 
 
@@ -191,7 +191,7 @@ def test_what_is_ended_on_purpose_is_not_told_and_what_comes_for_it_is(
         sleeper.wait()
         found.add("controller", after.pid)
         after.kill()
-        assert crashes.get(timeout=PATIENCE_S).pid == after.pid
+        assert crashes.get(timeout=TIMEOUT_S).pid == after.pid
         found.stop()
     assert crashes.empty()
     assert len(process_watch.recorded(run)) == 1

@@ -42,7 +42,7 @@ def test_a_machine_with_room_is_trusted():
     found = judged([0.5] * 20, [0.001] * 100, 0.7, QUIET, 10.0)
     assert found.trusted
     assert found.reasons == found.notes == ()
-    delays = {"machine_round_trip_s", "machine_delay_p99_s", "machine_line_idle"}
+    delays = {"machine_round_trip_s", "machine_delay_p99_s", "machine_link_idle"}
     assert {name: found.measurements[name] for name in found.measurements if name not in delays} == {
         "idle_p10": 0.5,
         "lag_p99_s": 0.001,
@@ -94,11 +94,11 @@ def test_a_hop_at_which_frames_bunch_up_to_what_switches_mark_is_not_trusted():
     assert reason.endswith(" ms or more at h2; 4.62 ms are allowed")
 
 
-def test_a_line_that_stands_idle_while_frames_wait_is_not_trusted():
-    idle = replace(QUIET["t0-0@p0"], line_idle_ns=(0, 700 * MS, 100 * MS))
+def test_a_link_that_is_idle_while_frames_wait_is_not_trusted():
+    idle = replace(QUIET["t0-0@p0"], link_idle_ns=(0, 700 * MS, 100 * MS))
     found = judged([0.5], [0.0], 0.5, QUIET | {"t0-0@p0": idle}, 10.0)
-    assert found.reasons == ("a line of t0-0@p0 stood idle for 7 % of the run although frames waited; 5 % are allowed",)
-    assert found.measurements["machine_line_idle"] == 0.07
+    assert found.reasons == ("a link of t0-0@p0 was idle for 7 % of the run although frames waited; 5 % are allowed",)
+    assert found.measurements["machine_link_idle"] == 0.07
     assert judged([0.5], [0.0], 0.5, QUIET | {"t0-0@p0": idle}, 20.0).trusted  # of a longer run
 
 
@@ -195,14 +195,14 @@ def test_a_figure_that_so_short_a_run_cannot_have_is_missing_and_a_note_says_so(
     few = everywhere((100_000, 60))
     found = judged([], [], 0.5, few, 0.02)
     assert found.trusted
-    assert set(found.measurements) == {"traffic_s", "processors_used", "machine_round_trip_s", "machine_line_idle"}
+    assert set(found.measurements) == {"traffic_s", "processors_used", "machine_round_trip_s", "machine_link_idle"}
     assert found.notes == (
-        "20 ms of traffic are too short to measure how idle the processors were, late wake-ups or"
+        "20 ms of traffic is too short to measure how idle the processors were, late wake-ups or"
         " the delay of one frame in a hundred",
     )
     # Without switches that measure, only idle processors tell.
     (reason,) = judged([], [0.001], 0.5, {}, 0.02).reasons
-    assert reason == "20 ms of traffic are too short to tell whether the processors had room"
+    assert reason == "20 ms of traffic is too short to tell whether the processors had capacity to spare"
 
 
 def test_one_slow_frame_among_a_few_is_not_one_in_a_hundred():

@@ -56,8 +56,8 @@ def test_counts_that_began_anew_count_whole() -> None:
 
 
 def test_each_line_is_a_difference_of_its_own() -> None:
-    before, after = Hop(line_idle_ns=(5, 0, 9)), Hop(line_idle_ns=(7, 3, 2, 4))
-    assert after.since(before).line_idle_ns == (2, 3, 2, 4)  # the third began anew, the fourth is new
+    before, after = Hop(link_idle_ns=(5, 0, 9)), Hop(link_idle_ns=(7, 3, 2, 4))
+    assert after.since(before).link_idle_ns == (2, 3, 2, 4)  # the third began anew, the fourth is new
 
 
 def test_only_those_that_measured_something_are_told() -> None:
@@ -89,7 +89,7 @@ class Service(pb_grpc.SwitchManagementServicer):
         self.measure.append(request.measure)
         delays = pb.Delays(total_ns=3, histogram=[1, 0, 1])
         port = pb.PortDelays(
-            port=1, arrivals=delays, departures=pb.Delays(total_ns=1, histogram=[0, 1]), line_idle_ns=9
+            port=1, arrivals=delays, departures=pb.Delays(total_ns=1, histogram=[0, 1]), link_idle_ns=9
         )
         return pb.GetDelaysResponse(switches=[pb.SwitchDelays(device_id=1, ports=[port, port])])
 
