@@ -115,7 +115,7 @@ def made(given: str | None, default: str, sizes: Mapping[str, Any]) -> Fabric:
     if options := making_given(besides=("switch",)):
         raise click.UsageError(f"{options[0]} does not apply to a fabric file: leave it out, or change the file")
     fabric = loader.load_file(given)
-    link_rate(fabric.links[0].rate_bps, len(fabric.nics), fabric.planes)
+    link_rate(max(link.rate_bps for link in fabric.links), len(fabric.nics), fabric.planes)
     return fabric
 
 
@@ -126,7 +126,8 @@ def count(number: int, what: str) -> str:
 
 def came_up(fabric: Fabric, seconds: float) -> str:
     """What a command says that has brought a fabric up, in `seconds`."""
-    rate = show_rate(fabric.links[0].rate_bps)
+    rates = sorted({link.rate_bps for link in fabric.links})
+    rate = show_rate(rates[0]) if len(rates) == 1 else f"{show_rate(rates[0])} to {show_rate(rates[-1])}"
     return (
         f"fabric {fabric.name}: {count(fabric.planes, 'plane')}, {len(fabric.switches)} switches,"
         f" {count(len(fabric.nics), 'host')}, {rate} per link, up and verified in {seconds:.2f} s"

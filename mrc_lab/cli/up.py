@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mrc_lab.cli.fabric_argument import ONLY_ONE, came_up, fabric_name, fabric_options, fabric_to_make, made
 
+if TYPE_CHECKING:
+    from topologies.fabric import Fabric
+
+DRAWING = "-"
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=True)
 
 
@@ -22,8 +26,12 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @click.option("--token-file", type=_FILE, help="File with the token that clients must present.")
 @click.option("--tls-cert", type=_FILE, help="File with the certificate (PEM) for --listen.")
 @click.option("--tls-key", type=_FILE, help="File with the private key (PEM) for --listen.")
+@click.option(
+    "--show", is_flag=False, flag_value=DRAWING, metavar="[FILE.svg]", help="Draw the fabric, and do not bring it up."
+)
 def up(
     fabric: str | None,
+    show: str | None,
     switch: str,
     restart: bool,
     address: str,
@@ -42,11 +50,20 @@ def up(
 
     Prompts and 'mrc fault watch' report crashed processes, and 'mrc doctor' lists them. With --restart they are
     restarted: no table entry and no queue pair is lost, except those of a crashed agent.
+
+    With --show the fabric is only drawn, as text or into an SVG file; this needs no root.
     """
     from mrc_lab.fabric.daemon import bring_up
     from topologies.emulation import requirements
 
+    if show is not None and show != DRAWING and not show.endswith(".svg"):
+        fabric, show = the_fabric_after_show(fabric, show), DRAWING
     wanted = made(fabric, "demo", sizes)
+    if show is not None:
+        draw_fabric(wanted, show)
+        return
+    if delays_left_out(wanted):
+        click.echo(f"Warning: {delays_left_out(wanted)}", err=True)
     files = {"--token-file": token_file, "--tls-cert": tls_cert, "--tls-key": tls_key}
     more = [word for option, file in files.items() if file for word in (option, str(file))]
     if address or more:
@@ -57,6 +74,37 @@ def up(
     requirements.check(switch=switch)
     took = bring_up(wanted, switch, more, restart=restart)
     click.echo(came_up(wanted, took["total_s"]))
+
+
+def the_fabric_after_show(fabric: str | None, word: str) -> str:
+    """The fabric, where the word after --show is meant to be that; UsageError if there is one already."""
+    if fabric is not None:
+        raise click.UsageError(f"--show draws into a file that ends in .svg, and {word!r} does not")
+    return word
+
+
+def draw_fabric(fabric: Fabric, show: str) -> None:
+    """Print the drawing, or write it to an SVG file; ExperimentError when that cannot be written."""
+    if show == DRAWING:
+        from mrc_lab.fabric.draw import draw
+
+        click.echo(draw(fabric), nl=False)
+        return
+    from mrc_lab.errors import ExperimentError
+    from mrc_lab.reports.topology import render
+
+    try:
+        Path(show).write_text(str(render(fabric, ())) + "\n", "utf-8")
+    except OSError as error:
+        raise ExperimentError(f"{show} cannot be written: {error.strerror}") from None
+    click.echo(f"fabric {fabric.name} is drawn in {show}")
+
+
+def delays_left_out(fabric: Fabric) -> str:
+    """What to say of link delays, which an emulated fabric does not have; nothing if there are none."""
+    if any(link.delay_ns for link in fabric.links):
+        return "the delays of links are those of this machine: the file's are for simulation only."
+    return ""
 
 
 @click.command(epilog="Example: sudo mrc down lab")

@@ -1,4 +1,4 @@
-"""A picture of the fabric with the faults marked, drawn as SVG: one panel a plane, T1s above T0s above hosts."""
+"""A picture of the fabric with the faults marked, drawn as SVG: one panel a plane, its tiers above each other."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from markupsafe import Markup
 from mrc_lab.experiments.running.recording import FaultSpan
 from topologies.fabric import Fabric, LinkKind, Tier
 
-_WIDTH, _GAP, _HEIGHT = 940, 16, 150
+_WIDTH, _GAP = 940, 16
 _LETTER = 6.0  # width of one of a host's name
 _RED, _LINE, _BOX = "#c62828", "#b7bcc4", "#1f5fa8"
-_ROWS = {"t1": 28.0, "t0": 78.0, "nic": 126.0}
+_ROW, _TOP, _BOTTOM = 49.0, 28.0, 24.0  # between rows, above the first, below the last
 
 
 def render(fabric: Fabric, faults: Sequence[FaultSpan]) -> Markup:
@@ -21,22 +21,23 @@ def render(fabric: Fabric, faults: Sequence[FaultSpan]) -> Markup:
     per_row = min(fabric.planes, 4 if fabric.planes > 2 else fabric.planes)
     panel = (_WIDTH - _GAP * (per_row - 1)) / per_row
     rows = -(-fabric.planes // per_row)
+    panel_height = _height(fabric)
     parts: list[str] = []
     marks: dict[str, list[int]] = {}
     for number, fault in enumerate(faults, 1):
         for link in fault.links:
             marks.setdefault(link, []).append(number)
     for plane in range(fabric.planes):
-        x, y = plane % per_row * (panel + _GAP), plane // per_row * (_HEIGHT + _GAP)
+        x, y = plane % per_row * (panel + _GAP), plane // per_row * (panel_height + _GAP)
         parts.append(f'<g transform="translate({x:.1f},{y:.1f})">{_panel(fabric, plane, panel, marks)}</g>')
-    height = rows * (_HEIGHT + _GAP)
+    height = rows * (panel_height + _GAP)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%"'
     return Markup(head + ' font-family="sans-serif">' + "".join(parts) + "</svg>")
 
 
 def _panel(fabric: Fabric, plane: int, width: float, marks: dict[str, list[int]]) -> str:
     place = _places(fabric, plane, width)
-    out = [f'<rect width="{width:.1f}" height="{_HEIGHT}" rx="6" fill="#f6f7f9"/>']
+    out = [f'<rect width="{width:.1f}" height="{_height(fabric)}" rx="6" fill="#f6f7f9"/>']
     out.append(f'<text x="6" y="13" font-size="10" fill="#555">plane {plane}</text>')
     labels: list[str] = []
     for link in fabric.links:
@@ -56,7 +57,7 @@ def _panel(fabric: Fabric, plane: int, width: float, marks: dict[str, list[int]]
             labels.append(f'<text {spot} font-size="9" fill="{_RED}">{text}</text>')
     out += labels
     for name, (x, y) in place.items():
-        size = 4.0 if y == _ROWS["nic"] else 5.0
+        size = 4.0 if name in fabric.nic_names else 5.0
         place_and_size = f'x="{x - size:.1f}" y="{y - size:.1f}" width="{2 * size}" height="{2 * size}"'
         out.append(f'<rect {place_and_size} rx="1.5" fill="{_BOX}"><title>{escape(name)}</title></rect>')
     if len(fabric.nics) * (2 + _LETTER * max(map(len, fabric.nic_names))) <= width:
@@ -69,9 +70,19 @@ def _panel(fabric: Fabric, plane: int, width: float, marks: dict[str, list[int]]
 
 
 def _places(fabric: Fabric, plane: int, width: float) -> dict[str, tuple[float, float]]:
-    rows: list[tuple[float, list[str]]] = [
-        (_ROWS["t1"], [switch.name for switch in fabric.tier(Tier.T1, plane)]),
-        (_ROWS["t0"], [switch.name for switch in fabric.tier(Tier.T0, plane)]),
-        (_ROWS["nic"], [nic.name for nic in fabric.nics]),
-    ]
-    return {name: (width * (n + 0.5) / len(names), y) for y, names in rows for n, name in enumerate(names)}
+    return {
+        name: (width * (n + 0.5) / len(names), _TOP + row * _ROW)
+        for row, names in enumerate(_rows(fabric, plane))
+        for n, name in enumerate(names)
+    }
+
+
+def _rows(fabric: Fabric, plane: int) -> list[list[str]]:
+    """Names from top to bottom; the T1s have a row even where there are none."""
+    tiers = (Tier.T2, Tier.T1, Tier.T0) if fabric.t2_count else (Tier.T1, Tier.T0)
+    switches = [[switch.name for switch in fabric.tier(tier, plane)] for tier in tiers]
+    return [*switches, [nic.name for nic in fabric.nics]]
+
+
+def _height(fabric: Fabric) -> float:
+    return _TOP + (len(_rows(fabric, 0)) - 1) * _ROW + _BOTTOM
