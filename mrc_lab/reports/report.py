@@ -75,6 +75,7 @@ def _warnings(recordings: Mapping[str, Recording]) -> Iterator[str]:
                 f" times {recording.time_scale:,.0f} times as long; published rates and times are scaled alike."
             )
         yield from (f"{of}timing cannot be trusted: {reason}" for reason in recording.fidelity.reasons)
+        yield from (f"{of}{warning}." for warning in recording.warnings)
         yield from (f"{of}{error}" for error in recording.errors[:_MAX_ERRORS])
 
 

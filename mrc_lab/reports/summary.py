@@ -94,6 +94,7 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
         "paths_bad_at_end": recording.bad_paths,
         "trimmed": dict(recording.trimmed),
         "drops": dict(recording.drops),
+        "warnings": list(recording.warnings),
         "errors": list(recording.errors),
         "wrong_bytes": recording.wrong_bytes,
         "checked_bytes": recording.checked_bytes,

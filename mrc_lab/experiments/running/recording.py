@@ -134,7 +134,8 @@ class Recording:
     reason, and in emulation by channel too. `nic_bps` is what the ports of a NIC carry together, after scaling.
     `queue_samples` is indexed [edge, channel, counter of QUEUE_COUNTERS], and None where the file does not ask for it.
     `rate_scale` is the rate here over that in the file, `time_scale` the same of times. `errors`, `wrong_bytes`,
-    `checked_bytes` and `bad_paths` are of all `tenants` together.
+    `checked_bytes` and `bad_paths` are of all `tenants` together. `warnings` say what would make the metrics mean
+    something else than they seem to.
     """
 
     case: str
@@ -160,6 +161,7 @@ class Recording:
     fidelity: Fidelity = field(default_factory=Fidelity)
     tenants: tuple[TenantRecord, ...] = ()
     queue_samples: Samples | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def end(self) -> int:

@@ -25,6 +25,7 @@ from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, Tenant
 from mrc_lab.experiments.files.workloads import Ranks
 from mrc_lab.experiments.running.backend import Backend
+from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.collective_load import collective_load
 from mrc_lab.experiments.running.flows import FlowLoad
 from mrc_lab.experiments.running.recording import (
@@ -272,6 +273,7 @@ class _CaseRun:
             rate_scale=backend.rate_scale,
             time_scale=backend.time_scale,
             fidelity=backend.fidelity(),
+            warnings=tuple(case_warnings(self._case, backend)),
             tenants=tenants,
             queue_samples=np.array(self._queue_rows, dtype=np.int64) if self._queue_rows else None,
         )

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix, joined
 from mrc_lab.experiments.running.backend import Backend
+from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_case import run_case
 from simulation.errors import SimulationError
@@ -36,6 +37,8 @@ def run_experiment(
         notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
         try:
             with opener(case, seed) as running:
+                for warning in case_warnings(case, running):
+                    notify(f"Warning: {case_prefix(case.name)}{warning}.")
                 recordings[case.name] = run_case(case, running, seed)
         except SimulationError as error:
             raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}{error}") from error

@@ -1,0 +1,117 @@
+"""Warnings of files whose metrics would mean something else: what they say, when, and that runs bear them out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrc_host.values import PathReason, PathState
+from mrc_lab.cli.main import run as mrc
+from mrc_lab.experiments.running.case_warnings import case_warnings
+from mrc_lab.experiments.running.simulated_backend import simulated_backend
+from tests.mrc_lab.experiments.running.cases import case_of, run
+
+WRITE = "{kind: write_bw, pairs: [h1>h3, h2>h4], outstanding: 8}"
+PROBES = "{settings: {probe_interval: 100us, probe_successes: 3, probe_timeout: 20us}}"
+BAD = PathState.ASSUMED_BAD.value
+# By these a path is out for at least 300 us, and at most 280 us after the fault.
+
+
+def warnings_of(case):
+    with simulated_backend(case, 1) as backend:
+        return list(case_warnings(case, backend))
+
+
+def restored(recording):
+    """How long each path over the link that was cut was out until probes brought it back, while the run lasted."""
+    out = {record.host: record.time for record in recording.paths if record.ev == 0 and record.new == BAD}
+    return [
+        record.time - out[record.host]
+        for record in recording.paths
+        if record.ev == 0 and record.reason == PathReason.PROBE.value and record.time <= recording.end
+    ]
+
+
+def faulty(fault, duration="2ms", **parts):
+    return case_of(WRITE, duration, transport=PROBES, faults=f"[{fault}]", **parts)
+
+
+CUT = "{kind: link_down, at: 200us, until: 400us, link: 't0-0:t1-0@p0'}"
+
+
+def test_a_fault_shorter_than_probes_take_is_told_and_the_run_bears_it_out():
+    case = faulty(CUT)
+    line = case.faults[0].line
+    assert warnings_of(case) == [
+        f"line {line}: the fault lasts 200 us, but a path that it takes out of use stays out for 300 us at least, since"
+        " 3 probes in a row, 100 us apart, have to be answered"
+    ]
+    recording = run(case)
+    assert recording.warnings == tuple(warnings_of(case))
+    found = restored(recording)
+    assert len(found) == 2
+    assert min(found) >= 300_000
+
+
+def test_a_run_that_ends_before_a_path_can_be_back_is_told_and_the_run_bears_it_out():
+    cut = CUT.replace("until: 400us", "until: 900us")
+    (warning,) = warnings_of(faulty(cut, "1100us"))
+    assert "the run ends 200 us after the fault, but it may take 280 us until a path is used again" in warning
+    assert not restored(run(faulty(cut, "1100us")))
+    assert warnings_of(faulty(cut, "1200us")) == []
+    assert restored(run(faulty(cut, "1250us")))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        CUT.replace("t0-0:t1-0@p0", "h1@p0"),  # carrier of a NIC's own port
+        CUT.replace("until: 400us, ", ""),  # never over
+        "{kind: loss, at: 200us, until: 400us, link: 't0-0:t1-0@p0', probability: 1%}",
+        "{kind: rate, at: 200us, until: 400us, link: 't0-0:t1-0@p0', rate: 10G}",
+        "{kind: flap, at: 200us, until: 400us, link: 't0-0:t1-0@p0', down: 10us, up: 20us}",
+    ],
+)
+def test_faults_that_leave_no_paths_to_probes_are_no_matter(fault):
+    assert warnings_of(faulty(fault)) == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "{kind: power_off, at: 200us, until: 400us, switch: t1-0@p0}",
+        "{kind: blackhole, at: 200us, until: 400us, switch: t1-0@p0}",
+        "{kind: loss, at: 200us, until: 400us, link: 't0-0:t1-0@p0', probability: 100%}",
+    ],
+)
+def test_other_faults_that_do_are(fault):
+    assert len(warnings_of(faulty(fault))) == 1
+
+
+def test_rc_has_no_probes_and_many_faults_are_one_sentence():
+    assert warnings_of(case_of(WRITE, "2ms", transport="{type: rc}", faults=f"[{CUT}]")) == []
+    (warning,) = warnings_of(faulty(", ".join([CUT] * 3)))
+    assert warning.endswith("(2 more faults of this file too)")
+
+
+def test_a_run_or_a_tenant_of_a_few_round_trips_is_told():
+    (warning,) = warnings_of(case_of(WRITE, "40us"))
+    assert warning.startswith("the run lasts 40 us, ")
+    assert warning.endswith("congestion control hardly gets to act in less than 10")
+    assert warnings_of(case_of(WRITE, "400us")) == []
+    late = case_of(WRITE.replace("kind", "start: 380us, kind"), "400us")
+    assert warnings_of(late)[0].startswith("the workload begins 20 us before the end of the run, ")
+
+
+def test_warnings_are_printed_and_in_the_report(tmp_path: Path, capsys):
+    file = tmp_path / "short.yaml"
+    file.write_text(
+        "fabric: {planes: 2, t0: 2, t1: 2, hosts: 4}\nduration: 1ms\n"
+        f"workload: {{kind: permutation}}\ntransport: {PROBES}\nfaults:\n  - {CUT}\n"
+    )
+    mrc(["run", str(file), "--results", str(tmp_path)])
+    warning = "line 6: the fault lasts 200 us, but a path that it takes out of use stays out for 300 us at least"
+    assert f"Warning: {warning}" in capsys.readouterr().err
+    assert warning in (tmp_path / "short" / "latest" / "report.html").read_text("utf-8")
+    assert warning in (tmp_path / "short" / "latest" / "summary.json").read_text("utf-8")
