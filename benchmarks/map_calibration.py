@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.report import Measurement
-from controller.path_map.values import Part
+from controller.path_map.values import ElementKind
 from mrc_lab.path_map.calibration import BANDS, calibrate, total
 from mrc_lab.path_map.sampled import FaultyElement, SampledFabric
 from topologies.clos import multi_plane_clos
@@ -24,10 +24,10 @@ TRIALS = 200
 _UPDATES = 25
 _LARGE = ((8, 8, 8, 64), (8, 8, 16, 128))  # planes, T0s and T1s in each, hosts
 _FOUR_FAULTS = (
-    FaultyElement(Part.T0_T1, "t0-1:t1-1@p0"),
-    FaultyElement(Part.SWITCH, "t1-3@p0"),
-    FaultyElement(Part.NIC_T0, "h1@p1", 0.3),
-    FaultyElement(Part.NIC_T0, "h3@p0", 0.5),
+    FaultyElement(ElementKind.T0_T1, "t0-1:t1-1@p0"),
+    FaultyElement(ElementKind.SWITCH, "t1-3@p0"),
+    FaultyElement(ElementKind.NIC_T0, "h1@p1", 0.3),
+    FaultyElement(ElementKind.NIC_T0, "h3@p0", 0.5),
 )
 
 

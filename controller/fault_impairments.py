@@ -32,16 +32,16 @@ _MIN_RATE_BPS = 8_000  # a frame a second and more, as for links (topologies.fab
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PortShaping:
     """What is done to what leaves a port: a lower rate (None: its own), and ns of delay."""
 
     rate_bps: int | None = None
     delay: int = 0
 
-    def with_more(self, other: Shape) -> Shape:
+    def with_more(self, other: PortShaping) -> PortShaping:
         """Both: the lower rate counts, delays add up."""
         rates = [shape.rate_bps for shape in (self, other) if shape.rate_bps is not None]
-        return Shape(min(rates, default=None), self.delay + other.delay)
+        return PortShaping(min(rates, default=None), self.delay + other.delay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class FaultImpairments:
 
     carrier: tuple[str, ...] = ()
     entries: tuple[DataPlaneFault, ...] = ()
-    shapes: tuple[tuple[Endpoint, Shape], ...] = ()
+    shapes: tuple[tuple[Endpoint, PortShaping], ...] = ()
     links: tuple[str, ...] = ()  # all that it is on
 
 
@@ -111,14 +111,14 @@ def _(fault: PathLoss, fabric: Fabric) -> FaultImpairments:
 def _(fault: Rate, fabric: Fabric) -> FaultImpairments:
     if fault.rate < _MIN_RATE_BPS:
         raise FabricError(f"a link's rate is at least {_MIN_RATE_BPS} b/s, not {fault.rate}")
-    return _shaped(fabric, fault.link, fault.towards, Shape(rate_bps=fault.rate))
+    return _shaped(fabric, fault.link, fault.towards, PortShaping(rate_bps=fault.rate))
 
 
 @_impairments_of.register
 def _(fault: Delay, fabric: Fabric) -> FaultImpairments:
     if fault.extra > 10_000_000_000:
         raise FabricError(f"an added delay is 10 s at most, not {fault.extra} ns")
-    return _shaped(fabric, fault.link, fault.towards, Shape(delay=fault.extra))
+    return _shaped(fabric, fault.link, fault.towards, PortShaping(delay=fault.extra))
 
 
 @_impairments_of.register
@@ -157,19 +157,19 @@ def _on_links(fabric: Fabric, entries: LinkFault) -> FaultImpairments:
     return FaultImpairments(entries=(entries,), links=names)
 
 
-def _shaped(fabric: Fabric, pattern: str, towards: str | None, shape: Shape) -> FaultImpairments:
+def _shaped(fabric: Fabric, pattern: str, towards: str | None, shape: PortShaping) -> FaultImpairments:
     found = directions(fabric, pattern, towards)
     names = tuple(dict.fromkeys(link.name for link, *_ in found))
     return FaultImpairments(shapes=tuple((source, shape) for _, source, _ in found), links=names)
 
 
-def combined_shapes(several: Iterable[FaultImpairments]) -> Mapping[Endpoint, Shape]:
+def combined_shapes(several: Iterable[FaultImpairments]) -> Mapping[Endpoint, PortShaping]:
     """All shapes together, by port."""
-    found: dict[Endpoint, Shape] = {}
+    found: dict[Endpoint, PortShaping] = {}
     for end, shape in _shapes(several):
-        found[end] = found.get(end, Shape()).with_more(shape)
+        found[end] = found.get(end, PortShaping()).with_more(shape)
     return found
 
 
-def _shapes(several: Iterable[FaultImpairments]) -> Iterator[tuple[Endpoint, Shape]]:
+def _shapes(several: Iterable[FaultImpairments]) -> Iterator[tuple[Endpoint, PortShaping]]:
     return (pair for one in several for pair in one.shapes)

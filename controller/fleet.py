@@ -29,7 +29,7 @@ import finsy
 from controller import reconcile, translate
 from controller.errors import ControllerError
 from controller.events import Events
-from controller.reconcile import Difference
+from controller.reconcile import EntryDifference
 from controller.values import EventKind, FleetStatus, SwitchState, SwitchStatus
 from topologies.entries import SwitchEntries, TableEntry, switch_entries
 from topologies.fabric import Fabric
@@ -185,7 +185,7 @@ class ManagedSwitch:
         self.status = dataclasses.replace(self.status, entries=count, present=count if done else 0)
         return done or not adds
 
-    async def _hold(self, after: SwitchEntries, difference: Difference, *, must: bool) -> bool:
+    async def _hold(self, after: SwitchEntries, difference: EntryDifference, *, must: bool) -> bool:
         """Make a change, now or in the next session; False if later. With `must` it is ControllerError if not now."""
         async with self._lock:
             before, name, client = self.wanted, self.wanted.switch, self._client
@@ -259,13 +259,13 @@ class ManagedSwitch:
         """Note why the switch is not as it should be."""
         self._set(SwitchState.FAILED, problems=(f"{self.wanted.switch}: {problem}",))
 
-    async def _compare(self, client: finsy.Switch) -> Difference:
+    async def _compare(self, client: finsy.Switch) -> EntryDifference:
         request = translate.wildcards(client.p4info)
         answers: Any = client.read(request)  # finsy's annotations call this a coroutine
         entities = [entity async for entity in self._noting(answers)]
         return reconcile.compare(self.wanted, translate.decode_all(self.wanted.switch, entities, client.p4info))
 
-    async def _repair(self, client: finsy.Switch, difference: Difference) -> None:
+    async def _repair(self, client: finsy.Switch, difference: EntryDifference) -> None:
         schema = client.p4info
         for missing, wrong, superfluous in difference.stages():
             updates = [
@@ -278,7 +278,7 @@ class ManagedSwitch:
                 self._answered_at = asyncio.get_running_loop().time()
 
     def _set(
-        self, state: SwitchState, repaired: int = 0, problems: tuple[str, ...] = (), left: Difference | None = None
+        self, state: SwitchState, repaired: int = 0, problems: tuple[str, ...] = (), left: EntryDifference | None = None
     ) -> None:
         wanted = reconcile.count(self.wanted)
         present = missing = 0

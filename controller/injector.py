@@ -21,7 +21,14 @@ from typing import Any, Protocol, TypeVar
 
 from controller.errors import BusyError, ControllerError
 from controller.events import Events
-from controller.fault_impairments import LONGEST_NS, FaultImpairments, Shape, combined_shapes, impairments_of, part_of
+from controller.fault_impairments import (
+    LONGEST_NS,
+    FaultImpairments,
+    PortShaping,
+    combined_shapes,
+    impairments_of,
+    part_of,
+)
 from controller.fault_registry import FaultRegistry, Wanted
 from controller.values import Cleared, EventKind, FaultRecord
 from topologies.entries import TableEntry
@@ -34,7 +41,7 @@ from topologies.faults.flap import Flap
 T = TypeVar("T")
 MAX_CHANGES_PER_S = 1000  # of links that flap, all together: a change takes about a millisecond
 MAX_TOGGLES = 2000  # links, or groups of them, that flap each in its own time
-_UNKNOWN = Shape(-1, -1)  # of a port: equal to none that is wanted
+_UNKNOWN = PortShaping(-1, -1)  # of a port: equal to none that is wanted
 
 
 class Switches(Protocol):
@@ -53,7 +60,7 @@ class Links(Protocol):
     async def set_up(self, links: Iterable[Link], *, up: bool, absent_ok: bool = False) -> None:
         """Take links down or up; ControllerError if one is not there any more, unless that is all the same."""
 
-    async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
+    async def shape(self, shapes: Mapping[Endpoint, PortShaping | None]) -> None:
         """Shape what leaves ports; None: as it was made."""
 
 
@@ -372,7 +379,7 @@ class FaultInjector:
             await self._links.shape(concerned)
         return [end for end in again if not await self._can_shape(end, changes[end])]
 
-    async def _can_shape(self, end: Endpoint, shape: Shape | None) -> bool:
+    async def _can_shape(self, end: Endpoint, shape: PortShaping | None) -> bool:
         try:
             await self._links.shape({end: shape})
         except ControllerError:

@@ -57,7 +57,7 @@ async def _tables(switch: ManagedSwitch, list_entries: bool) -> SwitchTables:
 def _table_states(
     wanted: SwitchEntries,
     found: SwitchEntries,
-    difference: reconcile.Difference,
+    difference: reconcile.EntryDifference,
     counts: dict[TableEntry, tuple[int, int]],
     list_entries: bool,
 ) -> Iterable[TableState]:

@@ -21,7 +21,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from controller import shaping
 from controller.errors import ControllerError
-from controller.fault_impairments import Shape
+from controller.fault_impairments import PortShaping
 from controller.values import LinkEnd, LinkStatus
 from topologies import addressing
 from topologies.emulation import link_counters
@@ -54,7 +54,7 @@ class FabricLinks:
         names = [addressing.interface_name(self._fabric, end) for end in ends]
         await self._call(lambda netlink: _set_up(netlink, names, up, absent_ok))
 
-    async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
+    async def shape(self, shapes: Mapping[Endpoint, PortShaping | None]) -> None:
         """Shape what leaves ports, None: as it was made; ControllerError where the kernel or machine cannot."""
         wanted = dict(shapes)
         await self._call(lambda netlink: shaping.shape(netlink, self._fabric, wanted))

@@ -28,7 +28,7 @@ Neutral = TableEntry | Member | Group
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class EntryDifference:
     """Entries of one switch that are to be inserted, modified and deleted to make it what it should be."""
 
     switch: str
@@ -62,10 +62,10 @@ class Difference:
             yield (), (), _of(kind, self.superfluous)
 
 
-def compare(wanted: SwitchEntries, found: SwitchEntries) -> Difference:
+def compare(wanted: SwitchEntries, found: SwitchEntries) -> EntryDifference:
     """The difference between what a switch should hold and what it holds."""
     target, actual = _by_key(wanted), _by_key(found)
-    return Difference(
+    return EntryDifference(
         wanted.switch,
         missing=tuple(entry for key, entry in target.items() if key not in actual),
         wrong=tuple(entry for key, entry in target.items() if key in actual and actual[key] != entry),

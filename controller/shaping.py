@@ -18,7 +18,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from controller.errors import ControllerError
-from controller.fault_impairments import Shape
+from controller.fault_impairments import PortShaping
 from topologies import addressing
 from topologies.emulation import namespaces
 from topologies.emulation.interfaces import token_bucket
@@ -32,7 +32,7 @@ _FRAMES, _QUEUE_S = 16, 0.02  # room of a slow line's queue: so many frames, or 
 _ABSENT = {errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP}
 
 
-def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[Endpoint, Shape | None]) -> None:
+def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[Endpoint, PortShaping | None]) -> None:
     """Shape what leaves ports, None: as it was made; ControllerError names what is not possible."""
     for end, wanted in shapes.items():
         name = addressing.interface_name(fabric, end)
@@ -42,7 +42,7 @@ def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[Endpoint, Shape | No
             _shape_one(netlink, fabric, end, name, wanted)
 
 
-def _inside(fabric: Fabric, end: Endpoint, name: str, wanted: Shape | None) -> None:
+def _inside(fabric: Fabric, end: Endpoint, name: str, wanted: PortShaping | None) -> None:
     """Shape a port of a host, in its namespace; of a host that is gone there is nothing to be undone."""
     record = next((r for r in RunDirectory(fabric.name).records() if r.name == f"shell-{end.node}" and r.alive()), None)
     if record is None:
@@ -57,7 +57,7 @@ def _inside(fabric: Fabric, end: Endpoint, name: str, wanted: Shape | None) -> N
     namespaces.run_inside(record.pid, work)
 
 
-def _shape_one(netlink: IPRoute, fabric: Fabric, end: Endpoint, name: str, wanted: Shape | None) -> None:
+def _shape_one(netlink: IPRoute, fabric: Fabric, end: Endpoint, name: str, wanted: PortShaping | None) -> None:
     found = netlink.link_lookup(ifname=name)
     if not found:
         if wanted is None:
@@ -70,7 +70,7 @@ def _shape_one(netlink: IPRoute, fabric: Fabric, end: Endpoint, name: str, wante
     ours = present is not None and present["handle"] == _HANDLE
     paced = present is not None and not ours and present.get("kind") == "tbf"  # BMv2's, or left as we made it
     try:
-        if wanted is None or wanted == Shape():
+        if wanted is None or wanted == PortShaping():
             if ours:
                 netlink.tc("del", index=index, handle=_HANDLE, parent=_ROOT)
             elif paced:

@@ -31,7 +31,7 @@ _KINDS: dict[str | None, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EntryRow:
     """An entry in words: `match` and `action`, and what was counted; `priority` is 0 where the table has none."""
 
     match: str
@@ -49,7 +49,7 @@ class TableReading:
     name: str
     size: int
     counted: bool
-    rows: tuple[Row, ...]
+    rows: tuple[EntryRow, ...]
 
     @property
     def entries(self) -> int:
@@ -148,11 +148,11 @@ def _schema() -> finsy.P4Schema:
     return finsy.P4Schema(P4INFO)
 
 
-def _row(table: Any, entity: Any, action: str) -> Row:
+def _row(table: Any, entity: Any, action: str) -> EntryRow:
     counts = entity.counter_data
     packets, size = (counts.packet_count, counts.byte_count) if counts is not None else (0, 0)
     match = "(default)" if entity.is_default_action else _match(table, entity.match or {})
-    return Row(match, action, entity.priority, packets, size, entity.is_default_action)
+    return EntryRow(match, action, entity.priority, packets, size, entity.is_default_action)
 
 
 def _match(table: Any, given: Any) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultRecord:
+class ListedFault:
     """A fault as it is listed. `start` and `end` are times in ns; `end` is None until cleared by hand."""
 
     id: int
@@ -48,7 +48,7 @@ class _Toggle:
     links: tuple[Link, ...]
 
 
-Listener = Callable[[int, FaultRecord], None]
+Listener = Callable[[int, ListedFault], None]
 
 
 class Faults:
@@ -58,7 +58,7 @@ class Faults:
         self._world = world
         self._clock = world.clock
         self._next = 1
-        self._records: dict[int, FaultRecord] = {}
+        self._records: dict[int, ListedFault] = {}
         self._impairments: dict[Channel, dict[int, Impairment]] = {}
         self._carrier: dict[str, dict[int, None]] = {}  # by link: the faults that take its carrier
         self._controller: dict[int, None] = {}  # the faults that take the controller
@@ -66,7 +66,7 @@ class Faults:
 
     # ---- listing and clearing -----------------------------------------------------------------------------------
 
-    def list(self) -> tuple[FaultRecord, ...]:
+    def list(self) -> tuple[ListedFault, ...]:
         """Every fault that is pending or active, in the order of adding."""
         return tuple(self._records.values())
 
@@ -103,7 +103,7 @@ class Faults:
             raise FaultError(f"{type(fault).__name__}: {error}") from None
         number = self._next
         self._next += 1
-        self._records[number] = FaultRecord(number, fault, start, until, FaultState.PENDING)
+        self._records[number] = ListedFault(number, fault, start, until, FaultState.PENDING)
         self._notify(self._records[number])
         if start == now:  # at once, not after what else is due now: at 0 the very first frame meets it
             self._begin(number, None)
@@ -202,7 +202,7 @@ class Faults:
         for end in (link.lower, link.upper):
             self._world.node(end.node).port_changed(end.port, up)
 
-    def _notify(self, record: FaultRecord) -> None:
+    def _notify(self, record: ListedFault) -> None:
         for listener in self._listeners:
             listener(self._clock.now, record)
 

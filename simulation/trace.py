@@ -41,7 +41,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TraceDifference:
     """The first record in which two traces differ; None on the side that has ended."""
 
     position: int
@@ -128,14 +128,14 @@ def cut_records(records: Iterator[Record], devices: Sequence[str]) -> Cut:
     return Cut(time, frames, digest.hexdigest())
 
 
-def first_difference(left: Iterator[Record], right: Iterator[Record]) -> Difference | None:
+def first_difference(left: Iterator[Record], right: Iterator[Record]) -> TraceDifference | None:
     """Where two traces part; None when they are equal. A trace that ends early differs there."""
     left, right = iter(left), iter(right)
     position = 0
     while True:
         a, b = next(left, None), next(right, None)
         if a != b:
-            return Difference(position, a, b)
+            return TraceDifference(position, a, b)
         if a is None:
             return None
         position += 1

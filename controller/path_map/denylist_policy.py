@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from controller.path_map.values import Direction, Part, SuspectedFault
+from controller.path_map.values import Direction, ElementKind, SuspectedFault
 from topologies.addressing import way_ev
 from topologies.fabric import Fabric
 from topologies.probe_plan import Crossing, crossed
@@ -23,9 +23,9 @@ def paths_to_deny(fabric: Fabric, suspected: Iterable[SuspectedFault]) -> frozen
     switches: set[str] = set()
     single: set[str] = set()
     for fault in suspected:
-        if fault.part is Part.SWITCH:
+        if fault.part is ElementKind.SWITCH:
             switches.add(fault.name)
-        elif fault.part is Part.PATH:
+        elif fault.part is ElementKind.PATH:
             single.add(fault.name)
         else:
             if fault.direction is not Direction.DOWN:

@@ -21,13 +21,20 @@ import numpy as np
 
 from controller.path_map.likelihood import GRID, Likelihood, Strengths
 from controller.path_map.plane_model import Floats, PlaneModel
-from controller.path_map.values import Direction, Part
+from controller.path_map.values import Direction, ElementKind
 
-PRICES = {Part.NIC_T0: 7.0, Part.T0_T1: 7.0, Part.T1_T2: 7.0, Part.SWITCH: 8.0, Part.PATH: 13.0}  # nats
+PRICES = {
+    ElementKind.NIC_T0: 7.0,
+    ElementKind.T0_T1: 7.0,
+    ElementKind.T1_T2: 7.0,
+    ElementKind.SWITCH: 8.0,
+    ElementKind.PATH: 13.0,
+}  # nats
 ONE_WAY_PRICE = 1.0  # more, for one direction only
 PARTIAL_PRICE = 30.0  # more, for a switch, times the share of packets that it lets through
 MIN_WORTH = {  # nats, to be a finding
-    Part.NIC_T0: 14.0, Part.T0_T1: 14.0, Part.T1_T2: 14.0, Part.SWITCH: 15.0, Part.PATH: 20.0,
+    ElementKind.NIC_T0: 14.0, ElementKind.T0_T1: 14.0, ElementKind.T1_T2: 14.0,
+    ElementKind.SWITCH: 15.0, ElementKind.PATH: 20.0,
 }  # fmt: skip
 MAX_ELEMENTS = 24  # of one explanation
 MAX_COMPARISONS = 24  # with explanations that do without one element
@@ -65,7 +72,7 @@ class PlaneInference:
         for number, suspect in enumerate(model.suspects):
             numbers.setdefault(suspect.name, []).append(number)
         self._same_name = [numbers[suspect.name] for suspect in model.suspects]
-        self._switches = np.array([s.part is Part.SWITCH for s in model.suspects], dtype=float)
+        self._switches = np.array([s.part is ElementKind.SWITCH for s in model.suspects], dtype=float)
         self._grid_prices = self.prices + np.outer(np.exp(-GRID), self._switches * PARTIAL_PRICE)
         self._min_worth = np.array([MIN_WORTH[s.part] for s in model.suspects])
 

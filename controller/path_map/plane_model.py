@@ -11,19 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.path_map.values import Direction, Part
+from controller.path_map.values import Direction, ElementKind
 from topologies.fabric import LinkKind
 from topologies.probe_plan import Crossing, FabricProbePlan, ProbeRoute
 
 Floats = NDArray[np.float64]
-PARTS = {LinkKind.NIC_T0: Part.NIC_T0, LinkKind.T0_T1: Part.T0_T1, LinkKind.T1_T2: Part.T1_T2}
+PARTS = {LinkKind.NIC_T0: ElementKind.NIC_T0, LinkKind.T0_T1: ElementKind.T0_T1, LinkKind.T1_T2: ElementKind.T1_T2}
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class Element:
     """An element that may be faulty. `name` is that of the link or switch, or says where the path leads."""
 
-    part: Part
+    part: ElementKind
     name: str
     plane: int
     direction: Direction = Direction.BOTH
@@ -31,7 +31,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class PlaneModel:
-    """One plane: its routes, its suspects, and `crossings[route, suspect]`: how often a probe is at risk there.
+    """One plane: its routes, its suspects, and `crossings[route, element]`: how often a probe is at risk there.
 
     `crossings` has columns for links and switches only. The suspects after these are the single routes, in order.
     What no probe reaches is no suspect.
@@ -40,7 +40,7 @@ class PlaneModel:
     plane: int
     routes: tuple[ProbeRoute, ...]
     numbers: NDArray[np.intp]  # of the routes, in the order of `FabricProbePlan.all_routes`
-    suspects: tuple[Suspect, ...]
+    suspects: tuple[Element, ...]
     crossings: Floats
     ends: dict[str, tuple[str, ...]]  # switches at the ends of each link, by names
 
@@ -68,27 +68,27 @@ def path_name(route: ProbeRoute) -> str:
 def _model(plan: FabricProbePlan, plane: int, all_routes: tuple[ProbeRoute, ...]) -> PlaneModel:
     numbers = [number for number, route in enumerate(all_routes) if route.plane == plane]
     routes = tuple(all_routes[number] for number in numbers)
-    suspects: list[Suspect] = []
+    suspects: list[Element] = []
     columns: dict[Crossing | str, tuple[int, ...]] = {}
     probed = {crossing.link for route in routes for crossing in route.crossings}
     for link in plan.fabric.links:
         if link.name in probed:
             part = PARTS[link.kind]
             numbered = {direction: len(suspects) + n for n, direction in enumerate(Direction)}
-            suspects += [Suspect(part, link.name, plane, direction) for direction in Direction]
+            suspects += [Element(part, link.name, plane, direction) for direction in Direction]
             columns[Crossing(link.name, True)] = numbered[Direction.UP], numbered[Direction.BOTH]
             columns[Crossing(link.name, False)] = numbered[Direction.DOWN], numbered[Direction.BOTH]
     passed = {name for route in routes for name in route.switches}
     for switch in plan.fabric.switches:
         if switch.name in passed:
             columns[switch.name] = (len(suspects),)
-            suspects.append(Suspect(Part.SWITCH, switch.name, plane))
+            suspects.append(Element(ElementKind.SWITCH, switch.name, plane))
     crossings = np.zeros((len(routes), len(suspects)))
     for row, route in enumerate(routes):
         crossed: tuple[Crossing | str, ...] = (*route.crossings, *route.switches)
         for column in (column for crossing in crossed for column in columns[crossing]):
             crossings[row, column] += 1.0
-    suspects += [Suspect(Part.PATH, path_name(route), plane) for route in routes]
+    suspects += [Element(ElementKind.PATH, path_name(route), plane) for route in routes]
     switches = {switch.name for switch in plan.fabric.switches}
     ends = {
         link.name: tuple(end.node for end in (link.lower, link.upper) if end.node in switches)

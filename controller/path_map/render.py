@@ -9,19 +9,20 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 
-from controller.path_map.values import Direction, MapState, Part, SuspectedFault
+from controller.path_map.values import Direction, ElementKind, MapState, SuspectedFault
 from topologies.fabric import Fabric, Switch, Tier, link_name
 
 SECOND = 1_000_000_000
 _ARROWS = {Direction.BOTH: "", Direction.UP: "^", Direction.DOWN: "v", None: "?"}
-_PARTS = {
-    Part.NIC_T0: "NIC-T0 link", Part.T0_T1: "T0-T1 link", Part.T1_T2: "T1-T2 link", Part.SWITCH: "switch",
-    Part.PATH: "path",
+_KINDS = {
+    ElementKind.NIC_T0: "NIC-T0 link", ElementKind.T0_T1: "T0-T1 link", ElementKind.T1_T2: "T1-T2 link",
+    ElementKind.SWITCH: "switch",
+    ElementKind.PATH: "path",
 }  # fmt: skip
 _WAYS = {
-    Part.NIC_T0: {Direction.UP: " towards the T0", Direction.DOWN: " towards the NIC"},
-    Part.T0_T1: {Direction.UP: " towards the T1", Direction.DOWN: " towards the T0"},
-    Part.T1_T2: {Direction.UP: " towards the T2", Direction.DOWN: " towards the T1"},
+    ElementKind.NIC_T0: {Direction.UP: " towards the T0", Direction.DOWN: " towards the NIC"},
+    ElementKind.T0_T1: {Direction.UP: " towards the T1", Direction.DOWN: " towards the T0"},
+    ElementKind.T1_T2: {Direction.UP: " towards the T2", Direction.DOWN: " towards the T1"},
 }
 
 
@@ -56,7 +57,7 @@ def describe(fault: SuspectedFault, began: float) -> str:
     way = _WAYS.get(fault.part, {}).get(fault.direction, "") if fault.direction else ", direction unclear"
     clock = time.strftime("%H:%M:%S", time.localtime(began + fault.since_ns / SECOND))
     confidence = min(99, math.floor(fault.confidence * 100))
-    text = f"{fault.name} ({_PARTS[fault.part]}): {share} loss{way} since {clock} (confidence {confidence} %)"
+    text = f"{fault.name} ({_KINDS[fault.part]}): {share} loss{way} since {clock} (confidence {confidence} %)"
     return text + (f"; or else {', '.join(fault.rivals)}" if fault.rivals else "")
 
 

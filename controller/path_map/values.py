@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 
-class Part(enum.Enum):
+class ElementKind(enum.Enum):
     """What kind of element is faulty."""
 
     NIC_T0 = "nic-t0"  # a NIC's link, its port and transceiver included
@@ -32,7 +32,7 @@ class SuspectedFault:
     probes hardly distinguish from it. `direction` is None where it is unclear.
     """
 
-    part: Part
+    part: ElementKind
     name: str
     plane: int
     direction: Direction | None

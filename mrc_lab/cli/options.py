@@ -39,7 +39,7 @@ def backend_option(command: _F) -> _F:
     return cast("_F", with_backend)
 
 
-class Rate(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one
+class RateOption(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one
     """Bits per second, as in 40M or 800G."""
 
     name = "rate"
@@ -54,7 +54,7 @@ class Rate(click.ParamType):  # type: ignore[type-arg] # only newer versions of 
             self.fail(str(error), param, ctx)
 
 
-class WholeNumbers(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one
+class NumbersOption(click.ParamType):  # type: ignore[type-arg] # only newer versions of click have one
     """Several whole numbers: single ones and ranges, as in 1-20,25."""
 
     name = "numbers"
@@ -83,4 +83,4 @@ class WholeNumbers(click.ParamType):  # type: ignore[type-arg] # only newer vers
         return tuple(found)
 
 
-RATE, NATURAL, COUNTS = Rate(), WholeNumbers(), WholeNumbers(1)
+RATE, NATURAL, COUNTS = RateOption(), NumbersOption(), NumbersOption(1)

@@ -52,13 +52,13 @@ def _up_already(given: str | None) -> str | None:
     Raises UsageError if options describe a fabric that is already up, ExperimentError if a named fabric is not up.
     """
     from mrc_lab.fabric.find_fabric import find_fabric, in_state, is_file, name_of
-    from topologies.emulation.run_directory import RunDirectory, State
+    from topologies.emulation.run_directory import FabricState, RunDirectory
 
     options = making_given()
     if given is None:
-        return find_fabric(None).name if not options and in_state(State.UP) else None
+        return find_fabric(None).name if not options and in_state(FabricState.UP) else None
     name = name_of(given)
-    if RunDirectory(name).state() is State.UP:
+    if RunDirectory(name).state() is FabricState.UP:
         if options:
             raise click.UsageError(
                 f"{options[0]} does not apply to a fabric that is already up: leave it out, or the name"

@@ -24,7 +24,7 @@ class FaultPlan:
 
 
 @dataclass(slots=True)
-class FaultRecord:
+class LinkCut:
     """What was done, and when (monotonic ns) the link's first end was taken down and up."""
 
     kind: LinkKind

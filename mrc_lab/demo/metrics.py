@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mrc_host.values import PathState
-from mrc_lab.demo.faults import FaultRecord, crosses
+from mrc_lab.demo.faults import LinkCut, crosses
 from mrc_lab.demo.record import RankPathEvent, RunRecord
 from topologies import addressing
 from topologies.fabric import Fabric, LinkKind
@@ -178,7 +178,7 @@ def _fault_metrics(record: RunRecord, fabric: Fabric, steps: Sequence[Step], ind
 
 
 def _port_metrics(
-    record: RunRecord, fabric: Fabric, fault: FaultRecord, since_ns: int | None, *, up: bool
+    record: RunRecord, fabric: Fabric, fault: LinkCut, since_ns: int | None, *, up: bool
 ) -> Spread | None:
     """Seconds from `since_ns` until each NIC concerned stopped (or began) to use the plane of a cut NIC link."""
     link = fabric.link(fault.link)
@@ -197,7 +197,7 @@ def _port_metrics(
 
 
 def _path_metrics(
-    record: RunRecord, fabric: Fabric, fault: FaultRecord, end_ns: int
+    record: RunRecord, fabric: Fabric, fault: LinkCut, end_ns: int
 ) -> tuple[list[float], list[float], int, int]:
     """Failover and recovery seconds of each path hit, paths that never did, and paths hit without cause."""
     link = fabric.link(fault.link)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc_host.values import PathEvent, PathReason, PathState
-from mrc_lab.demo.faults import FaultRecord
+from mrc_lab.demo.faults import LinkCut
 from mrc_lab.reports.write_file import naming
 
 
@@ -56,7 +56,7 @@ class RunRecord:
     pattern_wrong: int = 0
     done: dict[int, dict[str, Any]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
-    faults: list[FaultRecord] = field(default_factory=list)
+    faults: list[LinkCut] = field(default_factory=list)
     cpu_idle: list[float] = field(default_factory=list)  # share of all cores, about one a second
     cpu_seconds: float | None = None  # used by the fabric and the job
     interrupted: bool = False

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mrc_lab.demo.fabric_interface import WorkerProcess, World
-from mrc_lab.demo.faults import FaultPlan, FaultRecord, busiest_link
+from mrc_lab.demo.faults import FaultPlan, LinkCut, busiest_link
 from mrc_lab.demo.record import RunRecord
 from mrc_lab.demo.settings import PROBE_FROM, PROBE_STEPS
 from mrc_lab.fabric.cpu_idle import sample_idle
@@ -191,7 +191,7 @@ class DemoRun:
             step = self._completed
             self._cut = link
             link_down_ns = await asyncio.to_thread(self._world.cut, link)
-            record = FaultRecord(fault.kind, link, step, link_down_ns)
+            record = LinkCut(fault.kind, link, step, link_down_ns)
             self.record.faults.append(record)
             self._audience.mark(self.record, f"{link} cut after step {record.step}")
             await asyncio.sleep(fault.duration_s)

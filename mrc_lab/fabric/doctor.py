@@ -26,7 +26,7 @@ from mrc_common import children
 from p4runtime_shim.object_cache import default_cache, exposed
 from topologies.emulation import cleanup, limits, namespaces, process_watch, requirements, run_directory
 from topologies.emulation.errors import EmulationError, RequirementError
-from topologies.emulation.run_directory import State
+from topologies.emulation.run_directory import FabricState
 from topologies.emulation.stopped import stopped
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -247,17 +247,19 @@ def _tools() -> Iterator[Check]:
 
 def check_leftovers() -> Check:
     """Whether crashed fabrics left anything behind; also lists the fabrics that are up."""
-    by_state: dict[State, list[str]] = {state: [] for state in State}
+    by_state: dict[FabricState, list[str]] = {state: [] for state in FabricState}
     for name in run_directory.existing():
         run = run_directory.RunDirectory(name)
         by_state[run.state()].append(name if run.accessible() else f"{name} (another user's: use sudo)")
-    left = by_state[State.DOWN]
+    left = by_state[FabricState.DOWN]
     orphans = cleanup.orphans() if os.geteuid() == 0 else ()
     if left or orphans:
         what = [f"of {', '.join(left)}"] * bool(left) + [f"{len(orphans)} interfaces"] * bool(orphans)
         return Check("leftovers", False, f"{' and '.join(what)}: run 'sudo mrc clean'", fix=Fix.CLEAN, if_not="found")
-    up = [f"up: {name}" for name in by_state[State.UP]]
-    return Check("leftovers", True, "; ".join(["none", *up, *(f"unknown: {name}" for name in by_state[State.UNKNOWN])]))
+    up = [f"up: {name}" for name in by_state[FabricState.UP]]
+    return Check(
+        "leftovers", True, "; ".join(["none", *up, *(f"unknown: {name}" for name in by_state[FabricState.UNKNOWN])])
+    )
 
 
 def check_fabrics() -> Iterator[Check]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from mrc_lab.errors import ExperimentError
 from topologies import loader
 from topologies.emulation.namespaces import cookie
-from topologies.emulation.run_directory import DEFAULT_ROOT, RunDirectory, State, existing
+from topologies.emulation.run_directory import DEFAULT_ROOT, FabricState, RunDirectory, existing
 
 _SHELL = "shell-"  # begins the name of a host's record
 _START = "Bring one up with 'sudo mrc up' or 'sudo make run'."
@@ -60,19 +60,19 @@ def find_fabric(name: str | None, root: Path = DEFAULT_ROOT) -> RunDirectory:
     here = this_host(root) if name is None else None
     if here is not None:
         return here[0]
-    up = in_state(State.UP, root)
+    up = in_state(FabricState.UP, root)
     if name is None:
         if len(up) != 1:
-            unseen = in_state(State.UNKNOWN, root)
+            unseen = in_state(FabricState.UNKNOWN, root)
             if not up and unseen:
-                raise _refused(unseen[0], State.UNKNOWN)
+                raise _refused(unseen[0], FabricState.UNKNOWN)
             raise ExperimentError("No fabric is up." if not up else "Several fabrics are up.", _hint(up))
         name = up[0]
     run = RunDirectory(name, root)
     state = run.state()
-    if state is State.DOWN:
+    if state is FabricState.DOWN:
         raise ExperimentError(f"Fabric {name} is not up.", _hint(up))
-    if state is State.UNKNOWN or not run.accessible():
+    if state is FabricState.UNKNOWN or not run.accessible():
         raise _refused(name, state)
     if not run.fabric_file.is_file():
         raise ExperimentError(f"Fabric {name} is still coming up or going down.", "Try again in a moment.")
@@ -83,7 +83,7 @@ def find_controller(name: str | None, root: Path = DEFAULT_ROOT) -> RunDirectory
     """The same for those who need its controller, which is root's alone."""
     run = find_fabric(name, root)
     if run.controller_socket.exists() and not os.access(run.controller_socket, os.W_OK, effective_ids=True):
-        raise _refused(run.name, State.UP)
+        raise _refused(run.name, FabricState.UP)
     return run
 
 
@@ -91,7 +91,7 @@ def to_take_down(name: str | None, root: Path = DEFAULT_ROOT) -> str:
     """The named fabric, or the only one that is up, or, if none is, the only one of which something is left."""
     if name is not None:
         return RunDirectory(name, root).name
-    found = in_state(State.UP, root) or in_state(State.DOWN, root)
+    found = in_state(FabricState.UP, root) or in_state(FabricState.DOWN, root)
     if len(found) == 1:
         return found[0]
     if found:
@@ -99,7 +99,7 @@ def to_take_down(name: str | None, root: Path = DEFAULT_ROOT) -> str:
     raise ExperimentError("No fabric is up.")
 
 
-def in_state(state: State, root: Path = DEFAULT_ROOT) -> tuple[str, ...]:
+def in_state(state: FabricState, root: Path = DEFAULT_ROOT) -> tuple[str, ...]:
     """Names of fabrics with a run directory that are in this state."""
     return tuple(name for name in existing(root) if RunDirectory(name, root).state() is state)
 
@@ -115,8 +115,8 @@ def this_host(root: Path = DEFAULT_ROOT) -> tuple[RunDirectory, str] | None:
     return None
 
 
-def _refused(name: str, state: State) -> ExperimentError:
-    what = "is up, but belongs to another user" if state is State.UP else "belongs to another user"
+def _refused(name: str, state: FabricState) -> ExperimentError:
+    what = "is up, but belongs to another user" if state is FabricState.UP else "belongs to another user"
     return ExperimentError(f"Fabric {name} {what}.", "Run the same command with sudo.")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from controller.path_map.mapper import SECOND
 from controller.path_map.plane_model import path_name
-from controller.path_map.values import Direction, Part
+from controller.path_map.values import Direction, ElementKind
 from mrc_lab.path_map.sampled import FaultyElement, SampledFabric, hidden
 from simulation.seeds import generator
 from topologies.clos import multi_plane_clos
@@ -25,7 +25,7 @@ SHAPES = ((2, 2, 4, 4), (2, 2, 2, 4), (2, 3, 4, 6), (2, 4, 4, 8))  # planes, T0s
 BANDS = (0.0, 0.5, 0.9, 0.98)  # of confidence, each up to the next
 CONFIDENT = 0.9
 _LOSSES = (1.0, 1.0, 0.5, 0.3, 0.2, 0.1)
-_PARTS = (*[Part.NIC_T0] * 3, *[Part.T0_T1] * 3, *[Part.SWITCH] * 2, Part.PATH)
+_PARTS = (*[ElementKind.NIC_T0] * 3, *[ElementKind.T0_T1] * 3, *[ElementKind.SWITCH] * 2, ElementKind.PATH)
 _HEALTHY_NS = 2 * SECOND
 _STAGGER_NS = 5 * SECOND
 _WATCHED_NS = 12 * SECOND
@@ -94,12 +94,12 @@ def draw_scene(seed: int, count: int) -> CalibrationScene:
 def _fault(plan: FabricProbePlan, rng: random.Random) -> FaultyElement:
     part = rng.choice(_PARTS)
     fabric = plan.fabric
-    if part is Part.SWITCH:
+    if part is ElementKind.SWITCH:
         return FaultyElement(part, rng.choice([s.name for s in fabric.switches if s.plane == 0]))
-    if part is Part.PATH:
+    if part is ElementKind.PATH:
         routes = [r for r in plan.all_routes if r.plane == 0 and r.kind is ProbeKind.PEER]
         return FaultyElement(part, path_name(rng.choice(routes)))
-    kind = LinkKind.NIC_T0 if part is Part.NIC_T0 else LinkKind.T0_T1
+    kind = LinkKind.NIC_T0 if part is ElementKind.NIC_T0 else LinkKind.T0_T1
     name = rng.choice([link.name for link in fabric.links if link.plane == 0 and link.kind is kind])
     direction = rng.choice((Direction.BOTH, Direction.BOTH, Direction.UP, Direction.DOWN))
     return FaultyElement(part, name, rng.choice(_LOSSES), direction)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from controller.path_map.mapper import SECOND, PathMap
 from controller.path_map.plane_model import path_name
-from controller.path_map.values import Direction, Part, SuspectedFault
+from controller.path_map.values import Direction, ElementKind, SuspectedFault
 from mrc_host.path_probes import ProbeReport, ProbesArrived, ProbesSent
 from topologies import addressing
 from topologies.probe_plan import Crossing, FabricProbePlan, ProbeRoute
@@ -24,16 +24,16 @@ _LATENCY_NS = 10_000_000  # from sending to arriving
 class FaultyElement:
     """A link, switch or path (`name` as in a `SuspectedFault`) that loses the share `loss` of what crosses it."""
 
-    part: Part
+    part: ElementKind
     name: str
     loss: float = 1.0
     direction: Direction = Direction.BOTH
 
     def crossings(self, route: ProbeRoute) -> int:
         """How often a probe on this route may be lost here."""
-        if self.part is Part.PATH:
+        if self.part is ElementKind.PATH:
             return int(path_name(route) == self.name)
-        if self.part is Part.SWITCH:
+        if self.part is ElementKind.SWITCH:
             return route.switches.count(self.name)
         up, down = (route.crossings.count(Crossing(self.name, upward)) for upward in (True, False))
         return {Direction.UP: up, Direction.DOWN: down, Direction.BOTH: up + down}[self.direction]

@@ -26,7 +26,7 @@ _STALE = 0xA5  # fills what an operation must overwrite
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ArraySizes:
     """Arrays of one measurement: `count` is nccl-tests' column, `send` and `receive` are elements on each rank."""
 
     count: int
@@ -74,18 +74,18 @@ class PerfCase:
     in_place: bool = True
     peers: Peers = Peers.RING
 
-    def shape(self, nbytes: int, dtype: np.dtype[Any], world: int) -> Shape:
+    def shape(self, nbytes: int, dtype: np.dtype[Any], world: int) -> ArraySizes:
         """Arrays for an operation of about `nbytes`: whole elements, the same for each rank, and at least one."""
         parts = world if self.send_parts or self.receive_parts else 1
         count = max(1, nbytes // dtype.itemsize // parts)
         send, receive = (count * (world if each else 1) for each in (self.send_parts, self.receive_parts))
-        return Shape(count, send, receive, dtype)
+        return ArraySizes(count, send, receive, dtype)
 
     def bus_factor(self, world: int) -> float:
         """Bus bandwidth over algorithm bandwidth (nccl-tests, PERFORMANCE.md)."""
         return 1.0 if self.passes is None else self.passes * (world - 1) / world
 
-    def buffers(self, shape: Shape, data: Array, rank: int, world: int, *, in_place: bool) -> Buffers:
+    def buffers(self, shape: ArraySizes, data: Array, rank: int, world: int, *, in_place: bool) -> Buffers:
         """Arrays that hold `data`, which the rank sends, and stale bytes for the rest."""
         if not in_place:
             return Buffers(data.copy(), _stale(shape.receive, shape.dtype))

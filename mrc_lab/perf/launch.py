@@ -21,7 +21,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_fabric
 from mrc_lab.perf import table
 from mrc_lab.perf.hosts import AgentSocket, find_agents
-from mrc_lab.perf.measure import Report, Row
+from mrc_lab.perf.measure import Report, ResultRow
 from mrc_lab.perf.options import Options
 from mrc_lab.perf.plan import PerfPlan
 from mrc_lab.reports.write_file import write_text
@@ -41,7 +41,7 @@ class Launch:
         self._agents = agents
         self._echo = echo
         self._devices: dict[int, table.RankDevice] = {}
-        self._rows: list[Row] = []
+        self._rows: list[ResultRow] = []
         self._transfer: TransferCounters | None = None
         self._failures: list[str] = []
 
@@ -84,7 +84,7 @@ class Launch:
                 for line in table.heading(self._plan, self._step, devices):
                     self._echo(line)
         elif report["kind"] == "row":
-            self._rows.append(Row.from_json(report["row"]))
+            self._rows.append(ResultRow.from_json(report["row"]))
             self._echo(table.line(self._rows[-1]))
         elif report["kind"] == "done":
             self._transfer = TransferCounters(*report["transfer"])

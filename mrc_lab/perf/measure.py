@@ -18,7 +18,7 @@ import numpy as np
 
 from mrc_host.verbs import Context
 from mrc_lab.errors import ExperimentError
-from mrc_lab.perf.cases import CASES, Buffers, PerfCase, Shape, contribution, differing
+from mrc_lab.perf.cases import CASES, ArraySizes, Buffers, PerfCase, contribution, differing
 from mrc_lab.perf.plan import DATATYPES, PerfPlan
 from mrc_lab.workloads.collectives.algorithms import together
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
@@ -40,7 +40,7 @@ class OperationTiming:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """One line of the table. `reduction` is "none" and `root` -1 where the operation has none."""
 
     size: int
@@ -56,7 +56,7 @@ class Row:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Row:
+    def from_json(cls, value: dict[str, Any]) -> ResultRow:
         """What :meth:`to_json` gave."""
         timings = {name: value[name] and OperationTiming(**value[name]) for name in ("out_of_place", "in_place")}
         return cls(**{**value, **timings})
@@ -71,7 +71,7 @@ class Row:
 class Report:
     """All lines, and what all ranks together received and checked chunk by chunk."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     transfer: TransferCounters
 
     @property
@@ -96,7 +96,7 @@ class Measurement:
         ranks: Communicator,
         exchange: Exchange,
         clock: Clock | None = None,
-        on_row: Callable[[Row], None] | None = None,
+        on_row: Callable[[ResultRow], None] | None = None,
     ) -> None:
         if plan.root >= ranks.world:
             raise ExperimentError(f"There is no rank {plan.root} among {ranks.world}.", "Give a smaller root (-r).")
@@ -130,18 +130,18 @@ class Measurement:
                     for root in roots if case.rooted else (-1,):
                         yield datatype, op, root
 
-    def _shapes(self, datatype: str) -> Iterator[Shape]:
+    def _shapes(self, datatype: str) -> Iterator[ArraySizes]:
         """One a size; sizes that come to the same whole elements only once."""
         dtype = np.dtype(DATATYPES[datatype])
         yield from dict.fromkeys(self._case.shape(size, dtype, self._ranks.world) for size in self._plan.sizes)
 
-    async def _row(self, shape: Shape, datatype: str, op: ReduceOp, root: int) -> Row:
+    async def _row(self, shape: ArraySizes, datatype: str, op: ReduceOp, root: int) -> ResultRow:
         out_of_place = await self._timing(shape, op, root, in_place=False)
         in_place = await self._timing(shape, op, root, in_place=True) if self._case.in_place else None
         reduction = op.value if self._case.reduces else "none"
-        return Row(shape.nbytes, shape.count, datatype, reduction, root, out_of_place, in_place)
+        return ResultRow(shape.nbytes, shape.count, datatype, reduction, root, out_of_place, in_place)
 
-    async def _timing(self, shape: Shape, op: ReduceOp, root: int, *, in_place: bool) -> OperationTiming:
+    async def _timing(self, shape: ArraySizes, op: ReduceOp, root: int, *, in_place: bool) -> OperationTiming:
         plan, case = self._plan, self._case
         with np.errstate(all="ignore"):  # repeated in place, numbers may grow beyond their type
             buffers = self._buffers(shape, self._data(0, self._ranks.rank, shape, op), in_place)
@@ -159,7 +159,7 @@ class Measurement:
         total = sum(await self._gather(sum(wrong))) if plan.checks else None
         return OperationTiming(time, speed, speed * case.bus_factor(self._ranks.world), total)
 
-    async def _wrong(self, shape: Shape, op: ReduceOp, root: int, in_place: bool) -> int:
+    async def _wrong(self, shape: ArraySizes, op: ReduceOp, root: int, in_place: bool) -> int:
         """Do it once with data of its own; number of elements on this rank that are not what they must be."""
         self._checks += 1
         rank, world = self._ranks.rank, self._ranks.world
@@ -169,10 +169,10 @@ class Measurement:
         wrong = differing(buffers.receive, self._case.expected(data, rank, op, root))
         return wrong if in_place else wrong + differing(buffers.send, data[rank])
 
-    def _buffers(self, shape: Shape, data: np.ndarray[Any, Any], in_place: bool) -> Buffers:
+    def _buffers(self, shape: ArraySizes, data: np.ndarray[Any, Any], in_place: bool) -> Buffers:
         return self._case.buffers(shape, data, self._ranks.rank, self._ranks.world, in_place=in_place)
 
-    def _data(self, seed: int, rank: int, shape: Shape, op: ReduceOp) -> np.ndarray[Any, Any]:
+    def _data(self, seed: int, rank: int, shape: ArraySizes, op: ReduceOp) -> np.ndarray[Any, Any]:
         return contribution(seed, rank, shape.send, shape.dtype, op, self._ranks.world)
 
     async def _gather(self, value: Any) -> list[Any]:
@@ -193,7 +193,7 @@ async def run_rank(
     exchange: Exchange,
     plan: PerfPlan,
     clock: Clock | None = None,
-    on_row: Callable[[Row], None] | None = None,
+    on_row: Callable[[ResultRow], None] | None = None,
 ) -> Report:
     """Join the other ranks with the NIC `device` and do this rank's part."""
     ranks = await Communicator.join(device, exchange, plan.streams, peers=CASES[plan.case].peers, name="perf")
@@ -207,7 +207,7 @@ async def run_ranks(
     devices: Sequence[Context],
     plan: PerfPlan,
     clock: Clock | None = None,
-    on_row: Callable[[Row], None] | None = None,
+    on_row: Callable[[ResultRow], None] | None = None,
 ) -> Report:
     """All ranks in one process, on one NIC each; for a simulated world: `world.run(run_ranks(contexts, plan))`."""
     meeting = LocalMeeting(len(devices))

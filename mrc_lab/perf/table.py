@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mrc_lab.perf.measure import OperationTiming, Report, Row
+from mrc_lab.perf.measure import OperationTiming, Report, ResultRow
 from mrc_lab.perf.plan import PerfPlan
 
 _GIGA = 1e9
@@ -48,7 +48,7 @@ def heading(plan: PerfPlan, step: str, devices: Sequence[RankDevice]) -> list[st
     ]
 
 
-def line(row: Row) -> str:
+def line(row: ResultRow) -> str:
     """One row."""
     left = f"{row.size:>12} {row.count:>13} {row.datatype:>9} {row.reduction:>7} {row.root:>7}"
     return f"{left}  {_timing(row.out_of_place)}  {_timing(row.in_place)}"

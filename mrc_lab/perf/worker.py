@@ -16,7 +16,7 @@ from pathlib import Path
 from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError, RendezvousError
-from mrc_lab.perf.measure import Report, Row, run_rank
+from mrc_lab.perf.measure import Report, ResultRow, run_rank
 from mrc_lab.perf.plan import PerfPlan
 from mrc_lab.workloads.collectives.rendezvous import Rendezvous
 
@@ -36,7 +36,7 @@ async def work(plan: PerfPlan, rank: int, world: int, agent: str, meeting: Path)
 
 
 async def _measure(plan: PerfPlan, rendezvous: Rendezvous, agent: str) -> None:
-    def on_row(row: Row) -> None:
+    def on_row(row: ResultRow) -> None:
         if rendezvous.rank == 0:
             rendezvous.report({"kind": "row", "row": row.to_json()})
 

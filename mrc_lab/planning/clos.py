@@ -32,7 +32,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class BandwidthLoss:
     """What one failed part takes away: `share` (0 to 1) of the bandwidth of `nics` NICs."""
 
     part: str
@@ -61,7 +61,7 @@ class Design:
     paths: int
     neighbours: int
     most_nics: int
-    losses: tuple[Loss, ...]
+    losses: tuple[BandwidthLoss, ...]
 
     @property
     def switches(self) -> int:
@@ -181,14 +181,14 @@ def _three_tiers(nics: int, radix: int) -> _Plane | None:
 _PLANES = {1: _one_tier, 2: _two_tiers, 3: _three_tiers}
 
 
-def _losses(nics: int, tiers: int, planes: int, plane: _Plane) -> list[Loss]:
-    losses = [Loss("NIC port", 1 / planes, 1), Loss("T0", 1 / planes, min(nics, plane.below))]
+def _losses(nics: int, tiers: int, planes: int, plane: _Plane) -> list[BandwidthLoss]:
+    losses = [BandwidthLoss("NIC port", 1 / planes, 1), BandwidthLoss("T0", 1 / planes, min(nics, plane.below))]
     if tiers > 1:
-        losses.insert(1, Loss("T0-T1 link", _at_worst_a_plane(1 / plane.up, planes), min(nics, plane.below)))
-        losses.append(Loss("T1", _at_worst_a_plane(plane.t1_share, planes), plane.pod))
+        losses.insert(1, BandwidthLoss("T0-T1 link", _at_worst_a_plane(1 / plane.up, planes), min(nics, plane.below)))
+        losses.append(BandwidthLoss("T1", _at_worst_a_plane(plane.t1_share, planes), plane.pod))
     if tiers > 2:
-        losses.insert(2, Loss("T1-T2 link", 1 / (plane.up * (plane.t0 // plane.pods)), plane.pod))
-        losses.append(Loss("T2", _at_worst_a_plane(plane.t2_share, planes), nics))
+        losses.insert(2, BandwidthLoss("T1-T2 link", 1 / (plane.up * (plane.t0 // plane.pods)), plane.pod))
+        losses.append(BandwidthLoss("T2", _at_worst_a_plane(plane.t2_share, planes), nics))
     return losses
 
 

@@ -28,7 +28,7 @@ _MONEY = Quantity(units.NUMBER, example="900")
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class SwitchPart:
     """A switch without its optics."""
 
     power: float = key(_WATTS, "what it draws, in W", default=1000.0)
@@ -36,7 +36,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Optic:
+class OpticPart:
     """A transceiver."""
 
     power: float = key(_WATTS, "what it draws, in W", default=15.0)
@@ -47,8 +47,8 @@ class Optic:
 class Parts:
     """Figures of every part."""
 
-    switch: Switch = key(Section(Switch), "a switch without its optics", default=Switch())
-    optic: Optic = key(Section(Optic), "a transceiver", default=Optic())
+    switch: SwitchPart = key(Section(SwitchPart), "a switch without its optics", default=SwitchPart())
+    optic: OpticPart = key(Section(OpticPart), "a transceiver", default=OpticPart())
 
     def power(self, design: Design) -> float:
         """Watts of a fabric, without NICs."""

@@ -14,7 +14,7 @@ from mrc_common import children
 from mrc_lab.errors import ExperimentError
 from topologies import addressing
 from topologies.emulation.build import Emulation
-from topologies.emulation.link_capture import End, Job
+from topologies.emulation.link_capture import CaptureEnd, Job
 from topologies.emulation.processes import pdeathsig
 from topologies.fabric import Endpoint, Link
 
@@ -22,7 +22,7 @@ _TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningCapture:
     """A capture that runs."""
 
     link: Link
@@ -40,9 +40,9 @@ class Captures:
 
     def __init__(self, emulation: Emulation) -> None:
         self._emulation = emulation
-        self.running: list[Running] = []
+        self.running: list[RunningCapture] = []
 
-    def start(self, name: str, path: str) -> Running:
+    def start(self, name: str, path: str) -> RunningCapture:
         """Start to capture a link. Raises ExperimentError if that fails."""
         link = self._emulation.fabric.link(name)
         file = own_path(path)
@@ -64,7 +64,7 @@ class Captures:
             process.wait(_TIMEOUT_S)
             process.stdout.close()
             raise ExperimentError(output or "the capture did not start")
-        self.running.append(Running(link, file, process))
+        self.running.append(RunningCapture(link, file, process))
         return self.running[-1]
 
     def stop(self, name: str | None = None) -> list[str]:
@@ -79,7 +79,7 @@ class Captures:
         """Stop all captures."""
         return self.stop() if self.running else []
 
-    def _end_one(self, capture: Running) -> str:
+    def _end_one(self, capture: RunningCapture) -> str:
         self.running.remove(capture)
         capture.process.terminate()
         output, _ = capture.process.communicate(timeout=_TIMEOUT_S)
@@ -101,10 +101,10 @@ class Captures:
             why = "is a folder" if file.is_dir() else "is in a folder that does not exist"
             raise ExperimentError(f"{file} {why}: give a file, as in 'capture {link.name} /tmp/link.pcapng'")
 
-    def _end(self, end: Endpoint) -> End:
+    def _end(self, end: Endpoint) -> CaptureEnd:
         fabric = self._emulation.fabric
         pid = self._emulation.host(end.node).pid if end.node in fabric.nic_names else None
-        return End(end.node, addressing.interface_name(fabric, end), pid)
+        return CaptureEnd(end.node, addressing.interface_name(fabric, end), pid)
 
 
 def own_path(text: str) -> Path:

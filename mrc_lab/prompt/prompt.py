@@ -40,7 +40,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.emulation import EmulatedWorld
 from mrc_lab.prompt import completion, nic_views, switch_views
 from mrc_lab.prompt.captures import Captures
-from mrc_lab.prompt.command_help import COMMANDS, Entry, describe, overview
+from mrc_lab.prompt.command_help import COMMANDS, Help, describe, overview
 from mrc_lab.prompt.mininet_output import mininet_output
 from mrc_lab.prompt.perf_commands import PerfCommands, split_words
 from mrc_lab.prompt.text_table import columns
@@ -424,7 +424,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     @staticmethod
     def _words(name: str, line: str, least: int, most: int) -> list[str]:
         """The words of a command's line; ExperimentError with its example when there are too few or too many."""
-        entry: Entry = COMMANDS[name]
+        entry: Help = COMMANDS[name]
         words = split_words(line)
         if not least <= len(words) <= most:
             raise ExperimentError(f"use it like this: {entry.example}", f"'help {name}' says more.")

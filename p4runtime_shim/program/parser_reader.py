@@ -10,7 +10,6 @@ from p4runtime_shim.program.json_node import JsonNode
 from p4runtime_shim.program.model.expressions import Const, FieldRef, StackLast, ValidBit
 from p4runtime_shim.program.model.parser import (
     Advance,
-    Case,
     Extract,
     ExtractNext,
     Lookahead,
@@ -19,6 +18,7 @@ from p4runtime_shim.program.model.parser import (
     ParserOp,
     ParserSet,
     ParserState,
+    SelectCase,
     Verify,
 )
 from p4runtime_shim.program.primitive_reader import read_primitive
@@ -53,7 +53,7 @@ def _state(names: SymbolTable, node: JsonNode, index: dict[str, int]) -> ParserS
     ops = tuple(_op(names, op) for op in node.nodes("parser_ops", f"{node.where}: operation"))
     key = tuple(_key(names, node, node.child(item)) for item in node.items("transition_key"))
     widths = [item.width if isinstance(item, Lookahead) else names.width(item) for item in key]
-    cases: list[Case] = []
+    cases: list[SelectCase] = []
     default: int | None = None
     for transition in node.nodes("transitions", f"{node.where}: transition"):
         kind = transition.data.get("type", "hexstr")
@@ -93,7 +93,7 @@ def _lookahead(value: Any, node: JsonNode) -> Lookahead:
     return Lookahead(value[0], value[1])
 
 
-def _case(node: JsonNode, widths: list[int], target: int | None) -> Case | None:
+def _case(node: JsonNode, widths: list[int], target: int | None) -> SelectCase | None:
     """Split value and mask into their byte-padded components; None for a case that never matches."""
     value = node.hex(node.raw("value"))
     total = sum((width + 7) // 8 for width in widths) * 8
@@ -108,7 +108,7 @@ def _case(node: JsonNode, widths: list[int], target: int | None) -> Case | None:
             return None
         values.append(part & bits & ((1 << width) - 1))
         masks.append(bits & ((1 << width) - 1))
-    return Case(tuple(values), tuple(masks), target)
+    return SelectCase(tuple(values), tuple(masks), target)
 
 
 def _op(names: SymbolTable, node: JsonNode) -> ParserOp:

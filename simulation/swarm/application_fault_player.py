@@ -12,9 +12,9 @@ from collections import Counter
 from mrc_host.errors import MrcError, StateError
 from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke
 from simulation.swarm.applications import Applications, give_up, give_up_posting
-from simulation.swarm.denylists import Denylists
+from simulation.swarm.denylists import DenylistChecker
 from simulation.swarm.queue_pair_ends import End
-from simulation.swarm.scenario import FOREVER, PlannedFault, Scenario
+from simulation.swarm.scenario import FOREVER, Scenario, ScenarioFault
 from simulation.world import SimulatedWorld
 
 _SECOND = 1_000_000_000
@@ -24,7 +24,7 @@ _TRIES = 50  # to find first PSNs that both ends accept
 class Lives:
     """Plays the plan's :class:`Reconnect`, :class:`Restart` and :class:`Revoke`."""
 
-    def __init__(self, world: SimulatedWorld, applications: Applications, denylists: Denylists) -> None:
+    def __init__(self, world: SimulatedWorld, applications: Applications, denylists: DenylistChecker) -> None:
         self._world, self._applications, self._denylists = world, applications, denylists
         self._locks = [asyncio.Lock() for _ in applications.pairs]
         self._restarts: Counter[str] = Counter()
@@ -37,7 +37,7 @@ class Lives:
             if isinstance(planned.fault, Reconnect | Restart | Revoke)
         ]
 
-    async def _play(self, planned: PlannedFault) -> None:
+    async def _play(self, planned: ScenarioFault) -> None:
         await self._until(planned.start)
         fault = planned.fault
         if isinstance(fault, Reconnect):

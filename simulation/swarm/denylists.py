@@ -35,7 +35,7 @@ class Denied(Fault):
     routes: tuple[Route, ...]
 
 
-class Denylists:
+class DenylistChecker:
     """Plays the plan's denials in a world; `report` is told of each use of a denied path (once a path)."""
 
     def __init__(self, world: SimulatedWorld, report: Callable[[str], None]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from mrc_host.values import QpAttributes, QpType
-from simulation.swarm.scenario import PlannedFault, PlannedPair, PlannedWrite, Scenario
+from simulation.swarm.scenario import PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from simulation.transport_timers import timing
 from simulation.world import default_queues
 from topologies.clos import multi_plane_clos
@@ -63,7 +63,7 @@ def uniform_loss(rng: random.Random, plan: Scenario) -> Scenario:
     attributes = QpAttributes(mpr=64, mpr_dest=64, congestion_window=1 << 19)
     plan = _world(plan, fabric, (PlannedPair("h1", "h2", QpType.MRC, attributes),))
     writes = tuple(PlannedWrite(0, False, 0, 400_000, False) for _ in range(16))
-    loss = PlannedFault(Loss("*", rng.choice((0.005, 0.02, 0.05))), 0, 20_000_000)
+    loss = ScenarioFault(Loss("*", rng.choice((0.005, 0.02, 0.05))), 0, 20_000_000)
     return replace(plan, writes=writes, faults=(loss,))
 
 
@@ -79,7 +79,7 @@ def quarter_cut(rng: random.Random, plan: Scenario) -> Scenario:
     gone = rng.randrange(4)
     fault = rng.choice((PowerOff(f"t1-{gone}@p*"), LinkDown(f"t0-*:t1-{gone}@p*"), LinkDown(f"t0-*:t1-{gone}@p*", "*")))
     start = rng.randrange(5_000, 60_000)
-    return replace(plan, writes=writes, faults=(PlannedFault(fault, start, start + 2_000_000),))
+    return replace(plan, writes=writes, faults=(ScenarioFault(fault, start, start + 2_000_000),))
 
 
 STUDIES: Final[tuple[Callable[[random.Random, Scenario], Scenario], ...]] = (contest, uniform_loss, quarter_cut)

@@ -17,7 +17,7 @@ from simulation.seeds import generator
 from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
 from simulation.swarm.denylists import Denied, Route, addresses
 from simulation.swarm.directed_scenarios import STUDIES
-from simulation.swarm.scenario import FOREVER, HORIZON, PlannedFault, PlannedPair, PlannedWrite, Scenario
+from simulation.swarm.scenario import FOREVER, HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from simulation.transport_timers import retry_budget
 from topologies.fabric import LinkKind
 from topologies.faults import Fault
@@ -44,7 +44,7 @@ def troubled(plan: Scenario) -> Scenario:
     return replace(plan, faults=tuple(sorted(plan.faults, key=lambda fault: fault.start)))
 
 
-def _more(plan: Scenario, *faults: PlannedFault) -> Scenario:
+def _more(plan: Scenario, *faults: ScenarioFault) -> Scenario:
     return replace(plan, faults=(*plan.faults, *faults))
 
 
@@ -94,7 +94,7 @@ def _reconnects(rng: random.Random, plan: Scenario) -> Scenario:
     pairs = list(plan.pairs)
     if rng.random() < 0.5:
         slow: Fault = rng.choice((Delay("*", rng.choice((5_000, 20_000))), Reordering("*", 0.3, 50_000)))
-        plan = _more(plan, PlannedFault(slow, 0, 2 * HORIZON))
+        plan = _more(plan, ScenarioFault(slow, 0, 2 * HORIZON))
     for number in rng.sample(range(len(pairs)), min(len(pairs), rng.choice((1, 1, 2, 3)))):
         pairs[number] = _free_psn(pairs[number])
         for _ in range(rng.choice((1, 1, 2, 4))):
@@ -103,7 +103,7 @@ def _reconnects(rng: random.Random, plan: Scenario) -> Scenario:
             word = rng.choice((0, 1_000, 20_000, min(200_000, _budget(plan, number) // 8)))
             fault = Reconnect(number, rng.random() < 0.5, manner, rng.random() < 0.3, word)
             heal = rng.choice((FOREVER, time + _span(rng))) if manner is Manner.ALONE else time + 1 + 2 * word
-            plan = _more(plan, PlannedFault(fault, time, heal))
+            plan = _more(plan, ScenarioFault(fault, time, heal))
             if rng.random() < 0.7:
                 plan = _join(plan, *_burst(rng, plan, number, max(0, time - rng.randrange(plan.fit.round_trip))))
             if rng.random() < 0.7:
@@ -119,11 +119,11 @@ def _restarts(rng: random.Random, plan: Scenario) -> Scenario:
         nic = rng.choice((pair.first, pair.second))
         start = _moment(rng, plan, number)
         back = start + rng.choice((1_000, _span(rng), 5 * _once(plan)))
-        plan = _more(plan, PlannedFault(Restart(nic, rng.choice((0, 1_000, 50_000))), start, back))
+        plan = _more(plan, ScenarioFault(Restart(nic, rng.choice((0, 1_000, 50_000))), start, back))
         for _ in range(rng.choice((0, 1, 3))):
             port = f"{nic}@p{rng.randrange(plan.fabric.planes)}"
             begin = rng.randrange(start, start + HORIZON)
-            plan = _more(plan, PlannedFault(LinkDown(port), begin, begin + _span(rng)))
+            plan = _more(plan, ScenarioFault(LinkDown(port), begin, begin + _span(rng)))
     return replace(plan, pairs=tuple(_free_psn(pair) for pair in plan.pairs))
 
 
@@ -139,11 +139,11 @@ def _relapse(rng: random.Random, plan: Scenario) -> Scenario:
     again = over + 4 * plan.fit.round_trip + 2 * word
     plan = _more(
         plan,
-        PlannedFault(LinkDown(link, "*"), start, over),
-        PlannedFault(
+        ScenarioFault(LinkDown(link, "*"), start, over),
+        ScenarioFault(
             Reconnect(number, False, rng.choice((Manner.TOGETHER, Manner.BY_TURNS)), False, word), over, over + 1
         ),
-        PlannedFault(LinkDown(link, "*"), again, again + 2 * plan.fit.round_trip),
+        ScenarioFault(LinkDown(link, "*"), again, again + 2 * plan.fit.round_trip),
     )
     return _join(
         plan,
@@ -156,7 +156,7 @@ def _revoke(rng: random.Random, plan: Scenario) -> Scenario:
     """Memory is deregistered while it is written to."""
     number = rng.randrange(len(plan.pairs))
     time = _moment(rng, plan, number)
-    return _more(plan, PlannedFault(Revoke(number, rng.random() < 0.5), time, time + 1))
+    return _more(plan, ScenarioFault(Revoke(number, rng.random() < 0.5), time, time + 1))
 
 
 # ---- completion queues ----------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def _crowded(rng: random.Random, plan: Scenario) -> Scenario:
     pair = plan.pairs[number]
     capacity = rng.choice((1, 2, 4, 16))
     nics = rng.choice(((pair.first,), (pair.second,), (pair.first, pair.second), (pair.first, pair.second)))
-    plan = _more(plan, *(PlannedFault(SharedQueue(nic, capacity), 0, _LAST) for nic in nics))
+    plan = _more(plan, *(ScenarioFault(SharedQueue(nic, capacity), 0, _LAST) for nic in nics))
     time, count = rng.randrange(HORIZON), capacity + rng.randint(-1, 4)
     fills = (PlannedWrite(number, back, time, 64, True) for back in (False, True) for _ in range(max(1, count)))
     return _join(plan, *fills)
@@ -182,9 +182,9 @@ def _slow(rng: random.Random, plan: Scenario) -> Scenario:
     start = rng.randrange(HORIZON)
     interval = rng.choice((1_000, 50_000, 10 * _once(plan), rng.randint(100, 400) * _once(plan)))
     end = start + max(_span(rng), interval)
-    plan = _more(plan, PlannedFault(SlowPoller(nic, interval), start, end))
+    plan = _more(plan, ScenarioFault(SlowPoller(nic, interval), start, end))
     if rng.random() < 0.8:
-        plan = _more(plan, PlannedFault(SharedQueue(nic, rng.choice((1, 4, 16))), 0, _LAST))
+        plan = _more(plan, ScenarioFault(SharedQueue(nic, rng.choice((1, 4, 16))), 0, _LAST))
     back = nic == pair.first
     writes = (PlannedWrite(number, back, start + 1, rng.choice((64, 9000)), True) for _ in range(rng.randint(2, 24)))
     return _join(plan, *writes)
@@ -201,7 +201,7 @@ def _silent_plane(rng: random.Random, plan: Scenario) -> Scenario:
     start = _moment(rng, plan, number) if rng.random() < 0.7 else 0
     end = rng.choice((start + _span(rng), start + 2 * _budget(plan, number), FOREVER))
     towards = rng.choice(("*", "*", "t0-*", plan.pairs[number].first, plan.pairs[number].second))
-    return _more(plan, *(PlannedFault(LinkDown(f"*@p{plane}", towards), start, end) for plane in dead))
+    return _more(plan, *(ScenarioFault(LinkDown(f"*@p{plane}", towards), start, end) for plane in dead))
 
 
 def _lost_class(rng: random.Random, plan: Scenario) -> Scenario:
@@ -211,7 +211,7 @@ def _lost_class(rng: random.Random, plan: Scenario) -> Scenario:
     name = rng.choice((rng.choice(links), rng.choice(links), f"*@p{rng.randrange(plan.fabric.planes)}"))
     start = rng.randrange(HORIZON)
     end = start + rng.choice((_span(rng), 50 * plan.fit.round_trip * rng.randint(1, 20)))
-    return _more(plan, PlannedFault(ClassLoss(name, traffic, rng.choice((1.0, 1.0, 0.3))), start, end))
+    return _more(plan, ScenarioFault(ClassLoss(name, traffic, rng.choice((1.0, 1.0, 0.3))), start, end))
 
 
 def _deny_all(rng: random.Random, plan: Scenario) -> Scenario:
@@ -226,7 +226,7 @@ def _deny_all(rng: random.Random, plan: Scenario) -> Scenario:
     ]
     start = rng.choice((0, rng.randrange(HORIZON)))
     end = FOREVER if rng.random() < 0.15 else start + _span(rng)
-    return _more(plan, PlannedFault(Denied(tuple(routes)), start, end))
+    return _more(plan, ScenarioFault(Denied(tuple(routes)), start, end))
 
 
 def _flapping(rng: random.Random, plan: Scenario) -> Scenario:
@@ -236,7 +236,7 @@ def _flapping(rng: random.Random, plan: Scenario) -> Scenario:
         pattern = "h*"
     start = rng.randrange(HORIZON)
     flap = Flap(pattern, rng.randint(5_000, 200_000), rng.randint(20_000, 400_000), True)
-    return _more(plan, PlannedFault(flap, start, start + _span(rng)))
+    return _more(plan, ScenarioFault(flap, start, start + _span(rng)))
 
 
 def _mixed(rng: random.Random, plan: Scenario) -> Scenario:
@@ -247,7 +247,7 @@ def _mixed(rng: random.Random, plan: Scenario) -> Scenario:
     )
     writes = tuple(replace(write, length=min(write.length, 60_000)) for write in plan.writes)
     plan = replace(plan, pairs=pairs, writes=writes)
-    return _more(plan, PlannedFault(Loss("*", 0.001), 0, HORIZON)) if rng.random() < 0.5 else plan
+    return _more(plan, ScenarioFault(Loss("*", 0.001), 0, HORIZON)) if rng.random() < 0.5 else plan
 
 
 def _lost_answers(rng: random.Random, plan: Scenario) -> Scenario:
@@ -257,7 +257,7 @@ def _lost_answers(rng: random.Random, plan: Scenario) -> Scenario:
         return _silent_plane(rng, plan)
     plan = _silent_plane(rng, plan)
     start = rng.randrange(HORIZON)
-    plan = _more(plan, PlannedFault(ClassLoss("*", TrafficClass.CONTROL, 0.3), start, start + _span(rng)))
+    plan = _more(plan, ScenarioFault(ClassLoss("*", TrafficClass.CONTROL, 0.3), start, start + _span(rng)))
     return _join(plan, *_burst(rng, plan, number, start))
 
 

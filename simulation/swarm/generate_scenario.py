@@ -15,7 +15,7 @@ from mrc_host.values import QpAttributes, QpType
 from simulation.seeds import generator
 from simulation.swarm.denylists import Denied, Route, addresses
 from simulation.swarm.extra_faults import troubled
-from simulation.swarm.scenario import HORIZON, PlannedFault, PlannedPair, PlannedWrite, Scenario
+from simulation.swarm.scenario import HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from simulation.transport_timers import FabricTiming, retry_budget, timing
 from simulation.world import default_queues, with_headroom
 from topologies.addressing import entropy_value
@@ -112,7 +112,7 @@ def _write(rng: random.Random, pairs: int) -> PlannedWrite:
     )
 
 
-def _fault(rng: random.Random, fabric: Fabric) -> PlannedFault:
+def _fault(rng: random.Random, fabric: Fabric) -> ScenarioFault:
     make: tuple[Callable[[random.Random, Fabric], Fault], ...] = (
         lambda r, f: LinkDown(_link(r, f)),
         lambda r, f: LinkDown(_link(r, f), towards=_end(r, f)),
@@ -136,18 +136,18 @@ def _fault(rng: random.Random, fabric: Fabric) -> PlannedFault:
     if isinstance(fault, PathLoss) and not _has_path(fabric, fault.ev):
         fault = Loss("*", 0.01)
     start = rng.randrange(HORIZON)
-    return PlannedFault(fault, start, start + round(10 ** rng.uniform(4.0, 6.3)))
+    return ScenarioFault(fault, start, start + round(10 ** rng.uniform(4.0, 6.3)))
 
 
-def _outage(rng: random.Random, fabric: Fabric, pair: PlannedPair, budget: int) -> PlannedFault:
+def _outage(rng: random.Random, fabric: Fabric, pair: PlannedPair, budget: int) -> ScenarioFault:
     """All ports of a NIC of `pair` are down, or silently cut, for a little less than its retry budget, or for more."""
     nic = rng.choice((pair.first, pair.second))
     start = rng.randrange(HORIZON)
     length = round(budget * rng.choice((rng.uniform(0.2, 0.98), rng.uniform(1.0, 8.0))))
-    return PlannedFault(LinkDown(f"{nic}@*", rng.choice((None, None, nic, "t0-*"))), start, start + length)
+    return ScenarioFault(LinkDown(f"{nic}@*", rng.choice((None, None, nic, "t0-*"))), start, start + length)
 
 
-def _denials(rng: random.Random, fabric: Fabric, pairs: tuple[PlannedPair, ...]) -> list[PlannedFault]:
+def _denials(rng: random.Random, fabric: Fabric, pairs: tuple[PlannedPair, ...]) -> list[ScenarioFault]:
     """What a controller denies during traffic: paths between two NICs (rarely all of them), or all on a plane's T1."""
     found = []
     for _ in range(rng.choice((0, 0, 1, 2, 5))):
@@ -162,7 +162,7 @@ def _denials(rng: random.Random, fabric: Fabric, pairs: tuple[PlannedPair, ...])
             chosen = [route for ends in sorted(every) for route in _routes(fabric, *ends) if route[2] == ev]
         if chosen:
             start = rng.randrange(HORIZON)
-            found.append(PlannedFault(Denied(tuple(chosen)), start, start + round(10 ** rng.uniform(4.0, 6.3))))
+            found.append(ScenarioFault(Denied(tuple(chosen)), start, start + round(10 ** rng.uniform(4.0, 6.3))))
     return found
 
 

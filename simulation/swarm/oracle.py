@@ -14,7 +14,7 @@ from simulation.channel import Impairment
 from simulation.fault_impairments import impairments_of
 from simulation.swarm.application_faults import HOST_FAULTS
 from simulation.swarm.denylists import Denied
-from simulation.swarm.scenario import PlannedFault
+from simulation.swarm.scenario import ScenarioFault
 from topologies.addressing import entropy_value
 from topologies.fabric import Endpoint, Fabric, Link, Nic
 from topologies.faults.flap import Flap
@@ -22,7 +22,7 @@ from topologies.faults.flap import Flap
 Span = tuple[int, int]
 
 
-def longest_separation(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: str, gap: int) -> int:
+def longest_separation(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int) -> int:
     """The longest time (ns) without any whole path from `a` to `b`, or without any from `b` to `a`.
 
     Spans with less than `gap` ns between them count as one: in so short a time nothing may have been tried.
@@ -32,7 +32,7 @@ def longest_separation(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
 
-def longest_damage(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: str, gap: int) -> int:
+def longest_damage(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int) -> int:
     """The longest time (ns) in which any channel between `a` and `b` was lossy, damaging or down.
 
     For a connection that has one path, and cannot choose which. `gap` as above.
@@ -46,7 +46,7 @@ def longest_damage(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: st
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
 
-def touched(fabric: Fabric, faults: Iterable[PlannedFault], nic: str) -> bool:
+def touched(fabric: Fabric, faults: Iterable[ScenarioFault], nic: str) -> bool:
     """Whether any fault loses, damages or blocks anything on the channels between `nic` and its T0s."""
     ends = {end for link in fabric.links_of(nic) for end in (link.lower, link.upper)}
     for planned in faults:
@@ -56,7 +56,7 @@ def touched(fabric: Fabric, faults: Iterable[PlannedFault], nic: str) -> bool:
     return False
 
 
-def _channels(fabric: Fabric, planned: PlannedFault) -> tuple[tuple[Endpoint, Impairment], ...]:
+def _channels(fabric: Fabric, planned: ScenarioFault) -> tuple[tuple[Endpoint, Impairment], ...]:
     """What is wrong with channels; nothing, when paths are only denied, or it is hosts that something befalls."""
     return () if isinstance(planned.fault, (Denied, *HOST_FAULTS)) else impairments_of(fabric, planned.fault).channels
 
@@ -76,7 +76,7 @@ def merge(spans: Iterable[Span], gap: int = 0) -> list[Span]:
     return merged
 
 
-def _separated(fabric: Fabric, faults: tuple[PlannedFault, ...], source: str, target: str) -> list[Span]:
+def _separated(fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, target: str) -> list[Span]:
     """When every path from `source` to `target` is gone."""
     common: list[Span] | None = None
     for ev, ends in paths(fabric, source, target):
@@ -86,7 +86,7 @@ def _separated(fabric: Fabric, faults: tuple[PlannedFault, ...], source: str, ta
 
 
 def _gone(
-    fabric: Fabric, faults: tuple[PlannedFault, ...], source: str, target: str, ev: int, ends: tuple[Endpoint, ...]
+    fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, target: str, ev: int, ends: tuple[Endpoint, ...]
 ) -> list[Span]:
     spans = []
     for planned in faults:
@@ -104,13 +104,13 @@ def _swallows(wrong: Impairment) -> bool:
     return wrong.down or wrong.loss >= 1.0 or max(wrong.class_loss.values(), default=0.0) >= 1.0
 
 
-def _path_gone(planned: PlannedFault, end: Endpoint, source: str, ev: int) -> bool:
+def _path_gone(planned: ScenarioFault, end: Endpoint, source: str, ev: int) -> bool:
     fault = planned.fault
     return end.node == source and getattr(fault, "ev", None) == ev and getattr(fault, "probability", 0.0) >= 1.0
 
 
 def dead_spans(
-    fabric: Fabric, faults: Iterable[PlannedFault], source: str, target: str, ev: int, dscp: Iterable[int]
+    fabric: Fabric, faults: Iterable[ScenarioFault], source: str, target: str, ev: int, dscp: Iterable[int]
 ) -> list[Span]:
     """When a path carried none of the traffic with these DSCP values. Flapping links and denials do not count."""
     ends = next(ends for known, ends in paths(fabric, source, target) if known == ev)
@@ -130,7 +130,7 @@ def dead_spans(
     return merge(spans)
 
 
-def untouched_share(fabric: Fabric, faults: Iterable[PlannedFault], a: str, b: str) -> float:
+def untouched_share(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str) -> float:
     """The share of paths that no fault ever hit, in the plane and direction where it is smallest."""
     faults = tuple(faults)
     hit = {end for planned in faults for end, _ in _channels(fabric, planned)}

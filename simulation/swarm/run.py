@@ -16,7 +16,7 @@ from simulation.errors import StalledError
 from simulation.swarm.application_fault_player import Lives
 from simulation.swarm.application_faults import HOST_FAULTS, SharedQueue
 from simulation.swarm.applications import Applications
-from simulation.swarm.denylists import Denied, Denylists
+from simulation.swarm.denylists import Denied, DenylistChecker
 from simulation.swarm.excused_failures import Verdicts
 from simulation.swarm.final_checks import Afterwards
 from simulation.swarm.scenario import FOREVER, HORIZON, Scenario
@@ -67,7 +67,7 @@ class SwarmRun:
     def play(self) -> SwarmOutcome:
         """Run to the end and look at everything."""
         scenario, world, applications = self._scenario, self._world, self.applications
-        denylists = Denylists(world, self._report)
+        denylists = DenylistChecker(world, self._report)
         denials = []
         for planned in scenario.faults:
             if isinstance(planned.fault, Denied):

@@ -32,7 +32,7 @@ class PlannedWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedFault:
+class ScenarioFault:
     """A fault and when it holds, in ns."""
 
     fault: Fault
@@ -64,7 +64,7 @@ class Scenario:
     fit: FabricTiming
     pairs: tuple[PlannedPair, ...]
     writes: tuple[PlannedWrite, ...]
-    faults: tuple[PlannedFault, ...]
+    faults: tuple[ScenarioFault, ...]
     contest: tuple[int, ...] = ()
 
     def only(self, *, faults: tuple[int, ...] | None = None, writes: tuple[int, ...] | None = None) -> Scenario:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from controller.errors import ControllerError
 from controller.events import Events
-from controller.fault_impairments import Shape
+from controller.fault_impairments import PortShaping
 from controller.injector import FaultInjector
 from controller.values import Event, FleetStatus, LinkEnd, LinkStatus
 from simulation.clock import Clock
@@ -34,7 +34,7 @@ class Links:
         self._now = now
         self.down: set[str] = set()
         self.changes: list[tuple[int, str, bool]] = []
-        self.shapes: dict[Endpoint, Shape] = {}
+        self.shapes: dict[Endpoint, PortShaping] = {}
         self.broken = ""
         self.broken_shape: Endpoint | None = None
         self.absent = ""
@@ -74,7 +74,7 @@ class Links:
             (self.down.discard if up else self.down.add)(link.name)
             self.changes.append((self._now(), link.name, up))
 
-    async def shape(self, shapes: Mapping[Endpoint, Shape | None]) -> None:
+    async def shape(self, shapes: Mapping[Endpoint, PortShaping | None]) -> None:
         for end, shape in shapes.items():
             if end == self.broken_shape:
                 raise ControllerError(f"{end.node} cannot be shaped.")

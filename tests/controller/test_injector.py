@@ -12,7 +12,7 @@ import pytest
 
 from controller import fault_registry
 from controller.errors import BusyError, ControllerError
-from controller.fault_impairments import Shape, impairments_of
+from controller.fault_impairments import PortShaping, impairments_of
 from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
@@ -131,11 +131,11 @@ def test_a_fault_ends_although_links_are_slow_to_change(world: Engine) -> None:
         (Loss(H1, 0.5, "t0-*"), set(), {"t0-0@p0"}, {}),
         (Corruption("t0-0:t1-0@p0", 1e-9), set(), {"t0-0@p0", "t1-0@p0"}, {}),
         (PathLoss(0x401, source="h1"), set(), {"t0-0@p1"}, {}),
-        (Rate(H1, 1_000_000, "t0-0@p0"), set(), set(), {Endpoint("h1", 0): Shape(1_000_000)}),
+        (Rate(H1, 1_000_000, "t0-0@p0"), set(), set(), {Endpoint("h1", 0): PortShaping(1_000_000)}),
     ],
 )
 def test_every_kind_is_made_and_taken_back(
-    world: Engine, fault: Fault, down: set[str], switches: set[str], shapes: dict[Endpoint, Shape]
+    world: Engine, fault: Fault, down: set[str], switches: set[str], shapes: dict[Endpoint, PortShaping]
 ) -> None:
     record = make(world, fault)
     assert (world.links.down, set(world.switches.entries), world.links.shapes) == (down, switches, shapes)
@@ -272,7 +272,7 @@ def test_a_port_that_has_gone_with_a_fault_of_its_own_keeps_no_other_fault_from_
     assert list(world.registry) == [slow, slower]
     world.links.broken_shape = None
     world.run(world.injector.clear([slower]))
-    assert world.links.shapes == {Endpoint("h1", 0): Shape(rate_bps=5_000_000)}
+    assert world.links.shapes == {Endpoint("h1", 0): PortShaping(rate_bps=5_000_000)}
 
 
 def test_a_fault_that_is_over_ends_at_a_switch_that_is_away_although_another_stays_there(world: Engine) -> None:
@@ -503,7 +503,7 @@ def test_what_cannot_be_resumed_says_so_and_the_rest_goes_on(world: Engine) -> N
 
 def test_undoing_takes_links_up_and_shapes_back(world: Engine) -> None:
     world.links.down = {H1, "h3@p0"}
-    world.links.shapes = {Endpoint("h2", 0): Shape(10**6)}
+    world.links.shapes = {Endpoint("h2", 0): PortShaping(10**6)}
     left = [FaultRecord("f1", LinkDown(H1), (H1,)), FaultRecord("f2", Rate(H2, 10**6, "t0-0@p0"), (H2,))]
     world.run(world.injector.undo(left))
     assert world.links.down == {"h3@p0"}, "not a fault of ours"

@@ -9,7 +9,7 @@ import pytest
 
 from controller import fault_file
 from controller.errors import ControllerError
-from controller.fault_impairments import Shape, impairments_of, part_of
+from controller.fault_impairments import PortShaping, impairments_of, part_of
 from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
@@ -193,5 +193,5 @@ def test_a_part_of_an_effect_has_what_its_links_had() -> None:
     whole = impairments_of(FABRIC, Rate("h[12]@p0", 1_000_000))
     assert part_of(FABRIC, whole, whole.links) is whole
     part = part_of(FABRIC, whole, ["h2@p0", "h9@p0"])
-    shapes = {Endpoint("h2", 0): Shape(1_000_000), Endpoint("t0-0@p0", 2): Shape(1_000_000)}
+    shapes = {Endpoint("h2", 0): PortShaping(1_000_000), Endpoint("t0-0@p0", 2): PortShaping(1_000_000)}
     assert (part.links, dict(part.shapes)) == (("h2@p0",), shapes)

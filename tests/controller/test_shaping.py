@@ -12,7 +12,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from controller.errors import ControllerError
-from controller.fault_impairments import Shape
+from controller.fault_impairments import PortShaping
 from controller.shaping import shape
 from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos
@@ -48,11 +48,11 @@ def discipline() -> dict[str, Any]:
 
 def test_a_rate_is_a_token_bucket_of_ours_and_goes_without_trace(netlink: IPRoute) -> None:
     before = discipline()
-    shape(netlink, FABRIC, {END: Shape(2_000_000)})
+    shape(netlink, FABRIC, {END: PortShaping(2_000_000)})
     assert (discipline()["kind"], discipline()["handle"], discipline()["rate"]) == ("tbf", "fa:", 250_000)
-    shape(netlink, FABRIC, {END: Shape(1_000_000)})
+    shape(netlink, FABRIC, {END: PortShaping(1_000_000)})
     assert discipline()["rate"] == 125_000
-    shape(netlink, FABRIC, {END: Shape(10 * RATE)})
+    shape(netlink, FABRIC, {END: PortShaping(10 * RATE)})
     assert discipline()["rate"] == RATE // 8, "a line is never faster than it was made"
     shape(netlink, FABRIC, {END: None})
     assert discipline() == before
@@ -63,11 +63,11 @@ def test_a_rate_is_a_token_bucket_of_ours_and_goes_without_trace(netlink: IPRout
 def test_a_port_of_bmv2_gets_another_rate_and_its_own_back(netlink: IPRoute) -> None:
     interfaces.shape(netlink, NAME, RATE, FABRIC.mtu)
     before = discipline()
-    shape(netlink, FABRIC, {END: Shape(2_000_000)})
+    shape(netlink, FABRIC, {END: PortShaping(2_000_000)})
     assert discipline() != before
     assert (discipline()["rate"], discipline()["handle"]) == (250_000, before["handle"])
     with pytest.raises(ControllerError, match="belongs to BMv2, which cannot be given a delay"):
-        shape(netlink, FABRIC, {END: Shape(delay=1_000_000)})
+        shape(netlink, FABRIC, {END: PortShaping(delay=1_000_000)})
     shape(netlink, FABRIC, {END: None})
     assert discipline() == before
 
@@ -75,7 +75,7 @@ def test_a_port_of_bmv2_gets_another_rate_and_its_own_back(netlink: IPRoute) -> 
 def test_a_delay_is_netem_or_a_sentence(netlink: IPRoute) -> None:
     before, refusal = discipline(), ""
     try:
-        shape(netlink, FABRIC, {END: Shape(delay=5_000_000)})
+        shape(netlink, FABRIC, {END: PortShaping(delay=5_000_000)})
     except ControllerError as error:
         refusal = str(error)
     if refusal:
@@ -89,13 +89,13 @@ def test_a_delay_is_netem_or_a_sentence(netlink: IPRoute) -> None:
 
 def test_both_at_once_are_refused(netlink: IPRoute) -> None:
     with pytest.raises(ControllerError, match="cannot have a lower rate and a delay at once"):
-        shape(netlink, FABRIC, {END: Shape(1_000_000, delay=5_000_000)})
+        shape(netlink, FABRIC, {END: PortShaping(1_000_000, delay=5_000_000)})
 
 
 def test_an_interface_or_host_that_is_not_here_is_named() -> None:
     with IPRoute() as netlink:
         shape(netlink, FABRIC, {END: None, Endpoint("h1", 0): None})
         with pytest.raises(ControllerError, match=f"Interface {NAME} does not exist on this machine"):
-            shape(netlink, FABRIC, {END: Shape(1_000_000)})
+            shape(netlink, FABRIC, {END: PortShaping(1_000_000)})
         with pytest.raises(ControllerError, match="Host h1 is not on this machine"):
-            shape(netlink, FABRIC, {Endpoint("h1", 0): Shape(1_000_000)})
+            shape(netlink, FABRIC, {Endpoint("h1", 0): PortShaping(1_000_000)})

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from controller.path_map.client import PathMapClient
-from controller.path_map.values import MapState, Part
+from controller.path_map.values import ElementKind, MapState
 from mrc_host import verbs
 from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.values import PathState
@@ -52,7 +52,7 @@ def wait(controller: PathMapClient, holds: Callable[[MapState], bool]) -> MapSta
     return found[0]
 
 
-def blamed(state: MapState) -> dict[str, Part]:
+def blamed(state: MapState) -> dict[str, ElementKind]:
     return {fault.name: fault.part for fault in state.suspected}
 
 
@@ -73,11 +73,11 @@ def test_the_map_names_a_cut_t0_t1_link_and_a_cut_nic_link_and_forgets_them_when
     controller.start_map(20)
     wait(controller, probed)
     up = controller.link_down(UPLINK)
-    wait(controller, lambda state: blamed(state) == {UPLINK: Part.T0_T1})
+    wait(controller, lambda state: blamed(state) == {UPLINK: ElementKind.T0_T1})
     controller.link_down(NIC)
-    wait(controller, lambda state: blamed(state) == {UPLINK: Part.T0_T1, NIC: Part.NIC_T0})
+    wait(controller, lambda state: blamed(state) == {UPLINK: ElementKind.T0_T1, NIC: ElementKind.NIC_T0})
     controller.clear(up.id)
-    wait(controller, lambda state: blamed(state) == {NIC: Part.NIC_T0})
+    wait(controller, lambda state: blamed(state) == {NIC: ElementKind.NIC_T0})
     controller.clear_all()
     wait(controller, lambda state: blamed(state) == {})
 

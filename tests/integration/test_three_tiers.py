@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from controller.path_map.client import PathMapClient
-from controller.path_map.values import MapState, Part
+from controller.path_map.values import ElementKind, MapState
 from mrc_host import verbs
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer
@@ -95,6 +95,6 @@ def test_the_map_names_a_cut_t1_t2_link_and_forgets_it_when_it_heals(controller:
     wait(controller, lambda state: {link.name for link in state.links if link.sent <= 5} == UNREACHED)
     cut = controller.link_down(CUT)
     state = wait(controller, lambda state: bool(state.suspected))
-    assert {fault.name: fault.part for fault in state.suspected} == {CUT: Part.T1_T2}
+    assert {fault.name: fault.part for fault in state.suspected} == {CUT: ElementKind.T1_T2}
     controller.clear(cut.id)
     wait(controller, lambda state: not state.suspected)

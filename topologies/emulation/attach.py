@@ -16,7 +16,7 @@ from topologies.emulation import requirements, run_directory, switches
 from topologies.emulation.build import Emulation, kernel_ports, link_options
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.process_watch import ProcessWatch
-from topologies.emulation.run_directory import ProcessRecord, RunDirectory, State
+from topologies.emulation.run_directory import FabricState, ProcessRecord, RunDirectory
 from topologies.fabric import Fabric
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _watched(record: ProcessRecord) -> bool:
 
 def up_now() -> str:
     """What is up, in words."""
-    names = [name for name in run_directory.existing() if RunDirectory(name).state() is State.UP]
+    names = [name for name in run_directory.existing() if RunDirectory(name).state() is FabricState.UP]
     return f"up are {', '.join(names)}" if names else "none is up"
 
 

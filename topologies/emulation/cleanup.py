@@ -192,7 +192,7 @@ def _delete_interfaces(name: str, *, unmarked: bool) -> int:
     """
     pattern = re.compile(f"{addressing.tag(name)}-t[01]-\\d+p[0-7]-\\d+")
 
-    def ours(member: interfaces.Member) -> bool:
+    def ours(member: interfaces.GroupedInterface) -> bool:
         if member.mark is None:
             return unmarked and member.kind == "veth" and pattern.fullmatch(member.name) is not None
         return member.kind == "veth" and member.mark.fabric == name

@@ -154,7 +154,7 @@ def disable_offloads(interfaces: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupedInterface:
     """An interface of a group. `mark` is None when it bears none of ours, `kind` that of ip-link(8)."""
 
     name: str
@@ -164,13 +164,13 @@ class Member:
     mark: Mark | None
 
 
-def members(netlink: IPRoute) -> Iterator[Member]:
+def members(netlink: IPRoute) -> Iterator[GroupedInterface]:
     """Interfaces of the namespace of `netlink` that are in a group, any but the kernel's own group 0."""
     for link in netlink.get_links():
         if link.get("group"):
             kind = link.get(("linkinfo", "kind")) or ""
             mark = parse(link.get("ifalias"))
-            yield Member(link.get("ifname"), link["index"], link.get("group"), kind, mark)
+            yield GroupedInterface(link.get("ifname"), link["index"], link.get("group"), kind, mark)
 
 
 def group_members(netlink: IPRoute, group: int) -> Iterator[str]:
@@ -178,7 +178,7 @@ def group_members(netlink: IPRoute, group: int) -> Iterator[str]:
     return (member.name for member in members(netlink) if member.group == group)
 
 
-def delete(netlink: IPRoute, group: int, ours: Callable[[Member], bool]) -> int:
+def delete(netlink: IPRoute, group: int, ours: Callable[[GroupedInterface], bool]) -> int:
     """Delete the interfaces of a group that are ours, and so their links; returns how many there were.
 
     Others stay as they are. Where there are such, ours go into a group of their own first, to be deleted at once too.

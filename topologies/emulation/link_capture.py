@@ -38,7 +38,7 @@ _timespec = struct.Struct("@qq").unpack_from
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class CaptureEnd:
     """One end of the link: its node, its interface, and a process in whose namespace that is (None: the root's)."""
 
     node: str
@@ -51,7 +51,7 @@ class Job:
     """What to capture where to; `comment` goes into the file, which is given to user and group `owner` if it is new."""
 
     file: str
-    ends: tuple[End, ...]
+    ends: tuple[CaptureEnd, ...]
     comment: str = ""
     owner: tuple[int, int] | None = None
 
@@ -64,7 +64,7 @@ class Job:
         """The reverse of :meth:`to_json`."""
         values = json.loads(text)
         owner = None if values["owner"] is None else (values["owner"][0], values["owner"][1])
-        return cls(values["file"], tuple(End(**end) for end in values["ends"]), values["comment"], owner)
+        return cls(values["file"], tuple(CaptureEnd(**end) for end in values["ends"]), values["comment"], owner)
 
 
 class LinkCapture:
@@ -151,7 +151,7 @@ def open_new(file: str, owner: tuple[int, int] | None = None) -> int:
     return descriptor
 
 
-def _open(end: End) -> socket.socket:
+def _open(end: CaptureEnd) -> socket.socket:
     if end.pid is None:
         return _listen(end.interface)
     return namespaces.run_inside(end.pid, lambda: _listen(end.interface))

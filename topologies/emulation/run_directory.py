@@ -33,7 +33,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")  # as of fabrics
 _SHOWN = 80  # characters of what is no name
 
 
-class State(enum.Enum):
+class FabricState(enum.Enum):
     """Of a fabric with a run directory, as far as this user can tell."""
 
     UP = "up"
@@ -203,7 +203,7 @@ class RunDirectory:
             return None
         return None
 
-    def state(self) -> State:
+    def state(self) -> FabricState:
         """Whether the fabric is up; never raises.
 
         Its lock tells. To whom the directory is closed (all but root), its listening sockets do: the kernel lists their
@@ -212,10 +212,12 @@ class RunDirectory:
         try:
             (self.path / "lock").open().close()
         except PermissionError:
-            return State.UP if any(Path(path).parent == self.path for path in listening()) else State.UNKNOWN
+            return (
+                FabricState.UP if any(Path(path).parent == self.path for path in listening()) else FabricState.UNKNOWN
+            )
         except OSError:
-            return State.DOWN
-        return State.DOWN if self.owner() is None else State.UP
+            return FabricState.DOWN
+        return FabricState.DOWN if self.owner() is None else FabricState.UP
 
     def _lock(self) -> int:
         while True:

@@ -23,15 +23,15 @@ from topologies.fabric import Fabric, Tier
 
 
 @dataclass(frozen=True, slots=True)
-class Delays:
+class DelayHistogram:
     """Delays of some frames: the total in ns, and a histogram: 0 ns, then 2^(i-1) ns or more but less than 2^i."""
 
     total_ns: int = 0
     histogram: tuple[int, ...] = ()
 
-    def __add__(self, other: Delays) -> Delays:
+    def __add__(self, other: DelayHistogram) -> DelayHistogram:
         pairs = zip_longest(self.histogram, other.histogram, fillvalue=0)
-        return Delays(self.total_ns + other.total_ns, tuple(a + b for a, b in pairs))
+        return DelayHistogram(self.total_ns + other.total_ns, tuple(a + b for a, b in pairs))
 
     @property
     def frames(self) -> int:
@@ -43,12 +43,12 @@ class Delays:
         """Mean delay in ns; 0 if there were no frames."""
         return self.total_ns / self.frames if self.frames else 0.0
 
-    def since(self, before: Delays) -> Delays:
+    def since(self, before: DelayHistogram) -> DelayHistogram:
         """What was added after `before`; everything if the counts have restarted from 0."""
         pairs = list(zip_longest(self.histogram, before.histogram, fillvalue=0))
         if self.total_ns < before.total_ns or any(now < then for now, then in pairs):
             return self
-        return Delays(self.total_ns - before.total_ns, tuple(now - then for now, then in pairs))
+        return DelayHistogram(self.total_ns - before.total_ns, tuple(now - then for now, then in pairs))
 
     def quantile_ns(self, share: float) -> float:
         """Delay that `share` (0..1) of the frames do not exceed; between two powers of two, as if evenly spread."""
@@ -65,8 +65,8 @@ class Delays:
 class Hop:
     """All ports of a switch or NIC. `link_idle_ns`: how long each port left its link idle although a frame waited."""
 
-    arrivals: Delays = Delays()
-    departures: Delays = Delays()
+    arrivals: DelayHistogram = DelayHistogram()
+    departures: DelayHistogram = DelayHistogram()
     link_idle_ns: tuple[int, ...] = ()
 
     @property
@@ -115,16 +115,16 @@ def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: b
         ports = _ask_agent(socket, measure)
         if ports:
             found[nic] = Hop(
-                total(Delays(port.arrivals.total_ns, port.arrivals.histogram) for port in ports),
-                total(Delays(port.departures.total_ns, port.departures.histogram) for port in ports),
+                total(DelayHistogram(port.arrivals.total_ns, port.arrivals.histogram) for port in ports),
+                total(DelayHistogram(port.departures.total_ns, port.departures.histogram) for port in ports),
                 tuple(port.link_idle_ns for port in ports),
             )
     return found
 
 
-def total(parts: Iterable[Delays]) -> Delays:
+def total(parts: Iterable[DelayHistogram]) -> DelayHistogram:
     """The delays of all frames together."""
-    return sum(parts, Delays())
+    return sum(parts, DelayHistogram())
 
 
 def _ask_agent(socket: str, measure: bool) -> tuple[PortDelays, ...]:
@@ -138,8 +138,8 @@ def _ask_agent(socket: str, measure: bool) -> tuple[PortDelays, ...]:
         return ()  # it has crashed
 
 
-def _switch_delays(delays: pb.Delays) -> Delays:
-    return Delays(delays.total_ns, tuple(delays.histogram))
+def _switch_delays(delays: pb.Delays) -> DelayHistogram:
+    return DelayHistogram(delays.total_ns, tuple(delays.histogram))
 
 
 def differences(now: Mapping[str, Hop], before: Mapping[str, Hop]) -> dict[str, Hop]:

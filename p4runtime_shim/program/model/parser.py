@@ -68,7 +68,7 @@ ParserOp = Extract | ExtractNext | ParserSet | Verify | Advance | ParserCall
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SelectCase:
     """One select case: for each key component (value, mask); None as next state is accept."""
 
     values: tuple[int, ...]
@@ -83,7 +83,7 @@ class ParserState:
     name: str
     ops: tuple[ParserOp, ...]
     key: tuple[FieldRef | ValidBit | Lookahead, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[SelectCase, ...]
     default: int | None
 
 

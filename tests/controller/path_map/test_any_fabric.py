@@ -11,9 +11,9 @@ from controller.path_map.denylist_policy import paths_to_deny
 from controller.path_map.inference import PlaneInference
 from controller.path_map.likelihood import Likelihood
 from controller.path_map.mapper import PathMap
-from controller.path_map.plane_model import PlaneModel, Suspect, plane_models
+from controller.path_map.plane_model import Element, PlaneModel, plane_models
 from controller.path_map.render import describe, draw
-from controller.path_map.values import Direction, LinkHealth, MapState, Part, SuspectedFault
+from controller.path_map.values import Direction, ElementKind, LinkHealth, MapState, SuspectedFault
 from tests.topologies.random_fabrics import random_fabric, three_tiers
 from topologies.clos import multi_plane_clos
 from topologies.link_rules import LinkRule
@@ -23,7 +23,7 @@ TIERS = three_tiers("tiers", planes=1)
 MODEL = plane_models(probe_plan(TIERS))[0]
 
 
-def explain(model: PlaneModel, losses: dict[Suspect, float]) -> dict[Suspect, float]:
+def explain(model: PlaneModel, losses: dict[Element, float]) -> dict[Element, float]:
     survival = np.ones(len(model.routes))
     for suspect, share in losses.items():
         survival *= (1 - share) ** model.column(model.suspects.index(suspect))
@@ -33,15 +33,17 @@ def explain(model: PlaneModel, losses: dict[Suspect, float]) -> dict[Suspect, fl
 
 
 @pytest.mark.parametrize(
-    "suspect", [s for s in MODEL.suspects if s.part is not Part.PATH], ids=lambda s: f"{s.name} {s.direction.value}"
+    "suspect",
+    [s for s in MODEL.suspects if s.part is not ElementKind.PATH],
+    ids=lambda s: f"{s.name} {s.direction.value}",
 )
-def test_each_link_and_switch_of_three_tiers_is_found_when_it_loses_everything(suspect: Suspect) -> None:
+def test_each_link_and_switch_of_three_tiers_is_found_when_it_loses_everything(suspect: Element) -> None:
     assert list(explain(MODEL, {suspect: 1.0})) == [suspect]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
 def test_the_share_that_a_t1_t2_link_loses_is_measured(share: float) -> None:
-    link = Suspect(Part.T1_T2, "t1-2:t2-1@p0", 0)
+    link = Element(ElementKind.T1_T2, "t1-2:t2-1@p0", 0)
     found = explain(MODEL, {link: share})
     assert list(found) == [link]
     assert found[link] == pytest.approx(share, rel=0.2)
@@ -60,14 +62,14 @@ def test_any_fabric_can_be_mapped(seed: int) -> None:
 def test_what_no_probe_reaches_is_no_suspect() -> None:
     rules = [LinkRule("h1@p1", missing=True)]
     fabric = multi_plane_clos(planes=2, t0=2, t1=2, hosts=2, links=rules)
-    assert {s.name for s in plane_models(probe_plan(fabric))[1].suspects if s.part is Part.T0_T1} == {
+    assert {s.name for s in plane_models(probe_plan(fabric))[1].suspects if s.part is ElementKind.T0_T1} == {
         "t0-1:t1-0@p1",
         "t0-1:t1-1@p1",
     }
 
 
 def test_the_picture_has_a_table_for_each_pod_and_one_for_the_t2s() -> None:
-    fault = SuspectedFault(Part.T1_T2, "t1-1:t2-3@p0", 0, Direction.UP, 1.0, 0.99, 0)
+    fault = SuspectedFault(ElementKind.T1_T2, "t1-1:t2-3@p0", 0, Direction.UP, 1.0, 0.99, 0)
     health = tuple(LinkHealth(link.name, 10, 0) for link in TIERS.links)
     text = draw(TIERS, MapState(True, 10.0, 1.0, 1.0, (fault,), health))
     rows = [line.split() for line in text.splitlines()]
@@ -79,7 +81,7 @@ def test_the_picture_has_a_table_for_each_pod_and_one_for_the_t2s() -> None:
 
 
 def test_paths_over_a_faulty_t1_t2_link_are_denied_and_those_inside_a_pod_are_not() -> None:
-    fault = SuspectedFault(Part.T1_T2, "t1-1:t2-3@p0", 0, Direction.BOTH, 1.0, 0.99, 0)
+    fault = SuspectedFault(ElementKind.T1_T2, "t1-1:t2-3@p0", 0, Direction.BOTH, 1.0, 0.99, 0)
     denied = paths_to_deny(TIERS, [fault])
     pods = {nic.name: TIERS.pod_of(nic.t0) for nic in TIERS.nics}
     assert {(pods[a], pods[b]) for a, b, _ in denied} == {(0, 1), (1, 0)}

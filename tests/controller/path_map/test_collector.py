@@ -15,7 +15,7 @@ from controller.path_map import collector
 from controller.path_map.collector import Collector
 from controller.path_map.denylist_policy import paths_to_deny
 from controller.path_map.mapper import PathMap
-from controller.path_map.values import Direction, MapState, Part, SuspectedFault
+from controller.path_map.values import Direction, ElementKind, MapState, SuspectedFault
 from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
@@ -27,7 +27,7 @@ from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 
 FABRIC = multi_plane_clos("collect", planes=2, t0=1, t1=1, hosts=2)
-BROKEN = SuspectedFault(Part.NIC_T0, "h2@p1", 1, Direction.BOTH, 1.0, 1.0, 0)
+BROKEN = SuspectedFault(ElementKind.NIC_T0, "h2@p1", 1, Direction.BOTH, 1.0, 1.0, 0)
 TIMEOUT_S = 20.0
 
 

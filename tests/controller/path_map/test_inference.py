@@ -7,8 +7,8 @@ import pytest
 
 from controller.path_map.inference import PlaneInference
 from controller.path_map.likelihood import Likelihood
-from controller.path_map.plane_model import PlaneModel, Suspect, plane_models
-from controller.path_map.values import Direction, Part
+from controller.path_map.plane_model import Element, PlaneModel, plane_models
+from controller.path_map.values import Direction, ElementKind
 from topologies.clos import multi_plane_clos
 from topologies.probe_plan import probe_plan
 
@@ -17,7 +17,7 @@ INFERENCE = PlaneInference(PLANE)
 NOISE = 3e-4
 
 
-def explain(losses: dict[Suspect, float], probes: int = 400) -> dict[Suspect, float]:
+def explain(losses: dict[Element, float], probes: int = 400) -> dict[Element, float]:
     """What is found, and its loss, when these suspects lose these shares."""
     survival = np.ones(len(PLANE.routes))
     for suspect, share in losses.items():
@@ -27,11 +27,11 @@ def explain(losses: dict[Suspect, float], probes: int = 400) -> dict[Suspect, fl
     return {PLANE.suspects[finding.suspect]: finding.loss for finding in found}
 
 
-def one(part: Part, name: str, way: Direction = Direction.BOTH) -> Suspect:
-    return Suspect(part, name, 1, way)
+def one(part: ElementKind, name: str, way: Direction = Direction.BOTH) -> Element:
+    return Element(part, name, 1, way)
 
 
-NIC, UPLINK = one(Part.NIC_T0, "h2@p1"), one(Part.T0_T1, "t0-1:t1-2@p1")
+NIC, UPLINK = one(ElementKind.NIC_T0, "h2@p1"), one(ElementKind.T0_T1, "t0-1:t1-2@p1")
 
 
 def test_no_loss_no_fault() -> None:
@@ -39,38 +39,39 @@ def test_no_loss_no_fault() -> None:
 
 
 @pytest.mark.parametrize("suspect", PLANE.suspects, ids=lambda s: f"{s.name} {s.direction.value}")
-def test_each_suspect_alone_is_found_when_it_loses_everything(suspect: Suspect) -> None:
+def test_each_suspect_alone_is_found_when_it_loses_everything(suspect: Element) -> None:
     assert list(explain({suspect: 1.0}, probes=20)) == [suspect]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
-@pytest.mark.parametrize("suspect", [NIC, UPLINK, one(Part.T0_T1, "t0-0:t1-0@p1", Direction.UP)], ids=str)
-def test_the_share_that_a_link_loses_is_measured(suspect: Suspect, share: float) -> None:
+@pytest.mark.parametrize("suspect", [NIC, UPLINK, one(ElementKind.T0_T1, "t0-0:t1-0@p1", Direction.UP)], ids=str)
+def test_the_share_that_a_link_loses_is_measured(suspect: Element, share: float) -> None:
     found = explain({suspect: share})
     assert list(found) == [suspect]
     assert found[suspect] == pytest.approx(share, rel=0.1)
 
 
 def test_several_faults_are_distinguished() -> None:
-    losses = {NIC: 0.2, UPLINK: 1.0, one(Part.T0_T1, "t0-0:t1-3@p1", Direction.DOWN): 0.5}
+    losses = {NIC: 0.2, UPLINK: 1.0, one(ElementKind.T0_T1, "t0-0:t1-3@p1", Direction.DOWN): 0.5}
     assert set(explain(losses)) == set(losses)
 
 
 def test_a_switch_is_found_when_all_its_links_are_dead_and_not_when_one_works() -> None:
-    links = [one(Part.T0_T1, f"t0-{t}:t1-2@p1") for t in range(3)]
-    assert set(explain(dict.fromkeys(links, 1.0), probes=20)) == {one(Part.SWITCH, "t1-2@p1")}
+    links = [one(ElementKind.T0_T1, f"t0-{t}:t1-2@p1") for t in range(3)]
+    assert set(explain(dict.fromkeys(links, 1.0), probes=20)) == {one(ElementKind.SWITCH, "t1-2@p1")}
     assert set(explain(dict.fromkeys(links[:2], 1.0), probes=20)) == set(links[:2])
 
 
 @pytest.mark.parametrize("probes", [10, 20, 100])
 def test_a_healthy_switch_is_not_found_for_its_neighbours_together(probes: int) -> None:
     faults = {
-        one(Part.NIC_T0, "h1@p1"): 1.0, one(Part.NIC_T0, "h2@p1"): 0.5, one(Part.SWITCH, "t1-1@p1"): 1.0,
-        one(Part.T0_T1, "t0-0:t1-0@p1"): 0.5,
+        one(ElementKind.NIC_T0, "h1@p1"): 1.0, one(ElementKind.NIC_T0, "h2@p1"): 0.5,
+        one(ElementKind.SWITCH, "t1-1@p1"): 1.0,
+        one(ElementKind.T0_T1, "t0-0:t1-0@p1"): 0.5,
     }  # fmt: skip
     found = set(explain(faults, probes))
     assert found <= set(faults), "nothing healthy"
-    assert one(Part.SWITCH, "t1-1@p1") in found
+    assert one(ElementKind.SWITCH, "t1-1@p1") in found
 
 
 def test_losses_of_a_few_probes_by_chance_are_no_fault() -> None:

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from controller import messages
 from controller.path_map.render import describe, draw
-from controller.path_map.values import Direction, LinkHealth, MapState, Part, SuspectedFault
+from controller.path_map.values import Direction, ElementKind, LinkHealth, MapState, SuspectedFault
 from controller.proto import path_map_v1_pb2 as pb
 from topologies.clos import multi_plane_clos
 
 FABRIC = multi_plane_clos()
-CUT = SuspectedFault(Part.T0_T1, "t0-0:t1-2@p0", 0, Direction.BOTH, 0.9999, 1.0, 4_200_000_000)
-LOSSY = SuspectedFault(Part.NIC_T0, "h2@p1", 1, Direction.DOWN, 0.123, 0.99, 5_000_000_000)
-DEAD = SuspectedFault(Part.SWITCH, "t1-0@p1", 1, Direction.BOTH, 1.0, 0.6, 0, ("t0-0:t1-0@p1",))
+CUT = SuspectedFault(ElementKind.T0_T1, "t0-0:t1-2@p0", 0, Direction.BOTH, 0.9999, 1.0, 4_200_000_000)
+LOSSY = SuspectedFault(ElementKind.NIC_T0, "h2@p1", 1, Direction.DOWN, 0.123, 0.99, 5_000_000_000)
+DEAD = SuspectedFault(ElementKind.SWITCH, "t1-0@p1", 1, Direction.BOTH, 1.0, 0.6, 0, ("t0-0:t1-0@p1",))
 STATE = MapState(
     True, 10.0, 0.6, 12.0, (CUT, LOSSY, DEAD), tuple(LinkHealth(link.name, 50, 0) for link in FABRIC.links), ("h4",)
 )

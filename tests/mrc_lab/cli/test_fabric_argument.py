@@ -19,7 +19,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric import find_fabric
 from mrc_lab.soak.__main__ import main as soak
 from topologies.clos import multi_plane_clos
-from topologies.emulation.run_directory import RunDirectory, State
+from topologies.emulation.run_directory import FabricState, RunDirectory
 from topologies.errors import FabricError
 
 
@@ -159,7 +159,7 @@ def up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(find_fabric, "find_fabric", find)
     monkeypatch.setattr(find_fabric, "in_state", lambda state: tuple(names))
-    monkeypatch.setattr(RunDirectory, "state", lambda self: State.UP if self.name in names else State.DOWN)
+    monkeypatch.setattr(RunDirectory, "state", lambda self: FabricState.UP if self.name in names else FabricState.DOWN)
     monkeypatch.setattr(find_fabric, "existing", lambda root: tuple(names))
     return names
 

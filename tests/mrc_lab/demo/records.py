@@ -1,7 +1,7 @@
 """Records of runs that never happened, for tests of what is computed from them."""
 
 from mrc_host.values import PathEvent, PathReason, PathState
-from mrc_lab.demo.faults import FaultRecord
+from mrc_lab.demo.faults import LinkCut
 from mrc_lab.demo.record import RankPathEvent, RunRecord
 from topologies.addressing import entropy_value
 from topologies.clos import multi_plane_clos
@@ -47,7 +47,7 @@ def record(transport="mrc", spans=(), *, planned=None, started_ms=1000, finished
 
 def fault(link, cut_ms, mended_ms, step=0):
     kind = LinkKind.NIC_T0 if link.startswith("h") else LinkKind.T0_T1
-    return FaultRecord(kind, link, step, cut_ms * MS, None if mended_ms is None else mended_ms * MS)
+    return LinkCut(kind, link, step, cut_ms * MS, None if mended_ms is None else mended_ms * MS)
 
 
 def path_event(at_ms, new, *, rank=1, to_next=True, plane=0, uplink=1, loss_ms=None, reason=PathReason.LOSS):

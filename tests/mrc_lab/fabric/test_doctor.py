@@ -14,7 +14,7 @@ from mrc_lab.fabric.doctor import Check, Fix, apply, examine
 from topologies.emulation import cleanup, limits, requirements, run_directory
 from topologies.emulation.cleanup import CleanupReport
 from topologies.emulation.errors import EmulationError, RequirementError
-from topologies.emulation.run_directory import State
+from topologies.emulation.run_directory import FabricState
 
 Script = Callable[[str, str], None]
 
@@ -127,7 +127,7 @@ def test_a_cache_that_others_can_write_to(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_directory, "existing", lambda: ("mine", "old"))
     monkeypatch.setattr(
-        run_directory.RunDirectory, "state", lambda self: State.UP if self.name == "mine" else State.DOWN
+        run_directory.RunDirectory, "state", lambda self: FabricState.UP if self.name == "mine" else FabricState.DOWN
     )
     monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: True)
     monkeypatch.setattr(cleanup, "orphans", lambda: ("ab-t0-0p0-1",))
@@ -139,14 +139,14 @@ def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyP
 
 def test_a_fabric_that_is_up_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_directory, "existing", lambda: ("mine",))
-    monkeypatch.setattr(run_directory.RunDirectory, "state", lambda self: State.UP)
+    monkeypatch.setattr(run_directory.RunDirectory, "state", lambda self: FabricState.UP)
     monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: True)
     monkeypatch.setattr(cleanup, "orphans", tuple)
     assert doctor.check_leftovers() == Check("leftovers", True, "none; up: mine")
 
 
 def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
-    states = {"lab": State.UP, "odd": State.UNKNOWN}
+    states = {"lab": FabricState.UP, "odd": FabricState.UNKNOWN}
     monkeypatch.setattr(run_directory, "existing", lambda: tuple(states))
     monkeypatch.setattr(run_directory.RunDirectory, "state", lambda self: states[self.name])
     monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: False)

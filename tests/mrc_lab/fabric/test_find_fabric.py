@@ -18,7 +18,7 @@ from mrc_lab.cli.fabric_argument import fabric_name
 from mrc_lab.cli.main import run
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_controller, find_fabric, in_state, to_take_down
-from topologies.emulation.run_directory import RunDirectory, State
+from topologies.emulation.run_directory import FabricState, RunDirectory
 
 NOBODY = 65534
 
@@ -91,8 +91,8 @@ def test_other_users_are_told_that_it_is_anothers(root: Path) -> None:
         lab.path.chmod(0o700)
         (root / "old").chmod(0o700)
         with as_nobody():
-            assert in_state(State.UP, root) == ("lab",)
-            assert in_state(State.UNKNOWN, root) == ("old",)
+            assert in_state(FabricState.UP, root) == ("lab",)
+            assert in_state(FabricState.UNKNOWN, root) == ("old",)
             for name in (None, "lab"):
                 with pytest.raises(ExperimentError, match="Fabric lab is up, but belongs to another user") as error:
                     find_fabric(name, root)

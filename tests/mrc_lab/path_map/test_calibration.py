@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.path_map.values import Part
+from controller.path_map.values import ElementKind
 from mrc_lab.path_map.calibration import calibrate, total
 from mrc_lab.path_map.sampled import FaultyElement, hidden
 from topologies.clos import multi_plane_clos
@@ -28,6 +28,6 @@ def test_a_trial_is_the_same_for_the_same_seed() -> None:
 
 def test_a_fault_behind_another_does_not_show() -> None:
     plan = probe_plan(multi_plane_clos())
-    t1, behind = FaultyElement(Part.SWITCH, "t1-1@p0"), FaultyElement(Part.T0_T1, "t0-0:t1-1@p0", 0.5)
+    t1, behind = FaultyElement(ElementKind.SWITCH, "t1-1@p0"), FaultyElement(ElementKind.T0_T1, "t0-0:t1-1@p0", 0.5)
     assert hidden(behind, (t1, behind), plan)
     assert not hidden(t1, (t1, behind), plan)

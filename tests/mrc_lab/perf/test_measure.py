@@ -5,7 +5,7 @@ import pytest
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.perf.cases import CASES
-from mrc_lab.perf.measure import Measurement, Row, run_ranks
+from mrc_lab.perf.measure import Measurement, ResultRow, run_ranks
 from mrc_lab.perf.plan import DATATYPES, Average, PerfPlan
 from mrc_lab.workloads.collectives import ReduceOp, StreamSettings
 from simulation.world import SimulatedWorld
@@ -132,9 +132,9 @@ def test_rows_are_told_as_they_come_and_survive_json():
     told = []
     report = on_fakes(2, plan("alltoall"), on_row=told.append)
     assert tuple(told) == report.rows
-    assert [Row.from_json(row.to_json()) for row in told] == told
+    assert [ResultRow.from_json(row.to_json()) for row in told] == told
     inplace = on_fakes(2, plan("all_reduce")).rows
-    assert tuple(Row.from_json(row.to_json()) for row in inplace) == inplace
+    assert tuple(ResultRow.from_json(row.to_json()) for row in inplace) == inplace
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,7 +1,7 @@
 import pytest
 
 from mrc_lab.perf import table
-from mrc_lab.perf.measure import OperationTiming, Report, Row
+from mrc_lab.perf.measure import OperationTiming, Report, ResultRow
 from mrc_lab.perf.options import parse
 from mrc_lab.workloads.collectives.communicator import TransferCounters
 from tests.mrc_lab.perf.printed import footer, rows
@@ -26,7 +26,9 @@ def test_the_heading_is_that_of_nccl_tests():
 
 def test_columns_stand_under_their_names():
     heading = table.heading(parse("all_reduce", []).plan, "", [])[-2]
-    line = table.line(Row(1 << 30, 1 << 28, "double", "prod", 1023, OperationTiming(9e9, 2e11, 2e11, 123456), None))
+    line = table.line(
+        ResultRow(1 << 30, 1 << 28, "double", "prod", 1023, OperationTiming(9e9, 2e11, 2e11, 123456), None)
+    )
     assert len(line) == len(heading)
     for name, value in (("size", "1073741824"), ("count", "268435456"), ("type", "double"), ("root", "1023")):
         assert heading.index(name) + len(name) == line.index(value) + len(value)
@@ -37,7 +39,7 @@ def test_figures_can_be_read_back(speed):
     size = 1 << 20
     time = size / speed * 1e9
     timings = OperationTiming(time, speed, speed * 1.5, 0), OperationTiming(time, speed, speed, None)
-    row = Row(size, size // 4, "float", "sum", -1, *timings)
+    row = ResultRow(size, size // 4, "float", "sum", -1, *timings)
     (read,) = rows([table.line(row)])
     assert (read["size"], read["count"], read["type"], read["redop"], read["root"]) == (
         "1048576", "262144", "float", "sum", "-1",
@@ -48,16 +50,16 @@ def test_figures_can_be_read_back(speed):
 
 
 def test_a_place_that_does_not_exist_is_not_available():
-    (read,) = rows([table.line(Row(8, 2, "float", "none", -1, OperationTiming(1.0, 1.0, 1.0, 0), None))])
+    (read,) = rows([table.line(ResultRow(8, 2, "float", "none", -1, OperationTiming(1.0, 1.0, 1.0, 0), None))])
     assert {read["in", name] for name in ("time", "algbw", "busbw", "wrong")} == {None}
 
 
 def test_the_ending_gives_verdict_and_average():
-    good = Row(8, 2, "float", "sum", -1, OperationTiming(1.0, 1e9, 2e9, 0), OperationTiming(1.0, 1e9, 4e9, 0))
+    good = ResultRow(8, 2, "float", "sum", -1, OperationTiming(1.0, 1e9, 2e9, 0), OperationTiming(1.0, 1e9, 4e9, 0))
     lines = table.ending(Report((good,), TransferCounters(9, 900)), "all_reduce")
     assert footer(lines, "Out of bounds values") == "0 OK"
     assert float(footer(lines, "Avg bus bandwidth")) == 3
-    bad = Row(8, 2, "float", "sum", -1, OperationTiming(1.0, 1e9, 2e9, 3), None)
+    bad = ResultRow(8, 2, "float", "sum", -1, OperationTiming(1.0, 1e9, 2e9, 3), None)
     lines = table.ending(Report((bad,), TransferCounters(9, 900, 2, 50)), "all_reduce")
     assert footer(lines, "Out of bounds values") == "5 FAILED"
     assert footer(lines, "Chunk checksums") == "9 compared, 2 wrong"

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("mininet")
 
-from mrc_lab.prompt.command_help import COMMANDS, Group, describe, overview
+from mrc_lab.prompt.command_help import COMMANDS, Topic, describe, overview
 from mrc_lab.prompt.prompt import Prompt
 
 
@@ -28,6 +28,6 @@ def test_help_shows_usage_and_an_example_of_it(name: str) -> None:
 def test_the_overview_lists_commands_by_group_on_lines_that_fit() -> None:
     text = overview()
     titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert titles == [group.value for group in Group]
+    assert titles == [group.value for group in Topic]
     assert max(map(len, text.splitlines())) <= 110
     assert "  paths  " in text

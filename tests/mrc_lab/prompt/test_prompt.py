@@ -17,7 +17,7 @@ pytest.importorskip("mininet")
 
 from rich.console import Console
 
-from controller.switch_reader import Row, TableReading
+from controller.switch_reader import EntryRow, TableReading
 from controller.values import FleetStatus
 from mrc_host.verbs.errors import AgentLostError
 from mrc_lab.cli.shell import _converse
@@ -267,8 +267,8 @@ class Reader:
 
     def table(self, name: str) -> TableReading:
         rows = (
-            Row("locator=0x1", "set_egress(port=1, dmac=02:30:00:00:00:00)", 0, 12, 999_999_999_999),
-            Row("(default)", "drop()", 0, 3, 4, True),
+            EntryRow("locator=0x1", "set_egress(port=1, dmac=02:30:00:00:00:00)", 0, 12, 999_999_999_999),
+            EntryRow("(default)", "drop()", 0, 3, 4, True),
         )
         return TableReading(name, 64, True, rows)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc_host.values import QpAttributes, QpType
 from simulation.swarm.run import run
-from simulation.swarm.scenario import PlannedFault, PlannedPair, PlannedWrite, Scenario
+from simulation.swarm.scenario import PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from simulation.swarm.shrink import shrink
 from simulation.transport_timers import timing
 from simulation.world import default_queues
@@ -29,7 +29,7 @@ def plan(*faults, writes=None, pairs=1, on=None, attributes=None, kind=QpType.MR
         writes = [
             write(time=time, length=9000, imm=time % 2 == 0, back=time % 3 == 0) for time in range(1, 120_000, 9_001)
         ]
-    planned = tuple(PlannedFault(fault, start, end) for fault, start, end in faults)
+    planned = tuple(ScenarioFault(fault, start, end) for fault, start, end in faults)
     return Scenario(7, on, DELAY, queues, fit, (one,) * pairs, tuple(writes), planned)
 
 
@@ -40,7 +40,7 @@ def write(*, time=1, length=100, imm=False, back=False, pair=0):
 
 def with_bystanders(made):
     """The same plan with faults that do nothing, which shrinking must leave out."""
-    idle = tuple(PlannedFault(ControllerDown(), start, start + 1_000) for start in (1, 2, 3))
+    idle = tuple(ScenarioFault(ControllerDown(), start, start + 1_000) for start in (1, 2, 3))
     return type(made)(**{name: getattr(made, name) for name in made.__slots__} | {"faults": (*made.faults, *idle)})
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.oracle import longest_damage, longest_separation, merge, paths, touched
-from simulation.swarm.scenario import PlannedFault
+from simulation.swarm.scenario import ScenarioFault
 from tests.simulation.worlds import small_fabric
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.flap import Flap
@@ -15,7 +15,7 @@ FABRIC = small_fabric()  # 2 planes, 2 T0, 2 T1, h1 h2 | h3 h4
 
 
 def planned(*faults):
-    return [PlannedFault(fault, start, end) for fault, start, end in faults]
+    return [ScenarioFault(fault, start, end) for fault, start, end in faults]
 
 
 def test_paths_are_counted_by_plane_and_uplink():

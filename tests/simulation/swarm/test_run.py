@@ -11,7 +11,7 @@ from simulation.swarm import excused_failures
 from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.generate_scenario import generate, plain
 from simulation.swarm.run import run
-from simulation.swarm.scenario import PlannedFault
+from simulation.swarm.scenario import ScenarioFault
 from tests.simulation.swarm.plans import plan, write
 from topologies.faults.link_down import LinkDown
 
@@ -93,7 +93,7 @@ def test_a_denied_path_in_use_is_found(monkeypatch):
     routes = tuple(
         route for nic in busy_seed().fabric.nics for route in addresses(busy_seed().fabric, nic.name).values()
     )
-    plan = replace(busy_seed(), faults=(PlannedFault(Denied(routes), 0, 3_600_000_000_000),))
+    plan = replace(busy_seed(), faults=(ScenarioFault(Denied(routes), 0, 3_600_000_000_000),))
     monkeypatch.setattr("mrc_host.transport.control_plane.ControlPlane.set_path_denied", lambda *_: None)
     monkeypatch.setattr(excused_failures, "longest_separation", lambda fabric, faults, a, b, gap: 0)
     assert any("though it is denied" in text for text in run(plan).violations)
@@ -128,7 +128,7 @@ def test_a_fixed_window_of_one_packet_takes_a_round_trip_for_each():
 def test_a_failure_without_a_reason_is_found(monkeypatch):
     """Everything is cut, but the oracle is told that nothing was."""
     monkeypatch.setattr(excused_failures, "longest_separation", lambda fabric, faults, a, b, gap: 0)
-    broken = replace(busy_seed(), faults=(PlannedFault(LinkDown("h*", towards="t0-*"), 0, 3_600_000_000_000),))
+    broken = replace(busy_seed(), faults=(ScenarioFault(LinkDown("h*", towards="t0-*"), 0, 3_600_000_000_000),))
     assert any("failed" in text for text in run(broken).violations)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from topologies.emulation.link_capture import End, Job, main, open_new
+from topologies.emulation.link_capture import CaptureEnd, Job, main, open_new
 
 ROOT = os.geteuid() == 0
 NOBODY = (65534, 65534)
@@ -64,6 +64,6 @@ def test_a_refusal_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_job_reads_back() -> None:
-    job = Job("/tmp/x", (End("h1", "h1-eth0", 7),), "words", NOBODY)
+    job = Job("/tmp/x", (CaptureEnd("h1", "h1-eth0", 7),), "words", NOBODY)
     assert Job.from_json(job.to_json()) == job
     assert Job.from_json(Job("/tmp/x", ()).to_json()).owner is None

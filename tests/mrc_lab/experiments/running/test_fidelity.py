@@ -7,7 +7,7 @@ import pytest
 
 from mrc_lab.experiments.running import fidelity
 from mrc_lab.experiments.running.fidelity import FidelityWatch, Observed, judge, late_frame_ns
-from mrc_lab.experiments.running.machine_delays import Delays, Hop
+from mrc_lab.experiments.running.machine_delays import DelayHistogram, Hop
 from mrc_lab.fabric.cpu_idle import idle_share
 from mrc_lab.fabric.emulation import process_seconds
 from topologies.clos import multi_plane_clos
@@ -24,7 +24,7 @@ def hop(*frames: tuple[int, int]) -> Hop:
     for ns, count in frames:
         late[ns.bit_length()] += count
     number = sum(count for _, count in frames)
-    return Hop(Delays(0, (number,)), Delays(sum(ns * count for ns, count in frames), tuple(late)))
+    return Hop(DelayHistogram(0, (number,)), DelayHistogram(sum(ns * count for ns, count in frames), tuple(late)))
 
 
 def everywhere(*frames: tuple[int, int], **others: Hop) -> dict[str, Hop]:

@@ -11,25 +11,25 @@ import grpc
 import grpc.aio
 import pytest
 
-from mrc_host.driver.delays import Delays as NicDelays
+from mrc_host.driver.delays import DelayHistogram as NicDelays
 from mrc_host.driver.delays import PortDelays
-from mrc_lab.experiments.running.machine_delays import Delays, Hop, differences, read, round_trip_ns
+from mrc_lab.experiments.running.machine_delays import DelayHistogram, Hop, differences, read, round_trip_ns
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from tests.mrc_host.agent.conftest import Agents
 from topologies.clos import multi_plane_clos
 
 
-def delayed(*frames: tuple[int, int]) -> Delays:
+def delayed(*frames: tuple[int, int]) -> DelayHistogram:
     """(ns, how many) of frames."""
     histogram = [0] * 40
     for ns, count in frames:
         histogram[ns.bit_length()] += count
-    return Delays(sum(ns * count for ns, count in frames), tuple(histogram))
+    return DelayHistogram(sum(ns * count for ns, count in frames), tuple(histogram))
 
 
 def test_mean_and_quantiles_lie_where_the_frames_are() -> None:
-    assert (Delays().mean_ns, Delays().quantile_ns(0.99)) == (0, 0)
+    assert (DelayHistogram().mean_ns, DelayHistogram().quantile_ns(0.99)) == (0, 0)
     delays = delayed((0, 50), (1000, 49), (1 << 20, 1))
     assert delays.frames == 100
     assert delays.mean_ns == pytest.approx((49 * 1000 + (1 << 20)) / 100)
@@ -40,7 +40,7 @@ def test_mean_and_quantiles_lie_where_the_frames_are() -> None:
 
 
 def test_delays_of_two_places_add_up() -> None:
-    assert Delays(5, (1, 0, 1)) + Delays(1, (0, 1)) == Delays(6, (1, 1, 1))
+    assert DelayHistogram(5, (1, 0, 1)) + DelayHistogram(1, (0, 1)) == DelayHistogram(6, (1, 1, 1))
 
 
 def test_what_was_before_the_run_does_not_count() -> None:
@@ -61,7 +61,7 @@ def test_each_line_is_a_difference_of_its_own() -> None:
 
 
 def test_only_those_that_measured_something_are_told() -> None:
-    hop, idle = Hop(delayed((100, 3)), Delays()), Hop()
+    hop, idle = Hop(delayed((100, 3)), DelayHistogram()), Hop()
     assert differences({"h1": hop, "h2": idle, "h3": hop}, {"h3": hop}) == {"h1": hop}
     assert differences({}, {"h3": hop}) == {}
 
@@ -128,8 +128,8 @@ def test_switches_and_agents_are_asked_and_the_dead_are_left_out(tmp_path: Path,
             for measure in (True, False):
                 hops = await asyncio.to_thread(read, fabric, address, sockets, measure=measure)
                 assert hops == {
-                    fabric.switches[0].name: Hop(Delays(6, (2, 0, 2)), Delays(2, (0, 2)), (9, 9)),
-                    "h1": Hop(Delays(14, (0, 0, 0, 2)), Delays(0, (4,)), (5, 5)),
+                    fabric.switches[0].name: Hop(DelayHistogram(6, (2, 0, 2)), DelayHistogram(2, (0, 2)), (9, 9)),
+                    "h1": Hop(DelayHistogram(14, (0, 0, 0, 2)), DelayHistogram(0, (4,)), (5, 5)),
                 }
         assert service.measure == asked == [True, False]
         async with serving(None) as address:  # BMv2 has no such service
