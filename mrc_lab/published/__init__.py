@@ -30,6 +30,7 @@ _UNITS = {
     "count": ("count", 1.0),
     "1/s": ("count", 1.0),
 }
+_KEYS = {"id", "what", "value", "sizes", "values", "flows", "unit", "bound", "certainty"}
 _TIMES = {"s": 10**9, "min": 60 * 10**9}
 
 
@@ -112,7 +113,7 @@ def curves() -> Mapping[str, Curve]:
 
 
 def read(text: str) -> PublishedList:
-    """A list in YAML as ``numbers.yaml`` has it; ValueError when an id is given twice or a unit is unknown."""
+    """A list in YAML as ``numbers.yaml`` has it; ValueError for an id given twice, an unknown unit or key."""
     document = yaml.safe_load(text)
     entries: dict[str, tuple[Number, ...]] = {}
     for group in document["groups"]:
@@ -126,6 +127,8 @@ def read(text: str) -> PublishedList:
 
 def _numbers(group: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[Number]:
     unit = entry.get("unit", group["unit"])
+    if unknown := sorted(set(map(str, entry)) - _KEYS):
+        raise ValueError(f"{entry['id']}: unknown key {unknown[0]}; known are {', '.join(sorted(_KEYS))}")
     if unit not in _UNITS:
         raise ValueError(f"{entry['id']}: {unit} is no unit; known are {', '.join(_UNITS)}")
     kind, scale = _UNITS[unit]

@@ -32,6 +32,7 @@ Row = Mapping[str, Any]
 _OURS, _THEIRS = "#1f5fa8", "#c62828"
 _UNITS = {"rate": RATE_UNITS, "time": TIME_UNITS}
 _COLOURS = ("#1f5fa8", "#c62828", "#7b4fa6", "#2e7d32", "#d98200", "#00838f", "#8a8f98", "#5d4037", "#ad1457")
+_LOG_SPAN = 20  # curves whose largest values differ by more are drawn on a logarithmic axis
 _MIN_RATIO, _MAX_RATIO = 0.01, 100.0
 
 
@@ -69,7 +70,11 @@ def _over_time(curves: Sequence[Row]) -> str:
         x, y = _columns(curve["ours"])
         axes.plot(x, y, color=colour, linewidth=1.3, drawstyle="steps-mid", label=f"{name}ours")
         _band(axes, curve, x, colour)
-    _label_values(axes, curves[0])
+    largest = [max((y for _, y in curve[whose]), default=0) for curve in curves for whose in ("published", "ours")]
+    if min(largest) > 0 and max(largest) > _LOG_SPAN * min(largest):
+        axes.set_yscale("symlog", linthresh=min(largest) / _LOG_SPAN)
+    else:
+        _label_values(axes, curves[0])
     axes.set_ylim(bottom=0)
     label_ticks(axes.xaxis, TIME_UNITS)
     axes.set_xlabel("time in our run; published times are placed beside it")

@@ -62,9 +62,11 @@ def test_sizes_flows_and_units():
     assert "fig16.mrc@1G" not in numbers
 
 
-def test_an_id_given_twice_and_an_unknown_unit_are_refused():
+def test_an_id_given_twice_and_an_unknown_unit_or_key_are_refused():
     text = NUMBERS.read_text()
     with pytest.raises(ValueError, match=r"fig11\.worst is given twice"):
         read(text.replace("fig12.worst", "fig11.worst"))
+    with pytest.raises(ValueError, match="unknown key walue"):
+        read(text.replace("value: 5.09", "walue: 5.09"))
     with pytest.raises(ValueError, match="Mbit is no unit"):
         read(text.replace("unit: us", "unit: Mbit"))
