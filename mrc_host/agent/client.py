@@ -17,9 +17,9 @@ from time import monotonic_ns
 from typing import Any
 
 from mrc_host.agent import protocol
+from mrc_host.agent.agent_verbs import EventScope
 from mrc_host.agent.codec import parse_bytes
 from mrc_host.agent.connection import ANSWER_TIMEOUT_S, AgentConnection, for_controller
-from mrc_host.agent.table import EventScope
 from mrc_host.errors import MrcError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.notify import Notification
 from mrc_host.values import (

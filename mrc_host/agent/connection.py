@@ -24,10 +24,10 @@ from typing import Any
 
 from mrc_host import errors
 from mrc_host.agent import protocol
+from mrc_host.agent.agent_verbs import AgentVerbs
 from mrc_host.agent.arguments import decode_result, encode
 from mrc_host.agent.codec import from_json
 from mrc_host.agent.protocol import MessageKind
-from mrc_host.agent.table import AgentVerbs
 from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent
 from mrc_host.verbs.declaration import Verb
@@ -56,7 +56,7 @@ def for_controller(path: str | os.PathLike[str]) -> str:
 class AgentConnection(AgentVerbs):
     """An open connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none.
 
-    Its methods are the agent's verbs (:mod:`mrc_host.agent.table`), each a request and its answer. An agent that
+    Its methods are the agent's verbs (:mod:`mrc_host.agent.agent_verbs`), each a request and its answer. An agent that
     has not answered after `timeout_s` is considered lost.
     """
 

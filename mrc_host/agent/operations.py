@@ -1,9 +1,9 @@
 """How an agent carries out the verbs of a client's REQUEST.
 
-A verb's arguments and permitted callers are declared (:mod:`mrc_host.agent.table`, :mod:`mrc_host.verbs.table`), and
-:func:`execute` checks them. A verb that only calls the NIC needs nothing here; the methods are for those where the
-agent keeps records: what each client owns, whom to notify of what, and what ends with its session. They raise MrcError
-for anything the client did wrong, which becomes an ERROR reply.
+A verb's arguments and permitted callers are declared (:mod:`mrc_host.agent.agent_verbs`,
+:mod:`mrc_host.verbs.nic_verbs`), and :func:`execute` checks them. A verb that only calls the NIC needs nothing here;
+the methods are for those where the agent keeps records: what each client owns, whom to notify of what, and what ends
+with its session. They raise MrcError for anything the client did wrong, which becomes an ERROR reply.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mrc_host.agent import arguments, descriptors
+from mrc_host.agent.agent_verbs import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo
 from mrc_host.agent.codec import shown
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.session import ClientQueue, ClientQueuePair, ClientSession, MappedRegion
-from mrc_host.agent.table import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo
 from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError, StateError

@@ -25,9 +25,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mrc_host.agent import descriptors, protocol
+from mrc_host.agent.agent_verbs import EventScope
 from mrc_host.agent.codec import to_json
 from mrc_host.agent.protocol import MessageKind
-from mrc_host.agent.table import EventScope
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, QpType, WorkRequest

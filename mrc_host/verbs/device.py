@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mrc_host.verbs.declaration import Verb
-from mrc_host.verbs.table import NicVerbs
+from mrc_host.verbs.nic_verbs import NicVerbs
 
 if TYPE_CHECKING:
     from mrc_host.nic import Nic  # not at the top, so that the caller chooses the compiled or the plain one

@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
 from mrc_host.values import Access, AsyncEvent, Completion, MemoryRegionInfo, WorkRequest
-from mrc_host.verbs.table import NicVerbs
+from mrc_host.verbs.nic_verbs import NicVerbs
 
 EventSink = Callable[["AsyncEvent | None"], None]
 """Takes one asynchronous event; None means that the provider has failed, as every further call will report."""

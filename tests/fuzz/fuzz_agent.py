@@ -15,8 +15,8 @@ from pathlib import Path
 
 from mrc_host import verbs
 from mrc_host.agent import protocol
+from mrc_host.agent.agent_verbs import VERBS
 from mrc_host.agent.protocol import Kind
-from mrc_host.agent.table import VERBS
 from tests.mrc_host.agent.clients import connected, raw
 from tests.mrc_host.agent.conftest import Agents
 

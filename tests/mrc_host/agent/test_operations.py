@@ -15,10 +15,10 @@ import pytest
 
 from mrc_host import verbs
 from mrc_host.agent import protocol
+from mrc_host.agent.agent_verbs import VERBS, AgentVerbs, EventScope
 from mrc_host.agent.codec import CodecError, to_json
 from mrc_host.agent.connection import AgentConnection
 from mrc_host.agent.protocol import MessageKind
-from mrc_host.agent.table import VERBS, AgentVerbs, EventScope
 from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError
 from mrc_host.path_probes import ProbePath, ProbePlan
 from mrc_host.values import Access, CcProfile, EvProfile, QpAddress, QpAttributes, QpState, QpType

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mrc_host import verbs
+from mrc_host.agent.agent_verbs import VERBS
 from mrc_host.agent.connection import AgentConnection, control_socket
 from mrc_host.agent.server import AgentServer, AgentSocketError
-from mrc_host.agent.table import VERBS
 from mrc_host.back_to_back import nic_config
 from mrc_host.errors import MrcError
 from mrc_host.verbs import AgentLostError

@@ -1,4 +1,4 @@
-"""The verbs that only an agent has, declared like those of every NIC (:mod:`mrc_host.verbs.table`).
+"""The verbs that only an agent has, declared like those of every NIC (:mod:`mrc_host.verbs.nic_verbs`).
 
 They are those that its clients' providers are built on (memory, completion queues, events), and those that report on
 the clients themselves. :data:`VERBS` is everything that a client may request.
@@ -15,7 +15,7 @@ from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.values import Access, MemoryRegionInfo, QpCounters, QpState, QpType
 from mrc_host.verbs.declaration import U62, Caller, Descriptor, Length, OwnPd, OwnQp, Range, declared_by, verb
-from mrc_host.verbs.table import NicVerbs
+from mrc_host.verbs.nic_verbs import NicVerbs
 
 MAX_REGION = 1 << 40
 
