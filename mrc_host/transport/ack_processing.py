@@ -388,7 +388,7 @@ class AckProcessing:
             self._window.cc.on_loss(record.weight, now)  # the receiver had no room for it
         return None
 
-    def sent_just(self, number: int, stamp: int) -> bool:
+    def is_in_flight(self, number: int, stamp: int) -> bool:
         """Whether a packet or probe with this timestamp is in flight; `number` is a probe's, or 16 bits of a PSN."""
         sent = self._sent
         psn = sent.una + ((number - sent.una) & 0xFFFF)

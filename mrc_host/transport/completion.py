@@ -37,7 +37,7 @@ class WaitingReceiver(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def room_again(self) -> None:
+    def on_cq_room(self) -> None:
         """The queue was polled; try again."""
 
 
@@ -157,4 +157,4 @@ class CompletionQueue:
                 return
             receiver = next(iter(blocked))
             del blocked[receiver]
-            receiver.room_again()
+            receiver.on_cq_room()

@@ -67,8 +67,8 @@ class ResponderOwner(ABC):
         """An acknowledgement is due: queue at a port."""
 
     @abstractmethod
-    def recv_room(self) -> bool:
-        """Whether the receive CQ has room for one more; if not, ``room_again`` is called once it has."""
+    def has_cq_room(self) -> bool:
+        """Whether the receive CQ has room for one more; if not, ``on_cq_room`` is called once it has."""
 
     @abstractmethod
     def complete_receive(self, length: int, imm: int, solicited: bool) -> None:

@@ -79,13 +79,13 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
-        peer = self.joined()
+        peer = self.connected_peer()
         self.responder = Responder(self, self.connection(), peer, len(peer.members), first_psn)
         peer.join(self, now)
 
     def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS: resolve the EV profile into paths, and start sending on them."""
-        attributes, settings, nic, peer = self.attributes, self.nic.transport, self.nic, self.joined()
+        attributes, settings, nic, peer = self.attributes, self.nic.transport, self.nic, self.connected_peer()
         profile = nic.ev_profiles.get(attributes.ev_profile)
         universe = None if profile is None else resolve(profile, peer, nic.rng)
         paths = PathSet(
@@ -191,7 +191,8 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             if not self.running:
                 return self._repeat_nak(opcode, frame, flow, now)
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
-            self._answer_port = 1 << port & self.joined().answerable  # a probe sent on all planes is answered on all
+            # a probe sent on all planes is answered on all
+            self._answer_port = 1 << port & self.connected_peer().answerable
             responder.acks.probe(probe.probe_id, probe.timestamp, flow)
             return None
         if not self.running:
@@ -224,10 +225,10 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             return drop
         self.check_broken_head(now)
         self.offer_data()
-        self._pass_on()
+        self._release_window()
         return None
 
-    def _pass_on(self) -> None:
+    def _release_window(self) -> None:
         """Let other queue pairs use the part of the shared window that this one does not need."""
         if self.requester is not None:
             self.requester.settle()
@@ -239,7 +240,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             self.offer_control()
             return None
         if not flow.trimmed:
-            self._nack_fatally(*identity(opcode, frame, flow.start), self.joined(), self.remote_qpn, flow, now)
+            self._nack_fatally(*identity(opcode, frame, flow.start), self.connected_peer(), self.remote_qpn, flow, now)
         return Drop.QP_STATE
 
     def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
@@ -262,7 +263,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             qpn == self.remote_qpn
             and self.running
             and requester is not None
-            and requester.acks.sent_just(number, stamp)
+            and requester.acks.is_in_flight(number, stamp)
         ):
             self.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, _GONE, now)
 
@@ -282,10 +283,10 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         self.stats.operation_refused += self.state is not QpState.ERROR
         self.enter_error(CompletionStatus.FLUSHED, reason, self.nic.now)
 
-    def room_again(self) -> None:
+    def on_cq_room(self) -> None:
         """The receive CQ was polled, so completions may fit again."""
         if self.responder is not None and self.running:
-            self.responder.room_again()
+            self.responder.on_cq_room()
 
     # ---- sending ------------------------------------------------------------------------------------------------
 
@@ -332,7 +333,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             return None
         frame = self.requester.transmit(port, now)
         if frame is None:
-            self._pass_on()
+            self._release_window()
         return frame
 
     def window_opened(self) -> bool:
@@ -369,7 +370,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         if not self.running or self.requester is None:
             return 0
         again = self.requester.on_timer(now)
-        self._pass_on()
+        self._release_window()
         return again if self.running else 0
 
     # ---- paths --------------------------------------------------------------------------------------------------
@@ -435,7 +436,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         requester.starving(now)
         self.offer_data()
         self.offer_control()
-        self._pass_on()
+        self._release_window()
 
     def settle_stats(self, now: int) -> None:
         """Bring the statistics up to `now`."""

@@ -242,7 +242,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
     def _port_status(self, request_id: int, mask: int, now: int) -> bool:
         """The peer reported which of its ports are usable; False when that must not be answered."""
         before = self._remote.up
-        if not self._remote.reported(request_id, mask, now):
+        if not self._remote.update(request_id, mask, now):
             return False
         changed = (before ^ self._remote.up) & self.planes
         for plane in range(len(self.members)):

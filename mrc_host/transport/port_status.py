@@ -106,7 +106,7 @@ class PeerPorts:
         self._id = -1  # of the newest update
         self._at = 0  # when it arrived
 
-    def reported(self, request_id: int, mask: int, now: int) -> bool:
+    def update(self, request_id: int, mask: int, now: int) -> bool:
         """Take an update; False for one that seems overtaken, and must not be answered."""
         if self._id >= 0:
             age = (self._id - request_id) & 0xFFFF

@@ -154,7 +154,7 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
         of an earlier life.
         """
         first = self.first_psn
-        self._psns_sent.check("send_psn", self.qpn, first, self.joined().address, self.remote_qpn, now)
+        self._psns_sent.check("send_psn", self.qpn, first, self.connected_peer().address, self.remote_qpn, now)
         self.start_sending(first, now)
         self.state = QpState.RTS
 
@@ -182,7 +182,7 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
             receive_psn=None if received else attributes.receive_psn,
         )
 
-    def joined(self) -> Peer:
+    def connected_peer(self) -> Peer:
         """The peer; known from RTR on."""
         assert self.peer is not None
         return self.peer
@@ -199,8 +199,8 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
         """Whether the timer runs."""
         return self.timer_at != 0
 
-    def recv_room(self) -> bool:
-        """Whether the receive CQ has room for one more; if not, ``room_again`` is called once it has."""
+    def has_cq_room(self) -> bool:
+        """Whether the receive CQ has room for one more; if not, ``on_cq_room`` is called once it has."""
         return self.recv_cq.room(self)
 
     def complete_receive(self, length: int, imm: int, solicited: bool) -> None:

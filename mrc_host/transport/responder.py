@@ -201,7 +201,7 @@ class Responder:
         message = messages.open.get(messages.next_msn)
         while message is not None and message.last < next_psn:
             if message.with_imm:
-                if not self._owner.recv_room():
+                if not self._owner.has_cq_room():
                     self._wait_for_room()
                     return
                 if self._cq_full:
@@ -233,7 +233,7 @@ class Responder:
             self._stats.cq_full_ns += max(now - self._cq_full_since, 0)
             self._cq_full_since = now
 
-    def room_again(self) -> None:
+    def on_cq_room(self) -> None:
         """The receive CQ was polled."""
         self._complete()
 

@@ -189,7 +189,7 @@ class SentPackets:
         self.cc.inflight += weight
         self.in_flight += weight
 
-    def _land(self, record: SentPacket) -> None:
+    def _end_flight(self, record: SentPacket) -> None:
         """The packet is no longer in flight."""
         weight = record.weight
         self.cc.inflight -= weight
@@ -198,7 +198,7 @@ class SentPackets:
     def acknowledge(self, record: SentPacket) -> None:
         """The packet arrived: free its record, whose content stays until the ring wraps around."""
         if record.state == OUT:
-            self._land(record)
+            self._end_flight(record)
         record.state = FREE
         record.wqe = None
 
@@ -224,7 +224,7 @@ class SentPackets:
         """A packet in flight is to be retransmitted."""
         record.state = LOST
         record.by_order = False
-        self._land(record)
+        self._end_flight(record)
         heapq.heappush(self._lost, record.psn)
 
     def next_lost(self) -> SentPacket | None:

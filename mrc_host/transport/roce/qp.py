@@ -50,7 +50,7 @@ class RcQueuePair(QueuePair):
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
-        self._path = RcPath(self.nic, self.joined(), self.qpn, self.remote_qpn)
+        self._path = RcPath(self.nic, self.connected_peer(), self.qpn, self.remote_qpn)
         self._responder = RcResponder(self, self.connection(), self._path, first_psn)
         name = algorithms.choose(self.attributes, self.nic.transport, False)
         if algorithms.find(self.nic.algorithms, name, False).cnp:
@@ -143,7 +143,7 @@ class RcQueuePair(QueuePair):
         """The responder received something that ends the connection."""
         self.enter_error(CompletionStatus.FLUSHED, reason, self.nic.now)
 
-    def room_again(self) -> None:
+    def on_cq_room(self) -> None:
         """Does nothing: the peer sends the dropped packet again by itself."""
 
     def offer_data(self) -> None:

@@ -94,7 +94,7 @@ class RcResponder:
             self._end(headers.NAK_INVALID_REQUEST, "A packet does not fit its message.")
             return None
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
-        if with_imm and not self._owner.recv_room():
+        if with_imm and not self._owner.has_cq_room():
             self._nak_sent = True  # the packets that follow are no gap
             self._stats.cq_full_events += 1
             self._answer(headers.SYNDROME_RNR | RNR_TIMER)

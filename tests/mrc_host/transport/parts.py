@@ -45,7 +45,7 @@ class ResponderQp(MrcResponderOwner):
     def offer_control(self) -> None:
         self.offered += 1
 
-    def recv_room(self) -> bool:
+    def has_cq_room(self) -> bool:
         return self.room
 
     def complete_receive(self, length: int, imm: int, solicited: bool) -> None:

@@ -13,7 +13,7 @@ class Waiting(WaitingReceiver):
         self.queue = queue
         self.got = 0
 
-    def room_again(self) -> None:
+    def on_cq_room(self) -> None:
         if self.queue.room(self):
             self.queue.push(entry(100))
             self.got += 1
@@ -60,14 +60,14 @@ def test_receivers_that_wait_for_room_get_it_in_turn() -> None:
     queue = CompletionQueue(1, 2, set(), set())
 
     class Greedy(Waiting):
-        def room_again(self) -> None:
+        def on_cq_room(self) -> None:
             while self.queue.room(self):
                 self.queue.push(entry(100))
                 self.got += 1
 
     receivers = [Greedy(queue) for _ in range(3)]
     for receiver in receivers:
-        receiver.room_again()
+        receiver.on_cq_room()
     receivers[0].got = 0
     for _ in range(30):
         assert len(queue.poll(1)) == 1

@@ -35,9 +35,9 @@ def test_a_restarted_peer_is_believed_within_two_packet_lifetimes(behind: int) -
 @given(st.integers(0, 0xFFFF), st.integers(1, 15))
 def test_an_overtaken_update_is_neither_believed_nor_answered(number: int, behind: int) -> None:
     ports = PeerPorts(LIFETIME)
-    assert ports.reported(number, 0b01, 5)
-    assert not ports.reported((number - behind) & 0xFFFF, 0b11, 6)
+    assert ports.update(number, 0b01, 5)
+    assert not ports.update((number - behind) & 0xFFFF, 0b11, 6)
     assert ports.up == 0b01
-    assert ports.reported(number, 0b01, 7)
-    assert ports.reported((number - behind) & 0xFFFF, 0b11, 5 + LIFETIME)
+    assert ports.update(number, 0b01, 7)
+    assert ports.update((number - behind) & 0xFFFF, 0b11, 5 + LIFETIME)
     assert ports.up == 0b11

@@ -161,7 +161,7 @@ class ResponderQp(ResponderOwner):
     def offer_control(self) -> None:
         self.offered += 1
 
-    def recv_room(self) -> bool:
+    def has_cq_room(self) -> bool:
         return self.room
 
     def complete_receive(self, length: int, imm: int, solicited: bool) -> None:
