@@ -154,7 +154,12 @@ def describe(case: Case) -> str:
     """The case in a sentence or two."""
     part = case.fabric
     planes = "1 plane" if part.planes == 1 else f"{part.planes} planes"
-    shape = f"{planes} of {part.t0} T0 and {part.t1} T1, {part.hosts} hosts, {show_rate(part.rate)} a link"
+    switches = f"{part.t0} T0 and {part.t1} T1"
+    if part.t2:
+        switches = f"{part.pods} pods of {switches}, and {part.t2} T2"
+    shape = f"{planes} of {switches}, {part.hosts} hosts, {show_rate(part.rate)} a link"
+    if part.links:
+        shape += f" (others: {', '.join(links for links, _ in part.links)})"
     work = " ".join(describe_tenant(tenant) for tenant in case.tenants)
     return f"{shape}. {work} At most {show_time(case.duration)}."
 

@@ -41,6 +41,8 @@ from simulation.fault_impairments import impairments_of
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.link_rules import LinkRule
+from topologies.parts import T2Wiring
 from topologies.queues import QueueProfile
 
 _STATISTICAL = (
@@ -70,6 +72,13 @@ def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
         t1=part.t1,
         hosts=part.hosts,
         rate_bps=part.rate,
+        pods=part.pods,
+        t2=part.t2,
+        t2_wiring=T2Wiring(part.t2_wiring),
+        links=[
+            LinkRule(links, missing=True) if rule is None else LinkRule(links, rule.rate, rule.delay)
+            for links, rule in part.links
+        ],
         uplink_rate_bps=part.uplink_rate,
         mtu=part.mtu,
         queues=queues,

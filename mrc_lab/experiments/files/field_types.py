@@ -235,6 +235,40 @@ class Section(FieldType):
 
 
 @dataclass(frozen=True)
+class MappingOf(FieldType):
+    """A mapping with keys of the file's own choice, each an `element`."""
+
+    element: FieldType
+
+    def read(self, value: Value) -> tuple[tuple[str, Any], ...]:
+        """Pairs of key and element."""
+        return tuple((name, self.element.read(member)) for name, member in value.items().items())
+
+    def schema(self) -> JsonSchema:
+        """An object."""
+        return {"type": "object", "properties": {}, "additionalProperties": self.element.schema()}
+
+
+@dataclass(frozen=True)
+class OrWord(FieldType):
+    """An `element`, or a word, which becomes None."""
+
+    word: str
+    element: FieldType
+
+    def read(self, value: Value) -> Any:
+        """The element, or None."""
+        if value.what() == "a mapping":
+            return self.element.read(value)
+        Text((self.word,)).read(value)
+        return None
+
+    def schema(self) -> JsonSchema:
+        """Either."""
+        return {"anyOf": [{"const": self.word}, self.element.schema()]}
+
+
+@dataclass(frozen=True)
 class Shorthand(FieldType):
     """A mapping with the keys of `cls`, or the value of its key `main` alone."""
 

@@ -25,6 +25,8 @@ from mrc_lab.experiments.files.field_types import (
     Integer,
     JsonSchema,
     ListOf,
+    MappingOf,
+    OrWord,
     PairOf,
     Quantity,
     Section,
@@ -43,6 +45,7 @@ from mrc_lab.experiments.files.workloads import MAX_QPS, Workload
 from mrc_lab.published import Curve, Number
 from topologies.fabric import DEFAULT_MTU
 from topologies.fabric_checks import MAX_PLANES
+from topologies.parts import T2Wiring
 from topologies.queues import QueueProfile
 
 TIMERS = (
@@ -109,16 +112,34 @@ CURVES = ("throughput", "lost", "retransmitted", "retransmit_share")  # metrics 
 
 
 @dataclass(frozen=True, slots=True)
+class LinkPart:
+    """What is different about some links."""
+
+    rate: int | None = key(a_rate(), "their rate", default=None)
+    delay: int | None = key(a_time(0, 10**9), "their propagation delay (in simulation)", default=None)
+
+
+@dataclass(frozen=True, slots=True)
 class FabricPart:
     """The fabric: a multi-plane Clos (see `topologies.clos`)."""
 
     hosts: int = key(Integer(1), "hosts in all, a multiple of t0")
     planes: int = key(Integer(1, MAX_PLANES), "planes; each host has a NIC port in every one", default=1)
-    t0: int = key(Integer(1), "T0 switches per plane", default=1)
-    t1: int = key(Integer(0), "T1 switches per plane", default=0)
+    t0: int = key(Integer(1), "T0 switches per plane; with pods, per pod", default=1)
+    t1: int = key(Integer(0), "T1 switches per plane; with pods, per pod", default=0)
+    pods: int = key(Integer(1), "pods of a fabric of three tiers", default=1)
+    t2: int = key(Integer(0), "T2 switches per plane, which join the pods", default=0)
+    t2_wiring: str = key(
+        Text(tuple(wiring.value for wiring in T2Wiring)), "a T2 joins the T1s of one number, or all", default="groups"
+    )
     rate: int = key(a_rate(), "rate of every link and direction", default=100 * 10**9)
-    uplink_rate: int | None = key(a_rate(), "rate of T0-T1 links, where it differs", default=None)
+    uplink_rate: int | None = key(a_rate(), "rate of links between switches, where it differs", default=None)
     delay: int = key(a_time(0, 10**9), "propagation delay of every link (in simulation)", default=1_000)
+    links: tuple[tuple[str, LinkPart | None], ...] = key(
+        MappingOf(OrWord("missing", Section(LinkPart))),
+        "links that differ, by class (nic-t0, t0-t1, t1-t2), name or pattern: rate and delay, or missing",
+        default=(),
+    )
     mtu: int = key(Integer(1280, MAX_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
     pfc: bool = key(Boolean(), "priority flow control of data, see topologies.queues", default=False)
     queues: tuple[tuple[str, object], ...] = key(

@@ -190,6 +190,12 @@ class EmulatedBackend:
 
 def check(case: Case, scale: float) -> None:
     """ExperimentError for anything in the case that only simulation can do; before anything starts."""
+    for links, rule in case.fabric.links:
+        if rule is not None and rule.delay:
+            raise ExperimentError(
+                f"{case_prefix(case.name)}emulated links have no propagation delay, but fabric.links gives {links} one",
+                "Use --backend sim, or the fault delay where the kernel has netem.",
+            )
     for fault in case.faults:
         _check_fault(fault, scaled_fabric(case, scale), scale)
     seconds = case.duration / 1e9 / scale
