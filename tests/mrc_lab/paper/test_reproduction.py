@@ -1,13 +1,16 @@
 """The page of all figures: runs, seeds, score and verdicts; in simulation, without root."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+import mrc_lab.paper
 from mrc_host.errors import MrcError
 from mrc_lab import published
 from mrc_lab.cli.main import run
 from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files import load_file
 from mrc_lab.paper import reproduction
 from mrc_lab.paper.reproduction import reproduce
 from mrc_lab.reports.intervals import mean_interval
@@ -170,3 +173,22 @@ def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path, monkeypat
 def test_paper_knows_its_figures(capsys):
     assert run(["paper", "--only", "fig_20"]) == 3
     assert "no figure is called fig_20; did you mean fig20?" in capsys.readouterr().err
+
+
+def test_a_published_figure_by_the_command_line_and_its_old_option(tmp_path, capsys):
+    assert run(["paper", "--only", "fig14", "--seed", "3", "--results", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert "--seed is now --seeds" in said.err
+    assert "2 of 2 published numbers within 10 %" in said.out
+    summary = json.loads((tmp_path / "paper" / "latest" / "summary.json").read_text())
+    assert summary["seeds"] == [3]
+    assert [row["id"] for row in summary["numbers"]] == ["fig14.flow1", "fig14.flow2"]
+
+
+def test_every_number_of_the_list_is_of_a_file_that_has_it_or_is_known_to_have_none():
+    """A file that forgets a number would let it count as missed, and one that takes another's would hide that."""
+    files = {path.stem: load_file(path) for path in Path(mrc_lab.paper.__path__[0]).glob("*.yaml")}
+    found = {(name, part.id) for name, file in files.items() for part in file.published.numbers}
+    expected = {(numbers[0].file, entry) for entry, numbers in published.load().entries.items()}
+    assert expected - found == set()
+    assert {name for name, _ in found - expected} == {"fig16small"}  # the other half of fig16
