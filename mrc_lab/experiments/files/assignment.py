@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import yaml
 
 from mrc_lab.errors import FileError
-from mrc_lab.experiments.files.document import Value
+from mrc_lab.experiments.files.document import Value, name_of
 from mrc_lab.experiments.files.renamed_keys import current_key
 
 
@@ -59,6 +59,12 @@ def assign(document: Value, key: str, node: yaml.Node) -> Value:
 def holds(node: yaml.Node, key: str) -> bool:
     """Whether a document says something at `key`, or puts something without that key in the place of a section."""
     for name in key.split("."):
+        if isinstance(node, yaml.SequenceNode) and not name.isdecimal():
+            element = next((one for one in node.value if name_of(one) == name), None)
+            if element is None:
+                return not all(map(name_of, node.value))
+            node = element
+            continue
         if not isinstance(node, yaml.MappingNode):
             return True
         found = next((value for known, value in node.value if known.value == name), None)
@@ -92,7 +98,7 @@ def _assigned(place: Value, names: list[str], node: yaml.Node) -> yaml.Node:
 
 def _in_list(place: Value, below: Value, rest: list[str], node: yaml.Node, name: str) -> yaml.Node:
     elements = list(place.node.value)
-    names = [_name_of(element) for element in elements]
+    names = [name_of(element) for element in elements]
     number = int(name) if name.isdecimal() else names.index(name) if name in names else len(elements)
     if number >= len(elements):
         known = f" and called {', '.join(filter(None, names))}" if any(names) else ""
@@ -100,12 +106,6 @@ def _in_list(place: Value, below: Value, rest: list[str], node: yaml.Node, name:
     element = Value(elements[number], place.source, below.key)
     elements[number] = _assigned(element, rest, node)
     return yaml.SequenceNode(place.node.tag, elements, place.node.start_mark, place.node.end_mark)
-
-
-def _name_of(element: yaml.Node) -> str:
-    """What an element of a list says that it is called; nothing when it does not."""
-    members = element.value if isinstance(element, yaml.MappingNode) else ()
-    return next((str(value.value) for known, value in members if known.value == "name"), "")
 
 
 def _placed(node: yaml.Node, where: yaml.Node) -> yaml.Node:

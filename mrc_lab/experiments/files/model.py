@@ -351,6 +351,8 @@ class AnyMapping(FieldType):
         """An object with a name; what may be in it is what may be at the top, in part."""
         whole = Section(CasePart).schema()["properties"]
         parts = {name: (part, override_schema(part)) for name, part in whole.items()}
+        entries = whole["workloads"]
+        parts["workloads"] = entries, {**entries, "items": override_schema(entries["items"])}
         same = {name: {"$ref": f"#/properties/{name}"} for name, (part, upper) in parts.items() if upper == part}
         return {
             "type": "object",

@@ -68,6 +68,33 @@ variants:
     assert (one.tenant_names, two.tenant_names) == ((), ("a", "b"))
 
 
+def test_variants_change_tenants_by_name_and_add_others():
+    text = f"""{TWO}variants:
+  - {{name: same}}
+  - {{name: roce, workloads: [{{name: web, message: 1K, transport: {{type: rc}}}}]}}
+  - {{name: more, workloads: [{{name: ai, kind: permutation}}, {{name: new, kind: permutation, shift: 1}}]}}
+"""
+    same, roce, more = load_text(text).cases
+    assert same.tenants == case_of(TWO).tenants
+    web, ai = roce.tenants
+    assert (web.transport.type, web.workload.message, web.workload.start) == ("rc", 1024, 20_000)
+    assert ai == same.tenants[1]
+    assert more.tenant_names == ("web", "ai", "new")
+    assert [tenant.workload.name for tenant in more.tenants] == ["write_bw", "permutation", "permutation"]
+    assert more.tenants[1].transport.type == "mrc", "another kind is another tenant"
+    wrong = text.replace("name: ai, kind: permutation", "name: new, kind: permutation")
+    with pytest.raises(FileError, match="there are two tenants new"):
+        load_text(wrong)
+
+
+def test_points_of_an_axis_change_one_tenant():
+    text = f"""{TWO}axis:
+  - {{name: 1K, workloads: [{{name: web, message: 1K}}]}}
+  - {{name: 8K, workloads: [{{name: web, message: 8K}}]}}
+"""
+    assert [case.tenants[0].workload.message for case in load_text(text).cases] == [1024, 8192]
+
+
 LINE = "line 5: workloads[0]"
 REFUSED = [
     ("name: web, ", "", "line 5: workloads[0]: name is missing: what this tenant is called"),
@@ -146,6 +173,12 @@ def test_a_sweep_sets_keys_of_tenants_by_number_and_by_name(tmp_path: Path):
     ]  # fmt: skip
     with pytest.raises(FileError, match=r"workloads.al: is not a place in the list: it has 2 .* called web, ai"):
         make_grid([file], ["workloads.al.message=4K"], [1])
+    changes = "variants: [{name: a}, {name: b, workloads: [{name: web, message: 2K}]}]"
+    file.write_text(TWO + changes)
+    assert len(make_grid([file], ["workloads.ai.transport.qps=1,3"], [1]).runs) == 2
+    for key in ("workloads.web.message", "workloads.0.message"):
+        with pytest.raises(FileError, match=rf"says itself what {key} is"):
+            make_grid([file], [f"{key}=4K,8K"], [1])
     file.write_text(f"{TWO}variants: [{{name: a}}, {{name: b, workload: {{kind: permutation}}}}]")
     with pytest.raises(FileError, match=r"says itself what workloads\.0\.message is"):
         make_grid([file], ["workloads.0.message=4K,8K"], [1])
