@@ -11,7 +11,8 @@ its port going down or by what does not arrive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,7 @@ class Faults:
         self._carrier: dict[str, dict[int, None]] = {}  # by link: the faults that take its carrier
         self._controller: dict[int, None] = {}  # the faults that take the controller
         self._listeners: list[Listener] = []
+        self._rest_expected = False
 
     # ---- listing and clearing -----------------------------------------------------------------------------------
 
@@ -83,12 +85,28 @@ class Faults:
         """Whether no fault takes the carrier of this link now."""
         return not self._carrier.get(link)
 
+    @contextlib.contextmanager
+    def rest_expected(self) -> Iterator[None]:
+        """For a world that is to run until no event is left: FaultError for a flap without an end, now or added inside.
+
+        Its links would go down and up for ever.
+        """
+        for record in self._records.values():
+            _expect_end(record.fault, record.end)
+        self._rest_expected = True
+        try:
+            yield
+        finally:
+            self._rest_expected = False
+
     def add(self, fault: Fault, *, at: int | None = None, until: int | None = None) -> int:
         """Add a fault; returns its id. `at` is a time in ns (None: now), `until` when it clears itself (None: never).
 
         FaultError names what does not exist or is out of range, or times in the wrong order.
         """
         now = self._clock.now
+        if self._rest_expected:
+            _expect_end(fault, until)
         for when in (at, until):
             if not isinstance(when, int | None):
                 raise FaultError(f"A fault begins and ends at a whole number of ns, not {when!r}.")
@@ -222,3 +240,12 @@ class Faults:
 
     def __dir__(self) -> Iterable[str]:
         return [*super().__dir__(), *KINDS]
+
+
+def _expect_end(fault: Fault, end: int | None) -> None:
+    """FaultError for a fault with which a world never comes to rest."""
+    if isinstance(fault, Flap) and end is None:
+        raise FaultError(
+            f"The world never comes to rest while {fault.link} flaps without an end: give the fault an end (until),"
+            " or run the world to a time or until a coroutine is done."
+        )

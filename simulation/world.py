@@ -247,12 +247,13 @@ class SimulatedWorld:
     def run(self, until: int | Coroutine[Any, Any, T] | asyncio.Future[T] | None = None) -> T | None:
         """Let time pass: up to a time (ns), until a coroutine or task is done (returns its result), or until rest.
 
-        Rest means that no event is left: every frame has arrived and no device has anything due. A coroutine that can
-        never end raises StalledError. Coroutines started with :meth:`spawn` go on in any case; an exception of theirs
-        is raised where they are awaited.
+        Rest means that no event is left: every frame has arrived and no device has anything due. With a flap that has
+        no end there is no rest, which is a FaultError. A coroutine that can never end raises StalledError. Coroutines
+        started with :meth:`spawn` go on in any case; an exception of theirs is raised where they are awaited.
         """
         if until is None:
-            self._loop.run_to_rest()
+            with self.faults.rest_expected():
+                self._loop.run_to_rest()
         elif isinstance(until, int):
             if until < self.now:
                 raise SimulationError(f"It is {self.now} ns already; the world cannot run to {until} ns.")

@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 
 import pytest
@@ -170,6 +171,31 @@ def test_links_that_flap_at_random_do_so_each_for_itself(world):
     world.faults.clear_all()
     assert up(world, "t0-0@p0", 3)
     assert up(world, "t0-0@p0", 4)
+
+
+def test_a_world_with_a_flap_without_end_is_not_run_to_rest(world):
+    number = world.faults.flap("h1@p0", down=10 * US, up=20 * US, at=5 * US)
+    with pytest.raises(FaultError, match="never comes to rest while h1@p0 flaps without an end: give the fault an end"):
+        world.run()
+    assert world.now == 0
+    world.faults.clear(number)
+    world.faults.flap("h1@p0", down=10 * US, up=20 * US, until=50 * US)
+    world.run()
+    assert world.now >= 50 * US
+
+
+def test_a_flap_without_end_is_refused_while_a_world_runs_to_rest(world):
+    async def meddle():
+        await asyncio.sleep(1e-6)
+        world.faults.flap("h1@p0", down=10 * US, up=20 * US)
+
+    task = world.spawn(meddle())
+    world.run()
+    with pytest.raises(FaultError, match="flaps without an end"):
+        task.result()
+    assert world.faults.list() == ()
+    world.faults.flap("h1@p0", down=10 * US, up=20 * US)  # which is all the same to a run to a time
+    world.run(100 * US)
 
 
 def test_the_controller_is_back_when_the_last_fault_that_took_it_is_cleared(world):
